@@ -1,0 +1,216 @@
+"""A whole installation for measurements: Prefect, facade and workers, each its own process.
+
+Databases are on PostgreSQL where `JOBAUTO_BENCH_POSTGRESQL_URL` (default: the local server as
+postgres) answers, as the design's figures are; nothing is left behind.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psycopg
+
+from jobauto_prefect.engine.server import prefect_command
+from jobauto_prefect.settings import Settings
+
+POSTGRESQL = os.environ.get(
+    "JOBAUTO_BENCH_POSTGRESQL_URL", "postgresql://postgres@127.0.0.1:5432/postgres"
+)
+PATIENCE = 90  # seconds
+
+Look = Callable[[], Any]
+
+
+def eventually(look: Look, seconds: float = PATIENCE) -> Any:
+    """What `look` finds, once it finds something."""
+    until = time.monotonic() + seconds
+    while True:
+        with contextlib.suppress(httpx.HTTPError):
+            if found := look():
+                return found
+        if time.monotonic() > until:
+            raise TimeoutError("what was waited for did not come")
+        time.sleep(0.02)
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A running installation."""
+
+    settings: Settings
+    environment: dict[str, str]
+    rest: httpx.Client
+    prefect: httpx.Client
+    home: Path
+    ledger: str
+    prefect_database: str
+    processes: contextlib.ExitStack
+
+    def start(self, name: str, argv: list[str], **environment: str) -> None:
+        """Start one more process; it ends with the stack."""
+        self.processes.enter_context(
+            _process(argv, self.environment | environment, self.home / f"{name}.log")
+        )
+
+    def jobauto(self, *arguments: str) -> str:
+        """What a command prints."""
+        command = [sys.executable, "-m", "jobauto_prefect.cli", *arguments]
+        done = subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(arguments)}: {done.stderr}")
+        return done.stdout.strip()
+
+    def post(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Create or update over REST."""
+        answer = self.rest.post(path, json=body)
+        answer.raise_for_status()
+        written: dict[str, Any] = answer.json()
+        return written
+
+
+@contextlib.contextmanager
+def _process(argv: list[str], environment: dict[str, str], log: Path) -> Iterator[None]:
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            argv, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _database() -> Iterator[str]:
+    name = f"jobauto_bench_{uuid.uuid4().hex}"
+    with psycopg.connect(POSTGRESQL, autocommit=True) as server:
+        server.execute(f'CREATE DATABASE "{name}"')
+        try:
+            yield f"{POSTGRESQL.rpartition('/')[0]}/{name}"
+        finally:
+            server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def _free_port() -> int:
+    import socket
+
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _settings(home: Path, ledger: str) -> Settings:
+    prefect_port, api_port = _free_port(), _free_port()
+    return Settings(
+        home=home,
+        database_url=ledger,
+        url=f"http://127.0.0.1:{api_port}",
+        api_port=api_port,
+        prefect_port=prefect_port,
+        prefect_api_url=f"http://127.0.0.1:{prefect_port}/api",
+    )
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    foreign = ("JOBAUTO_", "PREFECT_", "DB_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+    return kept | {
+        "JOBAUTO_HOME": str(settings.home),
+        "JOBAUTO_CONFIG_DIR": str(settings.home),
+        "JOBAUTO_DATABASE_URL": settings.database_url,
+        "JOBAUTO_URL": settings.url,
+        "JOBAUTO_API_PORT": str(settings.api_port),
+        "PREFECT_API_URL": settings.prefect_api_url,
+        "PREFECT_HOME": str(settings.home / "prefect"),
+        "PREFECT_LOGGING_LEVEL": "WARNING",
+        "DO_NOT_TRACK": "1",
+    }
+
+
+@contextlib.contextmanager
+def stack() -> Iterator[Stack]:
+    """Prefect, facade and services on PostgreSQL; workers are the caller's to start."""
+    home = Path(tempfile.mkdtemp(prefix="jobauto-bench-"))
+    try:
+        with contextlib.ExitStack() as exits:
+            ledger, prefect = (exits.enter_context(_database()) for _ in range(2))
+            yield _start(home, exits, _settings(home, ledger), prefect)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _start(home: Path, exits: contextlib.ExitStack, settings: Settings, prefect: str) -> Stack:
+    argv, environment = prefect_command(settings, _environment(settings))
+    environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = prefect.replace(
+        "postgresql://", "postgresql+asyncpg://"
+    )
+    processes = exits.enter_context(contextlib.ExitStack())
+    rest = exits.enter_context(httpx.Client(base_url=f"{settings.url}/api/v1", timeout=30))
+    api = exits.enter_context(httpx.Client(base_url=settings.prefect_api_url, timeout=30))
+    ledger = settings.database_url
+    running = Stack(settings, _environment(settings), rest, api, home, ledger, prefect, processes)
+    processes.enter_context(_process(argv, environment, home / "prefect.log"))
+    running.jobauto("secrets", "init")
+    running.jobauto("db", "upgrade")
+    running.start("api", [sys.executable, "-m", "jobauto_prefect.cli", "api", "start"])
+    running.start("services", [sys.executable, "-m", "jobauto_prefect.cli", "services", "start"])
+    _sign_in(running)
+    eventually(lambda: api.get("/health").is_success)
+    eventually(lambda: rest.get("/ping.json").is_success)
+    return running
+
+
+def _sign_in(running: Stack) -> None:
+    create = [sys.executable, "-m", "jobauto_prefect.cli", "user", "create", "bench"]
+    subprocess.run(
+        [*create, "--role", "super_admin", "--password-stdin"],
+        env=running.environment,
+        input=b"tells 16 connections apart\n",
+        capture_output=True,
+        check=True,
+    )
+    running.rest.headers["Authorization"] = f"Bearer {token(running, '--user', 'bench')}"
+
+
+def token(running: Stack, *arguments: str) -> str:
+    """A new token."""
+    import json
+
+    issued: str = json.loads(running.jobauto("token", "issue", *arguments, "--json"))["token"]
+    return issued
+
+
+def report(measure: Callable[[], dict[str, object]], about: str | None) -> None:
+    """Measure and print: one line of JSON with `--json`, else a line for each figure."""
+    import argparse
+    import json
+
+    parser = argparse.ArgumentParser(
+        description=about, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--json", action="store_true", help="one line of JSON")
+    as_json = parser.parse_args().json
+    figures = measure()
+    if as_json:
+        print(json.dumps(figures))
+        return
+    for name, figure in figures.items():
+        print(f"{name:>20}  {figure}")

@@ -1,0 +1,3 @@
+"""Job automation on Prefect."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,59 @@
+"""The command line. `main` is where errors become one line and an exit code.
+
+0: done. 1: refused or failed. 2: the command line itself is wrong.
+"""
+
+import sys
+import traceback
+
+from jobauto_prefect.errors import InvalidInput, JobautoError
+
+
+def main() -> None:
+    """Run the command of this process's arguments; never returns."""
+    from jobauto_prefect.cli.root import app
+
+    for stream in (sys.stdout, sys.stderr):
+        # A name that this terminal's encoding lacks must not end a command in the middle.
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    debug = "--debug" in sys.argv
+    try:
+        app([argument for argument in sys.argv[1:] if argument != "--debug"], prog_name="jobauto")
+    except BaseExceptionGroup as group:
+        _fail(_first(group), debug)
+    except Exception as error:  # noqa: BLE001 - people get one line, and the rest by --debug
+        _fail(error, debug)
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _fail(error: BaseException, debug: bool) -> None:
+    if debug:
+        traceback.print_exception(error)
+    elif isinstance(error, JobautoError):
+        sys.stderr.write(f"error: {_said(error)}\n")
+    else:
+        sys.stderr.write(
+            f"error: unexpected {type(error).__name__}: {_line(str(error))}; "
+            "the same command with --debug shows where\n"
+        )
+    raise SystemExit(1)
+
+
+def _said(error: JobautoError) -> str:
+    from jobauto_prefect.cli.faults import fault_lines
+
+    message = _line(str(error))
+    faults = error.faults if isinstance(error, InvalidInput) else ()
+    if len(faults) > 1 or any(fault.file for fault in faults):  # else the message says it all
+        return "\n".join([message, *fault_lines(faults)])
+    return message
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,5 @@
+"""`python -m jobauto_prefect.cli`: how the service starts its own parts."""
+
+from jobauto_prefect.cli import main
+
+main()

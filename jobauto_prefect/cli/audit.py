@@ -1,0 +1,133 @@
+"""`jobauto audit`: who changed what."""
+
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobauto_prefect.cli.options import Json, Limit, Url
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.client import Client
+
+group = typer.Typer(help="The audit trail: who changed what.", no_args_is_help=True)
+
+DEFAULT_ROWS = 25
+PAGE = 1000
+
+User = Annotated[
+    int | None, typer.Option("--user", metavar="ID", min=1, help="Only what this user did.")
+]
+Entity = Annotated[
+    str | None, typer.Option("--entity", metavar="KIND", help="Only of this kind: Job, Company …")
+]
+EntityId = Annotated[
+    int | None, typer.Option("--id", metavar="ID", min=1, help="Only of the record of this number.")
+]
+Action = Annotated[
+    str | None, typer.Option("--action", help="create, update, delete, login or refuse.")
+]
+Since = Annotated[str | None, typer.Option("--from", metavar="TIME", help="From this time on.")]
+Until = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Before this time.")]
+
+
+def _filters(**given: Any) -> dict[str, Any]:
+    return {name.rstrip("_"): value for name, value in given.items() if value is not None}
+
+
+@group.command("list")
+def list_entries(
+    user: User = None,
+    entity: Entity = None,
+    entity_id: EntityId = None,
+    action: Action = None,
+    since: Since = None,
+    until: Until = None,
+    as_json: Json = False,
+    url: Url = None,
+    limit: Limit = None,
+) -> None:
+    """List audit entries, the newest first.
+
+    Example: jobauto audit list --entity RunTemplate --action delete --from "2026-05-01 00:00:00"
+    """
+    from jobauto_prefect.cli.client import speak
+    from jobauto_prefect.cli.show import hint, moment, print_json, print_table
+
+    asked = _filters(
+        user_id=user, entity_type=entity, entity_id=entity_id, action=action, from_=since, to=until
+    )
+    rows = limit or DEFAULT_ROWS
+    entries = speak(url, lambda client: client.get("/auditlog.json", **asked, limit=rows))
+    if as_json:
+        print_json(entries)
+        return
+    print_table(
+        ("id", "when", "who", "door", "what", "record", "changed"),
+        [
+            (
+                entry["id"],
+                moment(entry["created_at"]),
+                entry["actor"],
+                entry["door"],
+                entry["action"],
+                f"{entry['entity_type']} {entry['entity_id'] or ''}".rstrip(),
+                ", ".join(entry["changes"]),
+            )
+            for entry in entries.values()
+        ],
+    )
+    if len(entries) >= rows:
+        hint(f"these are the newest {rows}; more with --limit, all of it with jobauto audit export")
+
+
+@group.command()
+def export(
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File to write; else standard output.")
+    ] = None,
+    entity: Entity = None,
+    action: Action = None,
+    since: Since = None,
+    until: Until = None,
+    url: Url = None,
+) -> None:
+    """Write audit entries as JSON, one a line, the oldest first.
+
+    Example: jobauto audit export --from 2026-01-01 --to 2027-01-01 -o audit-2026.jsonl
+    """
+    from jobauto_prefect.cli.client import Client, speak
+    from jobauto_prefect.cli.show import counted, say
+
+    asked = _filters(entity_type=entity, action=action, from_=since, to=until)
+
+    async def write(client: Client) -> int:
+        written = 0
+        with output.open("x") if output else contextlib.nullcontext(sys.stdout) as file:
+            async for entry in _oldest_first(client, asked):
+                file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+                written += 1
+        return written
+
+    try:
+        written = speak(url, write)
+    except FileExistsError:
+        raise typer.BadParameter(f"there is a file {output} already", param_hint="-o") from None
+    if output is not None:
+        say(f"{counted(written, 'line')} in {output}")
+
+
+async def _oldest_first(client: "Client", asked: dict[str, Any]) -> AsyncIterator[Any]:
+    """All entries asked for, page by page, each one once."""
+    query = {**asked, "order": "id", "limit": PAGE}
+    while True:
+        entries, cursor = await client.page("/auditlog.json", **query)
+        for entry in entries.values():
+            yield entry
+        if cursor is None:
+            return
+        query["cursor"] = cursor

@@ -1,0 +1,185 @@
+"""Reading files of records: JSON or YAML, one record or several in each."""
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from jobauto_prefect.definitions import check, validate
+from jobauto_prefect.definitions.files import RECORD_KINDS, check_record
+from jobauto_prefect.definitions.positions import locate
+from jobauto_prefect.errors import Fault
+
+SUFFIXES = (".json", ".yaml", ".yml")
+STANDARD_INPUT = "-"
+
+Place = Callable[[str], tuple[int, int] | None]
+"""JSON pointer in the file -> line and column, both from 1; None: not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One record of a file.
+
+    `prefix` is the pointer of the record in its file; `raw` the bytes of the file where the
+    record is all there is in it, and JSON.
+    """
+
+    file: str
+    content: Any = field(repr=False)
+    place: Place = field(repr=False)
+    prefix: str = ""
+    raw: bytes | None = field(default=None, repr=False)
+
+    @property
+    def kind(self) -> str | None:
+        """`app` or one of `RECORD_KINDS`; None: neither."""
+        if not isinstance(self.content, dict):
+            return None
+        kind = self.content.get("kind")
+        if isinstance(kind, str) and kind in RECORD_KINDS:
+            return kind
+        return "app" if "executable" in self.content else None
+
+    def placed(self, fault: Fault) -> Fault:
+        """A fault of this record with its file, line and column."""
+        if fault.line is not None:
+            return replace(fault, file=self.file)
+        line, column = self._nearest(self.prefix + fault.pointer) or (None, None)
+        return replace(fault, file=self.file, line=line, column=column)
+
+    def _nearest(self, pointer: str) -> tuple[int, int] | None:
+        """A member that is missing has no place: that of what should hold it is taken."""
+        found = self.place(pointer)
+        while found is None and pointer:
+            pointer = pointer.rpartition("/")[0]
+            found = self.place(pointer)
+        return found
+
+
+@dataclass(slots=True)
+class Judged:
+    """A record and what was found in it."""
+
+    document: Document
+    faults: tuple[Fault, ...]
+    warnings: tuple[Fault, ...] = ()
+
+
+def judge(document: Document, kind: str | None) -> Judged:
+    """What is wrong with a record, taken for one of that kind."""
+    if kind is None:
+        known = " or ".join(f"kind: {kind}" for kind in RECORD_KINDS)
+        fault = Fault(
+            "",
+            "kind",
+            f"is no record: an application has the member executable, others say {known}",
+        )
+        return Judged(document, (document.placed(fault),))
+    if kind != "app":
+        faults = check_record(kind, document.content)
+        return Judged(document, tuple(map(document.placed, faults)))
+    report = check(document.content) if document.raw is None else validate(document.raw)
+    return Judged(
+        document,
+        tuple(map(document.placed, report.faults)),
+        tuple(map(document.placed, report.warnings)),
+    )
+
+
+def files_of(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files themselves, and of folders all JSON and YAML files in them, in order."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        for below in sorted(path.rglob("*")):
+            hidden = any(part.startswith(".") for part in below.relative_to(path).parts)
+            if below.suffix in SUFFIXES and below.is_file() and not hidden:
+                yield below
+
+
+def read(path: Path) -> tuple[list[Document], list[Fault]]:
+    """The records of a file, or why it can't be read; `-` is standard input."""
+    try:
+        return take(str(path), content_of(path))
+    except OSError as error:
+        return [], [unreadable(path, error)]
+
+
+def content_of(path: Path) -> bytes:
+    """What is in a file; `-` is standard input. Raises OSError."""
+    return sys.stdin.buffer.read() if str(path) == STANDARD_INPUT else path.read_bytes()
+
+
+def unreadable(path: Path, error: OSError) -> Fault:
+    """The fault of a file that `content_of` could not read."""
+    return Fault("", "file", f"can't be read: {error.strerror}", file=str(path))
+
+
+def take(name: str, raw: bytes) -> tuple[list[Document], list[Fault]]:
+    """The records in the content of a file of that name, or why there are none."""
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return [], _unread(name, raw)
+    return _read_yaml(name, text) if is_yaml(name, text) else _read_json(name, text, raw)
+
+
+def _unread(name: str, raw: bytes) -> list[Fault]:
+    return [replace(fault, file=name) for fault in validate(raw).faults]
+
+
+def is_yaml(name: str, text: str) -> bool:
+    """By the name of the file; standard input by how it begins."""
+    if name == STANDARD_INPUT:
+        return not text.lstrip().startswith(("{", "["))
+    return Path(name).suffix in (".yaml", ".yml")
+
+
+def _read_json(name: str, text: str, raw: bytes) -> tuple[list[Document], list[Fault]]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return [], _unread(name, raw)
+    positions = locate(text)
+
+    def place(pointer: str) -> tuple[int, int] | None:
+        offset = positions.values.get(pointer)
+        return None if offset is None else positions.line_and_column(offset)
+
+    repeated = [
+        Fault(
+            each.pointer,
+            each.rule,
+            each.message,
+            *positions.line_and_column(positions.offset(each.pointer, each.member)),
+            name,
+        )
+        for each in positions.repeated
+    ]
+    if not isinstance(content, list):
+        whole = Document(name, content, place, raw=raw)
+        return [whole], [] if whole.kind == "app" else repeated  # `validate` tells of its own
+    return _each(name, content, place), repeated
+
+
+def _read_yaml(name: str, text: str) -> tuple[list[Document], list[Fault]]:
+    from jobauto_prefect.cli.yamls import YamlFault, load_all
+
+    documents: list[Document] = []
+    try:
+        for content, places in load_all(text):
+            if isinstance(content, list):
+                documents += _each(name, content, places.get)
+            elif content is not None:
+                documents.append(Document(name, content, places.get))
+    except YamlFault as fault:
+        return [], [Fault("", "syntax", str(fault), fault.line, fault.column, name)]
+    return documents, []
+
+
+def _each(name: str, items: list[Any], place: Place) -> list[Document]:
+    return [Document(name, item, place, f"/{number}") for number, item in enumerate(items)]

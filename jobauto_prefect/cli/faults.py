@@ -1,0 +1,19 @@
+"""Faults as lines for people."""
+
+from collections.abc import Iterable, Iterator
+
+from jobauto_prefect.errors import Fault
+
+
+def fault_lines(faults: Iterable[Fault]) -> Iterator[str]:
+    """One line for each fault: where, which member, what is wrong."""
+    for fault in faults:
+        parts = (_place(fault), fault.pointer, fault.message)
+        yield "  " + ": ".join(part for part in parts if part)
+
+
+def _place(fault: Fault) -> str:
+    numbers = [str(number) for number in (fault.line, fault.column) if number is not None]
+    if fault.file is None:
+        return f"line {':'.join(numbers)}" if numbers else ""
+    return ":".join([fault.file, *numbers])

@@ -1,0 +1,275 @@
+"""`jobauto job` and `jobauto run`: start jobs, see what came of them, end them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobauto_prefect.cli.options import Json, Limit, Url
+from jobauto_prefect.cli.records import TEMPLATES, Kind, Names, Record, list_records
+from jobauto_prefect.errors import NotFound
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.client import Client
+
+group = typer.Typer(help="Jobs: one attempt each.", no_args_is_help=True)
+
+LIVE = ("waiting", "running")
+GOOD = ("success", "info", "warning")
+"""Severities with which a job has done what it was to do."""
+
+POLL_SECONDS = 0.25
+
+JobId = Annotated[int, typer.Argument(metavar="JOB", min=1, help="Number of the job.")]
+
+
+def title(job: Record, names: Names) -> str:
+    """`company / template` of a job."""
+    company = names["companies"].get(job["company_id"], {}).get("slug", job["company_id"])
+    template = names["runtemplates"].get(job["runtemplate_id"], {}).get("name", "?")
+    return f"{company} / {template}"
+
+
+def _moment(name: str) -> Any:
+    def of(job: Record, _names: Names) -> str:
+        from jobauto_prefect.cli.show import moment
+
+        return moment(job.get(name))
+
+    return of
+
+
+def duration_of(job: Record, _names: Names = {}) -> str:  # noqa: B006 - nobody changes it
+    """How long a job took."""
+    from jobauto_prefect.cli.show import duration
+
+    return duration(job["begin"], job["end"])
+
+
+JOBS = Kind(
+    "job",
+    "jobs",
+    "job",
+    {
+        "id": lambda job, _names: job["id"],
+        "run template": title,
+        "state": lambda job, _names: job["state"],
+        "severity": lambda job, _names: job["severity"],
+        "exit": lambda job, _names: job["exitcode"],
+        "began": _moment("begin"),
+        "took": duration_of,
+        "message": lambda job, _names: job["message"],
+    },
+    refers=("companies", TEMPLATES.collection),
+)
+
+
+@group.command("list")
+def list_jobs(as_json: Json = False, url: Url = None, limit: Limit = None) -> None:
+    """List jobs, the newest first."""
+    list_records(JOBS, as_json, url, limit)
+
+
+@group.command("show")
+def show_job(job_id: JobId, as_json: Json = False, url: Url = None) -> None:
+    """Show one job: its outcome, environment, output and artifacts."""
+    from jobauto_prefect.cli.client import speak
+    from jobauto_prefect.cli.show import print_json
+
+    job = speak(url, lambda client: client.get(f"/job/{job_id}.json"))
+    if as_json:
+        print_json(job)
+    else:
+        _print_job(job)
+
+
+def _print_job(job: dict[str, Any]) -> None:
+    from jobauto_prefect.cli.show import moment, print_members
+
+    times = {name: moment(job[name]) for name in ("schedule", "begin", "end")}
+    artifacts = [f"{each['path']} ({each['size']} bytes)" for each in job["artifacts"]]
+    print_members(job | times | {"took": duration_of(job), "artifacts": artifacts})
+
+
+@group.command()
+def logs(
+    job_id: JobId,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the job is over.")
+    ] = False,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Print what a job wrote: standard output as it is, standard error in yellow.
+
+    With --json one JSON object a line. Example: jobauto job logs 12 --follow
+    """
+    from jobauto_prefect.cli.client import Client, speak
+
+    async def print_all(client: Client) -> None:
+        async for line in output(client, job_id, follow):
+            _print_line(line, as_json)
+
+    speak(url, print_all)
+
+
+async def output(client: "Client", job_id: int, follow: bool) -> AsyncIterator[Record]:
+    """The lines of a job's output; with `follow` until it is over."""
+    last = 0
+    while True:
+        page = await client.get(f"/job/{job_id}/output.json", after=last)
+        for line in page["lines"]:
+            yield line
+        last = page["last"]
+        if page["lines"]:
+            continue
+        if not follow or page["state"] not in LIVE:
+            return
+        await asyncio.sleep(POLL_SECONDS)
+
+
+STREAM_STYLES: Mapping[str, str] = {"stderr": "yellow", "notice": "dim"}
+
+
+def _print_line(line: Record, as_json: bool) -> None:
+    import json
+
+    from jobauto_prefect.cli.show import console, printable, say
+
+    if as_json:
+        typer.echo(json.dumps(line, ensure_ascii=False))
+    elif console().is_terminal:
+        say(printable(line["text"]), style=STREAM_STYLES.get(line["stream"]))
+    else:
+        typer.echo(line["text"])
+
+
+@group.command()
+def cancel(
+    job_id: JobId,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="Why; kept with the job and shown in Prefect.")
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """End a job: one that waits does not start, one that runs is stopped with its children."""
+    from jobauto_prefect.cli.client import Client, speak
+    from jobauto_prefect.cli.show import print_json, say
+
+    async def end(client: Client) -> Record:
+        fields = {"id": job_id, "state": "cancelled"} | ({"reason": reason} if reason else {})
+        job: Record = await client.post("job", fields)
+        await client.wait_for_prefect()
+        return job
+
+    job = speak(url, end, writes=True)
+    if as_json:
+        print_json(job)
+    else:
+        over = "is cancelled" if job["state"] == "cancelled" else "is being ended"
+        say(f"job {job_id} {over}")
+
+
+def run(
+    template: Annotated[
+        str, typer.Argument(metavar="TEMPLATE", help="Number, or company/name, of a run template.")
+    ],
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", "-e", metavar="KEY=VALUE", help="A value for this job alone."),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Show its output and end with its result.")
+    ] = False,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Start a job of a run template.
+
+    With --wait: exit code 0 where the job ends with success, info or warning, else 1.
+
+    Example: jobauto run acme/backup --env TARGET=/mnt/backup --wait
+    """
+    from jobauto_prefect.cli.client import Client, speak
+
+    values = dict(_assignment(each) for each in env or ())
+
+    async def start(client: Client) -> Record:
+        number = await find_template(client, template)
+        job: Record = await client.post("job", {"runtemplate_id": number, "env": values})
+        waiting = await client.wait_for_prefect()
+        if not wait:
+            _tell_started(job, waiting, as_json)
+            return job
+        return await _until_over(client, job["id"], as_json)
+
+    job = speak(url, start, writes=True)
+    if wait:
+        _tell_result(job, as_json)
+        if job["severity"] not in GOOD:
+            raise typer.Exit(1)
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--env")
+    return name, value
+
+
+async def find_template(client: "Client", named: str) -> int:
+    """The number of a run template that is named by it, or by `company/name`.
+
+    Raises:
+        NotFound: there is none.
+    """
+    if named.isdecimal():
+        return int(named)
+    slug, slash, name = named.partition("/")
+    if slash:
+        companies = await client.list("companies")
+        owners = {number for number, company in companies.items() if company["slug"] == slug}
+        for number, template in (await client.list("runtemplates")).items():
+            if template["company_id"] in owners and template["name"] == name:
+                return number
+    raise NotFound(f"there is no run template {named!r}; see: jobauto template list")
+
+
+def _tell_started(job: Record, waiting: int, as_json: bool) -> None:
+    from jobauto_prefect.cli.show import hint, print_json, say
+
+    if as_json:
+        print_json(job)
+    else:
+        say(f"job {job['id']} waits for a worker; follow it: jobauto job logs {job['id']} --follow")
+    if waiting:
+        hint("Prefect does not know of it yet; jobauto services will tell it")
+
+
+async def _until_over(client: "Client", job_id: int, as_json: bool) -> Record:
+    try:
+        async for line in output(client, job_id, follow=True):
+            if not as_json:
+                _print_line(line, as_json=False)
+        job: Record = await client.get(f"/job/{job_id}.json")
+    except asyncio.CancelledError:
+        from jobauto_prefect.cli.show import hint
+
+        hint(f"job {job_id} goes on; end it: jobauto job cancel {job_id}")
+        raise
+    return job
+
+
+def _tell_result(job: Record, as_json: bool) -> None:
+    from jobauto_prefect.cli.show import STYLES, hint, print_json, printable, say
+
+    if as_json:
+        print_json(job)
+        return
+    took = duration_of(job)
+    parts = [f"job {job['id']} {job['state']}", job["message"] or "", took and f"took {took}"]
+    say(printable(": ".join(part for part in parts[:2] if part)), style=STYLES.get(job["state"]))
+    if took:
+        hint(f"it took {took}")

@@ -1,0 +1,110 @@
+"""Judging the definitions in files, and telling what was found, with the lines it was found in."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobauto_prefect.cli.documents import content_of, judge, take, unreadable
+from jobauto_prefect.cli.faults import fault_lines
+from jobauto_prefect.cli.show import STYLES, console, printable, say
+from jobauto_prefect.errors import Fault
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH = 100  # characters of an offending line that are shown
+BEFORE = 60  # of these, at most so many before the fault
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found in one file; `lines` are those of its text, `definitions` how many it has."""
+
+    file: str
+    lines: Sequence[str]
+    definitions: int
+    faults: tuple[Fault, ...]
+    warnings: tuple[Fault, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: without the lines."""
+        return {
+            "file": self.file,
+            "valid": not self.faults,
+            "definitions": self.definitions,
+            "faults": [fault.as_dict() for fault in self.faults],
+            "warnings": [fault.as_dict() for fault in self.warnings],
+        }
+
+
+def judged(path: Path, named: bool) -> Verdict:
+    """Judge one file. Of a folder's file only the definitions count: it may hold other records."""
+    try:
+        raw = content_of(path)
+    except OSError as error:
+        return Verdict(str(path), (), 0, (unreadable(path, error),))
+    documents, unread = take(str(path), raw)
+    meant = [each for each in documents if named or each.kind in ("app", None)]
+    found = [judge(each, "app") for each in meant]
+    return Verdict(
+        file=str(path),
+        lines=lines_of(raw),
+        definitions=len(meant),
+        # A key that is there twice is found by the reader and by the judge.
+        faults=tuple(dict.fromkeys([*unread, *(fault for each in found for fault in each.faults)])),
+        warnings=tuple(fault for each in found for fault in each.warnings),
+    )
+
+
+def lines_of(raw: bytes) -> list[str]:
+    """The lines of a text as faults count them."""
+    return raw.decode("utf-8-sig", "replace").split("\n")
+
+
+def tell(verdicts: Iterable[Verdict]) -> None:
+    """Print every fault and warning with its line, and how many there are."""
+    verdicts = list(verdicts)
+    for verdict in verdicts:
+        tell_faults(verdict.faults, "error", verdict.lines)
+        tell_faults(verdict.warnings, "warning", verdict.lines)
+    faults = sum(len(verdict.faults) for verdict in verdicts)
+    warnings = sum(len(verdict.warnings) for verdict in verdicts)
+    say(
+        f"{counted(sum(verdict.definitions for verdict in verdicts), 'definition')} in "
+        f"{counted(len(verdicts), 'file')}: "
+        f"{counted(faults, 'fault')}, {counted(warnings, 'warning')}"
+    )
+
+
+def tell_faults(
+    faults: Iterable[Fault], level: str, lines: Sequence[str], out: "Console | None" = None
+) -> None:
+    """Print faults, each followed by its line; on standard output where `out` is not said."""
+    out = out or console()
+    for fault in faults:
+        (line,) = fault_lines([fault])
+        place, _, rest = line.strip().partition(": ")
+        said = printable(f"{place}: {level}: {rest}")
+        out.print(said, style=STYLES[level], markup=False, soft_wrap=True)
+        for shown in excerpt(fault, lines):
+            out.print(shown, style="dim", markup=False, soft_wrap=True)
+
+
+def excerpt(fault: Fault, lines: Sequence[str]) -> Iterator[str]:
+    """The line a fault is in and a mark under its column; nothing where no place is known."""
+    from rich.cells import cell_len
+
+    if fault.line is None or fault.line > len(lines):
+        return
+    line, column = lines[fault.line - 1].replace("\t", " "), (fault.column or 1) - 1
+    begin = max(0, column - BEFORE) if len(line) > WIDTH else 0
+    before, rest = line[begin:column], line[column : begin + WIDTH]
+    margin = f"{fault.line:>6} │ "
+    yield margin + printable(before + rest).rstrip()
+    yield " " * 6 + " │ " + " " * cell_len(printable(before)) + "^"
+
+
+def counted(number: int, noun: str) -> str:
+    """`no faults`, `1 fault`, `2 faults`."""
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,105 @@
+"""Applications as people name them on the command line."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobauto_prefect.cli.documents import SUFFIXES, read
+from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.client import Client
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A definition and how it is called in a comparison."""
+
+    title: str
+    document: Any = field(repr=False)
+
+
+async def application(client: "Client", word: str) -> Record:
+    """The application with this id, UUID, or name in any language.
+
+    Raises:
+        NotFound: there is none.
+        Conflict: several have the name; the message has their ids.
+    """
+    apps = await client.list("apps")
+    found = [app for app in apps.values() if word.lower() in _exact(app)]
+    found = found or [app for app in apps.values() if word in _names(app)]
+    if not found:
+        raise NotFound(f"there is no application {word!r}; see: jobauto app list")
+    if len(found) > 1:
+        ids = ", ".join(str(app["id"]) for app in found)
+        raise Conflict(f"several applications are called {word!r}; say one of the ids {ids}")
+    return found[0]
+
+
+def _exact(app: Record) -> tuple[str, str]:
+    return str(app["id"]), str(app.get("uuid", "")).lower()
+
+
+def _names(app: Record) -> Iterator[str]:
+    for member in ("name", "title"):
+        value = app.get(member, "")
+        yield from value.values() if isinstance(value, Mapping) else (value,)
+
+
+def is_file(word: str) -> bool:
+    """Whether a word names a file, not an application."""
+    return word == "-" or Path(word).suffix in SUFFIXES or Path(word).is_file()
+
+
+def from_file(word: str) -> Named:
+    """The definition in a file, valid or not.
+
+    Raises:
+        InvalidInput: it can't be read, or holds not just one.
+    """
+    documents, faults = read(Path(word))
+    if not faults and len(documents) != 1:
+        faults = [Fault("", "count", f"holds {len(documents)} records, not one", file=word)]
+    if faults:
+        raise InvalidInput(faults, f"{word} can't be compared")
+    return Named(word, documents[0].content)
+
+
+async def definition(client: "Client", word: str) -> Named:
+    """The definition of an application, or one it had before: `WORD@NUMBER`, `WORD@VERSION`.
+
+    Raises:
+        NotFound: there is no such application or version.
+    """
+    try:
+        app = await application(client, word)
+    except NotFound:
+        name, at, version = word.rpartition("@")
+        if not at:
+            raise
+        return await _former(client, await application(client, name), version)
+    source = await client.get_raw(f"/app/{app['id']}/definition.json")
+    return Named(_title(app, "current"), json.loads(source.decode("utf-8-sig")))
+
+
+async def _former(client: "Client", app: Record, version: str) -> Named:
+    """The number counts first: it is unique, and a version may have been imported again."""
+    known = await client.get(f"/app/{app['id']}/versions.json")
+    of_version = [number for number, one in known.items() if one["version"] == version]
+    for number in (*[one for one in known if one == version], *reversed(of_version)):
+        return Named(_title(app, f"@{number}"), known[number]["definition"])
+    if version == app.get("version"):
+        return await definition(client, str(app["id"]))
+    raise NotFound(
+        f"application {app['id']} had no definition {version!r}; "
+        f"see: jobauto app versions {app['id']}"
+    )
+
+
+def _title(app: Record, which: str) -> str:
+    return f"application {app['id']} {which}"

@@ -1,0 +1,35 @@
+"""Options that many commands have, each said once."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def _existing(paths: list[Path]) -> list[Path]:
+    for path in paths:
+        if str(path) != "-" and not path.exists():
+            raise typer.BadParameter(f"there is no file or folder {path}")
+    return paths
+
+
+Paths = Annotated[
+    list[Path],
+    typer.Argument(
+        callback=_existing, metavar="PATH", help="Files, folders, or - for standard input."
+    ),
+]
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        metavar="ADDRESS",
+        help="Address of the facade to speak to, with the token in JOBAUTO_TOKEN. "
+        "Without it: this machine's own ledger.",
+    ),
+]
+Limit = Annotated[
+    int | None, typer.Option("--limit", min=1, help="Show only so many, the newest ones.")
+]

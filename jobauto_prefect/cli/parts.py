@@ -1,0 +1,138 @@
+"""`jobauto api|prefect|services|worker start`: the parts of the service, one process each."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobauto_prefect.errors import NotReady
+
+api = typer.Typer(help="The REST facade.", no_args_is_help=True)
+prefect = typer.Typer(help="The Prefect server.", no_args_is_help=True)
+services = typer.Typer(help="What runs beside the facade.", no_args_is_help=True)
+worker = typer.Typer(help="Workers: they run the jobs.", no_args_is_help=True)
+
+logger = logging.getLogger(__name__)
+
+LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+TOKEN_VARIABLE = "JOBAUTO_WORKER_TOKEN"  # noqa: S105 - the name of a variable
+GRACEFUL_SECONDS = 5
+"""How long the facade waits for requests that are being answered when it is stopped."""
+
+
+def log_to_stderr() -> None:
+    """Log what this process does, one line each."""
+    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
+    for chatty in ("httpx", "httpcore", "alembic"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+
+
+@api.command("start")
+def start_api() -> None:
+    """Run the REST facade until SIGINT or SIGTERM."""
+    import uvicorn
+
+    from jobauto_prefect.facade.serving import server_options
+    from jobauto_prefect.settings import load_settings
+
+    log_to_stderr()
+    settings = load_settings()
+    options = server_options(settings)
+    logger.info("the facade listens on %s:%d", settings.api_host, settings.api_port)
+    uvicorn.run(
+        "jobauto_prefect.facade.main:application",
+        factory=True,
+        host=settings.api_host,
+        port=settings.api_port,
+        timeout_graceful_shutdown=GRACEFUL_SECONDS,
+        **options,
+    )
+
+
+@prefect.command("start")
+def start_prefect() -> None:
+    """Run a Prefect server with its UI; its files are in the folder prefect of the home."""
+    from jobauto_prefect.engine.server import prefect_command
+    from jobauto_prefect.settings import load_settings
+
+    argv, environment = prefect_command(load_settings())
+    os.execve(argv[0], argv, environment)  # noqa: S606 - signals reach the server itself
+
+
+@services.command("start")
+def start_services() -> None:
+    """Run the outbox towards Prefect, the reaper of lost jobs and the reconciler."""
+    import asyncio
+
+    from jobauto_prefect.cli.local import opened
+    from jobauto_prefect.engine.services import run_services
+    from jobauto_prefect.settings import load_settings
+
+    log_to_stderr()
+    with opened() as ledger:
+        asyncio.run(run_services(load_settings(), ledger))
+
+
+@worker.command("start")
+def start_worker(
+    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Work pool it serves.")],
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Its name. Default: host and pool."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Jobs at once.")
+    ] = None,
+    run_as: Annotated[
+        str | None,
+        typer.Option("--run-as", metavar="USER", help="User its jobs run as; needs root."),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", metavar="FILE", help="File with its token."),
+    ] = None,
+) -> None:
+    """Run a worker until SIGINT or SIGTERM; its jobs may finish, a second signal shortens that.
+
+    Its token is in the file, or in JOBAUTO_WORKER_TOKEN.
+    Make one: jobauto token issue --worker --pool NAME
+    """
+    import asyncio
+
+    from pydantic import SecretStr
+
+    from jobauto_prefect.engine.worker import run_worker
+    from jobauto_prefect.settings import load_settings
+
+    if token_file is None:
+        _leave_token_out_of_environment()
+    log_to_stderr()
+    given = {"worker_token": SecretStr(_token_in(token_file))} if token_file else {}
+    asyncio.run(run_worker(load_settings(**given), pool, name, limit, run_as))
+
+
+def _token_in(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError as error:
+        raise NotReady(f"the token file {file} can't be read: {error.strerror}") from None
+
+
+def _leave_token_out_of_environment() -> None:
+    """Start this program anew with the token in a pipe, where the environment holds it.
+
+    What a process was started with stays readable for jobs of the same user, and for root's even
+    where the process closes its memory.
+    """
+    token = os.environ.pop(TOKEN_VARIABLE, None)
+    if token is None:
+        return
+    reading, writing = os.pipe()
+    os.write(writing, token.encode())
+    os.close(writing)
+    os.set_inheritable(reading, True)
+    again = [sys.executable, *sys.orig_argv[1:], "--token-file", f"/dev/fd/{reading}"]
+    os.execv(sys.executable, again)  # noqa: S606 - this very program

@@ -1,0 +1,54 @@
+"""This program as a child process: its words, and what it is told of the settings."""
+
+import sys
+from collections.abc import Callable, Mapping
+
+from jobauto_prefect.settings import Settings
+
+WITHHELD = ("JOBAUTO_TOKEN", "JOBAUTO_WORKER_TOKEN")
+"""Variables no part of the service is given."""
+
+
+def own_settings(load: Callable[..., Settings], **ports: int | None) -> Settings:
+    """The settings of a service whose parts are all on this machine.
+
+    The address of the facade stays what the settings say where they say something; that of
+    Prefect is always the one of the server that is started here.
+    """
+    named = {name: port for name, port in ports.items() if port is not None}
+    settings = load(**named)
+    host = reachable(settings.api_host)
+    own = {"prefect_api_url": f"http://{host}:{settings.prefect_port}/api"}
+    if "url" not in settings.model_fields_set:
+        own["url"] = facade_address(settings)
+    return load(**named, **own)
+
+
+def facade_address(settings: Settings) -> str:
+    """Where this machine reaches the facade that runs on it."""
+    scheme = "http" if settings.tls_cert is None else "https"
+    return f"{scheme}://{reachable(settings.api_host)}:{settings.api_port}"
+
+
+def reachable(host: str) -> str:
+    """Where to connect to a server that listens on this address."""
+    anywhere = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - what to connect to instead
+    return anywhere.get(host, host)
+
+
+def environment_of(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
+    """What the parts of the service are told of the settings."""
+    told = {name: value for name, value in inherited.items() if name not in WITHHELD}
+    return told | {
+        "JOBAUTO_HOME": str(settings.home),
+        "JOBAUTO_URL": settings.url,
+        "JOBAUTO_API_PORT": str(settings.api_port),
+        "JOBAUTO_PREFECT_PORT": str(settings.prefect_port),
+        "PREFECT_API_URL": settings.prefect_api_url,
+        "PREFECT_HOME": inherited.get("PREFECT_HOME", str(settings.home / "prefect")),
+    }
+
+
+def command(*words: str) -> list[str]:
+    """This program with other words; `-P`: nothing is imported from the folder it runs in."""
+    return [sys.executable, "-P", "-m", "jobauto_prefect.cli", *words]

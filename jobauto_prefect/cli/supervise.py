@@ -1,0 +1,194 @@
+"""Child processes that belong together: started in order, kept alive, ended without a rest."""
+
+import asyncio
+import contextlib
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jobauto_prefect.errors import JobautoError
+
+FIRST_PAUSE_SECONDS = 0.5
+LONGEST_PAUSE_SECONDS = 30.0
+STABLE_SECONDS = 60.0
+"""A part that has lived so long is started again at once when it ends."""
+
+READY_WITHIN_SECONDS = 120.0
+KILLED_WITHIN_SECONDS = 5.0
+LOG_LIMIT_BYTES = 10 * 1024 * 1024
+PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+Tell = Callable[[str, str, int | None], None]
+"""Called with a part's name, what happened (started, ended) and its process id or exit code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One child process. `ready` returns once it does its work; None: as soon as it runs.
+
+    `stop_seconds` is how long it may take to end after SIGTERM before it is killed.
+    """
+
+    name: str
+    argv: Sequence[str]
+    environment: Mapping[str, str] = field(repr=False)
+    stop_seconds: float = 10.0
+    ready: Callable[[], Awaitable[None]] | None = None
+
+
+def _end_with_parent() -> None:
+    """In a new child: ask the kernel for SIGTERM when its parent dies, however it dies."""
+    if _libc is not None:
+        _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class Supervised:
+    """One part while it is looked after."""
+
+    def __init__(self, part: Part, folder: Path, logs: Path, tell: Tell) -> None:
+        self.part = part
+        self.log = logs / f"{part.name}.log"
+        self._folder = folder
+        self._tell = tell
+        self._stopping = False
+        self._process: asyncio.subprocess.Process | None = None
+        self._keeping: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start it and wait until it is ready.
+
+        Raises:
+            JobautoError: it ends before it is ready, or is not ready in time.
+        """
+        process = await self._spawn()
+        if self.part.ready is not None:
+            await self._until_ready(process, self.part.ready)
+        self._keeping = asyncio.create_task(self._keep(process))
+
+    async def _until_ready(
+        self, process: asyncio.subprocess.Process, ready: Callable[[], Awaitable[None]]
+    ) -> None:
+        waiting, ending = asyncio.ensure_future(ready()), asyncio.ensure_future(process.wait())
+        try:
+            await asyncio.wait(
+                {waiting, ending},
+                timeout=READY_WITHIN_SECONDS,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if waiting.done():
+                await waiting
+                return
+        finally:
+            waiting.cancel()
+            ending.cancel()
+        what = f"was not ready within {READY_WITHIN_SECONDS:.0f} s"
+        if process.returncode is not None:
+            what = f"ended with exit code {process.returncode} before it was ready"
+        raise JobautoError(f"{self.part.name} {what}: {self._last_line()} (all of it: {self.log})")
+
+    def _last_line(self) -> str:
+        lines = self.log.read_text(errors="replace").strip().splitlines()
+        return lines[-1][:300] if lines else "it said nothing"
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
+            self.log.replace(self.log.with_suffix(".log.1"))
+        with self.log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self.part.argv,
+                env=self.part.environment,
+                cwd=self._folder,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                preexec_fn=_end_with_parent,
+            )
+        self._tell(self.part.name, "started", self._process.pid)
+        return self._process
+
+    async def _keep(self, process: asyncio.subprocess.Process) -> None:
+        """Start it again whenever it ends, later each time it does so soon."""
+        pause = FIRST_PAUSE_SECONDS
+        while not self._stopping:
+            since = time.monotonic()
+            code = await process.wait()
+            if self._stopping:
+                return
+            self._tell(self.part.name, "ended", code)
+            lasted = time.monotonic() - since
+            pause = FIRST_PAUSE_SECONDS if lasted > STABLE_SECONDS else pause
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+            process = await self._spawn()
+
+    async def stop(self, hurry: asyncio.Event) -> None:
+        """End it and what belongs to it; `hurry` asks it a second time."""
+        self._stopping = True
+        if self._keeping is not None:
+            self._keeping.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._keeping
+        process = self._process
+        if process is None:
+            return
+        self._signal(signal.SIGTERM)
+        hurrying = asyncio.create_task(self._hurry(hurry))
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), self.part.stop_seconds)
+        hurrying.cancel()
+        self._signal_group(signal.SIGKILL)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), KILLED_WITHIN_SECONDS)
+
+    async def _hurry(self, hurry: asyncio.Event) -> None:
+        await hurry.wait()
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        """Whatever is left of its group; each part is a group of its own."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, number)
+
+
+class Supervisor:
+    """The parts of one service. `stages` are started one after the other."""
+
+    def __init__(
+        self, stages: Sequence[Sequence[Part]], folder: Path, logs: Path, tell: Tell
+    ) -> None:
+        logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._stages = [
+            [Supervised(part, folder, logs, tell) for part in stage] for stage in stages
+        ]
+        self.hurry = asyncio.Event()
+
+    async def start(self) -> None:
+        """Start all parts and wait until they are ready.
+
+        Raises:
+            JobautoError: one of them ends before it is ready.
+        """
+        for stage in self._stages:
+            async with asyncio.TaskGroup() as tasks:
+                for supervised in stage:
+                    tasks.create_task(supervised.start())
+
+    async def stop(self) -> None:
+        """End all parts, the last stage first. Setting `hurry` shortens it."""
+        for stage in reversed(self._stages):
+            async with asyncio.TaskGroup() as tasks:
+                for supervised in stage:
+                    tasks.create_task(supervised.stop(self.hurry))

@@ -1,0 +1,254 @@
+"""`jobauto user` and `jobauto token`: who may sign in, and with what."""
+
+import re
+import sys
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+
+from jobauto_prefect.cli.options import Json, Limit, Url
+from jobauto_prefect.cli.records import Kind, list_records
+from jobauto_prefect.errors import Conflict, NotFound
+
+users = typer.Typer(help="People and programs that sign in.", no_args_is_help=True)
+tokens = typer.Typer(help="Bearer tokens; each is shown once.", no_args_is_help=True)
+
+Login = Annotated[str, typer.Argument(metavar="LOGIN")]
+PasswordStdin = Annotated[
+    bool, typer.Option("--password-stdin", help="Read the password from standard input.")
+]
+
+USERS = Kind(
+    "user",
+    "users",
+    "user",
+    {
+        "id": lambda user, _names: user["id"],
+        "login": lambda user, _names: user["login"],
+        "roles": lambda user, _names: ", ".join(user["roles"]),
+        "enabled": lambda user, _names: user["enabled"],
+        "email": lambda user, _names: user["email"],
+    },
+)
+
+TTL = re.compile(r"([1-9][0-9]{0,5})([smhdw])")
+UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+@users.command()
+def create(
+    login: Login,
+    role: Annotated[
+        list[str] | None, typer.Option("--role", help="What they may; may be given repeatedly.")
+    ] = None,
+    password_stdin: PasswordStdin = False,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Create a user.
+
+    Example: printf %s "$PASSWORD" | jobauto user create anna --role super_admin --password-stdin
+    """
+    from jobauto_prefect.cli.client import Client, speak
+    from jobauto_prefect.cli.show import print_json, say
+
+    password = _password(password_stdin)
+
+    async def work(client: Client) -> Any:
+        known = await client.list("users")
+        if any(user["login"] == login for user in known.values()):
+            raise Conflict(f"there is a user {login} already")
+        return await client.post(
+            "user", {"login": login, "roles": role or [], "password": password}
+        )
+
+    user = speak(url, work)
+    if as_json:
+        print_json(user)
+    else:
+        say(f"user {login} may sign in, roles: {', '.join(user['roles']) or 'none'}")
+
+
+@users.command("list")
+def list_users(as_json: Json = False, url: Url = None, limit: Limit = None) -> None:
+    """List users, the newest first."""
+    list_records(USERS, as_json, url, limit)
+
+
+@users.command()
+def passwd(
+    login: Login,
+    password_stdin: PasswordStdin = False,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Give a user a new password."""
+    _change(login, {"password": _password(password_stdin)}, "has a new password", as_json, url)
+
+
+@users.command()
+def disable(login: Login, as_json: Json = False, url: Url = None) -> None:
+    """Keep a user out, from the next request on."""
+    _change(login, {"enabled": False}, "may not sign in any more", as_json, url)
+
+
+@users.command()
+def roles(
+    login: Login,
+    given: Annotated[list[str] | None, typer.Argument(metavar="[ROLE]…")] = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Give a user these roles instead of the ones there are; without any, take all away.
+
+    Example: jobauto user roles anna editor
+    """
+    said = f"has the roles: {', '.join(given)}" if given else "has no roles"
+    _change(login, {"roles": given or []}, said, as_json, url)
+
+
+def _change(login: str, fields: dict[str, Any], said: str, as_json: bool, url: str | None) -> None:
+    from jobauto_prefect.cli.client import Client, speak
+    from jobauto_prefect.cli.show import print_json, say
+
+    async def work(client: Client) -> Any:
+        known = await client.get("/users.json", login=login)
+        if not known:
+            raise NotFound(f"there is no user {login}; see: jobauto user list")
+        (user,) = known.values()
+        return await client.post("user", {"id": user["id"], **fields})
+
+    user = speak(url, work)
+    if as_json:
+        print_json(user)
+    else:
+        say(f"user {login} {said}")
+
+
+def _password(from_stdin: bool) -> str:
+    if from_stdin:
+        return sys.stdin.read().removesuffix("\n")
+    if not sys.stdin.isatty():
+        raise typer.BadParameter(
+            "there is nobody to ask for a password", param_hint="--password-stdin"
+        )
+    answer: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+    return answer
+
+
+@tokens.command()
+def issue(
+    user: Annotated[
+        str | None, typer.Option("--user", metavar="LOGIN", help="Whose it is.")
+    ] = None,
+    worker: Annotated[bool, typer.Option("--worker", help="A token for workers.")] = False,
+    pool: Annotated[
+        list[str] | None,
+        typer.Option("--pool", metavar="NAME", help="A work pool its workers may serve."),
+    ] = None,
+    ttl: Annotated[
+        str | None,
+        typer.Option("--ttl", metavar="TIME", help="How long it is valid: 90m, 12h, 30d."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Issue a token for a user, or for the workers of work pools. It is shown only now.
+
+    Examples: jobauto token issue --user anna --ttl 30d · jobauto token issue --worker --pool main
+    """
+    if worker == (user is not None):
+        raise typer.BadParameter("give one of --user LOGIN and --worker", param_hint="--user")
+    if worker != bool(pool):
+        raise typer.BadParameter("goes with --worker, which needs it", param_hint="--pool")
+    token, expires_at = _issue(user, pool or [], _lifetime(ttl))
+    if as_json:
+        from jobauto_prefect.cli.show import print_json
+
+        print_json({"token": token, "expires_at": expires_at})
+    else:
+        typer.echo(token)
+
+
+def _lifetime(ttl: str | None) -> timedelta | None:
+    if ttl is None:
+        return None
+    match = TTL.fullmatch(ttl)
+    if match is None:
+        message = f"{ttl!r} is no length of time; write 90m, 12h or 30d"
+        raise typer.BadParameter(message, param_hint="--ttl")
+    return timedelta(**{UNITS[match[2]]: int(match[1])})
+
+
+def _issue(
+    login: str | None, pools: list[str], lifetime: timedelta | None
+) -> tuple[str, str | None]:
+    from jobauto_prefect.cli.local import opened, operator
+    from jobauto_prefect.ledger.queries import user_named
+    from jobauto_prefect.ledger.tokens import issue_user_token, issue_worker_token
+
+    with opened() as ledger, ledger.writing(operator()) as session:
+        expires_at = ledger.clock() + lifetime if lifetime else None
+        if login is None:
+            text, _ = issue_worker_token(session, pools, expires_at)
+        else:
+            user = user_named(session, login)
+            if user is None:
+                raise NotFound(f"there is no user {login}; see: jobauto user create --help")
+            text, _ = issue_user_token(session, user, expires_at)
+    return text, expires_at.isoformat() if expires_at else None
+
+
+@tokens.command("list")
+def list_tokens(as_json: Json = False) -> None:
+    """List tokens: whose they are and how long they are valid. Their texts are not known."""
+    from jobauto_prefect.cli.local import opened
+    from jobauto_prefect.cli.show import moment, print_json, print_table
+    from jobauto_prefect.ledger.queries import all_tokens
+
+    with opened() as ledger, ledger.reading() as session:
+        now = ledger.clock()
+        rows = [_token(token, now) for token in all_tokens(session)]
+    if as_json:
+        print_json({str(row["id"]): row for row in rows})
+        return
+    shown = [
+        (row["id"], row["kind"], row["user"] or ", ".join(row["pools"]), row["state"],
+         moment(row["expires_at"]))
+        for row in rows
+    ]  # fmt: skip
+    print_table(("id", "kind", "of", "state", "expires"), shown)
+
+
+def _token(token: Any, now: Any) -> dict[str, Any]:
+    expired = token.expires_at is not None and token.expires_at <= now
+    state = "revoked" if token.revoked_at else "expired" if expired else "valid"
+    return {
+        "id": token.id,
+        "kind": token.kind,
+        "user": token.user.login if token.user else None,
+        "pools": token.pools,
+        "state": state,
+        "expires_at": token.expires_at.isoformat() if token.expires_at else None,
+        "created_at": token.created_at.isoformat(),
+    }
+
+
+@tokens.command()
+def revoke(
+    number: Annotated[int, typer.Argument(metavar="ID", min=1)], as_json: Json = False
+) -> None:
+    """Make a token worthless, from the next request on."""
+    from jobauto_prefect.cli.local import opened, operator
+    from jobauto_prefect.cli.show import print_json, say
+    from jobauto_prefect.ledger.queries import get
+    from jobauto_prefect.ledger.records import Token
+
+    with opened() as ledger, ledger.writing(operator()) as session:
+        token = get(session, Token, number)
+        token.revoked_at = token.revoked_at or session.clock()
+        shown = _token(token, session.clock())
+    if as_json:
+        print_json(shown)
+    else:
+        say(f"token {number} is revoked")

@@ -1,0 +1,85 @@
+"""YAML as JSON in other clothes: plain words mean what they mean in YAML 1.2, and have places."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from jobauto_prefect.definitions.pointers import child
+
+Places = dict[str, tuple[int, int]]
+"""JSON pointer -> line and column, both from 1."""
+
+
+class YamlFault(Exception):
+    """Text that is no YAML, or has a key twice; line and column are None where unknown."""
+
+    def __init__(self, message: str, mark: yaml.Mark | None = None) -> None:
+        self.line = None if mark is None else mark.line + 1
+        self.column = None if mark is None else mark.column + 1
+        super().__init__(message)
+
+
+class _Loader(yaml.SafeLoader):
+    """`no`, `on`, `12:30` and dates are text, as in YAML 1.2 and unlike in YAML 1.1."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as the base class has it
+
+
+_WORDS = (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"-?(?:0|[1-9][0-9]*)", "-0123456789"),
+    ("float", r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", "-0123456789"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("merge", r"<<", "<"),
+)
+for _tag, _pattern, _first in _WORDS:
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first)
+    )
+
+
+def load_all(text: str) -> Iterator[tuple[Any, Places]]:
+    """The documents of a text, each with the places of its values.
+
+    Raises:
+        YamlFault: when the iteration reaches what can't be read.
+    """
+    try:
+        loader = _Loader(text)
+        while loader.check_node():
+            node = loader.get_node()
+            if node is not None:
+                yield loader.construct_document(node), _places(node)
+    except yaml.MarkedYAMLError as error:
+        raise YamlFault(f"is not YAML: {error.problem}", error.problem_mark) from None
+    except (yaml.YAMLError, RecursionError):
+        raise YamlFault("is no YAML text of reasonable depth") from None
+
+
+def _places(root: yaml.Node) -> Places:
+    places: Places = {}
+    seen: set[int] = set()
+    waiting = [("", root)]
+    while waiting:
+        pointer, node = waiting.pop()
+        places[pointer] = (node.start_mark.line + 1, node.start_mark.column + 1)
+        if id(node) not in seen:  # what an alias repeats has been looked at
+            seen.add(id(node))
+            waiting += _below(pointer, node)
+    return places
+
+
+def _below(pointer: str, node: yaml.Node) -> list[tuple[str, yaml.Node]]:
+    if isinstance(node, yaml.SequenceNode):
+        return [(child(pointer, number), item) for number, item in enumerate(node.value)]
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    keys = [str(key.value) for key, _ in node.value]
+    for number, (key, _) in enumerate(node.value):
+        if keys[number] in keys[:number]:
+            raise YamlFault(f"has the key {keys[number]!r} twice", key.start_mark)
+    return [
+        (child(pointer, name), value) for name, (_, value) in zip(keys, node.value, strict=True)
+    ]

@@ -1,0 +1,119 @@
+"""What a definition says, as Markdown for the people who read Prefect's UI."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from jobauto_prefect.definitions import Definition, Variable, default_value, text, to_text
+
+HIDDEN = "••••"
+"""Stands for the default of a password."""
+
+
+def describe_application(definition: Definition, language: str) -> str:
+    """The application: what it is, its facts, its variables, exit codes, data and events."""
+    title = text(definition.title or definition.name, language)
+    return _joined(
+        f"# {_line(title)}",
+        text(definition.description, language).strip(),
+        _facts(definition),
+        _variables(definition, language),
+        _exit_codes(definition, language),
+        _named("Produces", definition.produces, language),
+        _named("Consumes", definition.consumes, language),
+        _named("Emits", definition.emits, language),
+        _named("Triggered by", definition.triggers, language),
+    )
+
+
+def describe_template(lead: str, note: str | None, application: str) -> str:
+    """A run template: its own line, its note, then the application's description."""
+    return _joined(lead, (note or "").strip(), application)
+
+
+def _joined(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)
+
+
+def _facts(definition: Definition) -> str:
+    facts = {
+        "Version": definition.version,
+        "License": definition.license,
+        "Homepage": definition.homepage and f"<{definition.homepage}>",
+        "Image": definition.oci_image and f"`{definition.oci_image}`",
+        "Requires": ", ".join(definition.requirements),
+        "Keywords": ", ".join(definition.tags),
+    }
+    return "\n".join(f"- **{name}:** {_line(fact)}" for name, fact in facts.items() if fact)
+
+
+def _variables(definition: Definition, language: str) -> str:
+    rows = [_variable(variable, language) for variable in definition.environment.values()]
+    head = ("Variable", "Type", "Required", "Default", "Description")
+    return _section("Environment", _table(head, rows))
+
+
+def _variable(variable: Variable, language: str) -> tuple[str, ...]:
+    default = to_text(default_value(variable))
+    shown = HIDDEN if default and variable.secret else _code(default)
+    described = text(variable.description, language) or text(variable.hint, language)
+    required = "yes" if variable.required else ""
+    return (_code(variable.key), variable.type, required, shown, _cell(described))
+
+
+def _exit_codes(definition: Definition, language: str) -> str:
+    rows = [
+        (str(each.code), each.severity, "yes" if each.retry else "", _cell(_said(each, language)))
+        for _, each in sorted(definition.exit_codes.items())
+    ]
+    return _section("Exit codes", _table(("Code", "Severity", "Tried again", "Meaning"), rows))
+
+
+def _said(entry: Any, language: str) -> str:
+    return text(entry.description, language)
+
+
+def _named(title: str, entries: Mapping[str, Any], language: str) -> str:
+    """A list of the entries of `produces`, `consumes` or the events, with their fields."""
+    lines = []
+    for name, entry in entries.items():
+        kinds = [str(entry[key]) for key in ("format", "operation", "evidence") if entry.get(key)]
+        kind = f" ({_cell(', '.join(kinds))})" if kinds else ""
+        said = _line(text(entry.get("description") or "", language))
+        lines.append(f"- {_code(name)}{kind}{': ' + said if said else ''}")
+        lines += [f"  - {_code(field)}{_field(value)}" for field, value in _fields(entry)]
+    return _section(title, "\n".join(lines))
+
+
+def _fields(entry: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    return (entry.get("fields") or {}).items()
+
+
+def _field(value: Mapping[str, Any]) -> str:
+    kind = value.get("type") or value.get("format")
+    target = value.get("target")
+    return (f" ({kind})" if kind else "") + (f" → {_code(target)}" if target else "")
+
+
+def _section(title: str, body: str) -> str:
+    return f"## {title}\n\n{body}" if body else ""
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _line(value: str) -> str:
+    return " ".join(value.split())
+
+
+def _cell(value: str) -> str:
+    return _line(value).replace("|", "\\|").replace("<", "&lt;")
+
+
+def _code(value: str) -> str:
+    # A code span can't hold a backtick, and a table cell no bar.
+    shown = _line(value).replace("`", "'").replace("|", "\\|")
+    return f"`{shown}`" if shown else ""

@@ -1,0 +1,183 @@
+"""The environment of a definition as the parameters of its Prefect flow.
+
+The schema is the one Prefect stores as `parameter_openapi_schema`, checks runs against and makes
+the run form of.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobauto_prefect.definitions import (
+    Definition,
+    Variable,
+    VariableType,
+    coerce,
+    default_value,
+    fits,
+    text,
+)
+
+REFERENCES = "jobauto"
+"""The last parameter of every flow: what the service itself hands over, ids only."""
+
+_REFERENCES_PROPERTY: Mapping[str, Any] = {
+    "title": REFERENCES,
+    "description": "Leave this empty: the service fills in which event, rule or task a run is for.",
+    "type": "object",
+    "additionalProperties": {"type": ["integer", "string"]},
+}
+
+_TYPES: Mapping[VariableType, str] = {
+    VariableType.INTEGER: "integer",
+    VariableType.FLOAT: "number",
+    VariableType.BOOL: "boolean",
+}
+"""JSON types of the variable types that are no text."""
+
+_FORMATS: Mapping[VariableType, str] = {
+    VariableType.EMAIL: "email",
+    VariableType.URL: "uri",
+    VariableType.FILE_PATH: "file-path",
+}
+"""Hints for forms, named as pydantic names them."""
+
+_NULL = {"type": "null"}
+_TITLES = {
+    "integer": "whole number",
+    "number": "number",
+    "boolean": "yes or no",
+    "string": "text",
+    "null": "empty",
+}
+"""What a form writes on the buttons that choose between the shapes of a value."""
+
+# A leading underscore is refused by pydantic, a leading digit by Python.
+_NAMEABLE = re.compile(r"[A-Z][A-Z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterSchema:
+    """The parameters of one flow.
+
+    `parameter_keys` maps parameter names to environment keys, in the definition's order.
+    `defaults` has the coerced default of each parameter that has one: Prefect refuses a null
+    in a deployment's parameters where it takes one in a run's.
+    """
+
+    schema: Mapping[str, Any]
+    parameter_keys: Mapping[str, str]
+    defaults: Mapping[str, Any]
+
+    def accepts(self, name: str, value: Any) -> bool:
+        """Whether Prefect takes this value among the parameters of a deployment."""
+        from jsonschema import Draft202012Validator
+
+        return Draft202012Validator(self.schema["properties"][name]).is_valid(value)
+
+
+def parameters(definition: Definition, language: str = "en") -> ParameterSchema:
+    """One parameter per environment key that is no password, and `jobauto` last.
+
+    The definition's own defaults always fit. A run may say null for what is optional, but not
+    for a bool with a default: a switch in a form is never empty.
+    """
+    variables = {
+        parameter_name(key): variable
+        for key, variable in definition.environment.items()
+        if not variable.secret
+    }
+    defaults = {name: default_value(variable) for name, variable in variables.items()}
+    properties = {name: _property(variable, language) for name, variable in variables.items()}
+    properties[REFERENCES] = dict(_REFERENCES_PROPERTY)
+    for position, content in enumerate(properties.values()):
+        content["position"] = position
+    return ParameterSchema(
+        schema={
+            "title": "Parameters",
+            "type": "object",
+            "properties": properties,
+            "required": [
+                name
+                for name, variable in variables.items()
+                if variable.required and defaults[name] is None
+            ],
+            "definitions": {},
+        },
+        parameter_keys={name: variable.key for name, variable in variables.items()},
+        defaults={name: value for name, value in defaults.items() if value is not None},
+    )
+
+
+def parameter_name(key: str) -> str:
+    """The key itself, or `p_` and the key where a Python parameter can't be called so."""
+    return key if _NAMEABLE.fullmatch(key) else f"p_{key}"
+
+
+def _property(variable: Variable, language: str) -> dict[str, Any]:
+    default = default_value(variable)
+    content: dict[str, Any] = {"title": variable.key}
+    description = _description(variable, language)
+    if description:
+        content["description"] = description
+    content |= _shape(variable, default)
+    if default is not None:
+        content["default"] = default
+    return content
+
+
+def _description(variable: Variable, language: str) -> str:
+    """Description, hint and the labels of the choices, as paragraphs."""
+    labels = [(option.value, text(option.label, language)) for option in variable.options]
+    choices = "; ".join(f"{value}: {label}" for value, label in labels if label and label != value)
+    parts = [text(variable.description, language), text(variable.hint, language), choices]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _shape(variable: Variable, default: Any) -> dict[str, Any]:
+    choices = _choices(variable, default)
+    shapes = _enumerations(choices) if choices else _types(variable, default)
+    if not variable.required and _needs_null(variable, default, choices):
+        shapes.append(_NULL)
+    if len(shapes) == 1:
+        return shapes[0]
+    return {"anyOf": [{"title": _TITLES[shape["type"]], **shape} for shape in shapes]}
+
+
+def _needs_null(variable: Variable, default: Any, choices: list[Any]) -> bool:
+    """Whether null must be said: in a run, Prefect takes it for a bare type without a default."""
+    if default is None:
+        return bool(choices)
+    return variable.type is not VariableType.BOOL
+
+
+def _choices(variable: Variable, default: Any) -> list[Any]:
+    """The values to choose from, the default among them; empty where any value will do."""
+    if variable.type is VariableType.BOOL or not variable.options:
+        return []
+    offered = [coerce(variable, option.value) for option in variable.options]
+    values = [value for value in dict.fromkeys([*offered, default]) if value is not None]
+    return values if any(value is not None for value in offered) else []
+
+
+def _enumerations(choices: list[Any]) -> list[dict[str, Any]]:
+    """One list of choices for each JSON type among them: a form can't show a mixed one."""
+    by_type: dict[str, list[Any]] = {}
+    for value in choices:
+        by_type.setdefault(_JSON_TYPES[type(value)], []).append(value)
+    return [{"type": kind, "enum": values} for kind, values in by_type.items()]
+
+
+_JSON_TYPES = {int: "integer", float: "number", str: "string", bool: "boolean"}
+
+
+def _types(variable: Variable, default: Any) -> list[dict[str, Any]]:
+    kind = _TYPES.get(variable.type, "string")
+    if not fits(variable, default):
+        # The default stays as text where it is no number; a format must not refuse it either.
+        return [{"type": name} for name in dict.fromkeys([kind, "string"])]
+    shape = {"type": kind}
+    if variable.type in _FORMATS:
+        shape["format"] = _FORMATS[variable.type]
+    return [shape]

@@ -1,0 +1,56 @@
+"""What Prefect shall hold of an application and of a run template, as values.
+
+Nothing here knows Prefect's client: `engine/apply.py` makes the objects.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+REFUSED = str.maketrans(dict.fromkeys("/%&<>", "-"))
+"""Prefect answers 422 or 500 to names with these characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowPlan:
+    """One application as a Prefect flow; `tags` are in their order, labels are for machines."""
+
+    app_id: int
+    name: str
+    description: str
+    version: str | None
+    tags: tuple[str, ...]
+    labels: Mapping[str, str | int]
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulePlan:
+    """The one schedule of a deployment: five fields of cron in an IANA time zone."""
+
+    cron: str
+    timezone: str
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentPlan:
+    """One run template as a Prefect deployment of its application's flow."""
+
+    template_id: int
+    flow: FlowPlan
+    name: str
+    entrypoint: str
+    description: str
+    version: str | None
+    tags: tuple[str, ...]
+    labels: Mapping[str, str | int]
+    work_pool: str
+    parameters: Mapping[str, Any]
+    parameter_schema: Mapping[str, Any]
+    schedule: SchedulePlan | None
+    paused: bool
+
+
+def prefect_name(text: str) -> str:
+    """A name Prefect accepts: one line, without the characters it refuses, never empty."""
+    return " ".join(text.translate(REFUSED).split()) or "-"

@@ -1,0 +1,151 @@
+"""From definitions and run templates to plans."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobauto_prefect.compiler.describe import describe_application, describe_template
+from jobauto_prefect.compiler.parameters import ParameterSchema, parameters
+from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, SchedulePlan, prefect_name
+from jobauto_prefect.compiler.schedule import cron_of, zone_of
+from jobauto_prefect.definitions import Definition, coerce, text
+
+MODULE = "jobauto_prefect.engine.applications"
+"""The module whose attributes `app_<id>` are the compiled flows."""
+
+SHORT_UUID = 8  # characters
+SHAPE = ("type", "format", "enum", "anyOf")
+"""What of a property says which values it takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateFacts:
+    """What of a run template, its application and its company Prefect shows.
+
+    `values` are the effective values that are no secrets: environment key -> text. The keys
+    `withheld` get their values elsewhere and are no parameters. `name_is_shared` says that
+    another application bears the same name. `interval` is a code of `schedule.CRON`, or `c` with
+    `cron`; `delay` is in seconds from the due time. `record_url` leads to the record.
+    """
+
+    template_id: int
+    name: str
+    app_id: int
+    company_name: str
+    company_slug: str
+    pool: str
+    app_uuid: str | None = None
+    name_is_shared: bool = False
+    values: Mapping[str, str] = field(default_factory=dict)
+    withheld: Collection[str] = frozenset()
+    executor: str = "Native"
+    interval: str = "n"
+    cron: str | None = None
+    timezone: str = "UTC"
+    delay: int = 0
+    active: bool = True
+    note: str | None = None
+    language: str = "en"
+    record_url: str | None = None
+
+
+def flow_plan(
+    app_id: int, definition: Definition, language: str, *, name_is_shared: bool = False
+) -> FlowPlan:
+    """The flow of an application; with a shared name, a part of its uuid tells it apart."""
+    category = (f"category:{definition.category}",) if definition.category else ()
+    return FlowPlan(
+        app_id=app_id,
+        name=flow_name(app_id, definition, language, name_is_shared),
+        description=describe_application(definition, language),
+        version=definition.version,
+        tags=(*(f"topic:{topic}" for topic in definition.requirements), *category),
+        labels={"jobauto.app": app_id},
+    )
+
+
+def flow_name(app_id: int, definition: Definition, language: str, is_shared: bool) -> str:
+    """The application's name as Prefect takes it; a shared one with a part of its UUID."""
+    name = prefect_name(text(definition.name, language))
+    return f"{name} ({(definition.uuid or str(app_id))[:SHORT_UUID]})" if is_shared else name
+
+
+def deployment_plan(facts: TemplateFacts, definition: Definition) -> DeploymentPlan:
+    """The deployment of a run template, with the flow of its application.
+
+    Raises:
+        InvalidInput: its interval, cron expression or time zone can't be used.
+    """
+    flow = flow_plan(facts.app_id, definition, facts.language, name_is_shared=facts.name_is_shared)
+    compiled = parameters(definition, facts.language)
+    shown = _shown(definition, compiled, facts)
+    return DeploymentPlan(
+        template_id=facts.template_id,
+        flow=flow,
+        name=prefect_name(f"{facts.company_slug} - {facts.name}"),
+        entrypoint=f"{MODULE}.app_{flow.app_id}",
+        description=describe_template(_lead(facts), facts.note, flow.description),
+        version=flow.version,
+        tags=(f"company:{facts.company_slug}", *flow.tags),
+        labels={
+            **flow.labels,
+            "jobauto.company": facts.company_slug,
+            "jobauto.template": facts.template_id,
+        },
+        work_pool=facts.pool,
+        parameters=shown,
+        parameter_schema=_schema(compiled, shown, facts.withheld),
+        schedule=_schedule(facts),
+        paused=not facts.active,
+    )
+
+
+def _lead(facts: TemplateFacts) -> str:
+    name = f"[{facts.name}]({facts.record_url})" if facts.record_url else facts.name
+    return f"**{name}** for **{facts.company_name}**, executor {facts.executor}"
+
+
+def _shown(
+    definition: Definition, compiled: ParameterSchema, facts: TemplateFacts
+) -> dict[str, Any]:
+    """The effective values by parameter, typed where they can be read as their type."""
+    shown = {}
+    for name, key in compiled.parameter_keys.items():
+        if key in facts.withheld:
+            continue
+        if key in facts.values:
+            shown[name] = coerce(definition.environment[key], facts.values[key])
+        elif name in compiled.defaults:
+            shown[name] = compiled.defaults[name]
+    return shown
+
+
+def _schema(
+    compiled: ParameterSchema, shown: Mapping[str, Any], withheld: Collection[str]
+) -> dict[str, Any]:
+    """The schema of one template: it takes the template's own values, whatever they are.
+
+    Prefect refuses deployments with values that don't fit; the job is given them all the same.
+    """
+    hidden = {name for name, key in compiled.parameter_keys.items() if key in withheld}
+    properties = {
+        name: content if name not in shown or compiled.accepts(name, shown[name]) else _any(content)
+        for name, content in compiled.schema["properties"].items()
+        if name not in hidden
+    }
+    required = [name for name in compiled.schema["required"] if name not in hidden]
+    return {**compiled.schema, "properties": properties, "required": required}
+
+
+def _any(content: Mapping[str, Any]) -> dict[str, Any]:
+    shape = {key: value for key, value in content.items() if key in SHAPE}
+    said = {key: value for key, value in content.items() if key not in SHAPE}
+    return said | {"anyOf": [*shape.get("anyOf", [shape]), {"type": "string"}, {"type": "null"}]}
+
+
+def _schedule(facts: TemplateFacts) -> SchedulePlan | None:
+    cron = cron_of(facts.interval, facts.cron)
+    if cron is None or facts.delay:
+        return None  # Prefect can't say "so many seconds after": the window keeper makes these runs
+    zone = zone_of(facts.timezone)
+    return SchedulePlan(cron=cron, timezone=zone.key, active=facts.active)

@@ -1,0 +1,51 @@
+"""What an application definition says (specification 2.1): pure, without I/O."""
+
+from jobauto_prefect.definitions.localized import text
+from jobauto_prefect.definitions.model import (
+    ArtifactDeclaration,
+    Definition,
+    ExitCode,
+    Localized,
+    Option,
+    Severity,
+    Variable,
+    VariableType,
+)
+from jobauto_prefect.definitions.names import INJECTED, is_known, placeholders
+from jobauto_prefect.definitions.parse import parse, parse_exit_codes
+from jobauto_prefect.definitions.schema import SCHEMA_VERSION, schema
+from jobauto_prefect.definitions.upgrade import SAID_TWICE, Change, Upgrade, upgrade
+from jobauto_prefect.definitions.validation import Report, check, validate
+from jobauto_prefect.definitions.values import coerce, default_value, fits, to_text
+from jobauto_prefect.definitions.versions import version_numbers
+
+__all__ = [
+    "INJECTED",
+    "SAID_TWICE",
+    "SCHEMA_VERSION",
+    "ArtifactDeclaration",
+    "Change",
+    "Definition",
+    "ExitCode",
+    "Localized",
+    "Option",
+    "Report",
+    "Severity",
+    "Upgrade",
+    "Variable",
+    "VariableType",
+    "check",
+    "coerce",
+    "default_value",
+    "fits",
+    "is_known",
+    "parse",
+    "parse_exit_codes",
+    "placeholders",
+    "schema",
+    "text",
+    "to_text",
+    "upgrade",
+    "validate",
+    "version_numbers",
+]

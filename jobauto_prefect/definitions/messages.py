@@ -1,0 +1,124 @@
+"""What a broken rule of the schema is called towards people.
+
+The messages are our own: those of jsonschema repeat the value, which may be long or a secret.
+"""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from jobauto_prefect.definitions.findings import LONGEST_SHOWN, Finding, shown
+from jobauto_prefect.definitions.pointers import join
+
+if TYPE_CHECKING:
+    from jsonschema.exceptions import ValidationError
+
+TYPES = {
+    "string": "text",
+    "object": "an object",
+    "array": "an array",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+}
+KINDS: Mapping[type, str] = {
+    type(None): "null",
+    bool: "true or false",
+    str: "text",
+    int: "a number",
+    float: "a number",
+    list: "an array",
+    dict: "an object",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """One rule and the value that breaks it; `wanted` is what the rule says in the schema."""
+
+    rule: str
+    wanted: Any
+    value: Any
+    schema: Mapping[str, Any]
+
+
+def findings(error: "ValidationError") -> Iterator[Finding]:
+    """The findings of one error of jsonschema: one for each key that is missing or too many."""
+    pointer = join(error.absolute_path)
+    schema = cast("Mapping[str, Any]", error.schema)
+    broken = Broken(str(error.validator), error.validator_value, error.instance, schema)
+    if broken.rule == "required":
+        for name in broken.wanted:
+            if name not in broken.value:
+                yield Finding(pointer, broken.rule, f"the member {shown(name)} is missing")
+    elif broken.rule == "additionalProperties":
+        for name in broken.value:
+            if name not in schema["properties"]:
+                yield Finding(pointer, broken.rule, _unknown_member(str(name), schema), str(name))
+    elif "propertyNames" in error.absolute_schema_path:
+        wanted = _lower_first(schema["description"])
+        message = f"the key {shown(broken.value)} has other characters than {wanted}"
+        yield Finding(pointer, broken.rule, message, broken.value)
+    else:
+        yield Finding(pointer, broken.rule, SENTENCES[broken.rule](broken))
+
+
+def like(name: str, known: list[str]) -> str:
+    """`; did you mean …?` where a known name is close, else nothing."""
+    by_lower = {item.lower(): item for item in known}
+    close = difflib.get_close_matches(name.lower()[:LONGEST_SHOWN], by_lower, n=1, cutoff=0.75)
+    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
+
+
+def _unknown_member(name: str, schema: Mapping[str, Any]) -> str:
+    known = list(schema["properties"])
+    if schema.get("title") == "Text":
+        return f"{shown(name)} is not a language code of the format"
+    hint = like(name, known) or f"; there are {', '.join(known)}"
+    return f"the member {shown(name)} is not allowed here{hint}"
+
+
+def _lower_first(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:].rstrip(".")
+
+
+def _type(broken: Broken) -> str:
+    names = [broken.wanted] if isinstance(broken.wanted, str) else broken.wanted
+    kind = KINDS.get(type(broken.value), "something else")
+    return f"must be {' or '.join(TYPES[name] for name in names)}, not {kind}"
+
+
+def _enum(broken: Broken) -> str:
+    known = ", ".join(broken.wanted)
+    if not isinstance(broken.value, str):
+        return f"must be one of {known}"
+    return f"{shown(broken.value)} is not one of {known}{like(broken.value, broken.wanted)}"
+
+
+def _form(broken: Broken) -> str:
+    if broken.value == "":
+        return "must not be empty; leave the member out instead"
+    return f"does not have the form wanted: {_lower_first(broken.schema['description'])}"
+
+
+def _format(broken: Broken) -> str:
+    return {
+        "uri": "must be a URI with a scheme, such as https://example.org/",
+        "uuid": "must be a UUID: hexadecimal digits in groups of 8-4-4-4-12",
+    }[broken.wanted]
+
+
+SENTENCES: Mapping[str, Callable[[Broken], str]] = {
+    "type": _type,
+    "enum": _enum,
+    "pattern": _form,
+    "oneOf": _form,
+    "format": _format,
+    "minProperties": lambda broken: f"must have at least {broken.wanted} member",
+    "minItems": lambda broken: f"must have at least {broken.wanted} item",
+    "minimum": lambda broken: f"must be at least {broken.wanted}",
+    "maximum": lambda broken: f"must be at most {broken.wanted}",
+    "maxLength": lambda broken: f"must have at most {broken.wanted} characters",
+}
+"""The sentence of each rule that `findings` does not handle itself."""

@@ -1,0 +1,118 @@
+"""What a valid application definition says, as values (specification 2.1)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+Localized = str | Mapping[str, str]
+"""A plain string, or language code -> text (specification 2.1, localized string)."""
+
+
+class VariableType(StrEnum):
+    """What a value of the environment is."""
+
+    STRING = "string"
+    FILE_PATH = "file-path"
+    EMAIL = "email"
+    URL = "url"
+    INTEGER = "integer"
+    FLOAT = "float"
+    BOOL = "bool"
+    PASSWORD = "password"  # noqa: S105 - the name of a type
+    SET = "set"
+    TEXT = "text"
+
+
+class Severity(StrEnum):
+    """How bad an exit code is; the first three fulfil an obligation."""
+
+    SUCCESS = "success"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+    CRITICAL = "critical"
+
+    @property
+    def fulfils(self) -> bool:
+        """True for success, info and warning."""
+        return self in (Severity.SUCCESS, Severity.INFO, Severity.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One choice of a variable: the value the process gets and the text people see."""
+
+    value: str
+    label: Localized
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One key of `environment`. `default` is the raw `defval`; None also where there is none."""
+
+    key: str
+    type: VariableType = VariableType.STRING
+    category: str | None = None
+    description: Localized = ""
+    hint: Localized = ""
+    default: Any = None
+    required: bool = False
+    options: tuple[Option, ...] = ()
+
+    @property
+    def secret(self) -> bool:
+        """True for password-typed keys."""
+        return self.type is VariableType.PASSWORD
+
+
+@dataclass(frozen=True, slots=True)
+class ExitCode:
+    """What one exit code means."""
+
+    code: int
+    description: Localized
+    severity: Severity = Severity.ERROR
+    retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactDeclaration:
+    """One entry of `artifacts`; `path` is a literal path or a regular expression."""
+
+    name: Localized
+    path: str
+    type: str
+    description: Localized = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A valid application definition; `document` is what came in.
+
+    Maps and tuples are in the order of the document. `triggers` are the events it consumes.
+    `exit_codes` leaves out keys that no
+    process can return (more than ten digits).
+    """
+
+    document: Mapping[str, Any]
+    name: Localized
+    description: Localized
+    executable: str
+    title: Localized = ""
+    command_template: str = ""
+    environment: Mapping[str, Variable] = field(default_factory=dict)
+    artifacts: tuple[ArtifactDeclaration, ...] = ()
+    exit_codes: Mapping[int, ExitCode] = field(default_factory=dict)
+    uuid: str | None = None
+    version: str | None = None
+    category: str | None = None
+    homepage: str | None = None
+    license: str | None = None
+    tags: tuple[str, ...] = ()
+    requirements: tuple[str, ...] = ()
+    oci_image: str | None = None
+    produces: Mapping[str, Any] = field(default_factory=dict)
+    consumes: Mapping[str, Any] = field(default_factory=dict)
+    emits: Mapping[str, Any] = field(default_factory=dict)
+    triggers: Mapping[str, Any] = field(default_factory=dict)

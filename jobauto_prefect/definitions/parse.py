@@ -1,0 +1,103 @@
+"""From a valid document to a `Definition`."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jobauto_prefect.definitions.model import (
+    ArtifactDeclaration,
+    Definition,
+    ExitCode,
+    Localized,
+    Option,
+    Severity,
+    Variable,
+    VariableType,
+)
+from jobauto_prefect.definitions.values import to_text
+
+LONGEST_EXIT_CODE = 10  # digits; a longer number is none that a process can return
+
+
+def parse(document: Mapping[str, Any]) -> Definition:
+    """Read a document that `check` found valid; anything else may raise any error."""
+    events = document.get("events", {})
+    return Definition(
+        document=document,
+        name=document["name"],
+        description=document["description"],
+        executable=document["executable"],
+        title=document.get("title", ""),
+        command_template=document.get("cmdparamsTemplate", ""),
+        environment={key: _variable(key, raw) for key, raw in document["environment"].items()},
+        artifacts=tuple(_artifact(raw) for raw in document.get("artifacts", ())),
+        exit_codes=parse_exit_codes(document.get("exitCodes", {})),
+        uuid=document.get("uuid"),
+        version=document.get("version"),
+        category=document.get("category"),
+        homepage=document.get("homepage"),
+        license=document.get("license"),
+        tags=tuple(document.get("tags", ())),
+        requirements=tuple(document.get("requirements", ())),
+        oci_image=document.get("ociimage"),
+        produces=document.get("produces", {}),
+        consumes=document.get("consumes", {}),
+        emits=events.get("emits", {}),
+        triggers=events.get("consumes", {}),
+    )
+
+
+def _variable(key: str, raw: Mapping[str, Any]) -> Variable:
+    return Variable(
+        key=key,
+        type=VariableType(raw.get("type", "string")),
+        category=raw.get("category"),
+        description=raw.get("description", ""),
+        hint=raw.get("hint", ""),
+        default=raw.get("defval"),
+        required=raw.get("required", False),
+        options=tuple(options(raw.get("options", ()))),
+    )
+
+
+def options(raw: Mapping[str, Any] | list[Any]) -> Iterator[Option]:
+    """An object maps values to labels; an array lists values, or objects with `value`."""
+    if isinstance(raw, Mapping):
+        for value, label in raw.items():
+            yield Option(value, _label(label))
+        return
+    for item in raw:
+        if isinstance(item, Mapping) and "value" in item:
+            value = to_text(item["value"])
+            yield Option(value, _label(item.get("label", value)))
+        else:
+            yield Option(to_text(item), to_text(item))
+
+
+def _label(raw: Any) -> Localized:
+    if raw and isinstance(raw, Mapping) and all(isinstance(text, str) for text in raw.values()):
+        return raw
+    return to_text(raw)
+
+
+def _artifact(raw: Mapping[str, Any]) -> ArtifactDeclaration:
+    return ArtifactDeclaration(
+        name=raw["name"],
+        path=raw["path"],
+        type=raw["type"],
+        description=raw.get("description", ""),
+    )
+
+
+def parse_exit_codes(raw: Mapping[str, Mapping[str, Any]]) -> dict[int, ExitCode]:
+    codes = {}
+    for key, entry in raw.items():
+        digits = key.lstrip("0") or "0"
+        if len(digits) <= LONGEST_EXIT_CODE:
+            code = int(digits)
+            codes[code] = ExitCode(
+                code=code,
+                description=entry["description"],
+                severity=Severity(entry.get("severity", "error")),
+                retry=entry.get("retry", False),
+            )
+    return codes

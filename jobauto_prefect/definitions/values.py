@@ -1,0 +1,107 @@
+"""Between the values of a definition and the text of an environment."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from jobauto_prefect.definitions.formats import is_uri
+from jobauto_prefect.definitions.model import Variable, VariableType
+
+TRUE = frozenset({"true", "yes", "on", "1", "y", "t"})
+FALSE = frozenset({"false", "no", "off", "0", "n", "f"})
+"""What a bool may be written as, in lower case."""
+
+EXACT = 2**53  # up to here JSON readers of every language keep whole numbers exactly
+
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
+_LONGEST_NUMBER = 100  # characters
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
+
+
+def to_text(value: Any) -> str:
+    """The environment string of a typed value.
+
+    Booleans are `true` and `false`, whole numbers have no decimal point, None is the empty
+    string, arrays and objects are JSON.
+    """
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT:
+        value = int(value)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def coerce(variable: Variable, raw: Any) -> Any:
+    """A raw value in the type of its variable.
+
+    None for null and for an empty text; what can't be read as the type stays as text. A number
+    is coerced only where it stays the same number.
+    """
+    if raw is None or (isinstance(raw, str) and not raw.strip()):
+        return None
+    typed = _READERS[variable.type](raw) if variable.type in _READERS else None
+    return to_text(raw) if typed is None else typed
+
+
+def default_value(variable: Variable) -> Any:
+    """The coerced default of a variable; None where it has none or an empty one."""
+    return coerce(variable, variable.default)
+
+
+def fits(variable: Variable, value: Any) -> bool:
+    """Whether a coerced value is of its variable's type; None always is."""
+    if value is None or variable.type not in _FITTING:
+        return True
+    return _FITTING[variable.type](value)
+
+
+def _bool(raw: Any) -> bool | None:
+    if isinstance(raw, bool):
+        return raw
+    word = to_text(raw).strip().lower()
+    return True if word in TRUE else False if word in FALSE else None
+
+
+def _integer(raw: Any) -> int | None:
+    number = _number(raw)
+    return int(number) if number is not None and number == int(number) else None
+
+
+def _float(raw: Any) -> float | None:
+    number = _number(raw)
+    if number is None:
+        return None
+    nearest = float(number)
+    return nearest if Decimal(repr(nearest)) == number else None
+
+
+def _number(raw: Any) -> Decimal | None:
+    if isinstance(raw, bool):
+        return None
+    written = to_text(raw).strip()
+    if len(written) > _LONGEST_NUMBER or not _NUMBER.fullmatch(written):
+        return None
+    number = Decimal(written)
+    return number if math.isfinite(float(number)) and abs(number) <= EXACT else None
+
+
+_READERS: Mapping[VariableType, Callable[[Any], Any]] = {
+    VariableType.BOOL: _bool,
+    VariableType.INTEGER: _integer,
+    VariableType.FLOAT: _float,
+}
+"""How to read the types that are no text; None where it can't be read."""
+
+_FITTING: Mapping[VariableType, Callable[[Any], bool]] = {
+    VariableType.BOOL: lambda value: isinstance(value, bool),
+    VariableType.INTEGER: lambda value: isinstance(value, int),
+    VariableType.FLOAT: lambda value: isinstance(value, float),
+    VariableType.EMAIL: lambda value: bool(_EMAIL.search(value)),
+    VariableType.URL: is_uri,
+}
+"""What a coerced value of a type looks like; other types take any text."""

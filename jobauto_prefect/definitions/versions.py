@@ -1,0 +1,13 @@
+"""Version numbers."""
+
+import re
+
+
+def version_numbers(version: str) -> tuple[int, ...] | None:
+    """`3.4.0` as numbers that compare; trailing zeros make no difference. None for other texts."""
+    if not re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,9}", version):
+        return None
+    numbers = [int(part) for part in version.split(".")]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)

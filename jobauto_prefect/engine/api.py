@@ -1,0 +1,204 @@
+"""A thin client of Prefect's REST API: one connection pool, plain JSON, our errors.
+
+Prefect's own client waits 2 s and more when SQLite answers that its database is locked, and
+importing it takes a second; what is needed here are a dozen calls.
+"""
+
+import asyncio
+import base64
+import os
+import random
+import ssl
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+from uuid import uuid4
+
+import httpx
+
+from jobauto_prefect.errors import (
+    Conflict,
+    Forbidden,
+    JobautoError,
+    NotFound,
+    PrefectUnavailable,
+    Unauthorized,
+)
+
+BUSY = frozenset({408, 429, 502, 503, 504})
+"""Answers that say: not now. SQLite's "database is locked" arrives as 503."""
+
+LONGEST_RETRY_WAIT = 0.05  # seconds
+BUSY_SECONDS = 10.0
+"""How long a call is repeated while Prefect says it is busy."""
+
+BROKEN = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
+"""The connection broke; the call may have arrived. All calls made here may be repeated."""
+
+LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=2)
+"""Idle connections go before Prefect's server closes them (after 5 s)."""
+
+SHOWN_DETAIL = 500  # characters of Prefect's explanation in our messages
+
+
+def authorization(login: str | None, key: str | None = None) -> str | None:
+    """The Authorization header for `user:password` or, without one, for an API key."""
+    if login:
+        return "Basic " + base64.b64encode(login.encode()).decode()
+    return f"Bearer {key}" if key else None
+
+
+def environment_authorization(environment: Mapping[str, str] = os.environ) -> str | None:
+    """The Authorization header that `PREFECT_API_AUTH_STRING` or `PREFECT_API_KEY` asks for."""
+    return authorization(
+        environment.get("PREFECT_API_AUTH_STRING"), environment.get("PREFECT_API_KEY")
+    )
+
+
+class PrefectApi:
+    """Calls to one Prefect server, concurrent ones included; close it with `aclose`.
+
+    `authorization` is the whole header value. Calls raise `PrefectUnavailable` where Prefect does
+    not answer or stays busy, `NotFound`, `Unauthorized`, `Forbidden`, and `Conflict` with
+    Prefect's explanation for whatever else it refuses.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        authorization: str | None = None,
+        timeout_seconds: float = 30,
+        verify: ssl.SSLContext | bool = True,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.url = url.rstrip("/")
+        headers = {"Authorization": authorization} if authorization else {}
+        self._client = httpx.AsyncClient(
+            base_url=self.url,
+            headers=headers,
+            timeout=timeout_seconds,
+            limits=LIMITS,
+            verify=verify,
+            transport=transport,
+        )
+        self._csrf_client = str(uuid4())
+        self._one_by_one = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def get(self, path: str) -> Any:
+        """The JSON at `path`, which begins with a slash."""
+        return await self.call("GET", path)
+
+    async def post(self, path: str, body: Any) -> Any:
+        """Post JSON; the answer's JSON, None where there is none."""
+        return await self.call("POST", path, body)
+
+    async def patch(self, path: str, body: Any) -> None:
+        """Change the members that `body` names."""
+        await self.call("PATCH", path, body)
+
+    async def delete(self, path: str) -> None:
+        """Delete what is at `path`."""
+        await self.call("DELETE", path)
+
+    async def call(self, method: str, path: str, body: Any = None) -> Any:
+        """One call, repeated while Prefect is busy; the answer's JSON, None where there is none."""
+        response = await self._patiently(method, path, body)
+        if response.status_code == 403 and "CSRF" in response.text:
+            await self._fetch_csrf_token()
+            response = await self._patiently(method, path, body)
+        if not response.is_success:
+            raise _error(response, method, path)
+        try:
+            return response.json() if response.content else None
+        except ValueError:  # something in between answered, such as a proxy
+            raise PrefectUnavailable(f"{self.url} answered something else than JSON") from None
+
+    async def _patiently(self, method: str, path: str, body: Any) -> httpx.Response:
+        response = await self._once(method, path, body)
+        if response.status_code not in BUSY:
+            return response
+        # Writers that come again one by one do not get in each other's way once more.
+        async with self._one_by_one:
+            return await self._repeat(method, path, body)
+
+    async def _repeat(self, method: str, path: str, body: Any) -> httpx.Response:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + BUSY_SECONDS
+        wait = LONGEST_RETRY_WAIT / 4
+        while True:
+            response = await self._once(method, path, body)
+            if response.status_code not in BUSY or loop.time() > until:
+                return response
+            await asyncio.sleep(random.uniform(wait / 2, wait))  # noqa: S311 - spreads the callers
+            wait = min(wait * 2, LONGEST_RETRY_WAIT)
+
+    async def _once(self, method: str, path: str, body: Any) -> httpx.Response:
+        try:
+            return await self._client.request(method, path, json=body)
+        except BROKEN:
+            pass  # a busy server closes idle connections in the moment they are used again
+        except httpx.TransportError as error:
+            raise self._away(error) from None
+        try:
+            return await self._client.request(method, path, json=body)
+        except httpx.TransportError as error:
+            raise self._away(error) from None
+
+    def _away(self, error: httpx.TransportError) -> PrefectUnavailable:
+        reason = str(error) or type(error).__name__
+        return PrefectUnavailable(f"Prefect at {self.url} does not answer ({reason})")
+
+    async def _fetch_csrf_token(self) -> None:
+        answer = await self._patiently("GET", f"/csrf-token?client={self._csrf_client}", None)
+        if answer.is_success:
+            self._client.headers["Prefect-Csrf-Token"] = answer.json()["token"]
+            self._client.headers["Prefect-Csrf-Client"] = self._csrf_client
+
+
+def _error(response: httpx.Response, method: str, path: str) -> JobautoError:
+    status, what = response.status_code, f"Prefect refused {method} {path}"
+    if status == 404:
+        return NotFound(f"Prefect has nothing at {path}")
+    if status == 401:
+        return Unauthorized(f"{what}: set PREFECT_API_AUTH_STRING to a login that is allowed")
+    if status == 403:
+        return Forbidden(f"{what}: {_detail(response)}")
+    if status in BUSY or status >= 500:
+        return PrefectUnavailable(f"Prefect answered {method} {path} with {status}")
+    return Conflict(f"{what} ({status}): {_detail(response)}")
+
+
+def _detail(response: httpx.Response) -> str:
+    """Prefect's explanation, without the request that it repeats: that may hold values."""
+    try:
+        body = response.json()
+    except ValueError:
+        return response.text[:SHOWN_DETAIL]
+    if not isinstance(body, dict):
+        return "no explanation"
+    faults = body.get("exception_detail")
+    if isinstance(faults, list):
+        said = "; ".join(f"{_place(fault)}: {fault.get('msg')}" for fault in faults)
+    else:
+        said = str(body.get("detail") or body.get("exception_message"))
+    return said[:SHOWN_DETAIL]
+
+
+def _place(fault: Mapping[str, Any]) -> str:
+    return ".".join(str(part) for part in fault.get("loc", ()))

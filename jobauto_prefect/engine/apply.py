@@ -1,0 +1,210 @@
+"""Making Prefect's flow, work pool and deployment say what a plan says.
+
+A deployment is created by POST once; afterwards only the members that differ are PATCHed, because
+each write deletes the runs Prefect has scheduled ahead, and POST gives the schedule a new id,
+which Prefect's own guard against double runs contains.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, SchedulePlan
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.move import move_waiting_runs
+from jobauto_prefect.engine.pool import ensure_pool
+from jobauto_prefect.errors import NotFound
+
+SCHEDULE_SLUG = "jobauto"
+
+Found = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedIds:
+    """Prefect's ids as the ledger remembers them; None: not applied yet."""
+
+    flow_id: UUID | None = None
+    deployment_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What Prefect holds now. `written` says each write in words; empty: nothing differed.
+
+    `retired` is the deployment that a renamed one replaced. `moved` are the waiting flow runs
+    that got a successor, under a new name or in another work pool: old id -> new id.
+    """
+
+    flow_id: UUID
+    deployment_id: UUID
+    written: tuple[str, ...] = ()
+    retired: UUID | None = None
+    moved: Mapping[UUID, UUID] = field(default_factory=dict)
+
+
+async def apply(api: PrefectApi, plan: DeploymentPlan, known: AppliedIds) -> Applied:
+    """Bring flow, work pool and deployment to what the plan says; safe to repeat.
+
+    Names are identities in Prefect: under a new name there is a new object, the waiting runs move
+    to it, and the old deployment goes; so does an old flow without deployments and runs. A
+    deployment that somebody deleted is created again.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+        Conflict: Prefect refuses the plan; the message has its reason.
+    """
+    written: list[str] = []
+    flow_id = await _ensure_flow(api, plan.flow, known.flow_id, written)
+    if await ensure_pool(api, plan.work_pool):
+        written.append(f"work pool {plan.work_pool} created")
+    deployment_id, former = await _ensure_deployment(api, plan, flow_id, known, written)
+    retired = UUID(former["id"]) if former else None
+    moved: Mapping[UUID, UUID] = {}
+    if former is not None or written:
+        source = retired or deployment_id
+        moved = await move_waiting_runs(api, source, deployment_id, plan.work_pool)
+        written += [f"flow run {old} moved" for old in moved]
+    if former is not None:
+        await retire(api, UUID(former["id"]))
+        written.append(f"deployment {former['name']} retired")
+        await _retire_flow(api, former["flow_id"], written)
+    return Applied(flow_id, deployment_id, tuple(written), retired, moved)
+
+
+async def retire(api: PrefectApi, deployment_id: UUID) -> None:
+    """Delete a deployment with its waiting runs; its other runs and their history stay."""
+    try:
+        await api.delete(f"/deployments/{deployment_id}")
+    except NotFound:
+        return
+
+
+async def _retire_flow(api: PrefectApi, flow_id: str, written: list[str]) -> None:
+    """Delete a flow that nothing is left of: with it would go the history of its runs."""
+    of_flow = {"flows": {"id": {"any_": [flow_id]}}}
+    for kind in ("deployments", "flow_runs"):
+        if await api.post(f"/{kind}/count", of_flow):
+            return
+    with contextlib.suppress(NotFound):
+        await api.delete(f"/flows/{flow_id}")
+        written.append(f"flow {flow_id} retired")
+
+
+async def _ensure_flow(
+    api: PrefectApi, plan: FlowPlan, known: UUID | None, written: list[str]
+) -> UUID:
+    found = await _read(api, f"/flows/{known}") if known else None
+    if found is None or found["name"] != plan.name:
+        found = await _read(api, f"/flows/name/{quote(plan.name, safe='')}")
+    if found is None:
+        body = {"name": plan.name, "tags": list(plan.tags), "labels": dict(plan.labels)}
+        written.append(f"flow {plan.name} created")
+        return UUID((await api.post("/flows/", body))["id"])
+    if set(found["tags"]) != set(plan.tags):
+        await api.patch(f"/flows/{found['id']}", {"tags": list(plan.tags)})
+        written.append(f"flow {plan.name}: tags changed")
+    return UUID(found["id"])
+
+
+async def _ensure_deployment(
+    api: PrefectApi, plan: DeploymentPlan, flow_id: UUID, known: AppliedIds, written: list[str]
+) -> tuple[UUID, Found | None]:
+    """The deployment's id, and the deployment it replaces under a new name."""
+    former = await _known_deployment(api, known.deployment_id)
+    found = former if former and _is_named(former, plan, flow_id) else None
+    if found is None:
+        names = f"{quote(plan.flow.name, safe='')}/{quote(plan.name, safe='')}"
+        found = await _read(api, f"/deployments/name/{names}")
+    if found is None:
+        deployment_id = await _create(api, plan, flow_id)
+        written.append(f"deployment {plan.name} created")
+    else:
+        deployment_id = UUID(found["id"])
+        await _change(api, plan, found, written)
+    replaced = former is not None and former["id"] != str(deployment_id)
+    return deployment_id, former if replaced else None
+
+
+async def _known_deployment(api: PrefectApi, known: UUID | None) -> Found | None:
+    return await _read(api, f"/deployments/{known}") if known else None
+
+
+def _is_named(found: Found, plan: DeploymentPlan, flow_id: UUID) -> bool:
+    return bool(found["name"] == plan.name and found["flow_id"] == str(flow_id))
+
+
+async def _create(api: PrefectApi, plan: DeploymentPlan, flow_id: UUID) -> UUID:
+    body = {"name": plan.name, "flow_id": str(flow_id), "labels": dict(plan.labels)}
+    schedules = [_schedule_body(plan.schedule)] if plan.schedule else []
+    answer = await api.post("/deployments/", body | _members(plan) | {"schedules": schedules})
+    return UUID(answer["id"])
+
+
+def _members(plan: DeploymentPlan) -> dict[str, Any]:
+    """The members that can be compared and PATCHed, as Prefect names them."""
+    return {
+        "entrypoint": plan.entrypoint,
+        "path": None,
+        "pull_steps": None,
+        "description": plan.description,
+        "version": plan.version,
+        "tags": list(plan.tags),
+        "work_pool_name": plan.work_pool,
+        "parameters": dict(plan.parameters),
+        "parameter_openapi_schema": dict(plan.parameter_schema),
+        "enforce_parameter_schema": True,
+        "paused": plan.paused,
+    }
+
+
+def _schedule_body(schedule: SchedulePlan) -> dict[str, Any]:
+    cron = {"cron": schedule.cron, "timezone": schedule.timezone, "day_or": True}
+    return {"slug": SCHEDULE_SLUG, "active": schedule.active, "schedule": cron}
+
+
+async def _change(api: PrefectApi, plan: DeploymentPlan, found: Found, written: list[str]) -> None:
+    wanted = _members(plan)
+    differing = {name: value for name, value in wanted.items() if found.get(name) != value}
+    if differing:
+        await api.patch(f"/deployments/{found['id']}", differing)
+        written.append(f"deployment {plan.name}: {', '.join(sorted(differing))} changed")
+    await _change_schedule(api, plan, found, written)
+
+
+async def _change_schedule(
+    api: PrefectApi, plan: DeploymentPlan, found: Found, written: list[str]
+) -> None:
+    at = f"/deployments/{found['id']}/schedules"
+    present = next((one for one in found["schedules"] if one.get("slug") == SCHEDULE_SLUG), None)
+    if plan.schedule is None:
+        if present is not None:
+            await api.delete(f"{at}/{present['id']}")
+            written.append(f"deployment {plan.name}: schedule deleted")
+        return
+    body = _schedule_body(plan.schedule)
+    if present is None:
+        await api.post(at, [body])
+        written.append(f"deployment {plan.name}: schedule created")
+    elif not _same_schedule(present, body):
+        await api.patch(f"{at}/{present['id']}", body)
+        written.append(f"deployment {plan.name}: schedule changed")
+
+
+def _same_schedule(present: Found, wanted: Mapping[str, Any]) -> bool:
+    cron = present["schedule"]
+    return bool(
+        present["active"] == wanted["active"]
+        and all(cron.get(key) == value for key, value in wanted["schedule"].items())
+    )
+
+
+async def _read(api: PrefectApi, path: str) -> Found | None:
+    try:
+        found: Found = await api.get(path)
+    except NotFound:
+        return None
+    return found

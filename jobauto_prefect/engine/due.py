@@ -1,0 +1,61 @@
+"""Flow runs that wait for a worker."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+from jobauto_prefect.engine.api import PrefectApi
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRun:
+    """A scheduled flow run as its work pool offers it.
+
+    `due` is when it may start, `scheduled_for` when it was first meant to: a retry is due later.
+    `deployment_id` is None for a run that nobody made from a deployment.
+    """
+
+    id: UUID
+    deployment_id: UUID | None
+    run_count: int
+    due: datetime
+    scheduled_for: datetime
+    auto_scheduled: bool
+    parameters: Mapping[str, Any] = field(repr=False)
+    labels: Mapping[str, Any] = field(repr=False)
+
+
+async def waiting_runs(
+    api: PrefectApi, pool: str, queues: Collection[str], before: datetime, limit: int
+) -> list[WaitingRun]:
+    """What a worker of the pool may start up to an instant, the most urgent first.
+
+    No more than `limit` runs, and no more than the limits of pool and queues leave free; of all
+    its queues where none is named.
+
+    Raises:
+        NotFound: there is no such work pool.
+    """
+    query = {"scheduled_before": before.isoformat(), "limit": limit}
+    if queues:
+        query["work_queue_names"] = sorted(queues)
+    path = f"/work_pools/{quote(pool, safe='')}/get_scheduled_flow_runs"
+    return [_run(entry["flow_run"]) for entry in await api.post(path, query)]
+
+
+def _run(found: Mapping[str, Any]) -> WaitingRun:
+    due = datetime.fromisoformat(found["next_scheduled_start_time"])
+    first = found.get("expected_start_time")
+    return WaitingRun(
+        id=UUID(found["id"]),
+        deployment_id=UUID(found["deployment_id"]) if found.get("deployment_id") else None,
+        run_count=found["run_count"],
+        due=due,
+        scheduled_for=datetime.fromisoformat(first) if first else due,
+        auto_scheduled=bool(found.get("auto_scheduled")),
+        parameters=found.get("parameters") or {},
+        labels=found.get("labels") or {},
+    )

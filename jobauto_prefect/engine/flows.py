@@ -1,0 +1,237 @@
+"""An application as a Prefect flow, for workers that are not ours.
+
+Such a worker loads `jobauto_prefect.engine.applications.app_<id>` in a process of its own. The
+flow claims its run as its first act, runs the job through the same runtime as the jobauto
+worker, and ends in the state the ledger says.
+"""
+
+import asyncio
+import contextlib
+import inspect
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any
+from uuid import UUID, uuid4
+
+from prefect import Flow, State
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.context import FlowRunContext
+from prefect.exceptions import Abort
+from prefect.utilities.callables import ParameterSchema as PrefectSchema
+
+from jobauto_prefect.compiler.parameters import REFERENCES, ParameterSchema, parameters
+from jobauto_prefect.compiler.planning import flow_plan
+from jobauto_prefect.definitions import parse
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.connect import connect
+from jobauto_prefect.engine.logs import LogShipper
+from jobauto_prefect.engine.runs import ENDING, set_state, states_of
+from jobauto_prefect.engine.show import Shower
+from jobauto_prefect.errors import Conflict, JobautoError, NotReady
+from jobauto_prefect.runtime.client import FacadeClient, insist
+from jobauto_prefect.runtime.opening import OpenWorker, WorkerPlan, open_worker
+from jobauto_prefect.runtime.protocol import (
+    ApplicationDocument,
+    Claim,
+    ClaimAnswer,
+    Launch,
+    OutputLine,
+    PrefectState,
+    Story,
+)
+from jobauto_prefect.settings import Settings, host_name
+
+MOST_AT_ONCE = 1000  # flow runs of one pool on one machine
+
+CANCELLED_IN_PREFECT = "cancelled in Prefect"
+
+
+async def load(app_id: int, settings: Settings, patience_seconds: float) -> Flow[Any, Any]:
+    """The flow of an application as the facade describes it.
+
+    Raises:
+        FacadeUnavailable: it did not answer within `patience_seconds`.
+        NotReady, Unauthorized, NotFound: it can't be loaded; the message says why.
+    """
+    async with FacadeClient(settings.url, _token(settings)) as client:
+        try:
+            async with asyncio.timeout(patience_seconds):
+                return compile_flow(await insist(client.application, app_id), settings)
+        except TimeoutError:
+            return compile_flow(await client.application(app_id), settings)
+
+
+def compile_flow(application: ApplicationDocument, settings: Settings) -> Flow[Any, Any]:
+    """The flow of an application, with a parameter for each of its parameters."""
+    definition = parse(application.document)
+    plan = flow_plan(application.id, definition, settings.language)
+    compiled = parameters(definition, settings.language)
+    flow: Flow[Any, Any] = Flow(
+        fn=_body(compiled, settings),
+        name=plan.name,
+        version=plan.version,
+        description=plan.description,
+        # The claim judges the values, and says everything that is wrong with them at once.
+        validate_parameters=False,
+    )
+    flow.parameters = PrefectSchema.model_validate(compiled.schema)
+    return flow
+
+
+def _body(compiled: ParameterSchema, settings: Settings) -> Callable[..., Any]:
+    async def run(**values: Any) -> State[Any]:  # noqa: ARG001 - the claim takes the flow run's
+        return await run_application(settings)
+
+    run.__signature__ = inspect.Signature(list(_parameters(compiled)))  # type: ignore[attr-defined]
+    return run
+
+
+def _parameters(compiled: ParameterSchema) -> Iterator[inspect.Parameter]:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    for name in compiled.parameter_keys:
+        required = name in compiled.schema["required"]
+        default = inspect.Parameter.empty if required else compiled.defaults.get(name)
+        yield inspect.Parameter(name, kind, default=default)
+    yield inspect.Parameter(REFERENCES, kind, default=None)
+
+
+async def run_application(settings: Settings) -> State[Any]:
+    """The body of every flow: claim the run this is, and run its job."""
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    if not isinstance(run, FlowRun) or run.deployment_id is None:
+        raise NotReady("this flow runs as a deployment; start a run of its run template")
+    async with contextlib.AsyncExitStack() as stack:
+        api = await stack.enter_async_context(connect())
+        try:
+            opened, worker = await _open(stack, settings, run.work_pool_name or settings.pool)
+            answer = await insist(opened.client.claim, _claim(run, opened, worker))
+        except Conflict as error:
+            raise Abort(f"another worker has this run: {error}") from None
+        except JobautoError as error:
+            return State(type=StateType.FAILED, message=str(error))
+        return await _carry_out(api, opened, run, answer)
+
+
+async def _open(
+    stack: contextlib.AsyncExitStack, settings: Settings, pool: str
+) -> tuple[OpenWorker, str]:
+    """Each run that goes on at the same time on this machine is a worker of its own."""
+    for number in range(1, MOST_AT_ONCE):
+        worker = f"{host_name()} {pool} flow {number}"
+        plan = WorkerPlan(
+            url=settings.url,
+            token=_token(settings),
+            worker=worker,
+            pool=pool,
+            host=host_name(),
+            directory=settings.work_directory,
+            stop_seconds=settings.stop_seconds,
+        )
+        with contextlib.suppress(Conflict):
+            return await stack.enter_async_context(open_worker(plan)), worker
+    raise NotReady(f"more than {MOST_AT_ONCE} flow runs on this machine at once")
+
+
+def _token(settings: Settings) -> str:
+    if settings.worker_token is None:
+        raise NotReady(
+            "this worker has no token: set JOBAUTO_WORKER_TOKEN to one made by"
+            " jobauto token issue --worker --pool NAME"
+        )
+    return settings.worker_token.get_secret_value()
+
+
+def _claim(run: FlowRun, opened: OpenWorker, worker: str) -> Claim:
+    if run.deployment_id is None:
+        raise NotReady("this flow run has no deployment")
+    return Claim(
+        claim_id=uuid4(),
+        flow_run_id=run.id,
+        run_number=max(1, run.run_count),
+        deployment_id=run.deployment_id,
+        parameters=run.parameters,
+        auto_scheduled=bool(run.auto_scheduled),
+        scheduled_for=run.expected_start_time,
+        worker=worker,
+        work_directory=opened.work_directory,
+    )
+
+
+async def _carry_out(
+    api: PrefectApi, opened: OpenWorker, run: FlowRun, answer: ClaimAnswer
+) -> State[Any]:
+    shower = Shower(api)
+    if answer.refusal is not None:
+        story: Story | None = answer.refusal.story
+    elif answer.launch is not None:
+        if "jobauto.job" not in run.labels:
+            shower.name(run.id, answer.launch.title)
+        story = await _fly(api, opened, run, answer.launch)
+    else:
+        raise Abort("the facade's answer says nothing")
+    if story is None:
+        raise Abort("the ledger did not take the outcome")
+    shower.decorate(run.id, story, run.labels)
+    await shower.finished()
+    return await _as_state(api, run.id, story)
+
+
+async def _fly(api: PrefectApi, opened: OpenWorker, run: FlowRun, launch: Launch) -> Story | None:
+    logs = LogShipper(api)
+
+    async def on_lines(lines: list[OutputLine]) -> None:
+        for line in lines:
+            logs.add(run.id, line)
+
+    async with _shipping(logs), _ending_on_sigterm(api, opened, run.id, launch.job_id):
+        outcome = await opened.runner.run(launch, on_lines)
+    return outcome.answer.story if outcome.answer else None
+
+
+@contextlib.asynccontextmanager
+async def _shipping(logs: LogShipper) -> AsyncIterator[None]:
+    shipping = asyncio.create_task(logs.run())
+    try:
+        yield
+    finally:
+        shipping.cancel()
+        with contextlib.suppress(JobautoError):
+            await logs.flush()
+
+
+@contextlib.asynccontextmanager
+async def _ending_on_sigterm(
+    api: PrefectApi, opened: OpenWorker, flow_run_id: UUID, job_id: int
+) -> AsyncIterator[None]:
+    """Prefect's worker ends a cancelled run's process by SIGTERM; so does whoever stops it."""
+    loop = asyncio.get_running_loop()
+    ending: list[asyncio.Task[None]] = []
+
+    async def end() -> None:
+        states: Mapping[UUID, str] = {}
+        with contextlib.suppress(JobautoError):
+            states = await states_of(api, [flow_run_id])
+        if states.get(flow_run_id) in ENDING:
+            opened.runner.stop(job_id, CANCELLED_IN_PREFECT)
+        else:
+            await opened.runner.drain(0)
+
+    former = signal.getsignal(signal.SIGTERM)
+    try:
+        loop.add_signal_handler(signal.SIGTERM, lambda: ending.append(asyncio.create_task(end())))
+    except (NotImplementedError, RuntimeError, ValueError):  # not the main thread's loop
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, former)
+
+
+async def _as_state(api: PrefectApi, flow_run_id: UUID, story: Story) -> State[Any]:
+    if story.state is PrefectState.SCHEDULED:
+        await set_state(api, flow_run_id, story)
+        raise Abort(story.message)
+    return State(type=StateType(story.state), message=story.message)

@@ -1,0 +1,73 @@
+"""Prefect's event stream, for as long as the worker lives."""
+
+import asyncio
+import logging
+from typing import Protocol
+from uuid import UUID
+
+from prefect.events import Event
+from prefect.events.clients import get_events_subscriber
+from prefect.events.filters import EventAnyResourceFilter, EventFilter, EventNameFilter
+
+from jobauto_prefect.errors import PrefectUnavailable
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "prefect.flow-run."
+WAITING = frozenset({"Scheduled", "AwaitingRetry", "Resuming"})
+"""States that mean: a worker may start this run."""
+ENDING = frozenset({"Cancelling", "Cancelled"})
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts to connect
+
+
+class Hearer(Protocol):
+    """Who is told what happens in a work pool. No call may take long."""
+
+    def connected(self) -> None:
+        """The stream is there, perhaps again: what was said meanwhile went unheard."""
+
+    def disconnected(self) -> None:
+        """The stream is gone for now."""
+
+    def announced(self, flow_run_id: UUID) -> None:
+        """A flow run waits for a worker, now or later."""
+
+    def ending(self, flow_run_id: UUID) -> None:
+        """Somebody ends, or a minute ago ended, a flow run."""
+
+
+async def listen(pool_id: UUID, hearer: Hearer) -> None:
+    """Tell `hearer` of the flow runs of a work pool until cancelled, connecting again forever."""
+    pause, complained = SHORTEST_PAUSE, False
+    while True:
+        try:
+            # One attempt each: to know of every reconnection is the point of this loop.
+            async with get_events_subscriber(_filter(pool_id), reconnection_attempts=0) as stream:
+                hearer.connected()
+                pause, complained = SHORTEST_PAUSE, False
+                async for event in stream:
+                    _tell(hearer, event)
+        except Exception as error:  # noqa: BLE001 - a subscriber fails in many ways; polling goes on
+            if not complained:
+                logger.warning("%s", PrefectUnavailable(f"Prefect's events do not come: {error}"))
+            complained = True
+        hearer.disconnected()
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _filter(pool_id: UUID) -> EventFilter:
+    names = sorted(PREFIX + name for name in WAITING | ENDING)
+    return EventFilter(
+        event=EventNameFilter(name=names),
+        any_resource=EventAnyResourceFilter(id=[f"prefect.work-pool.{pool_id}"]),
+    )
+
+
+def _tell(hearer: Hearer, event: Event) -> None:
+    flow_run_id = UUID(event.resource.id.removeprefix(PREFIX))
+    if event.event.removeprefix(PREFIX) in ENDING:
+        hearer.ending(flow_run_id)
+    else:
+        hearer.announced(flow_run_id)

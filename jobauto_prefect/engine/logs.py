@@ -1,0 +1,91 @@
+"""Job output on its way to Prefect's logs: one call per batch, whatever number of jobs."""
+
+import asyncio
+import logging
+from collections import deque
+from typing import Any
+from uuid import UUID
+
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.errors import JobautoError, PrefectUnavailable
+from jobauto_prefect.runtime.protocol import OutputLine
+
+logger = logging.getLogger(__name__)
+
+LEVELS = {"stdout": logging.INFO, "stderr": logging.WARNING, "notice": logging.WARNING}
+LOGGER_NAME = "jobauto"
+
+BATCH_SECONDS = 0.25
+"""How long a line waits for others."""
+
+BATCH_LINES = 1000
+BATCH_CHARACTERS = 1_000_000
+LONGEST_LINE = 100_000  # characters; Prefect refuses batches that are too large
+MOST_WAITING = 50_000  # lines kept while Prefect is away
+PAUSE_SECONDS = 2.0  # between attempts while Prefect is away
+
+
+class LogShipper:
+    """Sends lines in the order they came. While Prefect is away the oldest ones may be lost."""
+
+    def __init__(self, api: PrefectApi) -> None:
+        self._api = api
+        self._waiting: deque[dict[str, Any]] = deque(maxlen=MOST_WAITING)
+        self._some = asyncio.Event()
+        self._sending = asyncio.Lock()
+
+    def add(self, flow_run_id: UUID, line: OutputLine) -> None:
+        """Take a line of a flow run's job; it is sent within a moment."""
+        self._waiting.append(
+            {
+                "flow_run_id": str(flow_run_id),
+                "name": LOGGER_NAME,
+                "level": LEVELS[line.stream],
+                "message": _text(line.text),
+                "timestamp": line.at.isoformat(),
+            }
+        )
+        self._some.set()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        while True:
+            await self._some.wait()
+            await asyncio.sleep(BATCH_SECONDS)
+            try:
+                await self.flush()
+            except PrefectUnavailable:
+                await asyncio.sleep(PAUSE_SECONDS)
+
+    async def flush(self) -> None:
+        """Send what waits, now.
+
+        Raises:
+            PrefectUnavailable: the lines not yet sent go on waiting.
+        """
+        async with self._sending:
+            while batch := self._next():
+                await self._send(batch)
+            self._some.clear()
+
+    def _next(self) -> list[dict[str, Any]]:
+        batch: list[dict[str, Any]] = []
+        size = 0
+        while self._waiting and len(batch) < BATCH_LINES and size < BATCH_CHARACTERS:
+            batch.append(self._waiting.popleft())
+            size += len(batch[-1]["message"])
+        return batch
+
+    async def _send(self, batch: list[dict[str, Any]]) -> None:
+        try:
+            await self._api.post("/logs/", batch)
+        except PrefectUnavailable:
+            self._waiting.extendleft(reversed(batch[: MOST_WAITING - len(self._waiting)]))
+            raise
+        except JobautoError as error:
+            logger.warning("%d lines of output are not in Prefect's log: %s", len(batch), error)
+
+
+def _text(text: str) -> str:
+    # Prefect shows no empty lines, and PostgreSQL keeps no NUL.
+    return text[:LONGEST_LINE].replace("\0", "\ufffd") or " "

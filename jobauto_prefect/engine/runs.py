@@ -1,0 +1,177 @@
+"""Flow runs: making them, giving them states, ending them."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID, uuid4
+
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.errors import NotFound
+from jobauto_prefect.runtime.protocol import PrefectState, Story
+
+PAGE = 200  # the most flow runs Prefect tells of at once
+ENDING = frozenset({"CANCELLING", "CANCELLED"})
+
+
+class Verdict(StrEnum):
+    """Prefect's answer to a proposed state."""
+
+    ACCEPT = "ACCEPT"
+    REJECT = "REJECT"  #: another state was set, or the run keeps the one it has
+    WAIT = "WAIT"  #: too early; ask again in `wait_seconds`
+    ABORT = "ABORT"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How Prefect took a proposed state; `state` is the run's type of state now."""
+
+    verdict: Verdict
+    state: str
+    reason: str = ""
+    wait_seconds: float = 0
+
+    @property
+    def accepted(self) -> bool:
+        """The run is in the proposed state."""
+        return self.verdict is Verdict.ACCEPT
+
+
+async def create_run(
+    api: PrefectApi,
+    deployment_id: UUID,
+    *,
+    parameters: Mapping[str, Any],
+    scheduled: datetime,
+    name: str,
+    labels: Mapping[str, str | int] | None = None,
+    tags: Iterable[str] = (),
+    idempotency_key: str | None = None,
+) -> UUID:
+    """A flow run of a deployment; with a key that was used before, the one made then.
+
+    The parameters are not checked against the deployment's schema: the claim says what is
+    missing, and says it better.
+
+    Raises:
+        NotFound: the deployment is gone.
+    """
+    body: dict[str, Any] = {
+        "name": name,
+        "parameters": dict(parameters),
+        "enforce_parameter_schema": False,
+        "labels": dict(labels or {}),
+        "tags": list(tags),
+        "idempotency_key": idempotency_key or str(uuid4()),
+        "state": {
+            "type": "SCHEDULED",
+            "state_details": {"scheduled_time": scheduled.isoformat()},
+        },
+    }
+    answer = await api.post(f"/deployments/{deployment_id}/create_flow_run", body)
+    return UUID(answer["id"])
+
+
+async def propose(
+    api: PrefectApi,
+    flow_run_id: UUID,
+    state: str,
+    message: str = "",
+    *,
+    at: datetime | None = None,
+    transition_id: UUID | None = None,
+    force: bool = False,
+) -> Answer:
+    """Ask Prefect to give a flow run a state; `at` is the start time of a scheduled one.
+
+    A proposal repeated with the same `transition_id` counts once. `force` leaves out Prefect's
+    rules about which state may follow which.
+
+    Raises:
+        NotFound: the flow run is gone.
+    """
+    details: dict[str, Any] = {"transition_id": str(transition_id or uuid4())}
+    if at is not None:
+        details["scheduled_time"] = at.isoformat()
+    proposed = {"type": state, "message": message or None, "state_details": details}
+    body = {"state": proposed, "force": force}
+    return _answer(await api.post(f"/flow_runs/{flow_run_id}/set_state", body), details)
+
+
+def _answer(found: Mapping[str, Any], details: Mapping[str, Any]) -> Answer:
+    state, why = found.get("state") or {}, found.get("details") or {}
+    verdict = Verdict(found["status"])
+    known = (state.get("state_details") or {}).get("transition_id")
+    if verdict is Verdict.REJECT and known == details["transition_id"]:
+        verdict = Verdict.ACCEPT  # it had been accepted, and the answer got lost
+    return Answer(
+        verdict, state.get("type", ""), why.get("reason") or "", why.get("delay_seconds") or 0
+    )
+
+
+async def set_state(api: PrefectApi, flow_run_id: UUID, story: Story) -> bool:
+    """Let a flow run show a story; False: it is gone.
+
+    Prefect lets a run that is being cancelled become Cancelled only; it is then Cancelled with
+    the story's message.
+    """
+    try:
+        answer = await propose(api, flow_run_id, story.state, story.message, at=story.at)
+        if not answer.accepted and answer.state == "CANCELLING":
+            await propose(api, flow_run_id, PrefectState.CANCELLED, story.message)
+    except NotFound:
+        return False
+    return True
+
+
+async def cancel_run(api: PrefectApi, flow_run_id: UUID, message: str = "") -> bool:
+    """Ask for the end of a flow run: a waiting one is Cancelled, a running one Cancelling.
+
+    False: it is gone, or it is over.
+    """
+    try:
+        answer = await propose(api, flow_run_id, "CANCELLING", message)
+    except NotFound:
+        return False
+    return answer.state in ("CANCELLING", "CANCELLED")
+
+
+async def name_run(
+    api: PrefectApi, flow_run_id: UUID, name: str | None, labels: Mapping[str, str | int]
+) -> None:
+    """Give a flow run its name and labels; other labels stay. A run that is gone is left."""
+    try:
+        if name:
+            await api.patch(f"/flow_runs/{flow_run_id}", {"name": name})
+        if labels:
+            await api.patch(f"/flow_runs/{flow_run_id}/labels", dict(labels))
+    except NotFound:
+        return
+
+
+async def states_of(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, str]:
+    """Flow run -> type of state, up to 200 runs with one call; runs that are gone are left out."""
+    wanted = [str(one) for one in flow_run_ids]
+    found: dict[UUID, str] = {}
+    for start in range(0, len(wanted), PAGE):
+        some = wanted[start : start + PAGE]
+        runs = await api.post("/flow_runs/filter", {"flow_runs": {"id": {"any_": some}}})
+        found |= {UUID(run["id"]): run["state_type"] for run in runs}
+    return found
+
+
+async def was_ended(api: PrefectApi, flow_run_id: UUID) -> bool:
+    """Whether somebody ended a flow run since it was last scheduled.
+
+    The present state is not enough: Prefect lets a cancelled run become Running.
+    """
+    states = await api.get(f"/flow_run_states/?flow_run_id={flow_run_id}")
+    ended = False
+    for state in sorted(states, key=lambda one: datetime.fromisoformat(one["timestamp"])):
+        if state["type"] in ENDING:
+            ended = True
+        elif state["type"] == "SCHEDULED":
+            ended = False
+    return ended

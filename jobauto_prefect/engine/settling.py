@@ -1,0 +1,113 @@
+"""A job's end: what the ledger keeps of it, and the story Prefect shows."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jobauto_prefect.definitions import Severity, parse_exit_codes
+from jobauto_prefect.ledger import jobs
+from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.records import Artifact, Job
+from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.runtime import end_message, severity
+from jobauto_prefect.runtime.protocol import Ending, PrefectState, Report, Story
+
+SHOWN: Mapping[str, PrefectState] = {
+    JobState.SUCCEEDED: PrefectState.COMPLETED,
+    JobState.FAILED: PrefectState.FAILED,
+    JobState.LOST: PrefectState.CRASHED,
+    JobState.CANCELLED: PrefectState.CANCELLED,
+    JobState.REFUSED: PrefectState.FAILED,
+}
+"""The stock Prefect state a job that is over is shown as."""
+
+
+def settle(session: WritingSession, job: Job, report: Report, language: str) -> None:
+    """Write down the reported end of a job.
+
+    Raises:
+        Conflict: it has ended otherwise.
+    """
+    ending = _ending(job, report)
+    codes = parse_exit_codes(job.policy.get("exit_codes", {}))
+    level = severity(codes, ending, report.exit_code)
+    said = job.cancel_reason or "" if ending is Ending.CANCELLED else report.message
+    settlement = jobs.Settlement(
+        state=_final_state(ending, level),
+        severity=level,
+        message=end_message(ending, report.exit_code, level, codes, language, said),
+        ended_at=report.ended_at,
+        exit_code=report.exit_code,
+        started_at=report.started_at,
+    )
+    jobs.settle(session, job, settlement)
+
+
+def _ending(job: Job, report: Report) -> Ending:
+    """A job that somebody asked to end and whose worker is gone has been cancelled."""
+    if report.ending is Ending.LOST and job.cancel_reason is not None:
+        return Ending.CANCELLED
+    return report.ending
+
+
+def _final_state(ending: Ending, level: Severity) -> JobState:
+    if ending is Ending.CANCELLED:
+        return JobState.CANCELLED
+    if ending is Ending.LOST:
+        return JobState.LOST
+    return JobState.SUCCEEDED if level.fulfils else JobState.FAILED
+
+
+def story_of(job: Job, artifacts: Sequence[Artifact], facade_url: str) -> Story:
+    """What Prefect shows of a job that is over."""
+    return Story(
+        state=SHOWN[job.state],
+        message=job.message or job.state,
+        run_name=run_name(job),
+        labels=labels_of(job),
+        artifact_markdown=_markdown(job, artifacts, facade_url),
+    )
+
+
+def run_name(job: Job) -> str:
+    """How Prefect names the flow run of a job."""
+    return f"{job.runtemplate.company.name} / {job.runtemplate.name} #{job.id}"
+
+
+def labels_of(job: Job) -> dict[str, str | int]:
+    """Labels by which Prefect's flow runs can be found."""
+    labels: dict[str, str | int] = {"jobauto.job": job.id, "jobauto.attempt": job.attempt}
+    if job.task_id is not None:
+        labels["jobauto.task"] = job.task_id
+    if job.exitcode is not None:
+        labels["jobauto.exit_code"] = job.exitcode
+    if job.severity is not None:
+        labels["jobauto.severity"] = job.severity
+    return labels
+
+
+def _markdown(job: Job, artifacts: Sequence[Artifact], facade_url: str) -> str | None:
+    """A page for a job with something to show: not a plain success, or with artifacts."""
+    if job.severity == Severity.SUCCESS and not artifacts:
+        return None
+    rows: dict[str, Any] = {
+        "Outcome": f"**{job.state}** ({job.severity})",
+        "Exit code": "" if job.exitcode is None else job.exitcode,
+        "Message": job.message,
+        "Duration": _duration(job),
+        "Command": f"`{job.command}`" if job.command else "",
+        "Record": f"[job {job.id}]({facade_url}/api/v1/job/{job.id}.json)",
+    }
+    table = "\n".join(f"| {name} | {_cell(value)} |" for name, value in rows.items())
+    listed = "\n".join(f"- `{one.path}` ({one.size} bytes)" for one in artifacts)
+    parts = [f"# {_cell(run_name(job))}", f"| | |\n|---|---|\n{table}"]
+    return "\n\n".join([*parts, "## Artifacts", listed] if artifacts else parts)
+
+
+def _duration(job: Job) -> str:
+    if job.begin is None or job.end is None:
+        return ""
+    return f"{(job.end - job.begin).total_seconds():.1f} s"
+
+
+def _cell(value: object) -> str:
+    return str(value).replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,110 @@
+"""Telling Prefect about flow runs, however long it is away."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, ParamSpec, TypeVar
+from uuid import UUID, uuid4
+
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.runs import Answer, Verdict, name_run, propose, set_state
+from jobauto_prefect.errors import JobautoError, NotFound, PrefectUnavailable
+from jobauto_prefect.runtime.protocol import PrefectState, Story
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 5.0
+
+PLAIN_SUCCESS = {"jobauto.exit_code": 0, "jobauto.severity": "success"}
+"""What the state Completed says by itself: not worth a call of its own."""
+
+Told = TypeVar("Told")
+Asked = ParamSpec("Asked")
+
+
+async def persist(
+    tell: Callable[Asked, Awaitable[Told]], *asked: Asked.args, **named: Asked.kwargs
+) -> Told:
+    """Tell Prefect until it answers; what it refuses is raised."""
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return await tell(*asked, **named)
+        except PrefectUnavailable as error:
+            logger.debug("trying again in %.1f s: %s", pause, error)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+async def begin(api: PrefectApi, flow_run_id: UUID) -> Answer | None:
+    """Let a flow run be Running, however long that takes; None: it has been deleted."""
+    transition_id = uuid4()
+    while True:
+        try:
+            answer = await persist(
+                propose, api, flow_run_id, "RUNNING", transition_id=transition_id
+            )
+        except NotFound:
+            return None
+        if answer.verdict is not Verdict.WAIT:
+            return answer
+        await asyncio.sleep(answer.wait_seconds)  # the clocks differ
+
+
+class Shower:
+    """Shows stories in Prefect: the state at once, the rest in the background."""
+
+    def __init__(self, api: PrefectApi) -> None:
+        self._api = api
+        self._background: set[asyncio.Task[None]] = set()
+
+    async def show(self, flow_run_id: UUID, story: Story, labels: Mapping[str, Any]) -> None:
+        """The story's state, until Prefect has it; `labels` are those the run has already."""
+        await persist(set_state, self._api, flow_run_id, story)
+        self.decorate(flow_run_id, story, labels)
+
+    def decorate(self, flow_run_id: UUID, story: Story, labels: Mapping[str, Any]) -> None:
+        """Let the run bear the story's labels and its page, soon."""
+        self._label(flow_run_id, story, labels)
+        if story.artifact_markdown:
+            self._start(self._add_artifact(flow_run_id, story.artifact_markdown))
+
+    def name(self, flow_run_id: UUID, name: str) -> None:
+        """Let the run bear this name, soon."""
+        self._start(name_run(self._api, flow_run_id, name, {}))
+
+    def _label(self, flow_run_id: UUID, story: Story, labels: Mapping[str, Any]) -> None:
+        missing = {name: value for name, value in story.labels.items() if labels.get(name) != value}
+        if missing == PLAIN_SUCCESS and story.state is PrefectState.COMPLETED:
+            return
+        if missing:
+            self._start(name_run(self._api, flow_run_id, None, missing))
+
+    async def finished(self) -> None:
+        """Return when nothing is going on in the background."""
+        while self._background:
+            await asyncio.wait(set(self._background))
+
+    def _start(self, telling: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(_quietly(telling))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    async def _add_artifact(self, flow_run_id: UUID, markdown: str) -> None:
+        body = {
+            "key": f"jobauto-{flow_run_id}",
+            "type": "markdown",
+            "description": "How the job ended",
+            "data": markdown,
+            "flow_run_id": str(flow_run_id),
+        }
+        await self._api.post("/artifacts/", body)
+
+
+async def _quietly(telling: Coroutine[Any, Any, None]) -> None:
+    """What only makes Prefect's pages nicer is tried once."""
+    try:
+        await telling
+    except JobautoError as error:
+        logger.warning("Prefect's page of a flow run is not complete: %s", error)

@@ -1,0 +1,314 @@
+"""Carrying out wishes towards Prefect: the one function that does, and the loop that calls it."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from jobauto_prefect.compiler.plan import DeploymentPlan, prefect_name
+from jobauto_prefect.compiler.planning import TemplateFacts, deployment_plan
+from jobauto_prefect.definitions import parse
+from jobauto_prefect.engine import runs
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.apply import Applied, AppliedIds, apply, retire
+from jobauto_prefect.engine.naming import name_is_shared, reserve_name
+from jobauto_prefect.engine.settling import labels_of, run_name, story_of
+from jobauto_prefect.errors import JobautoError, NotFound
+from jobauto_prefect.ledger import queries, wishes
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import Job, RunTemplate, Wish
+from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.ledger.store import Ledger, ReadingSession
+from jobauto_prefect.ledger.wishes import WishKind
+from jobauto_prefect.runtime.protocol import PrefectState, Story
+from jobauto_prefect.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+AT_ONCE = 8  # wishes carried out side by side
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """What carrying out a wish needs."""
+
+    ledger: Ledger
+    prefect: PrefectApi
+    settings: Settings
+
+
+async def carry_out(near: Neighbours, wish: Wish) -> None:
+    """Do what the wish says; doing it twice does no harm.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer; the wish has to come again.
+        Conflict: Prefect refuses what it is told.
+    """
+    await CARRIERS[WishKind(wish.kind)](near, wish)
+
+
+async def apply_template(near: Neighbours, template_id: int) -> Applied | None:
+    """Flow, work pool and deployment as the records say; None: the template is gone."""
+    read = await asyncio.to_thread(_plan, near, template_id)
+    if read is None:
+        return None
+    plan, known = read
+    applied = await apply(near.prefect, plan, known)
+    await asyncio.to_thread(_remember, near, template_id, plan.parameters, applied)
+    return applied
+
+
+async def _apply_template(near: Neighbours, wish: Wish) -> None:
+    await apply_template(near, wish.subject_id)
+
+
+def _plan(near: Neighbours, template_id: int) -> tuple[DeploymentPlan, AppliedIds] | None:
+    with near.ledger.reading() as session:
+        template = session.get(RunTemplate, template_id)
+        if template is None or template.retired_at is not None:
+            return None
+        app_id = template.app_id
+    reserve_name(near.ledger, app_id, near.settings.language)
+    with near.ledger.reading() as session:
+        template = session.get_one(RunTemplate, template_id)
+        plan = plan_of(session, template, near.settings)
+        return plan, AppliedIds(template.app.flow_id, template.deployment_id)
+
+
+def plan_of(session: ReadingSession, template: RunTemplate, settings: Settings) -> DeploymentPlan:
+    """What Prefect shall hold of a run template."""
+    return deployment_plan(_facts_of(session, template, settings), parse(template.app.document))
+
+
+def _facts_of(session: ReadingSession, template: RunTemplate, settings: Settings) -> TemplateFacts:
+    app, company = template.app, template.company
+    secret = {*company.secrets, *template.secrets}
+    values = {**company.env, **template.env}
+    return TemplateFacts(
+        template_id=template.id,
+        name=_distinct_name(session, template),
+        app_id=app.id,
+        app_uuid=app.uuid,
+        name_is_shared=name_is_shared(session, app, settings.language),
+        company_name=company.name,
+        company_slug=company.slug,
+        pool=template.pool or settings.pool,
+        values={name: text for name, text in values.items() if name not in secret},
+        withheld=frozenset(secret),
+        executor=template.executor,
+        interval=template.interv,
+        cron=template.cron,
+        timezone=template.timezone or settings.timezone,
+        delay=template.delay,
+        active=template.active and app.enabled and company.enabled,
+        note=template.note,
+        language=settings.language,
+        record_url=f"{settings.url}/api/v1/runtemplate/{template.id}.json",
+    )
+
+
+def _distinct_name(session: ReadingSession, template: RunTemplate) -> str:
+    """Names that Prefect can't tell apart, once characters are replaced, get the template's id."""
+
+    def shown(one: RunTemplate) -> str:
+        return prefect_name(f"{one.company.slug} - {one.name}")
+
+    mine = shown(template)
+    if mine == f"{template.company.slug} - {template.name}":
+        return template.name
+    others = queries.templates_of_app(session, template.app_id)
+    taken = any(shown(other) == mine for other in others if other.id != template.id)
+    return f"{template.name} ({template.id})" if taken else template.name
+
+
+def _remember(
+    near: Neighbours, template_id: int, parameters: Mapping[str, Any], applied: Applied
+) -> None:
+    with near.ledger.writing(SERVICE) as session:
+        template = session.get(RunTemplate, template_id)
+        if template is None:
+            return
+        template.deployment_id = applied.deployment_id
+        template.applied_parameters = dict(parameters)
+        template.app.flow_id = applied.flow_id
+        for old, new in applied.moved.items():
+            for job in queries.jobs_of_flow_run(session, old):
+                if job.state == JobState.WAITING:
+                    job.flow_run_id = new
+
+
+async def _create_run(near: Neighbours, wish: Wish) -> None:
+    """A flow run for a waiting job; the job's id in its parameters ties the two."""
+    job = await asyncio.to_thread(_read_job, near, wish.subject_id)
+    if job is None or job.state != JobState.WAITING or job.flow_run_id is not None:
+        return
+    flow_run_id = await _run_of(near, job)
+    await asyncio.to_thread(_bind, near, job.id, flow_run_id)
+
+
+async def _run_of(near: Neighbours, job: Job) -> UUID:
+    deployment_id = job.runtemplate.deployment_id
+    if deployment_id is not None:
+        try:
+            return await _new_run(near, job, deployment_id)
+        except NotFound:
+            logger.info("deployment %s is gone; it is made again", deployment_id)
+    applied = await apply_template(near, job.runtemplate_id)
+    if applied is None:
+        raise NotFound(f"run template {job.runtemplate_id} is gone")
+    return await _new_run(near, job, applied.deployment_id)
+
+
+async def _new_run(near: Neighbours, job: Job, deployment_id: UUID) -> UUID:
+    return await runs.create_run(
+        near.prefect,
+        deployment_id,
+        parameters={"jobauto": {"job": job.id}},
+        scheduled=job.schedule,
+        name=run_name(job),
+        labels=labels_of(job),
+        # A ledger begun anew counts from 1 again: the instant tells its jobs from former ones.
+        idempotency_key=f"jobauto-job-{job.id}-{job.created_at.isoformat()}",
+    )
+
+
+def _read_job(near: Neighbours, job_id: int) -> Job | None:
+    with near.ledger.reading() as session:
+        try:
+            return queries.job_with_context(session, job_id)
+        except NotFound:
+            return None
+
+
+def _bind(near: Neighbours, job_id: int, flow_run_id: UUID) -> None:
+    with near.ledger.writing(SERVICE) as session:
+        job = session.get(Job, job_id)
+        if job is not None and job.flow_run_id is None:
+            job.flow_run_id = flow_run_id
+            if job.state == JobState.CANCELLED:  # cancelled while its run was being made
+                wishes.wish(session, WishKind.CANCEL_RUN, job_id)
+
+
+async def _cancel_run(near: Neighbours, wish: Wish) -> None:
+    """The flow run of a job is asked to end."""
+    job = await asyncio.to_thread(_read_job, near, wish.subject_id)
+    if job is not None and job.flow_run_id is not None:
+        await runs.cancel_run(near.prefect, job.flow_run_id, job.cancel_reason or "")
+
+
+async def _show_job(near: Neighbours, wish: Wish) -> None:
+    """The flow run shows how its job ended."""
+    job = await asyncio.to_thread(_read_job, near, wish.subject_id)
+    if job is None or job.flow_run_id is None or job.state in (JobState.WAITING, JobState.RUNNING):
+        return
+    await runs.set_state(near.prefect, job.flow_run_id, story_of(job, (), near.settings.url))
+
+
+async def _reschedule_run(near: Neighbours, wish: Wish) -> None:
+    """The flow run of a waiting job starts when the job now says."""
+    job = await asyncio.to_thread(_read_job, near, wish.subject_id)
+    if job is not None and job.flow_run_id is not None and job.state == JobState.WAITING:
+        later = Story(state=PrefectState.SCHEDULED, message="rescheduled", at=job.schedule)
+        await runs.set_state(near.prefect, job.flow_run_id, later)
+
+
+async def _retire_deployment(near: Neighbours, wish: Wish) -> None:
+    """A deployment and its waiting runs go."""
+    await retire(near.prefect, UUID(wish.payload["id"]))
+
+
+async def _delete_run(near: Neighbours, wish: Wish) -> None:
+    """A flow run goes."""
+    with contextlib.suppress(NotFound):
+        await near.prefect.delete(f"/flow_runs/{wish.payload['id']}")
+
+
+CARRIERS: Mapping[WishKind, Callable[[Neighbours, Wish], Awaitable[None]]] = {
+    WishKind.APPLY_TEMPLATE: _apply_template,
+    WishKind.CREATE_RUN: _create_run,
+    WishKind.CANCEL_RUN: _cancel_run,
+    WishKind.SHOW_JOB: _show_job,
+    WishKind.RESCHEDULE_RUN: _reschedule_run,
+    WishKind.RETIRE_DEPLOYMENT: _retire_deployment,
+    WishKind.DELETE_RUN: _delete_run,
+}
+
+
+class Carrier:
+    """Takes wishes that are due and carries them out, some at once.
+
+    `wake` may be called from any thread. What fails comes again, later each time.
+    """
+
+    def __init__(self, near: Neighbours, poll_seconds: float | None = None) -> None:
+        """`poll_seconds`: how often to look unasked; None: only when woken."""
+        self._near = near
+        self._poll_seconds = poll_seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._due = asyncio.Event()
+
+    def wake(self) -> None:
+        """There may be a wish."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._due.set)
+
+    async def run(self) -> None:
+        """Carry wishes out until cancelled."""
+        self._loop = asyncio.get_running_loop()
+        self._due.set()
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._due.wait(), self._poll_seconds)
+            self._due.clear()
+            await self.carry_all()
+
+    async def carry_all(self) -> None:
+        """Carry out every wish that is due now."""
+        async with asyncio.TaskGroup() as group:  # which waits for all of them where it is ended
+            for _ in range(AT_ONCE):
+                group.create_task(self._carry_until_none_is_left())
+
+    async def _carry_until_none_is_left(self) -> None:
+        while await self._carry_one():
+            pass
+
+    async def _carry_one(self) -> bool:
+        try:
+            wish = await self._take()
+            if wish is None:
+                return False
+            await self._carry(wish)
+        except JobautoError as error:
+            logger.warning("the outbox can't be read: %s", error)
+            return False
+        return True
+
+    async def _take(self) -> Wish | None:
+        """The next wish. A thread that is taking one can't be stopped: what it takes goes back."""
+        taking = asyncio.ensure_future(asyncio.to_thread(wishes.take_next, self._near.ledger))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            wish = await taking
+            if wish is not None:
+                wishes.give_back(self._near.ledger, wish)
+            raise
+
+    async def _carry(self, wish: Wish) -> None:
+        ledger = self._near.ledger
+        try:
+            await carry_out(self._near, wish)
+        except JobautoError as error:
+            logger.warning("%s %s is put off: %s", wish.kind, wish.subject_id, error)
+            await asyncio.to_thread(wishes.put_off, ledger, wish, str(error))
+        except asyncio.CancelledError:
+            wishes.give_back(ledger, wish)  # this process ends; another one need not wait for it
+            raise
+        except Exception:
+            logger.exception("%s %s failed", wish.kind, wish.subject_id)
+            await asyncio.to_thread(wishes.put_off, ledger, wish, "an error in this program")
+        else:
+            await asyncio.to_thread(wishes.done, ledger, wish)

@@ -1,0 +1,283 @@
+"""The jobauto worker: a Prefect worker that runs jobs in its own process, without Prefect's engine.
+
+Prefect finds it by the entry point group `prefect.collections`; only public methods of
+`BaseWorker` are overridden.
+"""
+
+import asyncio
+import contextlib
+import copy
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import httpx
+from prefect.context import refresh_global_settings_context
+from prefect.settings import get_current_settings
+from prefect.workers.base import (
+    BaseJobConfiguration,
+    BaseVariables,
+    BaseWorker,
+    BaseWorkerResult,
+)
+
+from jobauto_prefect.engine.pool import BASE_JOB_TEMPLATE, DESCRIPTION, POOL_TYPE, ensure_pool
+from jobauto_prefect.errors import Conflict, NotReady, PrefectUnavailable
+from jobauto_prefect.settings import Settings, host_name, load_settings
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+    from prefect.client.schemas.objects import FlowRun
+
+    from jobauto_prefect.engine.api import PrefectApi
+    from jobauto_prefect.engine.dispatch import Station
+    from jobauto_prefect.engine.shift import Shift
+    from jobauto_prefect.runtime.opening import WorkerPlan
+
+logger = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+NOT_IN_NAMES = str.maketrans(dict.fromkeys("/%", "-"))
+LOOKAHEAD = 2.5  # pauses between polls; a run that is due between two polls must be known before
+PATIENCE_SECONDS = 5.0  # until people are told what the worker waits for
+SILENT_POLLS = 30  # missed ones after which a worker counts as stuck, as with other workers
+
+
+class JobautoResult(BaseWorkerResult):
+    """Prefect wants a type; nothing is submitted through Prefect's engine."""
+
+
+class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResult]):
+    """Claims each run at the facade, runs its job, and tells Prefect how it ended."""
+
+    type = POOL_TYPE
+    job_configuration = BaseJobConfiguration
+    _description = DESCRIPTION
+
+    def __init__(
+        self,
+        work_pool_name: str,
+        work_queues: list[str] | None = None,
+        name: str | None = None,
+        prefetch_seconds: float | None = None,
+        *,
+        limit: int | None = None,
+        jobauto_settings: Settings | None = None,
+        run_as: str | None = None,
+        **others: Any,
+    ) -> None:
+        """As every worker; `name` defaults to host and pool, `limit` to the settings' one.
+
+        `run_as` is the user whom native jobs run as; None means this process's own.
+        """
+        name = name or f"{host_name()} {work_pool_name}".translate(NOT_IN_NAMES)
+        super().__init__(work_pool_name, work_queues, name, prefetch_seconds, limit=limit, **others)
+        self._pool_name = work_pool_name
+        self._makes_pool = bool(others.get("create_pool_if_not_found", True))
+        self._queue_names = tuple(work_queues or ())
+        self._jobs_at_once = limit
+        self._jobauto_settings = jobauto_settings
+        self._run_as = run_as
+        self._alive_at = float("-inf")
+        self._working: asyncio.Task[None] | None = None
+        self._shift: Shift | None = None
+        self._asked_to_end = asyncio.Event()
+
+    @classmethod
+    def get_default_base_job_template(cls) -> dict[str, Any]:
+        """What a work pool made by `prefect worker start` begins with."""
+        return copy.deepcopy(BASE_JOB_TEMPLATE)
+
+    async def start(
+        self,
+        run_once: bool = False,
+        with_healthcheck: bool = False,
+        printer: Callable[..., None] = print,
+    ) -> None:
+        """Work until SIGTERM, SIGINT or cancellation, then drain; a second one hurries.
+
+        Raises:
+            NotReady: there is no token.
+            Conflict: a living worker has this name.
+            Unauthorized, Forbidden: the facade does not let this worker work for its pool.
+        """
+        self._working = asyncio.create_task(self._work(run_once, with_healthcheck, printer))
+        with self._heeding_signals():
+            try:
+                await asyncio.wait({self._working})
+            except asyncio.CancelledError:
+                self.end()
+                with anyio.CancelScope(shield=True):  # or the scope would cancel again and again
+                    await self._outlast(self._working)
+                raise
+        if not self._working.cancelled():
+            self._working.result()
+
+    def end(self) -> None:
+        """Take no more runs and drain; called again, shorten the grace period."""
+        if self._asked_to_end.is_set() and self._shift is not None:
+            self._shift.hurry()
+        self._asked_to_end.set()
+        if self._shift is None and self._working is not None:
+            self._working.cancel()
+
+    async def setup(self) -> None:
+        """As every worker."""
+        await super().setup()
+        self._listen()
+
+    async def sync_with_backend(self) -> None:
+        """Send a heartbeat; once it has worked, a Prefect that is away does not end the worker."""
+        try:
+            await super().sync_with_backend()
+        except httpx.HTTPError as error:
+            if not self.is_setup:
+                raise
+            logger.warning("no heartbeat was sent to Prefect: %s", error)
+
+    async def get_and_submit_flow_runs(self) -> "list[FlowRun]":
+        """The poll beside the event stream."""
+        self._alive_at = time.monotonic()
+        if self._shift is not None:
+            self._listen()
+            await self._shift.tick()
+        return []
+
+    def is_worker_still_polling(self, query_interval_seconds: float) -> bool:
+        """Whether the loops of this worker turn; an outage of Prefect is none of the worker's."""
+        return time.monotonic() - self._alive_at <= SILENT_POLLS * query_interval_seconds
+
+    async def run(
+        self,
+        flow_run: "FlowRun",
+        configuration: BaseJobConfiguration,  # noqa: ARG002
+        task_status: "TaskStatus[int] | None" = None,  # noqa: ARG002
+    ) -> JobautoResult:
+        """Nothing reaches this method: runs are claimed, not submitted."""
+        raise Conflict(
+            f"flow run {flow_run.id} can't be submitted: a jobauto worker runs deployments of run"
+            " templates; use another work pool"
+        )
+
+    # the shift
+
+    async def _work(
+        self, run_once: bool, with_healthcheck: bool, printer: Callable[..., None]
+    ) -> None:
+        # What only a working worker needs: every process of Prefect imports this module.
+        from jobauto_prefect.engine.connect import connect
+        from jobauto_prefect.engine.shift import Shift, Terms
+        from jobauto_prefect.runtime.opening import open_worker
+
+        settings = self._jobauto_settings or load_settings()
+        plan = self._plan(settings)
+        terms = Terms(self.name, self._station(settings), settings.grace_seconds)
+        waiting = asyncio.get_running_loop().call_later(
+            PATIENCE_SECONDS, printer, f"Waiting for the facade at {settings.url} ..."
+        )
+        async with (
+            connect() as api,
+            open_worker(plan) as opened,
+            Shift(api, opened, terms) as shift,
+        ):
+            waiting.cancel()
+            await self._ensure_pool(api)
+            self._shift = shift
+            await self._until_end(shift, super().start(run_once, with_healthcheck, printer))
+        self._shift = None
+
+    async def _ensure_pool(self, api: "PrefectApi") -> None:
+        if self._makes_pool:
+            with contextlib.suppress(PrefectUnavailable):  # the heartbeats make it later
+                await ensure_pool(api, self._pool_name)
+
+    async def _until_end(self, shift: "Shift", polling: Any) -> None:
+        loops = asyncio.create_task(polling)
+        asked = asyncio.create_task(self._asked_to_end.wait())
+        try:
+            await asyncio.wait({loops, asked}, return_when=asyncio.FIRST_COMPLETED)
+            await (shift.end() if asked.done() else shift.finish())
+        finally:
+            asked.cancel()
+            if not loops.done():
+                loops.cancel()
+            await asyncio.wait({loops})
+        if not loops.cancelled():
+            loops.result()
+
+    async def _outlast(self, working: "asyncio.Task[None]") -> None:
+        while not working.done():
+            try:
+                await asyncio.wait({working})
+            except asyncio.CancelledError:
+                self.end()
+
+    def _listen(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the work pool is not known yet
+            if self._shift is not None:
+                self._shift.listen_to(self.work_pool.id)
+
+    def _station(self, settings: Settings) -> "Station":
+        from jobauto_prefect.engine.dispatch import Station
+
+        said = get_current_settings().worker
+        return Station(
+            self._pool_name,
+            self._queue_names,
+            self._jobs_at_once or settings.concurrent_jobs,
+            max(said.prefetch_seconds, LOOKAHEAD * said.query_seconds),
+        )
+
+    def _plan(self, settings: Settings) -> "WorkerPlan":
+        from jobauto_prefect.runtime.opening import WorkerPlan
+
+        if settings.worker_token is None:
+            raise NotReady(
+                "this worker has no token: set JOBAUTO_WORKER_TOKEN to one made by"
+                f" jobauto token issue --worker --pool {self._pool_name}"
+            )
+        return WorkerPlan(
+            url=settings.url,
+            token=settings.worker_token.get_secret_value(),
+            worker=self.name,
+            pool=self._pool_name,
+            host=host_name(),
+            directory=settings.work_directory,
+            stop_seconds=settings.stop_seconds,
+            run_as=self._run_as,
+        )
+
+    @contextlib.contextmanager
+    def _heeding_signals(self) -> Iterator[None]:
+        """Our handlers instead of those of `prefect worker start`, which end the process."""
+        loop = asyncio.get_running_loop()
+        heeded = []
+        for number in SIGNALS:
+            # Only the main thread's loop can.
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(number, self.end)
+                heeded.append(number)
+        try:
+            yield
+        finally:
+            for number in heeded:
+                loop.remove_signal_handler(number)
+
+
+async def run_worker(
+    settings: Settings,
+    pool: str,
+    name: str | None = None,
+    limit: int | None = None,
+    run_as: str | None = None,
+) -> None:
+    """Run a jobauto worker until SIGTERM or SIGINT; see `JobautoWorker.start`."""
+    if "prefect_api_url" in settings.model_fields_set or not get_current_settings().api.url:
+        os.environ["PREFECT_API_URL"] = settings.prefect_api_url
+        refresh_global_settings_context()
+    worker = JobautoWorker(pool, name=name, limit=limit, jobauto_settings=settings, run_as=run_as)
+    await worker.start(printer=logger.info)

@@ -1,0 +1,157 @@
+"""The errors of this project, drawn as a tree.
+
+    JobautoError
+    ├── InvalidInput           bad input; carries every fault with its place
+    │   ├── InvalidDefinition  an application definition that breaks the format
+    │   └── KeyReused          an idempotency key that came before, with another request
+    ├── NotFound               a record that is not there, or not for this person
+    ├── Conflict               the record's state forbids it
+    │   ├── NumberTaken        a claim for a run that another job holds
+    │   └── InProgress         the first request of an idempotency key is being worked on
+    ├── NotAcceptable          a format that is not spoken; carries those that are
+    ├── Unauthorized           no credentials, or bad ones
+    ├── Forbidden              known, but not allowed
+    ├── TooManyRequests        too many failed sign-ins; carries when to try again
+    ├── Unavailable            a neighbour does not answer; trying again later may work
+    │   ├── LedgerUnavailable
+    │   ├── PrefectUnavailable
+    │   └── FacadeUnavailable
+    ├── NotReady               this installation lacks something; the message names the command
+    │   └── KeyMissing         the key of the secret values is not there
+    └── StartFailed            a job's process could not be started
+
+Every message says what is wrong and what to do next. Where HTTP statuses and exit codes come
+from these errors is said once each: `facade/errors.py` and `cli/__init__.py`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong with an input.
+
+    `pointer` is a JSON pointer (`""` is the whole document), `rule` the short name of the rule
+    that is broken, `line` and `column` count from 1 and are None where unknown. `file` is the
+    path of the file, as it was named; None where the input is none.
+    """
+
+    pointer: str
+    rule: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+    file: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Members without a value are left out."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+class JobautoError(Exception):
+    """Anything this project refuses or fails at; the message is one line for a person."""
+
+
+class InvalidInput(JobautoError):
+    """Bad input, with every fault at once."""
+
+    def __init__(self, faults: Sequence[Fault], message: str | None = None) -> None:
+        self.faults = tuple(faults)
+        super().__init__(message or self._summary())
+
+    def _summary(self) -> str:
+        first = self.faults[0]
+        place = first.pointer or "the document"
+        more = f" (and {len(self.faults) - 1} more)" if len(self.faults) > 1 else ""
+        return f"{place}: {first.message}{more}"
+
+
+class InvalidDefinition(InvalidInput):
+    """An application definition that breaks the format (specification 2.1)."""
+
+
+class KeyReused(InvalidInput):
+    """An `Idempotency-Key` that this person used before, for another request."""
+
+
+class NotFound(JobautoError):
+    """No such record, or none this person may see."""
+
+
+class Conflict(JobautoError):
+    """The state of the record forbids what was asked."""
+
+
+class NumberTaken(Conflict):
+    """The run number is taken, or another job of the flow run is live."""
+
+
+class InProgress(Conflict):
+    """The first request with this `Idempotency-Key` is being worked on.
+
+    `retry_after` is in whole seconds.
+    """
+
+    retry_after = 1
+
+
+class NotAcceptable(JobautoError):
+    """No format that is asked for is spoken; `formats` are those that are."""
+
+    def __init__(self, message: str, formats: Sequence[str]) -> None:
+        self.formats = tuple(formats)
+        super().__init__(f"{message}; use {', '.join(self.formats)}")
+
+
+class Unauthorized(JobautoError):
+    """No credentials, or credentials that are not valid."""
+
+
+class Forbidden(JobautoError):
+    """The person or worker is known and may not do this."""
+
+
+class TooManyRequests(JobautoError):
+    """Too many failed sign-ins; `retry_after` is in whole seconds."""
+
+    def __init__(self, retry_after: int) -> None:
+        self.retry_after = retry_after
+        super().__init__(f"too many failed sign-ins; try again in {retry_after} seconds")
+
+
+class Unavailable(JobautoError):
+    """A neighbouring service does not answer."""
+
+
+class LedgerUnavailable(Unavailable):
+    """The ledger's database does not answer."""
+
+
+class PrefectUnavailable(Unavailable):
+    """Prefect's API does not answer."""
+
+
+class FacadeUnavailable(Unavailable):
+    """The REST facade does not answer."""
+
+
+class NotReady(JobautoError):
+    """This installation lacks something; the message names the command that makes it."""
+
+
+class KeyMissing(NotReady):
+    """The key that encrypts secret values is not there or can't be used."""
+
+
+class StartFailed(JobautoError):
+    """A job's process could not be started.
+
+    `exit_code` is what a shell would return (127 not found, 126 not executable); None where
+    nobody tried.
+    """
+
+    def __init__(self, message: str, exit_code: int | None = None) -> None:
+        self.exit_code = exit_code
+        super().__init__(message)

@@ -1,0 +1,1 @@
+"""The REST contract, and the claims API of the workers."""

@@ -1,0 +1,109 @@
+"""Answers in the format that was asked for: the path's suffix, else the Accept header."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from jobauto_prefect.facade.auth import Identity
+from jobauto_prefect.facade.rendering import (
+    CONTENT_SECURITY_POLICY,
+    FORMATS,
+    View,
+    asked_languages,
+    negotiate,
+    negotiate_error,
+    render,
+)
+from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.records import App, Company, RunTemplate, User
+from jobauto_prefect.ledger.store import ReadingSession
+
+NAMED = {"app": App, "company": Company, "runtemplate": RunTemplate, "user": User}
+"""Kinds whose names pages show in links, instead of their ids."""
+
+
+def format_of(request: Request, *, is_list: bool = False) -> str:
+    """The name of the format a request asks for.
+
+    Raises:
+        NotAcceptable: it is not spoken here.
+    """
+    suffix = request.path_params.get("suffix")
+    return negotiate(suffix, request.headers.get("accept"), is_list=is_list)
+
+
+def base_of(request: Request) -> str:
+    """The prefix of the contract that was used, `/api/v1` or its alias."""
+    path = request.url.path
+    return "/api/v1" if path.startswith("/api/v1/") else "/api"
+
+
+def path_of(request: Request) -> str:
+    """The path without its suffix."""
+    path, suffix = request.url.path, request.path_params.get("suffix")
+    return path.removesuffix(f".{suffix}") if suffix else path
+
+
+def languages_of(request: Request) -> tuple[str, ...]:
+    """The languages for texts in several: those the browser asks for, then the service's own."""
+    asked = asked_languages(request.headers.get("accept-language"))
+    return (*asked, request.app.state.service.settings.language)
+
+
+def answer(
+    request: Request, view: View, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A view in the format asked for."""
+    return respond(format_of(request, is_list=view.is_list), view, status, headers)
+
+
+def respond(
+    format_name: str, view: View, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """A view in a format."""
+    body, content_type = render(format_name, view)
+    said = {"Content-Type": content_type, "Vary": "Accept, Authorization", **(headers or {})}
+    if format_name == "html":
+        said["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
+        said["Vary"] += ", Accept-Language"
+    return Response(body, status_code=status, headers=said)
+
+
+def error_answer(
+    request: Request, status: int, body: Mapping[str, Any], headers: Mapping[str, str]
+) -> Response:
+    """An error in the format that was asked for, JSON where it is none we speak."""
+    _, dot, suffix = request.url.path.rpartition("/")[2].rpartition(".")
+    known = suffix if dot and suffix in FORMATS else None
+    format_name = negotiate_error(known, request.headers.get("accept"))
+    view = View(title=str(body["error"]), item="", data=dict(body), base=base_of(request))
+    return respond(format_name, view, status, headers)
+
+
+def plain(
+    request: Request, who: Identity | None, title: str, data: Any, status: int = 200
+) -> Response:
+    """The answer of a route that follows no pattern."""
+    view = View(
+        title=title,
+        item="",
+        data=data,
+        base=base_of(request),
+        path=path_of(request),
+        user=who.actor.name if who else "",
+    )
+    return answer(request, view, status)
+
+
+def names_in(
+    session: ReadingSession, shown: Iterable[Mapping[str, Any]]
+) -> dict[str, dict[str, str]]:
+    """Names for the ids in records, by kind and id: one query for each kind."""
+    records = list(shown)
+    return {
+        item: queries.names_of(session, kind, wanted)
+        for item, kind in NAMED.items()
+        if (wanted := {one[f"{item}_id"] for one in records if one.get(f"{item}_id")})
+    }

@@ -1,0 +1,77 @@
+"""The facade as an ASGI application."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import FastAPI
+from starlette.types import ASGIApp
+
+from jobauto_prefect import __version__
+from jobauto_prefect.engine.api import PrefectApi, environment_authorization
+from jobauto_prefect.engine.wishes import Carrier, Neighbours
+from jobauto_prefect.facade import errors, internal
+from jobauto_prefect.facade.methods import HeadAsGet
+from jobauto_prefect.facade.openapi import document, pages
+from jobauto_prefect.facade.passwords import RememberedPasswords
+from jobauto_prefect.facade.routes import contract_router
+from jobauto_prefect.facade.service import Service
+from jobauto_prefect.facade.throttle import SignInThrottle
+from jobauto_prefect.facade.transport import TransportRules
+from jobauto_prefect.ledger.audit import Actor
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+
+ALIAS = "/api"
+
+
+class Facade(FastAPI):
+    """The application, with the rules of transport around everything, error answers included."""
+
+    def openapi(self) -> dict[str, Any]:
+        """The document of the contract."""
+        return document()
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """As FastAPI's, inside our rules."""
+        service: Service = self.state.service
+        return TransportRules(HeadAsGet(super().build_middleware_stack()), service.settings)
+
+
+def create_app(settings: Settings, ledger: Ledger, operator: Actor | None = None) -> FastAPI:
+    """The facade over an open ledger.
+
+    `operator` is the person at this machine's command line, for the command line's own copy of
+    the facade: no request to it needs a password. None for everything that listens on a port.
+    """
+    prefect = PrefectApi(settings.prefect_api_url, authorization=environment_authorization())
+    carrier = Carrier(Neighbours(ledger, prefect, settings))
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        carrying = asyncio.create_task(carrier.run())
+        yield
+        carrying.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await carrying
+        await prefect.aclose()
+
+    app = Facade(
+        title="jobauto",
+        version=__version__,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,
+    )
+    throttle = SignInThrottle(settings, ledger.clock)
+    passwords = RememberedPasswords(ledger.clock)
+    app.state.service = Service(settings, ledger, carrier, throttle, passwords, operator)
+    errors.install(app)
+    app.include_router(internal.router)
+    app.include_router(pages.router)
+    app.include_router(contract_router(), prefix="/api/v1")
+    app.include_router(contract_router(), prefix=ALIAS, include_in_schema=False)
+    return app

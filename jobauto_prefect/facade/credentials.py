@@ -1,0 +1,44 @@
+"""What an Authorization header says, and which logins there can be."""
+
+import base64
+import unicodedata
+
+from starlette.datastructures import Headers
+
+from jobauto_prefect.errors import Unauthorized
+
+
+def authorization(headers: Headers) -> tuple[str, str]:
+    """Scheme, in small letters, and credentials; both empty where there are none.
+
+    Raises:
+        Unauthorized: there are several headers: a good Basic one must not stand in for a bad
+            token.
+    """
+    given = headers.getlist("authorization")
+    if len(given) > 1:
+        raise Unauthorized("send one Authorization header")
+    scheme, _, credentials = "".join(given).partition(" ")
+    return scheme.lower(), credentials.strip()
+
+
+def decode_basic(credentials: str) -> tuple[str, str]:
+    """Login and password of a Basic header; a password may contain colons.
+
+    Raises:
+        Unauthorized: it is no such header.
+    """
+    try:
+        text = base64.b64decode(credentials, validate=True).decode()
+    except ValueError:  # no base64, or no UTF-8
+        text = ""
+    login, colon, password = text.partition(":")
+    if not colon:
+        raise Unauthorized("the Basic credentials can't be read; send base64 of login:password")
+    return login, password
+
+
+def can_be_login(text: str) -> bool:
+    """Whether a user may have this login, and a database may be asked for it."""
+    odd = (unicodedata.category(character) in ("Cc", "Cs") for character in text)
+    return 0 < len(text) <= 250 and not any(odd)

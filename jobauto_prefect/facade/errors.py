@@ -1,0 +1,119 @@
+"""Errors meet HTTP in one table."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from jobauto_prefect.errors import (
+    Conflict,
+    Forbidden,
+    InProgress,
+    InvalidInput,
+    JobautoError,
+    KeyReused,
+    NotAcceptable,
+    NotFound,
+    NotReady,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+)
+from jobauto_prefect.facade.answers import error_answer
+from jobauto_prefect.facade.methods import allowed_methods
+from jobauto_prefect.facade.requests import faults_in, request_id_of
+
+STATUS: Mapping[type[JobautoError], int] = {
+    InvalidInput: 400,
+    Unauthorized: 401,
+    Forbidden: 403,
+    NotFound: 404,
+    NotAcceptable: 406,
+    KeyReused: 422,
+    TooManyRequests: 429,
+    Conflict: 409,
+    Unavailable: 503,
+    NotReady: 503,
+    JobautoError: 500,
+}
+
+NAMES: Mapping[int, str] = {
+    400: "Bad Request",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    406: "Not Acceptable",
+    409: "Conflict",
+    413: "Content Too Large",
+    422: "Unprocessable Content",
+    429: "Too Many Requests",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+CHALLENGE = {"WWW-Authenticate": 'Bearer realm="jobauto", Basic realm="jobauto", charset="UTF-8"'}
+
+
+def status_of(error: JobautoError) -> int:
+    """The HTTP status of an error: the entry of the nearest class in the tree."""
+    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+
+
+def _answer(
+    request: Request,
+    status: int,
+    message: str,
+    details: Any = None,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    body = {"error": NAMES.get(status, "Error"), "message": message}
+    if details:
+        body["details"] = details
+    body["request_id"] = request_id_of(request)
+    said = dict(headers or {})
+    if status == 401:
+        said |= CHALLENGE
+    if status == 503:
+        said["Retry-After"] = "2"
+    return error_answer(request, status, body, said)
+
+
+def install(app: FastAPI) -> None:
+    """Give the application its answers to errors."""
+
+    @app.exception_handler(JobautoError)
+    def _ours(request: Request, error: JobautoError) -> Response:
+        details: Any = [fault.as_dict() for fault in getattr(error, "faults", ())]
+        headers = {}
+        if isinstance(error, TooManyRequests):
+            headers["Retry-After"] = str(error.retry_after)
+        if isinstance(error, InProgress):
+            headers["Retry-After"] = "1"
+        if isinstance(error, NotAcceptable):
+            details = {"formats": list(error.formats)}
+        return _answer(request, status_of(error), str(error), details, headers)
+
+    @app.exception_handler(RequestValidationError)
+    def _invalid(request: Request, error: RequestValidationError) -> Response:
+        return _ours(request, InvalidInput(faults_in(error.errors())))
+
+    @app.exception_handler(HTTPException)
+    def _http(request: Request, error: HTTPException) -> Response:
+        messages = {
+            404: f"there is nothing at {request.url.path}; see /api/v1/index.json",
+            405: f"{request.method} is not possible here",
+        }
+        message = messages.get(error.status_code, error.detail)
+        headers = dict(error.headers or {})
+        if error.status_code == 405:
+            headers["Allow"] = ", ".join(allowed_methods(request))
+        return _answer(request, error.status_code, message, headers=headers)
+
+    @app.exception_handler(Exception)
+    def _unforeseen(request: Request, _error: Exception) -> Response:
+        message = "an error in this service; its log has the request id"
+        return _answer(request, 500, message)

@@ -1,0 +1,90 @@
+"""Ping, status, the index of endpoints, and what an application was before."""
+
+from fastapi import APIRouter, Request, Response
+
+from jobauto_prefect import __version__
+from jobauto_prefect.facade import records
+from jobauto_prefect.facade.answers import plain
+from jobauto_prefect.facade.auth import Person
+from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.facade.spellings import Integer
+from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.records import App
+
+
+def add_routes(router: APIRouter) -> None:
+    """Add them to the contract."""
+    for path, function in (
+        ("/ping", ping),
+        ("/status", status),
+        ("/index", index),
+        ("/jobs/status", jobs_status),
+        ("/app/{app_id}/versions", versions),
+    ):
+        router.get(f"{path}.{{suffix}}", name=function.__name__)(function)
+        router.get(path, include_in_schema=path == "/status")(function)
+    router.get("/app/{app_id}/definition.json")(definition)
+
+
+def ping(request: Request, service: CurrentService) -> Response:
+    """A sign of life of facade and ledger, open to all; 503 while the ledger is away."""
+    with service.ledger.reading() as session:
+        queries.is_answering(session)
+    return plain(request, None, "Ping", {"ping": "pong"})
+
+
+def status(request: Request, who: Person, service: CurrentService) -> Response:
+    """What this service is, and how many records it holds."""
+    with service.ledger.reading() as session:
+        counts = queries.counts(session)
+        waiting = queries.waiting_wishes(session)
+    data = {
+        "version": __version__,
+        "timestamp": service.ledger.clock().isoformat(),
+        "prefect": service.settings.prefect_api_url,
+        "prefect_ui": service.settings.prefect_ui,
+        "waiting_for_prefect": waiting,
+        **(counts if who.rights.may("system.logs", None) else {}),
+    }
+    return plain(request, who, "Status", data)
+
+
+def index(request: Request, who: Person) -> Response:
+    """All endpoints there are."""
+    listed = [
+        {"path": path, "methods": sorted(method.upper() for method in methods)}
+        for path, methods in request.app.openapi()["paths"].items()
+    ]
+    return plain(request, who, "Endpoints", {"index": listed})
+
+
+def jobs_status(request: Request, who: Person, service: CurrentService) -> Response:
+    """How many jobs there are in each state, of the companies one may see."""
+    companies = who.rights.companies_with("jobs.read")
+    with service.ledger.reading() as session:
+        by_state = queries.jobs_by_state(session, companies)
+    data = {
+        "timestamp": service.ledger.clock().isoformat(),
+        "total_jobs": sum(by_state.values()),
+        "successful_jobs": by_state.get("succeeded", 0),
+        "failed_jobs": by_state.get("failed", 0) + by_state.get("lost", 0),
+        "incomplete_jobs": by_state.get("running", 0) + by_state.get("waiting", 0),
+        "states": by_state,
+    }
+    return plain(request, who, "Jobs by state", data)
+
+
+def definition(app_id: Integer, _who: Person, service: CurrentService) -> Response:
+    """The definition of an application as it came in, byte for byte."""
+    with service.ledger.reading() as session:
+        app = queries.get(session, App, app_id)
+    return Response(app.source.encode(), media_type="application/json")
+
+
+def versions(app_id: Integer, request: Request, who: Person, service: CurrentService) -> Response:
+    """The definitions an application had before, by their number."""
+    with service.ledger.reading() as session:
+        app = queries.get(session, App, app_id)
+        known = queries.versions_of(session, app_id)
+    data = {str(version.number): records.version_record(version) for version in known}
+    return plain(request, who, f"Former definitions of {app.name}", data)

@@ -1,0 +1,132 @@
+"""The routes of users' roles and companies' members."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request, Response
+from pydantic import WithJsonSchema
+
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade import people, records
+from jobauto_prefect.facade.access import allow
+from jobauto_prefect.facade.answers import plain
+from jobauto_prefect.facade.auth import Identity, Person
+from jobauto_prefect.facade.permissions import Membership
+from jobauto_prefect.facade.requests import Body, BodyFields, parse
+from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.facade.spellings import Integer, Truth
+from jobauto_prefect.facade.writes.base import Id, ShortText
+from jobauto_prefect.facade.writes.users import RoleName
+from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.records import Company, User
+from jobauto_prefect.ledger.store import ReadingSession
+
+
+def add_routes(router: APIRouter) -> None:
+    """Add them to the contract."""
+    router.get("/user/{user_id}/roles.{suffix}")(roles)
+    router.get("/user/{user_id}/roles", include_in_schema=False)(roles)
+    router.post("/user/{user_id}/roles/")(set_roles)
+    router.post("/user/{user_id}/roles", include_in_schema=False)(set_roles)
+    router.get("/company/{company_id}/users.{suffix}")(members)
+    router.get("/company/{company_id}/users", include_in_schema=False)(members)
+    for path, in_schema in (("user/", True), ("user", False)):
+        assign = router.post(
+            f"/company/{{company_id}}/{path}", status_code=201, include_in_schema=in_schema
+        )
+        assign(assign_member)
+    router.delete("/company/{company_id}/user/{user_id}")(remove_member)
+
+
+def roles(user_id: Integer, request: Request, who: Person, service: CurrentService) -> Response:
+    """The roles of a user, by the id of the role."""
+    with service.ledger.reading() as session:
+        user = _seen(session, user_id, who)
+        held = [records.role_record(one) for one in user.role_assignments]
+    return plain(request, who, f"Roles of {user.login}", records.id_keyed(held))
+
+
+def _seen(session: ReadingSession, user_id: int, who: Identity) -> User:
+    user = queries.get(session, User, user_id)
+    if user.id != who.user_id:
+        allow(who, "users", "read", None, user)
+    return user
+
+
+class RolesBody(Body):
+    """The roles to give, by their names; with `replace` (the default) instead of the former."""
+
+    roles: list[RoleName]
+    replace: Truth | None = None
+    assigned_by: ShortText | None = None
+
+
+def set_roles(
+    user_id: Integer, fields: BodyFields, request: Request, who: Person, service: CurrentService
+) -> Response:
+    """Give a user roles."""
+    body = parse(RolesBody, fields)
+    replace = body.replace is not False
+    with service.ledger.writing(who.actor) as session:
+        user = _seen(session, user_id, who)
+        people.set_roles(session, who, user, body.roles, replace=replace)
+        session.flush()
+        held = [one.role for one in user.role_assignments]
+    data = {"user_id": user_id, "replace": replace, "roles": held}
+    return plain(request, who, f"Roles of {user.login}", data)
+
+
+def members(
+    company_id: Integer, request: Request, who: Person, service: CurrentService
+) -> Response:
+    """The users of a company with their roles there, by the id of the user."""
+    with service.ledger.reading() as session:
+        company = queries.get(session, Company, company_id)
+        allow(who, "companies", "read", company_id, company)
+        found = queries.members_of(session, company_id)
+        logins = queries.names_of(session, User, {one.user_id for one in found})
+    data = {
+        str(one.user_id): records.member_record(one, logins.get(str(one.user_id))) for one in found
+    }
+    return plain(request, who, f"Users of {company.name}", data)
+
+
+MembershipName = Annotated[str, WithJsonSchema({"type": "string", "enum": [*Membership]})]
+
+
+class MemberBody(Body):
+    """A user to make a member of a company."""
+
+    user_id: Id
+    role: MembershipName = "viewer"
+    company_id: Id | None = None
+
+
+def assign_member(
+    company_id: Integer, fields: BodyFields, request: Request, who: Person, service: CurrentService
+) -> Response:
+    """Make a user a member of a company, or change the member's role."""
+    body = parse(MemberBody, fields)
+    if body.company_id not in (None, company_id):
+        message = "company_id is another than the path's"
+        raise InvalidInput([Fault("/company_id", "mismatch", message)])
+    with service.ledger.writing(who.actor) as session:
+        company = queries.get(session, Company, company_id)
+        people.allow_members(who, company)
+        user = session.get(User, body.user_id)
+        if user is None or user.retired_at is not None:
+            message = f"there is no user {body.user_id}"
+            raise InvalidInput([Fault("/user_id", "reference", message)])
+        member = people.assign(session, who, company, user, body.role)
+        shown = records.member_record(member, user.login)
+    return plain(request, who, f"Member of {company.name}", shown, 201)
+
+
+def remove_member(
+    company_id: Integer, user_id: Integer, request: Request, who: Person, service: CurrentService
+) -> Response:
+    """End a membership."""
+    with service.ledger.writing(who.actor) as session:
+        company = queries.get(session, Company, company_id)
+        people.remove(session, who, company, user_id)
+    gone = {"company_id": company_id, "user_id": user_id, "deleted": 1, "success": True}
+    return plain(request, who, f"Member of {company.name}", gone)

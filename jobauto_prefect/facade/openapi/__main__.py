@@ -1,0 +1,8 @@
+"""`python -m jobauto_prefect.facade.openapi`: the document, as it is published."""
+
+import sys
+
+from jobauto_prefect.facade.openapi.published import published
+
+if __name__ == "__main__":
+    sys.stdout.write(published())

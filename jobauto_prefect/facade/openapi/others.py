@@ -1,0 +1,213 @@
+"""The operations that follow no pattern."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from jobauto_prefect.facade.openapi import parts
+from jobauto_prefect.facade.openapi.parts import ANYWHERE, FOR_RECORDS, SIGNED_IN, WRITING
+from jobauto_prefect.facade.openapi.schemas import Json, reference
+from jobauto_prefect.facade.openapi.table import Operations
+from jobauto_prefect.facade.output import INERT, SHOWABLE
+
+SERVICE = "Service"
+SIGNING_IN = "Signing in"
+OPEN: list[Json] = []
+"""`security` of an operation that anybody may use."""
+PASSWORD_TOO: list[Json] = [{}, {"basic": []}]
+
+APP = parts.key("appId", "application")
+COMPANY = parts.key("companyId", "company")
+JOB = parts.key("jobId", "job")
+USER = parts.key("userId", "user")
+SUFFIX = parts.suffix(FOR_RECORDS)
+FORM: Json = {
+    "type": "object",
+    "properties": {
+        "username": {"type": "string", "description": "The login; `login` is the same."},
+        "login": {"type": "string", "description": "The login; `username` is the same."},
+        "password": {"type": "string", "description": "The password."},
+    },
+}
+
+
+def other_operations() -> Operations:
+    """All of them, each with its path and method."""
+    yield from _service_operations()
+    yield from _session_operations()
+    yield from _member_operations()
+    yield from _detail_operations()
+
+
+def _operation(tag: str, name: str, summary: str, text: str, answers: Json, **more: Any) -> Json:
+    """`more` are other members of the operation; without `security` it takes credentials."""
+    anybody = more.get("security") == OPEN
+    statuses = ANYWHERE if anybody else (*ANYWHERE, *SIGNED_IN)
+    return {
+        "operationId": name,
+        "tags": [tag],
+        "summary": summary,
+        "description": text,
+        **more,
+        "responses": answers | parts.errors(*statuses),
+    }
+
+
+def _ok(
+    text: str, shape: str, formats: Sequence[str] = FOR_RECORDS, status: str = "200"
+) -> dict[str, Json]:
+    return {status: {"description": text, "content": parts.content(reference(shape), formats)}}
+
+
+def _service_operations() -> Operations:
+    yield "/ping.{suffix}", "get", _operation(
+        SERVICE, "ping", "Ask for a sign of life",
+        "Open to all, for probes. 503 while the database is away.",
+        _ok("The service and its database answer.", "Ping"), parameters=[SUFFIX], security=OPEN,
+    )  # fmt: skip
+    for path, name, parameters in (
+        ("/status", "status", []),
+        ("/status.{suffix}", "statusAs", [SUFFIX]),
+    ):
+        yield path, "get", _operation(
+            SERVICE, name, "Ask how the service is",
+            "Its version, its neighbours, and for those with `system.logs` how much it holds.",
+            _ok("What the service is.", "Status"), parameters=parameters,
+        )  # fmt: skip
+    yield "/index.{suffix}", "get", _operation(
+        SERVICE, "index", "List all endpoints", "Every path and its methods.",
+        _ok("All endpoints.", "Index"), parameters=[SUFFIX],
+    )  # fmt: skip
+
+
+def _session_operations() -> Operations:
+    text = (
+        "A token for a login and a password, which come in the query, as JSON, as a form, or as a "
+        "Basic header. The token counts for 12 hours. Whatever is wrong, the answer is the same."
+    )
+    fields = [
+        parts.query(name, member["description"], {"type": "string"})
+        for name, member in FORM["properties"].items()
+    ]
+    signed_in = _ok("The token.", "SignedIn")
+    refused = parts.errors(*SIGNED_IN)
+    for method in ("get", "post"):
+        name = "signIn" if method == "post" else "signInByGet"
+        body = parts.body(FORM, required=False)
+        body["content"]["application/x-www-form-urlencoded"] = {"schema": FORM}
+        more = {"requestBody": body} if method == "post" else {}
+        yield "/login.{suffix}", method, _operation(
+            SIGNING_IN, name, "Sign in", text, signed_in | refused,
+            parameters=[SUFFIX, *fields], security=PASSWORD_TOO, **more,
+        )  # fmt: skip
+    yield "/logout", "post", _operation(
+        SIGNING_IN, "signOut", "Sign out", "Revokes the bearer token that the request comes with.",
+        _ok("It is revoked.", "SignedOut") | parts.errors(413),
+    )  # fmt: skip
+    for method in ("get", "post"):
+        name = "exportData" if method == "get" else "exportDataByPost"
+        yield "/data-export", method, _operation(
+            SIGNING_IN, name, "Export one's data",
+            "What this service holds about the user who asks: profile, memberships, tokens, and "
+            "the newest jobs and audit entries.",
+            _ok("All of it.", "DataExport") | (parts.errors(413) if method == "post" else {}),
+        )  # fmt: skip
+
+
+def _member_operations() -> Operations:
+    yield "/user/{userId}/roles.{suffix}", "get", _operation(
+        "Users", "listRoles", "List the roles of a user",
+        "An object by the id of the role. Needs `users.read`, except for oneself.",
+        _keyed("The roles.", "AssignedRole"), parameters=[USER, SUFFIX],
+    )  # fmt: skip
+    yield "/user/{userId}/roles/", "post", _operation(
+        "Users", "setRoles", "Set the roles of a user",
+        "Instead of the roles there are, or with `replace` false beside them. Nobody gives a role "
+        "above their own, and the last super_admin stays. Needs `roles.assign`.",
+        _ok("The roles the user has now.", "RolesSet") | parts.errors(*WRITING),
+        parameters=[
+            USER,
+            parts.query("replace", "Instead of the roles there are.", {"type": "boolean"}),
+        ],
+        requestBody=parts.body(reference("RolesBody")),
+    )  # fmt: skip
+    yield "/company/{companyId}/users.{suffix}", "get", _operation(
+        "Companies", "listMembers", "List the members of a company",
+        "An object by the id of the user. Needs `companies.read`.",
+        _keyed("The members.", "Member"), parameters=[COMPANY, SUFFIX],
+    )  # fmt: skip
+    yield "/company/{companyId}/user/", "post", _operation(
+        "Companies", "assignMember", "Assign a user to a company",
+        "Makes a user a member, or changes the member's role. Needs `members.update`.",
+        _ok("The membership.", "Member", status="201") | parts.errors(*WRITING),
+        parameters=[COMPANY], requestBody=parts.body(reference("MemberBody")),
+    )  # fmt: skip
+    yield "/company/{companyId}/user/{userId}", "delete", _operation(
+        "Companies", "removeMember", "Remove a user from a company",
+        "The user is no member any more. Needs `members.update`.",
+        _ok("It is done.", "MembershipEnded") | parts.errors(409), parameters=[COMPANY, USER],
+    )  # fmt: skip
+
+
+def _keyed(text: str, shape: str) -> dict[str, Json]:
+    schema = {"type": "object", "additionalProperties": reference(shape)}
+    return {"200": {"description": text, "content": parts.content(schema, FOR_RECORDS)}}
+
+
+def _detail_operations() -> Operations:
+    yield "/jobs/status.{suffix}", "get", _operation(
+        "Jobs", "countJobs", "Count jobs by state", "Of the companies one may see.",
+        _ok("The numbers.", "JobsByState"), parameters=[SUFFIX],
+    )  # fmt: skip
+    yield "/job/{jobId}/output.{suffix}", "get", _operation(
+        "Jobs", "getOutput", "Get the output of a job",
+        "All lines with a number above `after`; with `follow` also those still to come, until the "
+        "job is over. Needs `jobs.read`.",
+        _output(),
+        parameters=[
+            JOB,
+            parts.suffix(("json", "txt")),
+            parts.query(
+                "after", "Only lines with a higher number.",
+                {"type": "integer", "minimum": 0, "maximum": 2**31 - 1, "default": 0},
+            ),
+            parts.query(
+                "follow", "Stay until the job is over.", {"type": "boolean", "default": False}
+            ),
+        ],
+    )  # fmt: skip
+    yield "/artifact/{artifactId}", "get", _operation(
+        "Jobs", "getArtifact", "Download an artifact",
+        "The file, to be saved. Needs `jobs.read`.", _file(),
+        parameters=[parts.key("artifactId", "artifact")],
+    )  # fmt: skip
+    yield "/app/{appId}/definition.json", "get", _operation(
+        "Applications", "getDefinition", "Get a definition as it came in", "Byte for byte.",
+        {"200": {"description": "The definition.",
+                 "content": parts.content(reference("DefinitionMembers"), ("json",))}},
+        parameters=[APP],
+    )  # fmt: skip
+    yield "/app/{appId}/versions.{suffix}", "get", _operation(
+        "Applications", "listVersions", "List former definitions",
+        "The definitions that later ones replaced, an object by number.",
+        _keyed("The former definitions.", "ApplicationVersion"), parameters=[APP, SUFFIX],
+    )  # fmt: skip
+
+
+def _output() -> dict[str, Json]:
+    types = {"application/json": {"schema": reference("Output")}, "text/plain": {}}
+    return {"200": {"description": "The lines.", "content": types}}
+
+
+def _file() -> dict[str, Json]:
+    disposition = {
+        "description": "The name of the file.",
+        "required": True,
+        "schema": {"type": "string", "pattern": "^attachment; filename\\*=UTF-8''"},
+    }
+    return {
+        "200": {
+            "description": "The file. Types that a browser would run come as octet-stream.",
+            "headers": {"Content-Disposition": disposition},
+            "content": {one: {} for one in sorted({INERT, *SHOWABLE})},
+        }
+    }

@@ -1,0 +1,458 @@
+"""What answers look like, as types; `facade/records.py` makes them."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from jobauto_prefect.facade.permissions import Membership, Role
+from jobauto_prefect.ledger.states import JobState, TaskState
+
+Severity = Literal["success", "info", "warning", "error", "critical"]
+Operation = Literal["any", "create", "update", "delete"]
+Localized = str | dict[str, str]
+
+
+class Timed(BaseModel):
+    """What changes over time."""
+
+    created_at: datetime
+    updated_at: datetime
+
+
+class Fault(BaseModel):
+    """One thing wrong with a request."""
+
+    pointer: str
+    rule: str
+    message: str
+    line: int | None = None
+    column: int | None = None
+
+
+class Formats(BaseModel):
+    """The formats that are spoken, where one was asked for that is not."""
+
+    formats: list[str]
+
+
+class Error(BaseModel):
+    """Every error looks like this, in the format that was asked for."""
+
+    error: str
+    message: str
+    details: list[Fault] | Formats | None = None
+    request_id: str
+
+
+class Written(BaseModel):
+    """What the answer to a write has besides the record."""
+
+    created: bool
+    warnings: list[Fault] | None = None
+
+
+class Deleted(BaseModel):
+    """A record is gone: from lists and from Prefect; history keeps it."""
+
+    id: int
+    deleted: Literal[True]
+    success: Literal[True]
+
+
+class ApplicationVersion(BaseModel):
+    """A definition that a later one replaced."""
+
+    number: int
+    version: str | None
+    replaced_at: datetime
+    replaced_by: str
+    definition: dict[str, Any]
+
+
+class Company(Timed):
+    """A company; `env` are its values for all its run templates, secret ones masked."""
+
+    id: int
+    slug: str
+    name: str
+    enabled: bool
+    ic: str | None
+    email: str | None
+    logo: str | None
+    settings: str | None
+    customer: int | None
+    env: dict[str, str]
+
+
+class RunTemplate(Timed):
+    """How a company runs an application: when, where and with which values."""
+
+    id: int
+    app_id: int
+    company_id: int
+    name: str
+    active: bool
+    interv: Literal["n", "i", "h", "d", "w", "m", "y", "c"]
+    cron: str | None
+    timezone: str | None
+    delay: int
+    executor: str
+    pool: str | None
+    timeout_seconds: float | None
+    note: str | None
+    env: dict[str, str]
+    prefect_url: str | None
+
+
+class Job(BaseModel):
+    """One attempt to run a run template; in lists without its output."""
+
+    id: int
+    app_id: int
+    company_id: int
+    runtemplate_id: int
+    task_id: int | None
+    attempt: int
+    state: JobState
+    severity: Severity | None
+    message: str | None
+    exitcode: int | None
+    schedule: datetime
+    schedule_type: str
+    begin: datetime | None
+    end: datetime | None
+    executor: str
+    launched_by: int | None
+    app_version: str | None
+    command: str | None
+    env: dict[str, str]
+    undeclared: list[str]
+    worker: str | None
+    cancel_reason: str | None
+    note: str | None
+    flow_run_id: str | None
+    prefect_url: str | None
+    created_at: datetime
+
+
+class Artifact(BaseModel):
+    """A file that a job left behind."""
+
+    id: int
+    href: str
+    name: str
+    path: str
+    type: str
+    content_type: str
+    size: int
+    created_at: datetime
+
+
+class JobWithOutput(Job):
+    """A job with the end of its output and its artifacts."""
+
+    stdout: str
+    stderr: str
+    artifacts: list[Artifact]
+
+
+class OutputLine(BaseModel):
+    """One line of output."""
+
+    seq: int
+    stream: Literal["stdout", "stderr"]
+    text: str
+    at: datetime
+
+
+class Output(BaseModel):
+    """Lines of a job's output."""
+
+    job_id: int
+    lines: list[OutputLine]
+    last: int
+    state: JobState
+
+
+class JobsByState(BaseModel):
+    """How many jobs there are, of the companies one may see."""
+
+    timestamp: datetime
+    total_jobs: int
+    successful_jobs: int
+    failed_jobs: int
+    incomplete_jobs: int
+    states: dict[JobState, int]
+
+
+class Task(BaseModel):
+    """The obligation to run a template once in a window."""
+
+    id: int
+    runtemplate_id: int
+    state: TaskState
+    reason: str | None
+    attempts: int
+    fulfilled_by_job_id: int | None
+    window_start: datetime
+    window_end: datetime
+    deadline: datetime
+    fulfilled_at: datetime | None
+    created_at: datetime
+
+
+class TaskWithJobs(Task):
+    """A task with all its attempts."""
+
+    jobs: list[Job]
+
+
+class User(Timed):
+    """A person or program that signs in."""
+
+    id: int
+    login: str
+    email: str | None
+    firstname: str | None
+    lastname: str | None
+    enabled: bool
+    roles: list[Role]
+
+
+class AssignedRole(BaseModel):
+    """A role that a user has."""
+
+    id: int
+    name: Role
+    display_name: str
+    description: str
+    assigned_by: str | None
+    assigned_at: datetime
+    expires_at: datetime | None
+
+
+class RolesSet(BaseModel):
+    """The roles a user has from now on."""
+
+    user_id: int
+    replace: bool
+    roles: list[Role]
+
+
+class Member(BaseModel):
+    """A user's membership of a company."""
+
+    id: int
+    company_id: int
+    user_id: int
+    role: Membership
+    login: str | None
+    created_at: datetime
+
+
+class MembershipEnded(BaseModel):
+    """The user is no member of the company any more."""
+
+    company_id: int
+    user_id: int
+    deleted: Literal[1]
+    success: Literal[True]
+
+
+class CredentialTypeField(BaseModel):
+    """One member of a credential type; `keyword` is the environment key it fills."""
+
+    keyword: str
+    type: str
+    name: Localized | None = None
+    description: Localized | None = None
+    hint: Localized | None = None
+    default_value: Any = None
+    required: bool
+    options: dict[str, Any] | list[Any] | None = None
+
+
+class CredentialType(Timed):
+    """A kind of credential: which values it has, and which of them are secret."""
+
+    id: int
+    uuid: str | None
+    code: str
+    name: str
+    description: str | None
+    version: str | None
+    url: str | None
+    homepage: str | None
+    logo: str | None
+    fields: list[CredentialTypeField]
+
+
+class Credential(Timed):
+    """Values of a credential type that belong to a company; secret ones are masked."""
+
+    id: int
+    name: str
+    company_id: int
+    credential_type_id: int
+    values: dict[str, str]
+
+
+class Topic(Timed):
+    """A tag with a colour."""
+
+    id: int
+    name: str
+    description: str | None
+    color: str
+
+
+class EventSource(Timed):
+    """A database that webhooks write changes into; its password is masked."""
+
+    id: int
+    name: str
+    company_id: int | None
+    adapter_type: str
+    db_connection: Literal["mysql", "pgsql", "sqlite"]
+    db_host: str
+    db_port: str
+    db_database: str
+    db_username: str | None
+    db_password: Literal["********"] | None
+    enabled: bool
+    poll_interval: int
+    last_processed_id: int
+
+
+class EventRule(Timed):
+    """What a change, or the end of another run template, starts."""
+
+    id: int
+    event_source_id: int | None
+    runtemplate_source_id: int | None
+    runtemplate_id: int
+    evidence: str | None
+    operation: Operation
+    enabled: bool
+    priority: int
+    env_mapping: dict[str, Any]
+
+
+class AuditEntry(BaseModel):
+    """Who changed what; never changed or deleted itself."""
+
+    id: int
+    actor: str
+    user_id: int | None
+    door: str
+    address: str | None
+    user_agent: str | None
+    request_id: str | None
+    entity_type: str
+    entity_id: int | None
+    company_id: int | None
+    action: Literal["create", "update", "delete", "login", "refuse"]
+    changes: dict[str, list[Any]]
+    created_at: datetime
+
+
+class Ping(BaseModel):
+    """The service and its database answer."""
+
+    ping: Literal["pong"]
+
+
+class Status(BaseModel):
+    """What this service is; the numbers of records for those with `system.logs`."""
+
+    version: str
+    timestamp: datetime
+    prefect: str
+    prefect_ui: str
+    waiting_for_prefect: int
+    app: int | None = None
+    company: int | None = None
+    runtemplate: int | None = None
+    job: int | None = None
+    user: int | None = None
+
+
+class Endpoint(BaseModel):
+    """A path, and what may be done there."""
+
+    path: str
+    methods: list[str]
+
+
+class Index(BaseModel):
+    """All paths."""
+
+    index: list[Endpoint]
+
+
+class SignedInUser(BaseModel):
+    """Who has signed in."""
+
+    id: int
+    login: str
+    email: str | None
+
+
+class SignedIn(BaseModel):
+    """A token, for the header `Authorization: Bearer TOKEN`."""
+
+    token: str
+    expires_at: datetime
+    user: SignedInUser
+    status: Literal["success"]
+    message: str
+
+
+class SignedOut(BaseModel):
+    """The token is worth nothing any more."""
+
+    message: str
+    status: Literal["success"]
+
+
+class Token(BaseModel):
+    """What is known of a token; its text is not."""
+
+    id: int
+    kind: str
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+    created_at: datetime
+
+
+class Association(Member):
+    """A membership with the name of the company."""
+
+    company: str | None
+
+
+class ExportMetadata(BaseModel):
+    """When an export was made."""
+
+    generated_at: datetime
+
+
+class DataExport(BaseModel):
+    """What the service holds about a user: the newest 1000 jobs and audit entries, all else."""
+
+    export_metadata: ExportMetadata
+    user_profile: User
+    company_associations: list[Association]
+    tokens: list[Token]
+    job_history: list[Job]
+    audit_trails: list[AuditEntry]
+
+
+SHAPES: tuple[type[BaseModel], ...] = (
+    ApplicationVersion, AssignedRole, AuditEntry, Company, Credential, CredentialType, DataExport,
+    Deleted, Error, EventRule, EventSource, Index, Job, JobWithOutput, JobsByState, Member,
+    MembershipEnded, Output, Ping, RolesSet, RunTemplate, SignedIn, SignedOut, Status, Task,
+    TaskWithJobs, Topic, User, Written,
+)  # fmt: skip

@@ -1,0 +1,132 @@
+"""Passwords: argon2id, the same time for every failure, and which ones are good enough."""
+
+import hmac
+import secrets
+import threading
+import unicodedata
+from collections import OrderedDict
+from datetime import datetime, timedelta
+
+from argon2 import PasswordHasher
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from jobauto_prefect.clock import Clock, utc_now
+from jobauto_prefect.errors import Fault, InvalidInput
+
+REMEMBERED = timedelta(minutes=5)
+MOST_REMEMBERED = 1000
+SHORTEST = 8
+LONGEST = 1000
+GUESSABLE = 2
+"""Passwords that zxcvbn scores lower fall to fewer than a million guesses."""
+
+_hasher = PasswordHasher()
+# What a password is compared with where there is no user: the answer takes as long.
+_NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$USihwHO8f0icj/JcW0vlAg$orfHT1h4N+zyrFvLivC3bmVYaM6hD6qEBmSqQgT2aQs"  # noqa: E501
+# Each comparison takes 64 MiB: a burst of sign-ins must not take that for every thread.
+_at_once = threading.BoundedSemaphore(4)
+
+
+def hash_password(password: str) -> str:
+    """The hash to store."""
+    return _hasher.hash(_octets(password))
+
+
+def password_matches(stored: str | None, password: str) -> bool:
+    """Whether a password is the one of the stored hash; None: there is no such user.
+
+    Takes tens of milliseconds: not for the event loop.
+    """
+    try:
+        with _at_once:
+            _hasher.verify(stored or _NOBODY, _octets(password))
+    except (VerificationError, InvalidHashError):
+        return False
+    return bool(stored)
+
+
+def _octets(password: str) -> bytes:
+    # Keyboards differ in how they compose a letter with its accent: one password all the same.
+    return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
+
+
+class RememberedPasswords:
+    """Compares passwords and remembers for 5 minutes which ones matched.
+
+    What is remembered is bound to the user and to the stored hash: a changed password counts at
+    once, and so does a disabled user, whom the caller reads anew each time. Only digests are
+    kept, made with a key that this process alone has and forgets. Safe between threads.
+    """
+
+    def __init__(self, clock: Clock = utc_now) -> None:
+        self._clock = clock
+        self._key = secrets.token_bytes(32)
+        self._until: OrderedDict[bytes, datetime] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def matches(self, user_id: int | None, stored: str | None, password: str) -> bool:
+        """As `password_matches`, at once where the same comparison succeeded lately."""
+        if user_id is None or not stored:
+            return password_matches(None, password)
+        bound_to = f"{user_id}\0{stored}\0".encode()
+        digest = hmac.digest(self._key, bound_to + _octets(password), "sha256")
+        if self._is_remembered(digest):
+            return True
+        found = password_matches(stored, password)
+        if found:
+            self._remember(digest)
+        return found
+
+    def _is_remembered(self, digest: bytes) -> bool:
+        with self._lock:
+            until = self._until.get(digest)
+            if until is None or until <= self._clock():
+                return False
+            self._until.move_to_end(digest)
+            return True
+
+    def _remember(self, digest: bytes) -> None:
+        with self._lock:
+            self._until[digest] = self._clock() + REMEMBERED
+            self._until.move_to_end(digest)
+            if len(self._until) > MOST_REMEMBERED:
+                self._until.popitem(last=False)
+
+
+def refuse_weak(password: str, login: str, shortest: int = SHORTEST) -> None:
+    """Refuse a new password that is not good enough.
+
+    `shortest` is in characters (setting `password_min_length`).
+
+    Raises:
+        InvalidInput: with every reason; no message repeats the password.
+    """
+    if faults := password_faults(password, login, shortest):
+        raise InvalidInput(faults)
+
+
+def password_faults(password: str, login: str, shortest: int = SHORTEST) -> list[Fault]:
+    """Why a new password is not good enough; nothing if it is."""
+    pointer = "/password"
+    if len(password) < shortest:
+        return [Fault(pointer, "min_length", f"use at least {shortest} characters")]
+    if len(password) > LONGEST:
+        return [Fault(pointer, "max_length", f"use at most {LONGEST} characters")]
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in password):
+        return [Fault(pointer, "text", "leave out control characters")]
+    faults = []
+    if len(login) > 2 and login.casefold() in password.casefold():
+        faults.append(Fault(pointer, "login", "leave the login out of the password"))
+    if weakness := _weakness(password, login):
+        faults.append(Fault(pointer, "common", weakness))
+    return faults
+
+
+def _weakness(password: str, login: str) -> str | None:
+    from zxcvbn import zxcvbn  # its dictionaries take 40 ms to import
+
+    judged = zxcvbn(password[:72], user_inputs=[login])
+    if judged["score"] >= GUESSABLE:
+        return None
+    reason = judged["feedback"]["warning"] or "This is among the first that are guessed."
+    return f"{reason} Use several words that do not belong together"

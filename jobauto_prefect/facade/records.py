@@ -1,0 +1,285 @@
+"""How records look to clients."""
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from jobauto_prefect.facade.permissions import ABOUT, ROLE_IDS, Role
+from jobauto_prefect.facade.values import Values
+from jobauto_prefect.ledger.records import (
+    App,
+    AppVersion,
+    Artifact,
+    AuditEntry,
+    Company,
+    CompanyUser,
+    Credential,
+    CredentialType,
+    EventRule,
+    EventSource,
+    Job,
+    OutputLine,
+    RunTemplate,
+    Task,
+    Token,
+    Topic,
+    User,
+    UserRole,
+)
+from jobauto_prefect.ledger.secrets import MASK
+from jobauto_prefect.settings import Settings
+
+Shown = dict[str, Any]
+OUTPUT_SHOWN_BYTES = 64 * 1024
+
+
+def _times(record: Any) -> Shown:
+    return {"created_at": _time(record.created_at), "updated_at": _time(record.updated_at)}
+
+
+def _time(instant: datetime | None) -> str | None:
+    return instant.isoformat() if instant else None
+
+
+def _members(record: object, *names: str) -> Shown:
+    return {name: getattr(record, name) for name in names}
+
+
+def app_record(app: App, settings: Settings) -> Shown:
+    """The members of the definition, and ours."""
+    shown = dict(app.document) | {"id": app.id, "enabled": app.enabled} | _times(app)
+    shown["prefect_url"] = _link(settings, "flows/flow", app.flow_id)
+    return shown
+
+
+def version_record(version: AppVersion) -> Shown:
+    """A former definition, with what it said."""
+    shown = _members(version, "number", "version", "replaced_by")
+    shown["replaced_at"] = _time(version.replaced_at)
+    return shown | {"definition": json.loads(version.source.removeprefix("\ufeff"))}
+
+
+def company_record(company: Company, _settings: Settings) -> Shown:
+    """A company; secret values are masked."""
+    names = ("id", "slug", "name", "enabled", "ic", "email", "logo", "settings", "customer")
+    env = Values(company.env, company.secrets).shown()
+    return _members(company, *names) | {"env": env} | _times(company)
+
+
+TEMPLATE_MEMBERS = (
+    "id",
+    "app_id",
+    "company_id",
+    "name",
+    "active",
+    "interv",
+    "cron",
+    "timezone",
+    "delay",
+    "executor",
+    "pool",
+    "timeout_seconds",
+    "note",
+)
+
+
+def template_record(template: RunTemplate, settings: Settings) -> Shown:
+    """A run template; `env` are its own values, secret ones masked."""
+    shown = _members(template, *TEMPLATE_MEMBERS)
+    shown["env"] = Values(template.env, template.secrets).shown()
+    shown["prefect_url"] = _link(settings, "deployments/deployment", template.deployment_id)
+    return shown | _times(template)
+
+
+JOB_MEMBERS = (
+    "id",
+    "app_id",
+    "company_id",
+    "runtemplate_id",
+    "task_id",
+    "attempt",
+    "state",
+    "severity",
+    "message",
+    "exitcode",
+    "schedule_type",
+    "executor",
+    "launched_by",
+    "app_version",
+    "command",
+    "env",
+    "undeclared",
+    "worker",
+    "cancel_reason",
+    "note",
+)
+
+
+def job_record(job: Job, settings: Settings) -> Shown:
+    """A job as lists show it: without output and artifacts."""
+    shown = _members(job, *JOB_MEMBERS)
+    shown |= {
+        name: _time(getattr(job, name)) for name in ("schedule", "begin", "end", "created_at")
+    }
+    shown["flow_run_id"] = str(job.flow_run_id) if job.flow_run_id else None
+    shown["prefect_url"] = _link(settings, "runs/flow-run", job.flow_run_id)
+    return shown
+
+
+def job_details(lines: Sequence[OutputLine], artifacts: Sequence[Artifact]) -> Shown:
+    """What a job's own record has beyond its row in a list."""
+    return {
+        "stdout": _text(lines, "stdout"),
+        "stderr": _text(lines, "stderr"),
+        "artifacts": [_artifact(artifact) for artifact in artifacts],
+    }
+
+
+def _artifact(artifact: Artifact) -> Shown:
+    link = {"href": f"/api/v1/artifact/{artifact.id}"}
+    return (
+        link
+        | _members(artifact, "id", "name", "path", "type", "content_type", "size")
+        | {"created_at": _time(artifact.created_at)}
+    )
+
+
+def _text(lines: Sequence[OutputLine], stream: str) -> str:
+    text = "".join(line.text + "\n" for line in lines if line.stream == stream)
+    return text.encode()[-OUTPUT_SHOWN_BYTES:].decode(errors="ignore")
+
+
+def line_record(line: OutputLine) -> Shown:
+    """One line of output."""
+    return _members(line, "seq", "stream", "text") | {"at": _time(line.at)}
+
+
+def user_record(user: User, _settings: Settings) -> Shown:
+    """A user, without its password."""
+    names = ("id", "login", "email", "firstname", "lastname", "enabled")
+    roles = [one.role for one in user.role_assignments]
+    return _members(user, *names) | {"roles": roles} | _times(user)
+
+
+def id_keyed(records: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """A list as clients get it: record id -> record."""
+    return {str(record["id"]): record for record in records}
+
+
+def _link(settings: Settings, path: str, object_id: object) -> str | None:
+    return f"{settings.prefect_ui}/{path}/{object_id}" if object_id else None
+
+
+def task_record(task: Task, _settings: Settings) -> Shown:
+    """A task; its own record has its attempts besides."""
+    names = ("id", "runtemplate_id", "state", "reason", "attempts", "fulfilled_by_job_id")
+    times = ("window_start", "window_end", "deadline", "fulfilled_at", "created_at")
+    return _members(task, *names) | {name: _time(getattr(task, name)) for name in times}
+
+
+def credential_type_record(kind: CredentialType, _settings: Settings) -> Shown:
+    """A credential type."""
+    names = ("id", "uuid", "code", "name", "description", "version", "url", "homepage", "logo")
+    return _members(kind, *names, "fields") | _times(kind)
+
+
+def credential_record(credential: Credential, _settings: Settings) -> Shown:
+    """A credential; secret values are masked."""
+    names = ("id", "name", "company_id", "credential_type_id")
+    values = Values(credential.values, credential.secrets).shown()
+    return _members(credential, *names) | {"values": values} | _times(credential)
+
+
+def topic_record(topic: Topic, _settings: Settings) -> Shown:
+    """A topic."""
+    return _members(topic, "id", "name", "description", "color") | _times(topic)
+
+
+SOURCE_MEMBERS = (
+    "id",
+    "name",
+    "company_id",
+    "adapter_type",
+    "db_connection",
+    "db_host",
+    "db_port",
+    "db_database",
+    "db_username",
+    "enabled",
+    "poll_interval",
+    "last_processed_id",
+)
+
+
+def source_record(source: EventSource, _settings: Settings) -> Shown:
+    """An event source; its password is masked."""
+    shown = _members(source, *SOURCE_MEMBERS)
+    return shown | {"db_password": MASK if source.db_password else None} | _times(source)
+
+
+RULE_MEMBERS = (
+    "id",
+    "event_source_id",
+    "runtemplate_source_id",
+    "runtemplate_id",
+    "evidence",
+    "operation",
+    "enabled",
+    "priority",
+)
+
+
+def rule_record(rule: EventRule, _settings: Settings) -> Shown:
+    """An event rule."""
+    mapping = {"env_mapping": json.loads(rule.env_mapping)}
+    return _members(rule, *RULE_MEMBERS) | mapping | _times(rule)
+
+
+AUDIT_MEMBERS = (
+    "id",
+    "actor",
+    "user_id",
+    "door",
+    "address",
+    "user_agent",
+    "request_id",
+    "entity_type",
+    "entity_id",
+    "company_id",
+    "action",
+    "changes",
+)
+
+
+def audit_record(entry: AuditEntry, _settings: Settings) -> Shown:
+    """An audit entry."""
+    return _members(entry, *AUDIT_MEMBERS) | {"created_at": _time(entry.created_at)}
+
+
+def role_record(assignment: UserRole) -> Shown:
+    """A role of a user, with the role's own id."""
+    role = Role(assignment.role)
+    return {
+        "id": ROLE_IDS[role],
+        "name": role.value,
+        "display_name": role.replace("_", " ").capitalize(),
+        "description": ABOUT[role],
+        "assigned_by": assignment.assigned_by,
+        "assigned_at": _time(assignment.assigned_at),
+        "expires_at": _time(assignment.expires_at),
+    }
+
+
+def token_record(token: Token) -> Shown:
+    """What is known of a token; its text is not."""
+    times = ("expires_at", "revoked_at", "last_used_at", "created_at")
+    return {"id": token.id, "kind": token.kind} | {
+        name: _time(getattr(token, name)) for name in times
+    }
+
+
+def member_record(member: CompanyUser, login: str | None) -> Shown:
+    """A membership."""
+    shown = _members(member, "id", "company_id", "user_id", "role")
+    return shown | {"login": login, "created_at": _time(member.created_at)}

@@ -1,0 +1,93 @@
+"""JSON and YAML, and records as plain values for the other formats."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import yaml
+
+from jobauto_prefect.facade.rendering.view import View
+
+Record = dict[str, Any]
+
+CHUNK_BYTES = 64 * 1024  # of a streamed answer
+
+# libyaml writes four times as fast; PyYAML may be built without it.
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def _extra(value: object) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, UUID):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
+
+_ENCODER = json.JSONEncoder(
+    ensure_ascii=False, allow_nan=False, separators=(",", ":"), default=_extra
+)
+
+
+def to_json(value: Any) -> bytes:
+    """JSON in UTF-8; half a surrogate pair, which UTF-8 does not have, is written as its escape."""
+    return _ENCODER.encode(value).encode("utf-8", "backslashreplace")
+
+
+def json_text(value: Any) -> str:
+    """Short JSON for a place where nothing else fits."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def plain(value: Any) -> Any:
+    """The value as it would come out of JSON, in text that UTF-8 can carry."""
+    return json.loads(_ENCODER.encode(value).encode("utf-8", "replace"))
+
+
+def render_json(view: View) -> bytes:
+    """The data alone."""
+    return to_json(_shown(view))
+
+
+def render_yaml(view: View) -> bytes:
+    """The data alone, in the order of JSON."""
+    text = yaml.dump(
+        plain(_shown(view)),
+        Dumper=_DUMPER,
+        allow_unicode=True,
+        sort_keys=False,
+        default_flow_style=False,
+        width=120,
+    )
+    return str(text).encode()
+
+
+def records_of(view: View) -> list[tuple[str, Record]]:
+    """Key and record, plain, in order; one record counts as a list of one."""
+    data = plain(_shown(view))
+    pairs = data.items() if view.is_list else [(str(data.get("id", "")), data)]
+    return [
+        (key, record if isinstance(record, dict) else {"value": record}) for key, record in pairs
+    ]
+
+
+def stream_json(records: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
+    """An object of the records keyed by their `id`, in pieces that are worth sending."""
+    piece = bytearray(b"{")
+    separator = b""
+    for record in records:
+        piece += separator + b'"%s":' % str(record["id"]).encode() + to_json(record)
+        separator = b","
+        if len(piece) >= CHUNK_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    yield bytes(piece + b"}")
+
+
+def _shown(view: View) -> Any:
+    """Lists without records are `{}`, whatever they are empty of."""
+    return view.data or {} if view.is_list else view.data

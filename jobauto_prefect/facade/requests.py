@@ -1,0 +1,186 @@
+"""What is read from a request: its id, its fields, and which format it asks for."""
+
+import json
+import uuid
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Request
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.exceptions import HTTPException
+
+from jobauto_prefect.definitions.limits import beyond_limits, read_integer
+from jobauto_prefect.errors import Fault, InvalidInput
+
+Fields = dict[str, Any]
+SECRETS = ("password", "db_password")
+"""Members that are secret themselves; those of `env` and `values` can't be in a query at all."""
+
+
+def request_id_of(request: Request) -> str:
+    """The id of this request, as its audit entries and error answers name it."""
+    known: str | None = getattr(request.state, "request_id", None)
+    if known is None:
+        known = request.state.request_id = uuid.uuid4().hex
+    return known
+
+
+class Body(BaseModel):
+    """Base of what clients write: unknown members are faults."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> Fields:
+    members: Fields = {}
+    for name, value in pairs:
+        if name in members:
+            raise InvalidInput([Fault(f"/{name}", "duplicate", f"{name} is given twice")])
+        members[name] = value
+    return members
+
+
+def _no_constant(name: str) -> Any:
+    raise InvalidInput([Fault("", "number", f"{name} is no JSON value; leave it out or use null")])
+
+
+def read_json(raw: bytes) -> Any:
+    """The JSON value of a body.
+
+    Raises:
+        InvalidInput: it is no JSON in UTF-8, has duplicate members, or has what no database keeps:
+            NaN, Infinity, numbers beyond them, NUL, halves of surrogate pairs, great depth.
+    """
+    try:
+        value = json.loads(
+            raw.decode("utf-8-sig"),
+            object_pairs_hook=_no_duplicates,
+            parse_constant=_no_constant,
+            parse_int=read_integer,
+        )
+    except json.JSONDecodeError as error:
+        fault = Fault("", "syntax", f"the body is no JSON: {error.msg}", error.lineno, error.colno)
+    except (UnicodeDecodeError, RecursionError):
+        fault = Fault("", "syntax", "the body is no JSON in UTF-8 of reasonable depth")
+    else:
+        refuse_unfit(value)
+        return value
+    raise InvalidInput([fault])
+
+
+def refuse_unfit(value: Any) -> None:
+    """Refuse what JSON does not have and no database keeps.
+
+    Raises:
+        InvalidInput: with every fault.
+    """
+    found = [Fault(one.pointer, one.rule, one.message) for one in beyond_limits(value)]
+    if found:
+        raise InvalidInput(found)
+
+
+def query_fields(request: Request) -> Fields:
+    """The fields of the query.
+
+    Raises:
+        InvalidInput: one is given twice, or has what no database keeps.
+    """
+    fields = _no_duplicates(request.query_params.multi_items())
+    refuse_unfit(fields)
+    return fields
+
+
+async def raw_body(request: Request) -> bytes:
+    """The whole body, up to the limit of the settings (else 413)."""
+    return await _limited(request, request.app.state.service.settings.body_limit_bytes)
+
+
+async def artifact_body(request: Request) -> bytes:
+    """The whole body, up to the limit for a job's artifacts (else 413)."""
+    return await _limited(request, request.app.state.service.settings.artifact_limit_bytes)
+
+
+async def _limited(request: Request, limit: int) -> bytes:
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > limit:
+            raise HTTPException(413, f"the body is larger than {limit} bytes")
+    return bytes(content)
+
+
+ArtifactBody = Annotated[bytes, Depends(artifact_body)]
+RawBody = Annotated[bytes, Depends(raw_body)]
+
+
+def body_fields(raw: RawBody, request: Request) -> Fields:
+    """The members of the body, JSON whatever its Content-Type says, and those of the query.
+
+    Raises:
+        InvalidInput: it is no JSON object, or a secret is in the query, which logs may show.
+    """
+    fields = query_fields(request)
+    faults = [
+        Fault(f"/{name}", "secret", f"{name} must be in the body: addresses are no place for it")
+        for name in SECRETS
+        if name in fields
+    ]
+    if faults:
+        raise InvalidInput(faults)
+    return joined(fields, json_fields(raw) if raw.strip() else {})
+
+
+def joined(query: Fields, body: Fields) -> Fields:
+    """The fields of both.
+
+    Raises:
+        InvalidInput: one is in both: nobody could say which of them counts.
+    """
+    both = [name for name in query if name in body]
+    if both:
+        message = "{} is in the query and in the body"
+        raise InvalidInput([Fault(f"/{name}", "duplicate", message.format(name)) for name in both])
+    return query | body
+
+
+def json_fields(raw: bytes) -> Fields:
+    """The members of a body that is a JSON object.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    body = read_json(raw)
+    if not isinstance(body, dict):
+        raise InvalidInput([Fault("", "type", "the body must be a JSON object")])
+    return body
+
+
+BodyFields = Annotated[Fields, Depends(body_fields)]
+
+
+def faults_in(errors: Iterable[Mapping[str, Any]]) -> list[Fault]:
+    """What pydantic found, as faults; inputs are left out, they may be secrets."""
+    outer = {"body", "query", "path"}
+    return [
+        Fault(
+            pointer="".join(f"/{part}" for part in item["loc"] if part not in outer),
+            rule=item["type"],
+            message=item["msg"],
+        )
+        for item in errors
+    ]
+
+
+B = TypeVar("B", bound=Body)
+
+
+def parse(model: type[B], fields: Mapping[str, Any]) -> B:
+    """The fields as a model.
+
+    Raises:
+        InvalidInput: with every fault at once.
+    """
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        raise InvalidInput(faults_in(error.errors(include_input=False))) from None

@@ -1,0 +1,33 @@
+"""What every request can reach: settings, ledger, and the way to Prefect."""
+
+from dataclasses import dataclass
+from typing import Annotated, cast
+
+from fastapi import Depends, Request
+
+from jobauto_prefect.engine.wishes import Carrier
+from jobauto_prefect.facade.passwords import RememberedPasswords
+from jobauto_prefect.facade.throttle import SignInThrottle
+from jobauto_prefect.ledger.audit import Actor
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+
+
+@dataclass(slots=True)
+class Service:
+    """`operator` is the person at this machine's command line, who needs no password."""
+
+    settings: Settings
+    ledger: Ledger
+    carrier: Carrier
+    throttle: SignInThrottle
+    passwords: RememberedPasswords
+    operator: Actor | None = None
+
+
+async def service_of(request: Request) -> Service:
+    """The service this request was made to. Async: it waits for nothing and needs no thread."""
+    return cast("Service", request.app.state.service)
+
+
+CurrentService = Annotated[Service, Depends(service_of)]

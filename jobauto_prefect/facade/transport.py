@@ -1,0 +1,187 @@
+"""How requests may reach a service, whatever they ask for: one ASGI door, HTTP and sockets.
+
+Plain HTTP is for this machine alone, other sites' pages change nothing, every request has an id,
+and its answer the headers that keep browsers from doing harm. No query string is ever logged.
+"""
+
+import logging
+import re
+import time
+import uuid
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import quote
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jobauto_prefect.facade.peers import Arrival, arrival_of
+from jobauto_prefect.settings import Settings
+
+ACCESS = logging.getLogger("jobauto_prefect.access")
+REQUEST_ID = "X-Request-ID"
+READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+INTERNAL = "/internal/"
+"""Where workers send artifacts, which may be larger than other bodies."""
+
+SECURITY_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+}
+ONLY_HTTPS = (
+    "only HTTPS is answered, and plain HTTP within this machine; "
+    "proxies have to be named in JOBAUTO_TRUSTED_PROXIES"
+)
+_SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
+_LONGEST_PATH = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a request is not passed on."""
+
+    status: int
+    message: str
+
+
+class TransportRules:
+    """Refuses what came by the wrong way, before anybody looks at its credentials.
+
+    To be the outermost layer of an application, of the facade and of the Prefect gateway alike,
+    under a server that leaves forwarding headers alone (`server_options`). A trusted proxy's
+    client becomes the request's client. The id is in `scope["state"]["request_id"]`.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request, socket, or the application's lifespan (which is passed on)."""
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        arrival = arrival_of(scope, headers, self._settings.trusted_proxies)
+        request_id = _request_id(headers)
+        scope = {
+            **scope,
+            "scheme": arrival.scheme,
+            "client": arrival.client,
+            "state": {**scope.get("state", {}), "request_id": request_id},
+        }
+        exchange = _Exchange(scope, headers, request_id, send)
+        try:
+            refusal = _refusal(scope, headers, arrival, self._settings)
+            if refusal is None:
+                await self._app(scope, receive, exchange.send)
+            else:
+                await _refuse(refusal, scope, receive, exchange)
+        except Exception:
+            exchange.status = exchange.status or 500
+            raise
+        finally:
+            exchange.log()
+
+
+class _Exchange:
+    """One request and what is sent back."""
+
+    def __init__(self, scope: Scope, headers: Headers, request_id: str, send: Send) -> None:
+        self.request_id = request_id
+        self.status: int | None = None
+        self._scope = scope
+        self._signed_in = "authorization" in headers
+        self._send = send
+        self._began = time.perf_counter()
+
+    async def send(self, message: Message) -> None:
+        if message["type"] in ("http.response.start", "websocket.http.response.start"):
+            self.status = message["status"]
+            message = {**message, "headers": self._with_ours(message)}
+        elif message["type"] == "websocket.accept":
+            self.status = 101
+        elif message["type"] == "websocket.close" and self.status is None:
+            self.status = 403
+        await self._send(message)
+
+    def _with_ours(self, message: Message) -> list[tuple[bytes, bytes]]:
+        headers = MutableHeaders(raw=list(message.get("headers", ())))
+        for name, value in SECURITY_HEADERS.items():
+            headers.setdefault(name, value)
+        # A file that anyone may have is named by its ETag and may be kept.
+        if self._signed_in or "etag" not in headers:
+            headers.setdefault("Cache-Control", "no-store")
+        headers[REQUEST_ID] = self.request_id
+        return headers.raw
+
+    def log(self) -> None:
+        ACCESS.info(
+            "%s %s %s %.1f ms %s",
+            self._scope.get("method", "WEBSOCKET"),
+            _loggable(self._scope["path"]),
+            self.status or "-",
+            (time.perf_counter() - self._began) * 1000,
+            self.request_id,
+        )
+
+
+def _loggable(path: str) -> str:
+    """A path in plain ASCII; what is no path may hold a password (`http://user:pw@host/`)."""
+    if not path.startswith("/"):
+        return "-"
+    return quote(path.partition("?")[0][:_LONGEST_PATH])
+
+
+def _request_id(headers: Headers) -> str:
+    given = headers.get(REQUEST_ID, "")
+    return given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
+
+
+def _refusal(
+    scope: Scope, headers: Headers, arrival: Arrival, settings: Settings
+) -> Refusal | None:
+    if not arrival.is_private:
+        return Refusal(403, ONLY_HTTPS)
+    if not scope["path"].startswith("/"):
+        return Refusal(400, "the request target must be a path")
+    if _changes_something(scope) and arrival.is_cross_site(headers):
+        return Refusal(403, "pages of other sites may change nothing here")
+    return _too_large(scope, headers, settings) if scope["type"] == "http" else None
+
+
+def _changes_something(scope: Scope) -> bool:
+    # Browsers open sockets across sites without asking, and what they send may change anything.
+    return scope["type"] == "websocket" or scope["method"] not in READING
+
+
+def _too_large(scope: Scope, headers: Headers, settings: Settings) -> Refusal | None:
+    """By what the request says of itself; who reads the body counts what really comes."""
+    said = headers.get("content-length", "0")
+    if not (said.isascii() and said.isdecimal()):
+        return Refusal(400, "Content-Length must be a number")
+    limit = settings.body_limit_bytes
+    if scope["path"].startswith(INTERNAL):
+        limit = max(limit, settings.artifact_limit_bytes)
+    if len(said) > 18 or int(said) > limit:
+        return Refusal(413, f"the body is larger than {limit} bytes")
+    return None
+
+
+async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, exchange: _Exchange) -> None:
+    if scope["type"] == "websocket":
+        await receive()  # the opening handshake
+        if "websocket.http.response" not in scope.get("extensions", {}):
+            await exchange.send({"type": "websocket.close", "code": 1008})
+            return
+    body: dict[str, Any] = {
+        "error": HTTPStatus(refusal.status).phrase,
+        "message": refusal.message,
+        "request_id": exchange.request_id,
+    }
+    # What is left of the request is not read.
+    answer = JSONResponse(body, status_code=refusal.status, headers={"Connection": "close"})
+    await answer(scope, receive, exchange.send)

@@ -1,0 +1,165 @@
+"""What all writes share. Each works in the caller's transaction; an update changes only the
+fields given.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field, StringConstraints
+
+from jobauto_prefect.definitions import Definition
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.access import allow, see
+from jobauto_prefect.facade.auth import Identity
+from jobauto_prefect.facade.requests import Body, Fields
+from jobauto_prefect.facade.spellings import READ_INTEGER, OrText, as_truth
+from jobauto_prefect.facade.values import Values, merged
+from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.listing import company_of
+from jobauto_prefect.ledger.records import Company, RunTemplate
+from jobauto_prefect.ledger.secrets import SecretBox
+from jobauto_prefect.settings import Settings
+
+NO_NUL = r"^[^\x00]*$"
+Name = Annotated[str, StringConstraints(min_length=1, max_length=250, pattern=NO_NUL)]
+ShortText = Annotated[str, StringConstraints(max_length=255, pattern=NO_NUL)]
+LongText = Annotated[str, StringConstraints(max_length=1_000_000, pattern=NO_NUL)]
+Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+Id = Annotated[int, Field(ge=1, le=2**31 - 1), READ_INTEGER, OrText(r"^[1-9][0-9]{0,8}$")]
+
+R = TypeVar("R", bound=Base)
+NEVER_NULL = frozenset({"name", "slug", "login", "code", "db_database", "runtemplate_id"})
+"""Members that a body may leave out and no record can be without."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """One request to create or update; `record_id` is None where it names none."""
+
+    session: WritingSession
+    box: SecretBox
+    settings: Settings
+    who: Identity
+    fields: Fields
+    record_id: int | None = None
+    raw: bytes = b""
+
+    def known(self, kind: type[R], permissions: str) -> R | None:
+        """The record that the request names by its id, if it does; who asks may update it.
+
+        Raises:
+            NotFound: there is none, or none this person may see.
+            Forbidden: they may see it and not change it.
+        """
+        if self.record_id is None:
+            return None
+        return self.updatable(queries.get(self.session, kind, self.record_id), permissions)
+
+    def updatable(self, record: R, permissions: str) -> R:
+        """A record that is there, for somebody who may update it."""
+        allow(self.who, permissions, "update", company_of(record), record)
+        return record
+
+    def creating(self, permissions: str, company_id: int | None) -> None:
+        """Who asks may create a record of this kind (in this company).
+
+        Raises:
+            Forbidden: they may not.
+        """
+        allow(self.who, permissions, "create", company_id)
+
+    def referred(self, kind: type[R], record_id: int, pointer: str, permissions: str) -> R:
+        """A record that the body refers to.
+
+        Raises:
+            InvalidInput: there is none, or none this person may see.
+        """
+        record = self.session.get(kind, record_id)
+        return self.found(
+            record, pointer, f"there is no {kind.__tablename__} {record_id}", permissions
+        )
+
+    def found(self, record: R | None, pointer: str, message: str, permissions: str) -> R:
+        """As `referred`, for a record that was looked up by a natural key."""
+        gone = record is None or getattr(record, "retired_at", None) is not None
+        if record is None or gone or not see(self.who, permissions, company_of(record)):
+            raise InvalidInput([Fault(pointer, "reference", message)])
+        return record
+
+
+@dataclass(slots=True)
+class Written:
+    """What came of it."""
+
+    record: Any
+    created: bool
+    warnings: list[Fault] = field(default_factory=list)
+
+
+def company_of_body(write: Write, company_id: int | None, slug: str | None) -> Company | None:
+    """The company a body names by `company_id` or by `company`, its slug; None: it names none."""
+    if company_id is not None:
+        return write.referred(Company, company_id, "/company_id", "companies")
+    if slug is None:
+        return None
+    found = queries.company_with_slug(write.session, slug)
+    message = f"there is no company with the slug {slug}"
+    return write.found(found, "/company", message, "companies")
+
+
+def require(body: Body, *names: str) -> None:
+    """A new record needs these.
+
+    Raises:
+        InvalidInput: naming every one that is missing.
+    """
+    require_all({name: getattr(body, name) for name in names})
+
+
+def require_all(given: dict[str, Any]) -> None:
+    """As `require`, for values that were looked up."""
+    faults = [
+        Fault(f"/{name}", "required", f"{name} is required")
+        for name, value in given.items()
+        if value is None
+    ]
+    if faults:
+        raise InvalidInput(faults)
+
+
+def take(record: Any, body: Body, except_for: frozenset[str] | set[str] = frozenset()) -> None:
+    """The fields given; a new record takes the defaults of the others."""
+    new = record.id is None
+    for name in type(body).model_fields if new else body.model_fields_set:
+        if name not in except_for:
+            value = getattr(body, name)
+            if value is None and name in NEVER_NULL:
+                raise InvalidInput([Fault(f"/{name}", "required", f"{name} can't be null")])
+            setattr(record, name, value)
+
+
+def take_values(
+    owner: Company | RunTemplate,
+    given: Fields,
+    secret: set[str],
+    box: SecretBox,
+    definition: Definition | None,
+) -> None:
+    """The member `env`: the values given, null removes one."""
+    if given:
+        values = merged(Values(owner.env, owner.secrets), given, secret, box, definition)
+        owner.env, owner.secrets = values.env, values.secrets
+
+
+def flag(value: Any, pointer: str) -> bool:
+    """True or false, as clients write it.
+
+    Raises:
+        InvalidInput: it is neither.
+    """
+    try:
+        return as_truth(value)
+    except ValueError as error:
+        raise InvalidInput([Fault(pointer, "type", f"{pointer[1:]} {error}")]) from None

@@ -1,0 +1,74 @@
+"""Companies."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from jobauto_prefect.definitions import parse
+from jobauto_prefect.facade.requests import Body
+from jobauto_prefect.facade.requests import parse as parse_body
+from jobauto_prefect.facade.spellings import READ_INTEGER, SIGNED, OrText, Truth
+from jobauto_prefect.facade.values import secret_keys
+from jobauto_prefect.facade.writes.base import (
+    LongText,
+    Name,
+    ShortText,
+    Slug,
+    Write,
+    Written,
+    require,
+    take,
+    take_values,
+)
+from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.records import Company
+from jobauto_prefect.ledger.wishes import WishKind, wish
+
+
+class CompanyBody(Body):
+    """A company. `slug` is its natural key; `env` its values for all its templates."""
+
+    slug: Slug | None = None
+    name: Name | None = None
+    enabled: Truth = True
+    ic: ShortText | None = None
+    email: ShortText | None = None
+    logo: LongText | None = None
+    settings: LongText | None = None
+    customer: (
+        Annotated[int, Field(ge=-(2**31), le=2**31 - 1), READ_INTEGER, OrText(SIGNED)] | None
+    ) = None
+    env: dict[str, Any] = Field(default_factory=dict)
+
+
+def write_company(write: Write) -> Written:
+    """A company, known by its slug."""
+    body = parse_body(CompanyBody, write.fields)
+    company = _known_company(write, body)
+    created = company is None
+    if company is None:
+        write.creating("companies", None)
+        require(body, "name", "slug")
+        company = Company(env={}, secrets={})
+        write.session.add(company)
+    take(company, body, except_for={"env"})
+    take_values(company, body.env, _secret_names(write, body), write.box, None)
+    write.session.flush()
+    for template in queries.templates_of_company(write.session, company.id):
+        wish(write.session, WishKind.APPLY_TEMPLATE, template.id)
+    return Written(company, created)
+
+
+def _known_company(write: Write, body: CompanyBody) -> Company | None:
+    if write.record_id is not None or not body.slug:
+        return write.known(Company, "companies")
+    known = queries.company_with_slug(write.session, body.slug)
+    return write.updatable(known, "companies") if known else None
+
+
+def _secret_names(write: Write, body: CompanyBody) -> set[str]:
+    """A company's value is secret where any application declares its key as a password."""
+    if not body.env:
+        return set()
+    apps = queries.all_apps(write.session)
+    return {key for app in apps for key in secret_keys(parse(app.document))}

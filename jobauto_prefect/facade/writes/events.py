@@ -1,0 +1,168 @@
+"""Event sources and event rules."""
+
+import json
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, WithJsonSchema, field_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import PydanticCustomError
+
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.requests import Body, json_fields
+from jobauto_prefect.facade.requests import parse as parse_body
+from jobauto_prefect.facade.spellings import (
+    READ_INTEGER,
+    SIGNED,
+    UNSIGNED,
+    OrText,
+    Truth,
+)
+from jobauto_prefect.facade.writes.base import (
+    NO_NUL,
+    Id,
+    Name,
+    ShortText,
+    Write,
+    Written,
+    company_of_body,
+    require,
+    take,
+)
+from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.base import BIGGEST_ID
+from jobauto_prefect.ledger.records import EventRule, EventSource, RunTemplate
+from jobauto_prefect.ledger.secrets import MASK
+
+Interval = Annotated[int, Field(ge=1, le=86_400), READ_INTEGER, OrText(r"^[1-9][0-9]{0,3}$")]
+Position = Annotated[int, Field(ge=0, le=BIGGEST_ID), READ_INTEGER, OrText(UNSIGNED)]
+PORT: JsonSchemaValue = {
+    "anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 255, "pattern": NO_NUL}]
+}
+
+
+class SourceBody(Body):
+    """An event source, known by its name. A blank or masked password keeps the one there is."""
+
+    name: Name | None = None
+    company_id: Id | None = None
+    company: str | None = None
+    adapter_type: Name = "abraflexi-webhook"
+    db_connection: Literal["mysql", "pgsql", "sqlite"] = "mysql"
+    db_host: ShortText = "localhost"
+    db_port: Annotated[ShortText, WithJsonSchema(PORT)] = "3306"
+    db_database: Name | None = None
+    db_username: ShortText | None = None
+    db_password: ShortText | None = None
+    enabled: Truth = True
+    poll_interval: Interval = 60
+    last_processed_id: Position | None = None
+
+    @field_validator("db_port", mode="before")
+    @classmethod
+    def _port_as_text(cls, value: Any) -> Any:
+        return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+APART = {"company_id", "company", "db_password", "last_processed_id"}
+
+
+def write_source(write: Write) -> Written:
+    """An event source; its password is stored encrypted."""
+    body = parse_body(SourceBody, write.fields)
+    company = company_of_body(write, body.company_id, body.company)
+    source = _known_source(write, body)
+    created = source is None
+    if source is None or (company is not None and company.id != source.company_id):
+        write.creating("companies", company.id if company else None)
+    if source is None:
+        require(body, "name", "db_database")
+        source = EventSource()
+        write.session.add(source)
+    take(source, body, except_for=APART)
+    source.company_id = company.id if company else source.company_id
+    if body.last_processed_id is not None:
+        source.last_processed_id = body.last_processed_id
+    if body.db_password and body.db_password != MASK:
+        source.db_password = write.box.seal({"db_password": body.db_password})["db_password"]
+    write.session.flush()
+    return Written(source, created)
+
+
+def _known_source(write: Write, body: SourceBody) -> EventSource | None:
+    if write.record_id is not None or not body.name:
+        return write.known(EventSource, "companies")
+    known = queries.source_named(write.session, body.name)
+    return write.updatable(known, "companies") if known else None
+
+
+MAPPING: JsonSchemaValue = {
+    "anyOf": [
+        {"type": ["object", "null"]},
+        {
+            "type": "string",
+            "contentMediaType": "application/json",
+            "contentSchema": {"type": "object"},
+        },
+    ]
+}
+
+
+class RuleBody(Body):
+    """An event rule: a change of `event_source_id`, or the end of `runtemplate_source_id`, starts
+    `runtemplate_id`. `env_mapping` is an object, or its JSON text.
+    """
+
+    event_source_id: Id | None = None
+    runtemplate_source_id: Id | None = None
+    runtemplate_id: Id | None = None
+    evidence: ShortText | None = None
+    operation: Literal["any", "create", "update", "delete"] = "any"
+    env_mapping: Annotated[dict[str, Any], WithJsonSchema(MAPPING)] = Field(default_factory=dict)
+    enabled: Truth = True
+    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1), READ_INTEGER, OrText(SIGNED)] = 0
+
+    @field_validator("env_mapping", mode="before")
+    @classmethod
+    def _read_text(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return {} if value is None else value
+        try:
+            return json_fields(value.encode()) if value.strip() else {}
+        except InvalidInput as error:
+            message = "must be a JSON object, or the text of one: {reason}"
+            raise PydanticCustomError("json", message, {"reason": str(error)}) from None
+
+
+def write_rule(write: Write) -> Written:
+    """An event rule."""
+    body = parse_body(RuleBody, write.fields)
+    rule = write.known(EventRule, "jobs")
+    created = rule is None
+    _check_references(write, body)
+    if rule is None:
+        require(body, "runtemplate_id")
+        rule = EventRule(env_mapping="{}")
+        write.session.add(rule)
+    take(rule, body, except_for={"env_mapping"})
+    if "env_mapping" in body.model_fields_set:
+        rule.env_mapping = json.dumps(body.env_mapping, ensure_ascii=False)
+    _check_trigger(rule)
+    write.session.flush()
+    return Written(rule, created)
+
+
+def _check_references(write: Write, body: RuleBody) -> None:
+    if body.runtemplate_id is not None:
+        target = write.referred(RunTemplate, body.runtemplate_id, "/runtemplate_id", "jobs")
+        write.creating("jobs", target.company_id)
+    if body.event_source_id is not None:
+        write.referred(EventSource, body.event_source_id, "/event_source_id", "companies")
+    if body.runtemplate_source_id is not None:
+        pointer = "/runtemplate_source_id"
+        write.referred(RunTemplate, body.runtemplate_source_id, pointer, "jobs")
+
+
+def _check_trigger(rule: EventRule) -> None:
+    if (rule.event_source_id is None) == (rule.runtemplate_source_id is None):
+        message = "give one of event_source_id and runtemplate_source_id: what the rule reacts to"
+        raise InvalidInput([Fault("/event_source_id", "required", message)])

@@ -1,0 +1,136 @@
+"""POST /job/: schedule a run, change one that waits, cancel one."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, WithJsonSchema, field_validator
+from pydantic.json_schema import JsonSchemaValue
+
+from jobauto_prefect.definitions import parse
+from jobauto_prefect.errors import Conflict, Fault, InvalidInput
+from jobauto_prefect.facade.access import allow
+from jobauto_prefect.facade.requests import Body
+from jobauto_prefect.facade.requests import parse as parse_body
+from jobauto_prefect.facade.spellings import Instant
+from jobauto_prefect.facade.values import Values, merged, secret_keys
+from jobauto_prefect.facade.writes.base import Id, LongText, Write, Written
+from jobauto_prefect.facade.writes.templates import ExecutorName, require_executor
+from jobauto_prefect.ledger import jobs, queries
+from jobauto_prefect.ledger.records import Job, RunTemplate
+from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.ledger.wishes import WishKind, wish
+
+SCHEDULED: JsonSchemaValue = {
+    "anyOf": [
+        {"type": "string", "format": "date-time"},
+        {
+            "type": "string",
+            "pattern": "^20[0-9]{2}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])"
+            " ([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]$",
+        },
+        {"enum": ["now", "", None]},
+    ]
+}
+
+
+class JobBody(Body):
+    """A run of a template now or at `scheduled`; with an id its change or cancellation.
+
+    `scheduled` is "now", ISO 8601, or `Y-m-d H:i:s` in UTC.
+    """
+
+    runtemplate_id: Id | None = None
+    scheduled: Annotated[Instant | None, WithJsonSchema(SCHEDULED)] = None
+    executor: ExecutorName | None = None
+    env: dict[str, Any] = Field(default_factory=dict)
+    state: Literal["cancelled"] | None = None
+    reason: LongText | None = None
+    note: LongText | None = None
+
+    @field_validator("scheduled", mode="before")
+    @classmethod
+    def _now(cls, value: Any) -> Any:
+        return None if value in ("", "now") else value
+
+
+def write_job(write: Write) -> Written:
+    """Without an id a new job is committed first, and its flow run wished for.
+
+    Raises:
+        NotFound: no such template or job, or none this person may see.
+        Conflict: the template is not active, or the job does not wait any more.
+    """
+    body = parse_body(JobBody, write.fields)
+    if write.record_id is not None:
+        return Written(_change(write, body), created=False)
+    if body.runtemplate_id is None:
+        fault = Fault("/runtemplate_id", "required", "runtemplate_id is required: what to run")
+        raise InvalidInput([fault])
+    template = queries.get(write.session, RunTemplate, body.runtemplate_id)
+    allow(write.who, "jobs", "create", template.company_id, template)
+    _require_active(template)
+    job = jobs.new_job(
+        template,
+        schedule=body.scheduled or write.session.clock(),
+        schedule_type=f"adhoc-{'cli' if write.who.actor.door == 'cli' else 'api'}",
+    )
+    job.launched_by, job.note = write.who.user_id, body.note
+    _take_overrides(write, job, template, body)
+    write.session.add(job)
+    write.session.flush()
+    wish(write.session, WishKind.CREATE_RUN, job.id)
+    return Written(job, created=True)
+
+
+def _require_active(template: RunTemplate) -> None:
+    if reason := inactive(template):
+        raise Conflict(f"{reason}; activate it first")
+
+
+def inactive(template: RunTemplate) -> str | None:
+    """Why nothing of this template may start; None: it may."""
+    if not template.active:
+        return f"the run template {template.name} is not active"
+    if not template.app.enabled:
+        return f"the application {template.app.name} is disabled"
+    if not template.company.enabled:
+        return f"the company {template.company.name} is disabled"
+    return None
+
+
+def _take_overrides(write: Write, job: Job, template: RunTemplate, body: JobBody) -> None:
+    definition = parse(template.app.document)
+    given = {name: value for name, value in body.env.items() if value is not None}
+    values = merged(Values({}, {}), given, secret_keys(definition), write.box, definition)
+    job.overrides, job.override_secrets = values.env, values.secrets
+    job.env = values.shown()
+    if body.executor is not None:
+        require_executor(body.executor)
+        job.executor = body.executor
+
+
+def _refuse_fixed(body: JobBody) -> None:
+    fixed = {name for name in body.model_fields_set if getattr(body, name)} - {"scheduled", "note"}
+    if fixed:
+        message = 'of a job, scheduled and note can be changed, or send "state": "cancelled"'
+        raise InvalidInput([Fault(f"/{name}", "fixed", message) for name in sorted(fixed)])
+
+
+def _change(write: Write, body: JobBody) -> Job:
+    """Cancel a job, or change what may change while it waits."""
+    job = queries.get(write.session, Job, write.record_id or 0)
+    if body.state == "cancelled":
+        allow(write.who, "jobs", "execute", job.company_id, job)
+        jobs.cancel(write.session, job, body.reason or f"cancelled by {write.session.actor.name}")
+        return job
+    allow(write.who, "jobs", "update", job.company_id, job)
+    _refuse_fixed(body)
+    if not body.model_fields_set:
+        return job
+    if job.state != JobState.WAITING:
+        raise Conflict(f"the job is {job.state}; only a waiting one can be changed")
+    if "note" in body.model_fields_set:
+        job.note = body.note
+    if "scheduled" in body.model_fields_set:
+        job.schedule = body.scheduled or write.session.clock()
+        wish(write.session, WishKind.RESCHEDULE_RUN, job.id)
+    return job

@@ -1,0 +1,126 @@
+"""Run templates."""
+
+from typing import Annotated, Any
+
+from pydantic import Field, WithJsonSchema
+
+from jobauto_prefect.compiler.schedule import CODES, cron_of, zone_of
+from jobauto_prefect.definitions import parse
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.requests import Body
+from jobauto_prefect.facade.requests import parse as parse_body
+from jobauto_prefect.facade.spellings import READ_INTEGER, READ_NUMBER, OrText, Truth
+from jobauto_prefect.facade.values import secret_keys
+from jobauto_prefect.facade.writes.base import (
+    Id,
+    LongText,
+    Name,
+    ShortText,
+    Write,
+    Written,
+    company_of_body,
+    require_all,
+    take,
+    take_values,
+)
+from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.records import App, Company, RunTemplate
+from jobauto_prefect.ledger.wishes import WishKind, wish
+
+EXECUTORS = ("Native",)
+ExecutorName = Annotated[str, WithJsonSchema({"type": "string", "enum": [*EXECUTORS]})]
+YEAR = 365 * 24 * 3600  # seconds
+Seconds = Annotated[
+    float, Field(gt=0, le=YEAR), READ_NUMBER, OrText(r"^[1-9][0-9]{0,6}(\.[0-9]{1,6})?$")
+]
+
+
+class TemplateBody(Body):
+    """A run template. Its natural key is its name within its company.
+
+    The application is `app_id`, `app_uuid` or `app` (its name); the company `company_id` or
+    `company` (its slug).
+    """
+
+    app_id: Id | None = None
+    app_uuid: str | None = None
+    app: str | None = None
+    company_id: Id | None = None
+    company: str | None = None
+    name: Name | None = None
+    active: Truth = True
+    interv: Annotated[str, WithJsonSchema({"type": "string", "enum": [*CODES]})] = "n"
+    cron: ShortText | None = None
+    timezone: ShortText | None = None
+    delay: Annotated[int, Field(ge=0, le=YEAR), READ_INTEGER, OrText(r"^(0|[1-9][0-9]{0,6})$")] = 0
+    executor: ExecutorName = "Native"
+    pool: Name | None = None
+    timeout_seconds: Seconds | None = None
+    note: LongText | None = None
+    env: dict[str, Any] = Field(default_factory=dict)
+
+
+REFERENCES = {"app_id", "app_uuid", "app", "company_id", "company", "env"}
+
+
+def write_template(write: Write) -> Written:
+    """A run template, known by its name within its company."""
+    body = parse_body(TemplateBody, write.fields)
+    app, company = _app_of(write, body), company_of_body(write, body.company_id, body.company)
+    template = _known_template(write, body, company)
+    created = template is None
+    if template is None or (company is not None and company is not template.company):
+        require_all({"name": body.name, "app_id": app, "company_id": company} if created else {})
+        write.creating("jobs", company.id if company else None)
+    if template is None:
+        template = RunTemplate(env={}, secrets={})
+        write.session.add(template)
+    template.app = app or template.app
+    template.company = company or template.company
+    take(template, body, except_for=REFERENCES)
+    _check(template)
+    definition = parse(template.app.document)
+    take_values(template, body.env, secret_keys(definition), write.box, definition)
+    write.session.flush()
+    wish(write.session, WishKind.APPLY_TEMPLATE, template.id)
+    return Written(template, created)
+
+
+def _app_of(write: Write, body: TemplateBody) -> App | None:
+    if body.app_id is not None:
+        return write.referred(App, body.app_id, "/app_id", "applications")
+    if body.app_uuid is not None:
+        found = queries.app_with_uuid(write.session, body.app_uuid.lower())
+        message = f"there is no app with the uuid {body.app_uuid}"
+        return write.found(found, "/app_uuid", message, "applications")
+    if body.app is not None:
+        found = queries.app_named(write.session, body.app)
+        return write.found(found, "/app", f"there is no app named {body.app}", "applications")
+    return None
+
+
+def _known_template(
+    write: Write, body: TemplateBody, company: Company | None
+) -> RunTemplate | None:
+    if write.record_id is not None or company is None or body.name is None:
+        return write.known(RunTemplate, "jobs")
+    known = queries.template_named(write.session, company.slug, body.name)
+    return write.updatable(known, "jobs") if known else None
+
+
+def _check(template: RunTemplate) -> None:
+    cron_of(template.interv, template.cron)
+    if template.timezone is not None:
+        zone_of(template.timezone)
+    require_executor(template.executor)
+
+
+def require_executor(name: str) -> None:
+    """Refuse an executor there is none of.
+
+    Raises:
+        InvalidInput: naming those there are.
+    """
+    if name not in EXECUTORS:
+        message = f"there is no executor {name}; use {', '.join(EXECUTORS)}"
+        raise InvalidInput([Fault("/executor", "enum", message)])

@@ -1,0 +1,116 @@
+"""The base of all records: types, names of constraints, and what the audit trail looks at."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+from uuid import UUID
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    DateTime,
+    Dialect,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    TypeDecorator,
+    Uuid,
+    text,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+UNAUDITED = {"audit": False}
+"""Column info: bookkeeping whose change is no change of the entity."""
+
+SECRET = {"secret": True}
+"""Column info: the audit trail shows that it changed, never what it holds."""
+
+BIGGEST_ID = 2**63 - 1
+"""No database counts further."""
+
+BigId = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys by itself
+
+
+def holds(column: Any, number: int) -> bool:
+    """Whether a column of whole numbers can hold this one: databases refuse to compare others."""
+    limit = 2**63 if isinstance(column.type, BigInteger) else 2**31
+    return -limit <= number < limit
+
+
+class OrderedJson(JSON):
+    """JSON that has changed also where only the order of members has, or `1` became `true`."""
+
+    cache_ok = True
+
+    def compare_values(self, x: Any, y: Any) -> bool:
+        """As texts: Python takes such values for equal."""
+        return json.dumps(x) == json.dumps(y)
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An instant. Zone-aware in Python always, UTC in the database."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    @property
+    def python_type(self) -> type[datetime]:
+        """What its values are."""
+        return datetime
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """Refuse naive times: nobody knows when they are."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a time without a zone can't be stored")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """SQLite keeps no zone: what it holds is UTC."""
+        if value is None:
+            return None
+        read: datetime = value
+        return read.replace(tzinfo=UTC) if read.tzinfo is None else read.astimezone(UTC)
+
+
+class Base(DeclarativeBase):
+    """Base of all tables."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "ck": "ck_%(table_name)s_%(constraint_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        datetime: UtcDateTime(),
+        dict[str, Any]: JSON(),
+        dict[str, str]: JSON(),
+        list[str]: JSON(),
+        UUID: Uuid(),
+        str: String(),
+    }
+
+
+class Audited:
+    """Marks the records whose every create, update and delete has an audit entry (promise P2)."""
+
+    entity_name: ClassVar[str]
+
+
+class Retirable:
+    """Records that are kept for history when they are deleted: gone from lists, their name free."""
+
+    retired_at: Mapped[datetime | None] = mapped_column(default=None)
+
+
+def unique_while_active(table: str, *columns: str) -> Index:
+    """A key that only records share which are not retired."""
+    active = text("retired_at IS NULL")
+    name = f"uq_{table}_{'_'.join(columns)}"
+    return Index(name, *columns, unique=True, sqlite_where=active, postgresql_where=active)

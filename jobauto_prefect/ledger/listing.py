@@ -1,0 +1,228 @@
+"""Lists of records: whose they are, which, in what order, and a page of them at a time.
+
+A page is followed by a cursor (the order's value and the id of its last record), so that the
+next one costs the same at any depth and neither repeats nor hides a row.
+"""
+
+import base64
+import binascii
+import json
+import operator
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, and_, false, func, inspect, or_, select
+from sqlalchemy.orm import Session, defer, joinedload
+from sqlalchemy.orm.interfaces import ORMOption
+
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.ledger.base import Base, Retirable, holds
+from jobauto_prefect.ledger.records import (
+    Company,
+    Credential,
+    EventRule,
+    EventSource,
+    Job,
+    RunTemplate,
+    Task,
+)
+
+BATCH = 500  # records read at once where a list comes whole
+_UNFIT_TEXT = re.compile("[\x00\ud800-\udfff]")  # no database can be asked for these
+
+
+def _of_templates(column: Any) -> Callable[[Collection[int]], ColumnElement[bool]]:
+    def in_companies(companies: Collection[int]) -> ColumnElement[bool]:
+        templates = select(RunTemplate.id).where(RunTemplate.company_id.in_(companies))
+        found: ColumnElement[bool] = column.in_(templates)
+        return found
+
+    return in_companies
+
+
+IN_COMPANIES: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool]]] = {
+    Company: Company.id.in_,
+    RunTemplate: RunTemplate.company_id.in_,
+    Job: Job.company_id.in_,
+    Credential: Credential.company_id.in_,
+    EventSource: EventSource.company_id.in_,
+    Task: _of_templates(Task.runtemplate_id),
+    EventRule: _of_templates(EventRule.runtemplate_id),
+}
+"""How the records of companies are told; other kinds belong to no company."""
+
+NEEDED: Mapping[type[Base], tuple[ORMOption, ...]] = {
+    Job: (defer(Job.policy), defer(Job.overrides), defer(Job.override_secrets)),
+    EventRule: (joinedload(EventRule.runtemplate),),
+    Task: (joinedload(Task.runtemplate),),
+}
+"""What lists read along, because it says to which company a record belongs, and what they leave
+out, because they don't show it."""
+
+
+def company_of(record: Base) -> int | None:
+    """The company a record belongs to; None: to no one company."""
+    if isinstance(record, Company):
+        return record.id
+    if isinstance(record, Task | EventRule):
+        return record.runtemplate.company_id
+    found: int | None = getattr(record, "company_id", None)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A filter: `column` equals a value, or is at least (`ge`) or below (`lt`) it."""
+
+    column: str
+    value: Any
+    how: str = "eq"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which records, and in what order.
+
+    `companies` None: of all companies. `order` is a column, with `-` for descending. `limit`
+    None: all.
+    """
+
+    companies: frozenset[int] | None = None
+    conditions: Sequence[Condition] = ()
+    order: str = "-id"
+    limit: int | None = None
+    offset: int = 0
+    cursor: str | None = None
+    count: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Records, how many there are in all (None: not counted), and how to go on (None: the end)."""
+
+    records: Sequence[Any] = field(default_factory=list)
+    total: int | None = None
+    next_cursor: str | None = None
+
+
+def page(session: Session, kind: type[Base], selection: Selection) -> Page:
+    """One page of a list.
+
+    Raises:
+        InvalidInput: the cursor is none of this list's.
+    """
+    chosen = _chosen(kind, selection)
+    total = _total(session, kind, chosen) if selection.count else None
+    found = _ordered(kind, _after(kind, chosen, selection), selection)
+    if selection.limit is None:
+        return Page(session.scalars(found.offset(selection.offset)).all(), total)
+    some = found.limit(selection.limit + 1).offset(selection.offset)
+    records = session.scalars(some).unique().all()
+    kept = records[: selection.limit]
+    more = len(records) > selection.limit
+    return Page(kept, total, _cursor_of(kept[-1], selection.order) if more and kept else None)
+
+
+def stream(session: Session, kind: type[Base], selection: Selection) -> Iterator[Any]:
+    """All records of a list, read in batches."""
+    found = _ordered(kind, _chosen(kind, selection), selection).offset(selection.offset)
+    yield from session.scalars(found.execution_options(yield_per=BATCH))
+
+
+def count(session: Session, kind: type[Base], selection: Selection) -> int:
+    """How many records a list has."""
+    return _total(session, kind, _chosen(kind, selection))
+
+
+def _chosen(kind: type[Base], selection: Selection) -> list[ColumnElement[bool]]:
+    wanted = [_expression(kind, one) for one in selection.conditions]
+    if issubclass(kind, Retirable):
+        wanted.append(kind.retired_at.is_(None))
+    if selection.companies is not None and kind in IN_COMPANIES:
+        wanted.append(IN_COMPANIES[kind](selection.companies) if selection.companies else false())
+    return wanted
+
+
+def _expression(kind: type[Base], condition: Condition) -> ColumnElement[bool]:
+    column = getattr(kind, condition.column)
+    if type(condition.value) is int and not holds(column, condition.value):
+        return false()
+    compared: ColumnElement[bool] = getattr(operator, condition.how)(column, condition.value)
+    return compared
+
+
+def _total(session: Session, kind: type[Base], chosen: Sequence[ColumnElement[bool]]) -> int:
+    return session.scalar(select(func.count()).select_from(kind).where(*chosen)) or 0
+
+
+def _ordered(
+    kind: type[Base], chosen: Sequence[ColumnElement[bool]], selection: Selection
+) -> Select[Any]:
+    key = _key(kind)
+    column, descending = _column(kind, selection.order)
+    by = [column] if column is key else [column, key]
+    order = [one.desc() if descending else one.asc() for one in by]
+    return select(kind).where(*chosen).order_by(*order).options(*NEEDED.get(kind, ()))
+
+
+def _key(kind: type[Base]) -> Any:
+    return getattr(kind, inspect(kind).primary_key[0].key or "id")
+
+
+def _column(kind: type[Base], order: str) -> tuple[Any, bool]:
+    return getattr(kind, order.removeprefix("-")), order.startswith("-")
+
+
+def _after(
+    kind: type[Base], chosen: list[ColumnElement[bool]], selection: Selection
+) -> list[ColumnElement[bool]]:
+    if selection.cursor is None:
+        return chosen
+    value, record_id = _read_cursor(kind, selection)
+    key = _key(kind)
+    column, descending = _column(kind, selection.order)
+    beyond = key < record_id if descending else key > record_id
+    if column is key:
+        return [*chosen, beyond]
+    # The first comparison alone lets an index find the place; the second settles equal values.
+    near, far = (
+        (column <= value, column < value) if descending else (column >= value, column > value)
+    )
+    return [*chosen, near, or_(far, and_(column == value, beyond))]
+
+
+def _cursor_of(record: Any, order: str) -> str:
+    value = getattr(record, order.removeprefix("-"))
+    shown = {"t": value.isoformat()} if isinstance(value, datetime) else value
+    text = json.dumps([order, shown, record.id])
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _read_cursor(kind: type[Base], selection: Selection) -> tuple[Any, int]:
+    text = selection.cursor or ""
+    try:
+        padded = text + "=" * (-len(text) % 4)
+        order, value, record_id = json.loads(base64.urlsafe_b64decode(padded.encode()))
+        if isinstance(value, dict):
+            value = datetime.fromisoformat(value["t"])
+    except (ValueError, TypeError, KeyError, binascii.Error, RecursionError):
+        order, value, record_id = None, None, None
+    column, _ = _column(kind, selection.order)
+    if order != selection.order or not (_fits(column, value) and _fits(_key(kind), record_id)):
+        fault = Fault("/cursor", "cursor", "the cursor is none of this list; begin without one")
+        raise InvalidInput([fault])
+    return value, record_id
+
+
+def _fits(column: Any, value: Any) -> bool:
+    """Whether a value that came from outside can be compared with a column's."""
+    if type(value) is not column.type.python_type:
+        return False
+    if isinstance(value, int):
+        return holds(column, value)
+    if isinstance(value, datetime):
+        return value.tzinfo is not None
+    return _UNFIT_TEXT.search(value) is None

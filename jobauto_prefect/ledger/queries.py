@@ -1,0 +1,353 @@
+"""Questions to the ledger that have a name."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import TypeVar
+from uuid import UUID
+
+from sqlalchemy import func, inspect, select
+from sqlalchemy.orm import Session, joinedload
+
+from jobauto_prefect.errors import NotFound
+from jobauto_prefect.ledger.base import Base, holds
+from jobauto_prefect.ledger.records import (
+    App,
+    AppVersion,
+    Artifact,
+    Company,
+    CompanyUser,
+    Credential,
+    CredentialType,
+    EventSource,
+    Job,
+    Lease,
+    OutputLine,
+    RunTemplate,
+    Token,
+    Topic,
+    User,
+    UserRole,
+    Wish,
+)
+from jobauto_prefect.ledger.states import JobState
+
+WITH_CONTEXT = (
+    joinedload(Job.runtemplate).joinedload(RunTemplate.app),
+    joinedload(Job.runtemplate).joinedload(RunTemplate.company),
+    joinedload(Job.task),
+)
+
+
+Record = TypeVar("Record", bound=Base)
+
+
+def get(session: Session, kind: type[Record], record_id: int) -> Record:
+    """The record of that id.
+
+    Raises:
+        NotFound: there is none.
+    """
+    known = holds(inspect(kind).primary_key[0], record_id)
+    record = session.get(kind, record_id) if known else None
+    if record is None or getattr(record, "retired_at", None) is not None:
+        raise NotFound(f"there is no {kind.__tablename__} {record_id}")
+    return record
+
+
+def newest(session: Session, kind: type[Record], limit: int) -> Sequence[Record]:
+    """The newest records of a kind, newest first."""
+    key = inspect(kind).primary_key[0]
+    return session.scalars(select(kind).order_by(key.desc()).limit(limit)).all()
+
+
+def templates_of_app(session: Session, app_id: int) -> Sequence[RunTemplate]:
+    """The run templates of an application, in the order of their ids."""
+    found = (
+        select(RunTemplate)
+        .where(RunTemplate.app_id == app_id, RunTemplate.retired_at.is_(None))
+        .order_by(RunTemplate.id)
+    )
+    return session.scalars(found).all()
+
+
+def templates_of_company(session: Session, company_id: int) -> Sequence[RunTemplate]:
+    """The run templates of a company, in the order of their ids."""
+    found = (
+        select(RunTemplate)
+        .where(RunTemplate.company_id == company_id, RunTemplate.retired_at.is_(None))
+        .order_by(RunTemplate.id)
+    )
+    return session.scalars(found).all()
+
+
+def template_of_deployment(session: Session, deployment_id: UUID) -> RunTemplate | None:
+    """The run template a Prefect deployment stands for; None: the deployment is not ours."""
+    return session.scalar(
+        select(RunTemplate)
+        .where(RunTemplate.deployment_id == deployment_id)
+        .options(joinedload(RunTemplate.app), joinedload(RunTemplate.company))
+    )
+
+
+def template_named(session: Session, company: str, name: str) -> RunTemplate | None:
+    """The run template `company/name`; the company is named by its slug."""
+    return session.scalar(
+        select(RunTemplate)
+        .join(Company)
+        .where(Company.slug == company, RunTemplate.name == name, RunTemplate.retired_at.is_(None))
+    )
+
+
+def jobs_of_flow_run(session: Session, flow_run_id: UUID) -> Sequence[Job]:
+    """All attempts of a flow run, the first one first."""
+    found = (
+        select(Job).where(Job.flow_run_id == flow_run_id).order_by(Job.id).options(*WITH_CONTEXT)
+    )
+    return session.scalars(found).all()
+
+
+def job_with_context(session: Session, job_id: int) -> Job:
+    """A job with its template, application, company and task, in one query.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    job = session.scalar(select(Job).where(Job.id == job_id).options(*WITH_CONTEXT))
+    if job is None:
+        raise NotFound(f"there is no job {job_id}")
+    return job
+
+
+def leases_of_worker(session: Session, worker: str) -> Sequence[tuple[Lease, UUID | None]]:
+    """The live jobs of a worker, each with its flow run."""
+    found = select(Lease, Job.flow_run_id).join(Job, Job.id == Lease.job_id)
+    rows = session.execute(found.where(Lease.worker == worker)).all()
+    return [(row[0], row[1]) for row in rows]
+
+
+def leases_older_than(session: Session, instant: datetime) -> Sequence[Lease]:
+    """Leases that were last renewed before an instant, the oldest first."""
+    found = select(Lease).where(Lease.renewed_at < instant).order_by(Lease.renewed_at)
+    return session.scalars(found).all()
+
+
+def cancelled_among(session: Session, job_ids: Sequence[int]) -> dict[int, str]:
+    """Of these jobs, those somebody asked to end: job id -> why."""
+    found = select(Job.id, Job.cancel_reason).where(
+        Job.id.in_(job_ids), Job.cancel_reason.is_not(None)
+    )
+    return {row[0]: row[1] or "" for row in session.execute(found).all()}
+
+
+def ended_jobs_of_runs(session: Session, flow_run_ids: Sequence[UUID]) -> dict[UUID, Job]:
+    """Of these flow runs, those whose newest job is over: flow run id -> that job."""
+    newest = (
+        select(func.max(Job.id)).where(Job.flow_run_id.in_(flow_run_ids)).group_by(Job.flow_run_id)
+    )
+    found = select(Job).where(
+        Job.id.in_(newest), Job.state.not_in((JobState.WAITING, JobState.RUNNING))
+    )
+    return {job.flow_run_id: job for job in session.scalars(found) if job.flow_run_id}
+
+
+def waiting_since(session: Session, instant: datetime) -> dict[UUID, int]:
+    """Jobs that were due before an instant and wait for their flow run: flow run id -> job id."""
+    found = select(Job.flow_run_id, Job.id).where(
+        Job.state == JobState.WAITING, Job.schedule < instant, Job.flow_run_id.is_not(None)
+    )
+    return {row[0]: row[1] for row in session.execute(found).all() if row[0]}
+
+
+def is_answering(session: Session) -> bool:
+    """Whether the database answers at all."""
+    return bool(session.scalar(select(1)) == 1)
+
+
+def output_of(session: Session, job_id: int, after: int = 0, limit: int = 5000) -> list[OutputLine]:
+    """Lines of a job's output with a number above `after`, in their order."""
+    found = (
+        select(OutputLine)
+        .where(OutputLine.job_id == job_id, OutputLine.seq > after)
+        .order_by(OutputLine.seq)
+        .limit(limit)
+    )
+    return list(session.scalars(found))
+
+
+def last_output_of(session: Session, job_id: int, limit: int = 5000) -> list[OutputLine]:
+    """The last lines of a job's output, in their order."""
+    found = (
+        select(OutputLine)
+        .where(OutputLine.job_id == job_id)
+        .order_by(OutputLine.seq.desc())
+        .limit(limit)
+    )
+    return list(session.scalars(found))[::-1]
+
+
+def artifacts_of(session: Session, job_id: int) -> Sequence[Artifact]:
+    """The artifacts of a job without their contents, in the order they came."""
+    return session.scalars(
+        select(Artifact).where(Artifact.job_id == job_id).order_by(Artifact.id)
+    ).all()
+
+
+def user_named(session: Session, login: str) -> User | None:
+    """The user with that login."""
+    return session.scalar(select(User).where(User.login == login, User.retired_at.is_(None)))
+
+
+def token_with_hash(session: Session, digest: str) -> Token | None:
+    """The token with that hash, with its user and what says what they may, in one query."""
+    user = joinedload(Token.user)
+    with_rights = (user.joinedload(User.role_assignments), user.joinedload(User.memberships))
+    found = select(Token).where(Token.hash == digest).options(*with_rights)
+    return session.scalars(found).unique().one_or_none()
+
+
+def all_apps(session: Session) -> Sequence[App]:
+    """All applications, in the order of their ids."""
+    return session.scalars(select(App).where(App.retired_at.is_(None)).order_by(App.id)).all()
+
+
+def app_with_uuid(session: Session, uuid: str) -> App | None:
+    """The application of that uuid, in lower case."""
+    return session.scalar(select(App).where(App.uuid == uuid, App.retired_at.is_(None)))
+
+
+def app_named(session: Session, name: str) -> App | None:
+    """The application of that name in the default language; of several, the first."""
+    return session.scalar(
+        select(App).where(App.name == name, App.retired_at.is_(None)).order_by(App.id).limit(1)
+    )
+
+
+def versions_of(session: Session, app_id: int) -> Sequence[AppVersion]:
+    """The definitions an application had before, the oldest first."""
+    return session.scalars(
+        select(AppVersion).where(AppVersion.app_id == app_id).order_by(AppVersion.number)
+    ).all()
+
+
+def flow_names_of_others(session: Session, app: App) -> set[str]:
+    """The names Prefect's flows of the other applications have."""
+    found = select(App.flow_name).where(
+        App.id != app.id, App.retired_at.is_(None), App.flow_name.is_not(None)
+    )
+    return {name for name in session.scalars(found) if name}
+
+
+def lock_applications(session: Session) -> None:
+    """Let no other transaction do the same until this one ends."""
+    session.execute(select(App.id).order_by(App.id).with_for_update()).all()
+
+
+def all_companies(session: Session) -> Sequence[Company]:
+    """All companies, in the order of their ids."""
+    return session.scalars(
+        select(Company).where(Company.retired_at.is_(None)).order_by(Company.id)
+    ).all()
+
+
+def company_with_slug(session: Session, slug: str) -> Company | None:
+    """The company of that slug."""
+    return session.scalar(select(Company).where(Company.slug == slug, Company.retired_at.is_(None)))
+
+
+def waiting_wishes(session: Session) -> int:
+    """How many wishes towards Prefect are not carried out yet."""
+    return session.scalar(select(func.count(Wish.id))) or 0
+
+
+def counts(session: Session) -> dict[str, int]:
+    """How many records of each kind there are, by table name."""
+    kinds: tuple[type[Base], ...] = (App, Company, RunTemplate, Job, User)
+    return {
+        kind.__tablename__: session.scalar(select(func.count()).select_from(kind)) or 0
+        for kind in kinds
+    }
+
+
+def credential_type_known_as(
+    session: Session, uuid: str | None, code: str | None
+) -> CredentialType | None:
+    """The credential type of that uuid, else of that code."""
+    for column, value in ((CredentialType.uuid, uuid), (CredentialType.code, code)):
+        if value is not None:
+            found = select(CredentialType).where(
+                column == value, CredentialType.retired_at.is_(None)
+            )
+            if (known := session.scalar(found)) is not None:
+                return known
+    return None
+
+
+def credential_named(session: Session, company_id: int, name: str) -> Credential | None:
+    """The credential of that name in a company."""
+    return session.scalar(
+        select(Credential).where(
+            Credential.company_id == company_id,
+            Credential.name == name,
+            Credential.retired_at.is_(None),
+        )
+    )
+
+
+def topic_named(session: Session, name: str) -> Topic | None:
+    """The topic of that name."""
+    return session.scalar(select(Topic).where(Topic.name == name, Topic.retired_at.is_(None)))
+
+
+def source_named(session: Session, name: str) -> EventSource | None:
+    """The event source of that name."""
+    return session.scalar(
+        select(EventSource).where(EventSource.name == name, EventSource.retired_at.is_(None))
+    )
+
+
+def members_of(session: Session, company_id: int) -> Sequence[CompanyUser]:
+    """The memberships of a company, in the order of their ids."""
+    return session.scalars(
+        select(CompanyUser).where(CompanyUser.company_id == company_id).order_by(CompanyUser.id)
+    ).all()
+
+
+def enabled_users_with_role(session: Session, role: str) -> int:
+    """How many enabled users have a role."""
+    found = (
+        select(func.count(User.id))
+        .join(UserRole, UserRole.user_id == User.id)
+        .where(UserRole.role == role, User.enabled.is_(True), User.retired_at.is_(None))
+    )
+    return session.scalar(found) or 0
+
+
+def attempts_of(session: Session, task_id: int) -> Sequence[Job]:
+    """The jobs of a task, in the order of their attempts."""
+    return session.scalars(select(Job).where(Job.task_id == task_id).order_by(Job.id)).all()
+
+
+def tokens_of(session: Session, user_id: int) -> Sequence[Token]:
+    """The tokens of a user, revoked ones too, in the order of their ids."""
+    return session.scalars(select(Token).where(Token.user_id == user_id).order_by(Token.id)).all()
+
+
+def all_tokens(session: Session) -> Sequence[Token]:
+    """All tokens with their users, in the order of their ids."""
+    return session.scalars(select(Token).options(joinedload(Token.user)).order_by(Token.id)).all()
+
+
+def names_of(session: Session, kind: type[Base], ids: Collection[int]) -> dict[str, str]:
+    """The names (of users: the logins) of records, by their ids as text."""
+    column = getattr(kind, "login" if kind is User else "name")
+    key = kind.id  # type: ignore[attr-defined]
+    found = session.execute(select(key, column).where(key.in_(ids)))
+    return {str(row[0]): row[1] for row in found.all()}
+
+
+def jobs_by_state(session: Session, companies: Collection[int] | None) -> dict[str, int]:
+    """How many jobs there are in each state; None: of all companies."""
+    found = select(Job.state, func.count()).where(Job.retired_at.is_(None)).group_by(Job.state)
+    if companies is not None:
+        found = found.where(Job.company_id.in_(companies))
+    return {row[0]: row[1] for row in session.execute(found).all()}

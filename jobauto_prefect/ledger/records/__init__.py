@@ -1,0 +1,37 @@
+"""What is remembered: one class per record kind."""
+
+from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.records.applications import App, AppVersion, Company, RunTemplate
+from jobauto_prefect.ledger.records.bookkeeping import Fact, KeptAnswer, Wish, WorkerRecord
+from jobauto_prefect.ledger.records.credentials import Credential, CredentialType, Topic
+from jobauto_prefect.ledger.records.events import EventRule, EventSource
+from jobauto_prefect.ledger.records.people import CompanyUser, Token, User, UserRole
+from jobauto_prefect.ledger.records.trail import AuditEntry
+from jobauto_prefect.ledger.records.work import Artifact, Job, Lease, OutputLine, Task
+
+__all__ = [
+    "App",
+    "AppVersion",
+    "Artifact",
+    "AuditEntry",
+    "Base",
+    "Company",
+    "CompanyUser",
+    "Credential",
+    "CredentialType",
+    "EventRule",
+    "EventSource",
+    "Fact",
+    "Job",
+    "KeptAnswer",
+    "Lease",
+    "OutputLine",
+    "RunTemplate",
+    "Task",
+    "Token",
+    "Topic",
+    "User",
+    "UserRole",
+    "Wish",
+    "WorkerRecord",
+]

@@ -1,0 +1,108 @@
+"""Applications, companies, and how the one runs the other."""
+
+from datetime import datetime
+from typing import Any, ClassVar
+from uuid import UUID
+
+from sqlalchemy import ForeignKey, Text
+from sqlalchemy.orm import Mapped, mapped_column, relationship
+
+from jobauto_prefect.ledger.base import (
+    SECRET,
+    UNAUDITED,
+    Audited,
+    Base,
+    OrderedJson,
+    Retirable,
+    unique_while_active,
+)
+
+
+class App(Audited, Retirable, Base):
+    """An application; `source` is the definition as it came in, `document` what it says."""
+
+    __tablename__ = "app"
+    __table_args__ = (unique_while_active("app", "uuid"),)
+    entity_name: ClassVar[str] = "App"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    uuid: Mapped[str | None]
+    name: Mapped[str] = mapped_column(index=True)
+    enabled: Mapped[bool] = mapped_column(default=True)
+    version: Mapped[str | None]
+    source: Mapped[str] = mapped_column(Text, info=UNAUDITED)
+    document: Mapped[dict[str, Any]] = mapped_column(OrderedJson)
+    flow_id: Mapped[UUID | None] = mapped_column(info=UNAUDITED)
+    flow_name: Mapped[str | None] = mapped_column(info=UNAUDITED)
+    created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
+    updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
+
+
+class AppVersion(Base):
+    """A definition that an import replaced; `number` counts from 1 for each application."""
+
+    __tablename__ = "app_version"
+
+    app_id: Mapped[int] = mapped_column(ForeignKey("app.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    version: Mapped[str | None]
+    source: Mapped[str] = mapped_column(Text)
+    replaced_at: Mapped[datetime]
+    replaced_by: Mapped[str]
+
+
+class Company(Audited, Retirable, Base):
+    """A company; `env` are its plain values, `secrets` its encrypted ones."""
+
+    __tablename__ = "company"
+    __table_args__ = (unique_while_active("company", "slug"),)
+    entity_name: ClassVar[str] = "Company"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    slug: Mapped[str]
+    name: Mapped[str]
+    enabled: Mapped[bool] = mapped_column(default=True)
+    ic: Mapped[str | None]
+    email: Mapped[str | None]
+    logo: Mapped[str | None] = mapped_column(Text)
+    settings: Mapped[str | None] = mapped_column(Text)
+    customer: Mapped[int | None]
+    env: Mapped[dict[str, str]] = mapped_column(default=dict)
+    secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SECRET)
+    created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
+    updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
+
+
+class RunTemplate(Audited, Retirable, Base):
+    """How one company runs one application.
+
+    `interv` is the interval code (reference facts, section 3.1), `delay` is in seconds.
+    `applied_parameters` are the parameters of the Prefect deployment as last applied.
+    """
+
+    __tablename__ = "runtemplate"
+    __table_args__ = (unique_while_active("runtemplate", "company_id", "name"),)
+    entity_name: ClassVar[str] = "RunTemplate"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    app_id: Mapped[int] = mapped_column(ForeignKey("app.id"), index=True)
+    company_id: Mapped[int] = mapped_column(ForeignKey("company.id"), index=True)
+    name: Mapped[str]
+    active: Mapped[bool] = mapped_column(default=True)
+    interv: Mapped[str] = mapped_column(default="n")
+    cron: Mapped[str | None]
+    timezone: Mapped[str | None]
+    delay: Mapped[int] = mapped_column(default=0)
+    executor: Mapped[str] = mapped_column(default="Native")
+    pool: Mapped[str | None]
+    timeout_seconds: Mapped[float | None]
+    note: Mapped[str | None] = mapped_column(Text)
+    env: Mapped[dict[str, str]] = mapped_column(default=dict)
+    secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SECRET)
+    deployment_id: Mapped[UUID | None] = mapped_column(index=True, info=UNAUDITED)
+    applied_parameters: Mapped[dict[str, Any] | None] = mapped_column(info=UNAUDITED)
+    created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
+    updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
+
+    app: Mapped[App] = relationship()
+    company: Mapped[Company] = relationship()

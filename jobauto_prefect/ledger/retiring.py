@@ -1,0 +1,109 @@
+"""Deleting: a record is retired, unless active things depend on it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.errors import Conflict
+from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.records import (
+    App,
+    Company,
+    Credential,
+    CredentialType,
+    EventRule,
+    EventSource,
+    Job,
+    RunTemplate,
+    Token,
+    User,
+)
+from jobauto_prefect.ledger.states import LIVE_JOBS
+from jobauto_prefect.ledger.wishes import WishKind, wish
+
+SHOWN = 20  # dependents named in a refusal
+
+Reference = tuple[type[Base], str]
+
+DEPENDENTS: Mapping[type[Base], Sequence[Reference]] = {
+    App: ((RunTemplate, "app_id"),),
+    Company: ((RunTemplate, "company_id"), (Credential, "company_id"), (EventSource, "company_id")),
+    RunTemplate: ((EventRule, "runtemplate_id"), (EventRule, "runtemplate_source_id")),
+    CredentialType: ((Credential, "credential_type_id"),),
+    EventSource: ((EventRule, "event_source_id"),),
+}
+"""What refers to a record by which column; it has to go first."""
+
+
+def retire(session: WritingSession, record: Any) -> None:
+    """Take a `Retirable` record out of use; it is kept for history.
+
+    Raises:
+        Conflict: active things depend on it; the message names them.
+    """
+    named = [*_dependents(session, record), *_work(session, record)]
+    if named:
+        raise Conflict(f"these depend on it, delete or end them first: {', '.join(named[:SHOWN])}")
+    record.retired_at = session.clock()
+    AFTERWARDS.get(type(record), _nothing)(session, record)
+
+
+def _dependents(session: Session, record: Base) -> list[str]:
+    found = []
+    for kind, column in DEPENDENTS.get(type(record), ()):
+        key = select(kind.id).where(  # type: ignore[attr-defined]
+            getattr(kind, column) == record.id,  # type: ignore[attr-defined]
+            kind.retired_at.is_(None),  # type: ignore[attr-defined]
+        )
+        found += [f"{kind.__tablename__} {one}" for one in session.scalars(key.limit(SHOWN))]
+    return found
+
+
+def _work(session: Session, record: Base) -> list[str]:
+    if isinstance(record, Job):
+        if record.task_id is not None:
+            return [f"task {record.task_id}"]
+        return [f"job {record.id} itself, which is {record.state}"] * (record.state in LIVE_JOBS)
+    if isinstance(record, RunTemplate):
+        live = select(Job.id).where(Job.runtemplate_id == record.id, Job.state.in_(LIVE_JOBS))
+        return [f"job {one}" for one in session.scalars(live.limit(SHOWN))]
+    return []
+
+
+def _nothing(_session: WritingSession, _record: Base) -> None:
+    """Most records leave nothing elsewhere."""
+
+
+def _retire_template(session: WritingSession, template: RunTemplate) -> None:
+    template.active = False
+    if template.deployment_id is not None:
+        wish(
+            session,
+            WishKind.RETIRE_DEPLOYMENT,
+            template.id,
+            {"id": str(template.deployment_id)},
+        )
+
+
+def _retire_job(session: WritingSession, job: Job) -> None:
+    if job.flow_run_id is not None:
+        wish(session, WishKind.DELETE_RUN, job.id, {"id": str(job.flow_run_id)})
+
+
+def _retire_user(session: WritingSession, user: User) -> None:
+    user.enabled = False
+    for token in session.scalars(
+        select(Token).where(Token.user_id == user.id, Token.revoked_at.is_(None))
+    ):
+        token.revoked_at = session.clock()
+
+
+AFTERWARDS: Mapping[type[Base], Callable[[WritingSession, Any], None]] = {
+    RunTemplate: _retire_template,
+    Job: _retire_job,
+    User: _retire_user,
+}
+"""What else happens when a record of a kind goes."""

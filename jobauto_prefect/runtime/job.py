@@ -1,0 +1,204 @@
+"""One job from its launch to the accepted report."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import NamedTuple
+
+from jobauto_prefect.clock import Clock, utc_now
+from jobauto_prefect.errors import Forbidden, JobautoError, StartFailed, Unauthorized
+from jobauto_prefect.runtime.client import FacadeClient, insist
+from jobauto_prefect.runtime.executor import Execution
+from jobauto_prefect.runtime.masking import Masker
+from jobauto_prefect.runtime.output import Output, Stream
+from jobauto_prefect.runtime.protocol import Ending, Launch, OutputLine, Report, ReportAnswer
+from jobauto_prefect.runtime.sending import OutputSender
+
+logger = logging.getLogger(__name__)
+
+LAST_OUTPUT_SECONDS = 2.0  # for reading what is left in the pipes once the processes are gone
+FULL_PAUSE_SECONDS = 0.002  # between readings of output that is not kept any more: some 30 MB/s
+MOST_NOTICES = 100
+
+OnLines = Callable[[list[OutputLine]], Awaitable[None]]
+
+
+class Outcome(NamedTuple):
+    """What became of a job. `answer` is None where the ledger did not take the report."""
+
+    report: Report
+    answer: ReportAnswer | None
+
+
+class Why(NamedTuple):
+    """Why a job is being ended."""
+
+    ending: Ending
+    message: str
+
+
+class Job:
+    """Runs once. `stop` and `abandon` may be called at any time by others."""
+
+    def __init__(
+        self,
+        launch: Launch,
+        execution: Execution,
+        client: FacadeClient,
+        *,
+        worker: str,
+        stop_seconds: float,
+        on_lines: OnLines | None = None,
+        clock: Clock = utc_now,
+    ) -> None:
+        self.launch = launch
+        self._execution = execution
+        self._client = client
+        self._worker = worker
+        self._stop_seconds = stop_seconds
+        self._clock = clock
+        self._output = Output(launch.secrets, launch.output_limit_bytes, clock)
+        self._sender = OutputSender(launch, client, self._output, on_lines)
+        self._masker = Masker(launch.secrets)
+        self._why: Why | None = None
+        self._runs = False
+        self._telling: asyncio.Task[Outcome] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+
+    def stop(self, message: str, ending: Ending = Ending.CANCELLED) -> None:
+        """End the job's processes; the first reason counts. Without effect once it has ended."""
+        if self._why is None:
+            self._why = Why(ending, message)
+            self._end_processes()
+
+    def abandon(self) -> None:
+        """Do not wait for the facade any longer: what was not told stays on disk."""
+        if self._telling is not None:
+            self._telling.cancel()
+
+    async def run(self) -> Outcome:
+        """Start the process, pass its output on, and tell the ledger how it ended."""
+        sending = asyncio.create_task(self._sender.run())
+        try:
+            report = await self._execute()
+            self._execution.keep(report)
+            self._telling = asyncio.create_task(self._tell(report, sending))
+            await asyncio.wait({self._telling})
+            return Outcome(report, None) if self._telling.cancelled() else self._telling.result()
+        finally:
+            self.abandon()
+            sending.cancel()
+
+    # the processes
+
+    async def _execute(self) -> Report:
+        if self._why is not None:
+            return self._report(*self._why)
+        try:
+            await self._execution.start()
+        except StartFailed as error:
+            return self._not_started(error)
+        started_at, self._runs = self._clock(), True
+        try:
+            return await self._run_to_end(started_at)
+        except BaseException:  # nobody would look after the processes any more
+            await asyncio.shield(self._execution.stop(self._stop_seconds))
+            raise
+
+    async def _run_to_end(self, started_at: datetime) -> Report:
+        limit = self.launch.timeout_seconds
+        timer = asyncio.get_running_loop().call_later(
+            limit, self.stop, f"it ran longer than {limit:g} s", Ending.TIMEOUT
+        )
+        if self._why is not None:  # stopped while it was being started
+            self._end_processes()
+        streaming = asyncio.create_task(self._execution.stream(self._read))
+        try:
+            ended = await self._execution.wait()
+        finally:
+            timer.cancel()
+            self._runs = False
+            await _finish(streaming)
+        why = Why(Ending.LOST, ended.lost) if ended.lost else self._why
+        ending, message = why or Why(Ending.EXITED, "")
+        return self._report(ending, message, ended.exit_code, started_at)
+
+    def _end_processes(self) -> None:
+        if self._runs:
+            self._stopping = asyncio.create_task(self._execution.stop(self._stop_seconds))
+
+    async def _read(self, stream: Stream, data: bytes) -> None:
+        self._output.feed(stream, data)
+        self._sender.wake()
+        if self._output.is_full:
+            await asyncio.sleep(FULL_PAUSE_SECONDS)
+
+    # the outcome
+
+    def _not_started(self, error: StartFailed) -> Report:
+        message = self._masker.mask(str(error))
+        self._output.notice(message)
+        if error.exit_code is None:
+            return self._report(Ending.LOST, message)
+        return self._report(Ending.NOT_STARTED, message, error.exit_code)
+
+    def _report(
+        self,
+        ending: Ending,
+        message: str,
+        exit_code: int | None = None,
+        started_at: datetime | None = None,
+    ) -> Report:
+        return Report(
+            claim_id=self.launch.claim_id,
+            worker=self._worker,
+            ending=ending,
+            exit_code=exit_code,
+            message=message,
+            started_at=started_at,
+            ended_at=self._clock(),
+        )
+
+    async def _tell(self, report: Report, sending: asyncio.Task[None]) -> Outcome:
+        # The directory of a lost job may be gone already.
+        if report.started_at is not None and report.ending is not Ending.LOST:
+            await self._send_artifacts()
+        self._sender.finish()
+        await sending
+        report = report.model_copy(
+            update={"lines": self._output.lines, "notices": self._output.notices[:MOST_NOTICES]}
+        )
+        return Outcome(report, await self._send_report(report))
+
+    async def _send_artifacts(self) -> None:
+        collector = self._execution.collector()
+        artifacts = collector.artifacts(self.launch.result_file, self.launch.artifacts)
+        job_id, claim_id = self.launch.job_id, self.launch.claim_id
+        while (artifact := await asyncio.to_thread(next, artifacts, None)) is not None:
+            try:
+                await insist(self._client.artifact, job_id, claim_id, artifact)
+            except JobautoError as error:
+                collector.notices.append(f"not kept: {artifact.path}: {error}")
+        for notice in collector.notices:
+            self._output.notice(self._masker.mask(notice))
+
+    async def _send_report(self, report: Report) -> ReportAnswer | None:
+        job_id, answer = self.launch.job_id, None
+        try:
+            answer = await insist(self._client.report, job_id, report)
+        except JobautoError as error:
+            logger.warning("the outcome of job %s was refused: %s", job_id, error)
+            if isinstance(error, Unauthorized | Forbidden):
+                return None  # it stays on disk: a worker with a better token can tell it
+        await self._execution.discard()
+        return answer
+
+
+async def _finish(streaming: asyncio.Task[None]) -> None:
+    """Let the last output be read; somebody may still hold the pipe open."""
+    await asyncio.wait({streaming}, timeout=LAST_OUTPUT_SECONDS)
+    streaming.cancel()
+    await asyncio.wait({streaming})
+    if not streaming.cancelled() and (error := streaming.exception()):
+        logger.error("output was lost", exc_info=error)

@@ -1,0 +1,118 @@
+"""From a definition and its values to everything a process needs; pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jobauto_prefect.definitions import ArtifactDeclaration, Definition, text
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.runtime import command
+from jobauto_prefect.runtime.environment import Environment, Layer, resolve
+from jobauto_prefect.runtime.protocol import ArtifactPattern
+
+TEMPORARY = "tmp"
+"""The folder inside a job's directory that TMPDIR names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a `Launch` takes over, and what the ledger keeps for people.
+
+    `environment_shown` and `command_shown` have their secrets masked. `undeclared` are passed
+    on, `refused` are not.
+    """
+
+    argv: list[str] = field(repr=False)
+    environment: dict[str, str] = field(repr=False)
+    secrets: list[str] = field(repr=False)
+    command_shown: str
+    environment_shown: dict[str, str]
+    undeclared: list[str]
+    refused: list[str]
+    result_file: str | None
+    artifacts: list[ArtifactPattern]
+
+
+def injected(values: Mapping[str, str], directory: str) -> dict[str, str]:
+    """The variables every job gets: each name under both prefixes, and its own directory.
+
+    `values` maps names without a prefix (`JOB_ID`, `COMPANY_NAME`) to texts.
+    """
+    both = {
+        prefix + name: value
+        for name, value in values.items()
+        for prefix in ("JOBAUTO_", "MULTIFLEXI_")
+    }
+    return both | {"JOBAUTO_JOB_DIR": directory, "MULTIFLEXI_TMP": directory}
+
+
+def prepare(
+    definition: Definition,
+    *,
+    directory: str,
+    company: Layer,
+    template: Layer,
+    overrides: Layer,
+    values: Mapping[str, str],
+) -> Prepared:
+    """Resolve environment, command and artifacts of one job.
+
+    `values` are the ones to inject, see `injected`; `directory` is the job's own.
+
+    Raises:
+        InvalidInput: required values are missing, a value can't be given to a process, or the
+            command has unknown placeholders. Every fault is in it, no value is.
+    """
+    environment = resolve(
+        definition,
+        company=company,
+        template=template,
+        overrides=overrides,
+        injected=injected(values, directory),
+    )
+    _refuse_faults(definition, environment)
+    temporary = {"TMPDIR": f"{directory}/{TEMPORARY}"}
+    texts = temporary | environment.texts()
+    parts = (definition.executable, definition.command_template, environment)
+    return Prepared(
+        argv=command.build(*parts),
+        environment=texts,
+        secrets=list(environment.secrets),
+        command_shown=command.shown(*parts),
+        environment_shown=temporary | environment.masked(),
+        undeclared=list(environment.undeclared),
+        refused=list(environment.refused),
+        result_file=texts.get("RESULT_FILE") or None,
+        artifacts=[_pattern(artifact, environment) for artifact in definition.artifacts],
+    )
+
+
+def _refuse_faults(definition: Definition, environment: Environment) -> None:
+    faults = [
+        *(_at(name, "required", f"{name} has no value") for name in environment.missing),
+        *(
+            _at(name, "value", f"{name} has a value no process can be given")
+            for name in environment.invalid
+        ),
+        *command.faults(definition.executable, definition.command_template, environment),
+    ]
+    if not faults:
+        return
+    reasons = [fault.message for fault in faults if fault.rule != "required"]
+    if environment.missing:
+        reasons.insert(0, f"missing required values: {', '.join(environment.missing)}")
+    raise InvalidInput(faults, "; ".join(reasons))
+
+
+def _at(name: str, rule: str, message: str) -> Fault:
+    return Fault(f"/environment/{name}", rule, message)
+
+
+def _pattern(artifact: ArtifactDeclaration, environment: Environment) -> ArtifactPattern:
+    """A value is literal text also inside a regular expression."""
+    return ArtifactPattern(
+        name=text(artifact.name),
+        path=command.substitute(artifact.path, environment, lambda value: value.text),
+        pattern=command.substitute(artifact.path, environment, lambda value: re.escape(value.text)),
+        type=artifact.type,
+    )

@@ -1,0 +1,219 @@
+"""What workers and the facade say to each other about one job (`/internal/v1`).
+
+A worker *claims* a flow run and is answered with a `Launch` or a `Refusal`. While the job runs it
+renews the *lease*, sends output and at the end *reports*; the answer to the report says what
+Prefect shall show.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+
+
+class Message(BaseModel):
+    """Base of all messages: unknown members are refused."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class Claim(Message):
+    """A worker asks whether, and with what, it may start a flow run.
+
+    `claim_id` is made by the worker: the same one asked again is given the same answer, so an
+    answer that got lost does no harm. `run_number` is the `run_count` this start has once
+    Running, from 1. `auto_scheduled` and `scheduled_for` are what Prefect's flow run says.
+    """
+
+    claim_id: UUID
+    flow_run_id: UUID
+    run_number: int = Field(ge=1)
+    deployment_id: UUID
+    parameters: dict[str, Any] = {}
+    auto_scheduled: bool = False
+    scheduled_for: AwareDatetime | None = None
+    worker: WorkerName
+    work_directory: str = Field(min_length=1, description="absolute; the job gets a folder in it")
+
+
+class ArtifactPattern(Message):
+    """What to collect: `path` is a literal relative path; where there is no such file, `pattern`
+    is a regular expression that the whole relative path matches.
+
+    `${VAR}` is already substituted, in `pattern` as literal text.
+    """
+
+    name: str
+    path: str
+    pattern: str | None = Field(default=None, description="default: `path`")
+    type: str
+
+
+class Launch(Message):
+    """Everything a worker needs to start one attempt, secrets included.
+
+    `argv[0]` is looked up on the PATH of `environment`. `secrets` are the values to mask in
+    captured output. `result_file` is the value of RESULT_FILE (relative paths are inside
+    `directory`). `deadline` is informative; `timeout_seconds` ends the process.
+    """
+
+    job_id: int
+    claim_id: UUID
+    task_id: int | None = None
+    attempt: int = 1
+    title: str = Field(description="company / template #job")
+    argv: list[str] = Field(repr=False)
+    command_shown: str = Field(description="the command with secrets masked, for people")
+    environment: dict[str, str] = Field(repr=False)
+    secrets: list[str] = Field(default=[], repr=False)
+    executor: str = "Native"
+    directory: str
+    result_file: str | None = None
+    artifacts: list[ArtifactPattern] = []
+    timeout_seconds: float
+    deadline: AwareDatetime | None = None
+    lease_seconds: float
+    output_limit_bytes: int
+    artifact_limit_bytes: int
+
+
+class PrefectState(StrEnum):
+    """The stock Prefect state a decision is shown as."""
+
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CRASHED = "CRASHED"
+    CANCELLED = "CANCELLED"
+    SCHEDULED = "SCHEDULED"
+
+
+class Story(Message):
+    """What Prefect shall show of a decision. `at` only with SCHEDULED: the new start time."""
+
+    state: PrefectState
+    message: str
+    at: AwareDatetime | None = None
+    run_name: str | None = None
+    labels: dict[str, str | int] = {}
+    artifact_markdown: str | None = None
+
+
+class Refusal(Message):
+    """The ledger does not let this run start."""
+
+    reason: str
+    story: Story
+
+
+class ClaimAnswer(Message):
+    """Exactly one of the two is set. (HTTP 409: leave the flow run untouched.)"""
+
+    launch: Launch | None = None
+    refusal: Refusal | None = None
+
+
+class OutputLine(Message):
+    """One line of output. `seq` counts from 1 over both streams of the job."""
+
+    seq: int = Field(ge=1)
+    stream: Literal["stdout", "stderr", "notice"]
+    text: str
+    at: AwareDatetime
+
+
+class OutputBatch(Message):
+    """Lines of one job; a line sent twice is kept once."""
+
+    claim_id: UUID
+    lines: list[OutputLine] = Field(max_length=5000)
+
+
+class Renewal(Message):
+    """All live jobs of one worker, in one call."""
+
+    worker: WorkerName
+    jobs: dict[int, UUID] = Field(description="job id -> claim id")
+
+
+class RenewalAnswer(Message):
+    """`stop` are the jobs to end: job id -> why (cancelled, fenced, unknown)."""
+
+    stop: dict[int, str] = {}
+
+
+class Ending(StrEnum):
+    """How a job's process came to its end."""
+
+    EXITED = "exited"  #: by itself; `exit_code` is the process's (128 + n for a signal n)
+    TIMEOUT = "timeout"  #: the worker ended it after `timeout_seconds`
+    CANCELLED = "cancelled"  #: the worker ended it because it was asked to
+    NOT_STARTED = "not_started"  #: the executable could not be started
+    LOST = "lost"  #: the worker died or was silent, and its process group has been ended
+
+
+class Report(Message):
+    """What became of a job. Sent until accepted; the same report twice is accepted once.
+
+    `produced` is the JSON content of RESULT_FILE where it is an object.
+    """
+
+    claim_id: UUID
+    worker: WorkerName
+    ending: Ending
+    exit_code: int | None = None
+    message: str = ""
+    started_at: AwareDatetime | None = None
+    ended_at: AwareDatetime
+    lines: int = 0
+    notices: list[str] = []
+
+
+class ReportAnswer(Message):
+    """`recorded` is False where the job had already ended otherwise: nothing changed."""
+
+    recorded: bool
+    story: Story
+
+
+class WorkerHello(Message):
+    """A worker starts. `instance` differs for each start; `host` names the machine.
+
+    `same_place` says that the worker holds the lock of its work directory, so a predecessor of
+    its name on this host is gone.
+    """
+
+    worker: WorkerName
+    pool: str
+    host: str
+    instance: UUID
+    same_place: bool = False
+
+
+class LeftOver(Message):
+    """A job the ledger holds for running on this worker name."""
+
+    job_id: int
+    claim_id: UUID
+    directory: str
+    flow_run_id: UUID
+
+
+class WorkerWelcome(Message):
+    """`left_over` are the jobs of the predecessor: confirm that they are gone, or report them."""
+
+    lease_seconds: float
+    left_over: list[LeftOver] = []
+
+
+class ApplicationDocument(Message):
+    """What a compiled flow in a stock worker loads."""
+
+    id: int
+    document: dict[str, Any]
+    parameter_keys: dict[str, str] = Field(description="parameter name -> environment key")
+    updated_at: datetime

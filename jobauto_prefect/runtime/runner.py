@@ -1,0 +1,162 @@
+"""All jobs of one worker: their leases, their ends, and its shutdown."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Self
+
+from jobauto_prefect.clock import Clock, utc_now
+from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.runtime.client import FacadeClient, insist
+from jobauto_prefect.runtime.executor import Executor
+from jobauto_prefect.runtime.job import Job, OnLines, Outcome
+from jobauto_prefect.runtime.protocol import Ending, Launch, Renewal, Report
+
+logger = logging.getLogger(__name__)
+
+RENEWALS_PER_LEASE = 3
+LAST_WORDS_SECONDS = 5.0  # for telling outcomes when the worker shuts down
+SHUTDOWN = "shutdown"
+
+
+class Runner:
+    """Use it as an async context; leaving it closes the executors, which ends what still runs."""
+
+    def __init__(
+        self,
+        client: FacadeClient,
+        executors: Mapping[str, Executor],
+        *,
+        worker: str,
+        lease_seconds: float,
+        stop_seconds: float,
+        clock: Clock = utc_now,
+    ) -> None:
+        self._client = client
+        self._executors = executors
+        self._worker = worker
+        self._lease_seconds = lease_seconds
+        self._stop_seconds = stop_seconds
+        self._clock = clock
+        self._jobs: dict[int, Job] = {}
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._grace: asyncio.Timeout | None = None
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._renewing = asyncio.create_task(self._renew_for_ever())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+        for executor in self._executors.values():
+            await executor.close()
+
+    @property
+    def jobs(self) -> frozenset[int]:
+        """The ids of the jobs that are not settled."""
+        return frozenset(self._jobs)
+
+    async def run(self, launch: Launch, on_lines: OnLines | None = None) -> Outcome:
+        """Run a claimed job until the ledger has its outcome.
+
+        `on_lines` gets its output in batches as it comes, and must not take long.
+        """
+        executor = self._executors.get(launch.executor)
+        if executor is None:
+            return await self._refuse(launch)
+        job = Job(
+            launch,
+            executor.prepare(launch),
+            self._client,
+            worker=self._worker,
+            stop_seconds=self._stop_seconds,
+            on_lines=on_lines,
+            clock=self._clock,
+        )
+        self._jobs[launch.job_id] = job
+        self._idle.clear()
+        try:
+            return await job.run()
+        finally:
+            del self._jobs[launch.job_id]
+            if not self._jobs:
+                self._idle.set()
+
+    def stop(self, job_id: int, message: str) -> bool:
+        """Cancel a job; False where it is not here."""
+        job = self._jobs.get(job_id)
+        if job is not None:
+            job.stop(message)
+        return job is not None
+
+    async def drain(self, grace_seconds: float) -> None:
+        """Let the jobs finish within the grace period and end the others as lost.
+
+        An outcome the facade does not take soon stays on disk for the next worker of this name.
+        """
+        if await self._idle_within(grace_seconds):
+            return
+        for job in self._jobs.values():
+            job.stop(SHUTDOWN, Ending.LOST)
+        if not await self._idle_within(self._stop_seconds + LAST_WORDS_SECONDS):
+            for job in self._jobs.values():
+                job.abandon()
+            await self._idle_within(1)
+
+    def hurry(self, grace_seconds: float) -> None:
+        """Shorten the grace period of a drain that is under way."""
+        if self._grace is not None:
+            when = asyncio.get_running_loop().time() + grace_seconds
+            self._grace.reschedule(min(when, self._grace.when() or when))
+
+    async def _idle_within(self, seconds: float) -> bool:
+        try:
+            async with asyncio.timeout(seconds) as self._grace:
+                await self._idle.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._grace = None
+        return True
+
+    async def _refuse(self, launch: Launch) -> Outcome:
+        report = Report(
+            claim_id=launch.claim_id,
+            worker=self._worker,
+            ending=Ending.NOT_STARTED,
+            exit_code=126,
+            message=f"this worker has no executor {launch.executor}",
+            ended_at=self._clock(),
+        )
+        try:
+            answer = await insist(self._client.report, launch.job_id, report)
+        except JobautoError as error:
+            logger.warning("the outcome of job %s was refused: %s", launch.job_id, error)
+            return Outcome(report, None)
+        return Outcome(report, answer)
+
+    async def _renew_for_ever(self) -> None:
+        """One renewal for all jobs; it is the worker's sign of life also where it has none."""
+        pause = self._lease_seconds / RENEWALS_PER_LEASE
+        while True:
+            try:
+                async with asyncio.timeout(pause):
+                    await self._renew()
+            except (JobautoError, TimeoutError) as error:
+                logger.warning("leases were not renewed: %s", str(error) or "no answer in time")
+            await asyncio.sleep(pause)
+
+    async def _renew(self) -> None:
+        held = {job_id: job.launch.claim_id for job_id, job in self._jobs.items()}
+        answer = await self._client.renew(Renewal(worker=self._worker, jobs=held))
+        for job_id, why in answer.stop.items():
+            self.stop(job_id, why)

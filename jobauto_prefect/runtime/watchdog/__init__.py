@@ -1,0 +1,4 @@
+"""The process that starts a worker's jobs and ends them when the worker can't.
+
+Everything here but `client.py` runs in a bare interpreter: the standard library only.
+"""

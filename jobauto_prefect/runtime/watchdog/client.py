@@ -1,0 +1,264 @@
+"""The worker's end of its watchdog."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+from uuid import UUID
+
+from jobauto_prefect.errors import StartFailed
+from jobauto_prefect.runtime.survivors import Traces, end_all
+from jobauto_prefect.runtime.watchdog.jobs import MARKER
+from jobauto_prefect.runtime.watchdog.wire import Inbox, Message, pack
+
+BEATS_PER_LEASE = 6
+BYE_SECONDS = 5.0
+PASSED_ON = ("PATH", "HOME", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR",
+             "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY")  # fmt: skip
+"""What a watchdog needs of its worker's environment to reach the facade."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Whom a job runs as; `groups` are the supplementary ones."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a watchdog starts. `record` is the job's file in the work directory."""
+
+    job: int
+    claim: UUID
+    argv: Sequence[str] = field(repr=False)
+    environment: Mapping[str, str] = field(repr=False)
+    directory: str
+    record: str
+    user: User | None = None
+
+    def message(self) -> Message:
+        """As it goes over the wire."""
+        user = self.user and {
+            "uid": self.user.uid,
+            "gid": self.user.gid,
+            "groups": list(self.user.groups),
+        }
+        return {
+            "type": "start",
+            "job": self.job,
+            "claim": str(self.claim),
+            "argv": list(self.argv),
+            "environment": dict(self.environment),
+            "directory": self.directory,
+            "record": self.record,
+            "user": user,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a job's processes, all of them.
+
+    `exit_code` is None where nobody saw it. `lost` says why watchdog or worker gave the job up;
+    None where it ended by itself or was asked to.
+    """
+
+    exit_code: int | None
+    lost: str | None = None
+
+
+class Group:
+    """A job's processes."""
+
+    def __init__(self, start: Start) -> None:
+        loop = asyncio.get_running_loop()
+        self.marker = f"{MARKER}={start.directory}"
+        self.started: asyncio.Future[int] = loop.create_future()
+        self.ended: asyncio.Future[Ended] = loop.create_future()
+
+    @property
+    def pid(self) -> int | None:
+        """The leader's, which is the group's and the session's."""
+        if self.started.done() and not self.started.cancelled() and not self.started.exception():
+            return self.started.result()
+        return None
+
+    def settle(self, ended: Ended) -> None:
+        """It is over, also for whoever still waits for the start."""
+        if not self.ended.done():
+            self.ended.set_result(ended)
+        if not self.started.done():
+            self.started.set_exception(StartFailed(ended.lost or "the job ended before its start"))
+            self.started.exception()  # seen: perhaps nobody waits for it
+
+
+class Watchdog:
+    """A running watchdog process. When it dies, the worker ends its jobs itself."""
+
+    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+        self._process = process
+        self._socket = connection
+        self._sending = asyncio.Lock()
+        self._groups: dict[int, Group] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+        self.alive = True
+
+    @property
+    def pid(self) -> int:
+        """The watchdog's own."""
+        return self._process.pid
+
+    @classmethod
+    async def start(
+        cls, *, url: str, token: str, worker: str, lease_seconds: float, stop_seconds: float
+    ) -> Self:
+        """Start the process and hand it what it needs; the token goes over the socket only.
+
+        `stop_seconds` pass between TERM and KILL where the watchdog ends jobs on its own.
+        """
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            process = _open(theirs.fileno())
+        watchdog = cls(process, ours)
+        await watchdog._send(
+            {
+                "type": "hello",
+                "url": url,
+                "token": token,
+                "worker": worker,
+                "lease": lease_seconds,
+                "stop": stop_seconds,
+            }
+        )
+        watchdog._tasks = [
+            asyncio.create_task(watchdog._listen()),
+            asyncio.create_task(watchdog._beat(lease_seconds / BEATS_PER_LEASE)),
+        ]
+        return watchdog
+
+    async def spawn(self, start: Start, stdout: int, stderr: int) -> Group:
+        """Start a process whose output goes to these two descriptors, which the caller closes.
+
+        Raises:
+            StartFailed: the system can't start it, or (without an exit code) the watchdog gave
+                this worker up, or died.
+        """
+        if not self.alive:
+            raise StartFailed("the watchdog of this worker is gone")
+        group = self._groups[start.job] = Group(start)
+        try:
+            await self._send(start.message(), [stdout, stderr])
+            await asyncio.shield(group.started)
+        except StartFailed:
+            self._groups.pop(start.job, None)
+            raise
+        except asyncio.CancelledError:
+            # It may run already; nobody would ever ask for its end.
+            with contextlib.suppress(OSError):
+                await asyncio.shield(self.stop(start.job, 0))
+            raise
+        return group
+
+    async def stop(self, job: int, seconds: float) -> None:
+        """End a job's processes: TERM, and KILL after so many seconds."""
+        await self._send({"type": "stop", "job": job, "seconds": seconds})
+
+    async def close(self) -> None:
+        """Let the watchdog go. Jobs that still run are ended and reported by it."""
+        await self._send({"type": "bye"})
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.alive = False
+        self._socket.close()
+        if not self._groups:
+            await asyncio.to_thread(self._let_go)
+        for group in self._groups.values():
+            group.settle(Ended(None, "the worker has stopped"))
+
+    def _let_go(self) -> None:
+        """Without a job it ends at once, unless somebody stopped it."""
+        try:
+            self._process.wait(BYE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    async def _send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
+        data = pack(message)
+        async with self._sending:
+            # A dead watchdog is noticed by `_listen`.
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                if self.alive:
+                    sent = await self._send_first(data, descriptors)
+                    await asyncio.get_running_loop().sock_sendall(self._socket, data[sent:])
+
+    async def _send_first(self, data: bytes, descriptors: Sequence[int]) -> int:
+        """The first piece takes the descriptors along."""
+        while True:
+            try:
+                return socket.send_fds(self._socket, [data[: 1 << 16]], list(descriptors))
+            except BlockingIOError:
+                await asyncio.sleep(0.01)
+
+    async def _beat(self, pause: float) -> None:
+        while self.alive:
+            await asyncio.sleep(pause)
+            await self._send({"type": "beat"})
+
+    async def _listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        inbox = Inbox()
+        with contextlib.suppress(ConnectionResetError):
+            while data := await loop.sock_recv(self._socket, 1 << 16):
+                for message in inbox.feed(data):
+                    self._handle(message)
+        self.alive = False
+        async with self._sending:
+            self._socket.close()
+        await asyncio.to_thread(self._process.wait)
+        await self._end_groups()
+
+    def _handle(self, message: Message) -> None:
+        group = self._groups.get(message["job"])
+        if group is None:
+            return
+        if message["type"] == "started":
+            group.started.set_result(message["pid"])
+        elif message["type"] == "not_started":
+            failure = StartFailed(message["message"], exit_code=message["exit_code"])
+            group.started.set_exception(failure)
+        else:
+            del self._groups[message["job"]]
+            group.settle(Ended(message["exit_code"], message["lost"]))
+
+    async def _end_groups(self) -> None:
+        """The watchdog died: its jobs' leaders were killed with it, the rest is killed here."""
+        groups, self._groups = list(self._groups.values()), {}
+        traces = [Traces(group.pid, None, group.marker) for group in groups]
+        await end_all(traces, stop_seconds=0)
+        for group in groups:
+            group.settle(Ended(None, "the watchdog of this worker died"))
+
+
+def _open(descriptor: int) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", str(Path(__file__).with_name("__main__.py")), str(descriptor)],
+        pass_fds=(descriptor,),
+        env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,  # it outlives the worker, whose stderr may be a pipe
+        start_new_session=True,
+    )

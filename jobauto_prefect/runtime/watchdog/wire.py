@@ -1,0 +1,37 @@
+"""Messages between worker and watchdog: JSON with its length in front, over a Unix socket."""
+
+import json
+import struct
+from typing import Any
+
+Message = dict[str, Any]
+LENGTH = struct.Struct("!I")
+
+
+def pack(message: Message) -> bytes:
+    """The bytes of one message."""
+    body = json.dumps(message).encode()
+    return LENGTH.pack(len(body)) + body
+
+
+class Inbox:
+    """Puts the bytes that arrive together to messages."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[Message]:
+        """The messages that are complete with this piece, in order."""
+        self._buffer += data
+        messages = []
+        while (end := self._end()) <= len(self._buffer):
+            messages.append(json.loads(self._buffer[LENGTH.size : end]))
+            del self._buffer[:end]
+        return messages
+
+    def _end(self) -> int:
+        """Where the first message ends; at least one more byte than there is if unknown."""
+        if len(self._buffer) < LENGTH.size:
+            return LENGTH.size
+        length: int = LENGTH.unpack_from(self._buffer)[0]
+        return LENGTH.size + length

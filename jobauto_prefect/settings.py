@@ -1,0 +1,232 @@
+"""Settings: process environment over `database.env` over `jobauto.env` (design, section 7)."""
+
+import getpass
+import os
+import socket
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field, IPvAnyNetwork, SecretStr, ValidationError, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from jobauto_prefect.errors import Fault, InvalidInput
+
+DRIVERS = {
+    "sqlite": "sqlite",
+    "pgsql": "postgresql+psycopg",
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+}
+"""What DB_CONNECTION may say, and the SQLAlchemy driver it means."""
+
+
+def _home() -> Path:
+    return Path(os.environ.get("JOBAUTO_HOME") or "~/.jobauto").expanduser()
+
+
+def _config_directory() -> Path:
+    named = os.environ.get("JOBAUTO_CONFIG_DIR")
+    if named:
+        return Path(named).expanduser()
+    system = Path("/etc/jobauto")
+    return system if system.is_dir() else _home()
+
+
+class Settings(BaseSettings):
+    """Every setting of the service; `docs/settings.md` documents each.
+
+    The environment variable of a field is `JOBAUTO_` and its name, unless an alias is given.
+    """
+
+    model_config = SettingsConfigDict(env_prefix="JOBAUTO_", extra="ignore", populate_by_name=True)
+
+    home: Path = Field(default_factory=_home, description="Where this service keeps its files.")
+    database_url: str = Field(
+        default="", description="SQLAlchemy URL of the ledger; default: ledger.db in the home."
+    )
+    key_file: Path | None = Field(
+        default=None, description="File with the key of the secret values; default: in the home."
+    )
+    url: str = Field(default="http://127.0.0.1:8000", description="Address of the REST facade.")
+    prefect_api_url: str = Field(
+        default="http://127.0.0.1:4200/api",
+        validation_alias="PREFECT_API_URL",
+        description="Address of Prefect's API.",
+    )
+    prefect_ui_url: str = Field(
+        default="", description="Address of Prefect's UI; default: derived from its API's."
+    )
+    api_host: str = Field(default="127.0.0.1", description="Address the facade listens on.")
+    api_port: int = Field(default=8000, ge=1, le=65535, description="Port of the facade.")
+    prefect_port: int = Field(default=4200, ge=1, le=65535, description="Port of Prefect.")
+    pool: str = Field(default="jobauto", description="Work pool of templates that name none.")
+    timezone: str = Field(default="UTC", description="Zone of schedules that name none.")
+    language: str = Field(default="en", description="Language of localized texts.")
+    lease_seconds: float = Field(
+        default=30, gt=0, le=3600, description="Seconds without a sign of life until a job is lost."
+    )
+    grace_seconds: float = Field(
+        default=30, ge=0, description="Seconds a worker's jobs have to finish at shutdown."
+    )
+    stop_seconds: float = Field(
+        default=5, ge=0, description="Seconds between TERM and KILL when a job is ended."
+    )
+    timeout_seconds: float = Field(
+        default=32767, gt=0, description="Seconds a job may run where its template says nothing."
+    )
+    output_limit_bytes: int = Field(
+        default=10 * 1024 * 1024, gt=0, description="Bytes of output kept of one job."
+    )
+    artifact_limit_bytes: int = Field(
+        default=32 * 1024 * 1024, gt=0, description="Bytes of artifacts kept of one job."
+    )
+    body_limit_bytes: int = Field(
+        default=4 * 1024 * 1024, gt=0, description="Largest request body the facade reads, bytes."
+    )
+    worker_token: SecretStr | None = Field(
+        default=None, description="Token of a worker (`jobauto token issue --worker`)."
+    )
+    worker_directory: Path | None = Field(
+        default=None, description="Where a worker keeps its jobs' directories; default: in home."
+    )
+    worker_limit: int | None = Field(
+        default=None,
+        ge=1,
+        description="Jobs a worker runs at once; default: 4 per core, at most 16.",
+    )
+    tls_cert: Path | None = Field(
+        default=None, description="PEM file with the certificate and its chain, to serve HTTPS."
+    )
+    tls_key: Path | None = Field(
+        default=None, description="PEM file with the key of the certificate, without a password."
+    )
+    trusted_proxies: Annotated[tuple[IPvAnyNetwork, ...], NoDecode] = Field(
+        default=(),
+        description="Addresses or CIDR ranges, with commas, of proxies whose X-Forwarded-Proto, "
+        "X-Forwarded-For and X-Forwarded-Host count.",
+    )
+    password_min_length: int = Field(
+        default=8, ge=1, le=128, description="Characters a new password must have at least."
+    )
+    sign_in_failures_per_account: int = Field(
+        default=10, ge=1, description="Failed sign-ins after which an account is refused (429)."
+    )
+    sign_in_failures_per_address: int = Field(
+        default=50, ge=1, description="Failed sign-ins after which an address is refused (429)."
+    )
+    sign_in_window_seconds: float = Field(
+        default=300, gt=0, description="Seconds for which a failed sign-in counts."
+    )
+    db_connection: str = Field(default="", validation_alias="DB_CONNECTION")
+    db_host: str = Field(default="localhost", validation_alias="DB_HOST")
+    db_port: str = Field(default="", validation_alias="DB_PORT")
+    db_database: str = Field(default="", validation_alias="DB_DATABASE")
+    db_username: str = Field(default="", validation_alias="DB_USERNAME")
+    db_password: SecretStr = Field(default=SecretStr(""), validation_alias="DB_PASSWORD")
+
+    @field_validator("trusted_proxies", mode="before")
+    @classmethod
+    def _separated(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return [item.strip() for item in value.split(",") if item.strip()]
+        return value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Process environment over database.env over jobauto.env."""
+        return init_settings, env_settings, dotenv_settings
+
+    @property
+    def ledger_url(self) -> str:
+        """The SQLAlchemy URL of the ledger, password included."""
+        if self.database_url:
+            return _with_driver(self.database_url)
+        if self.db_connection and self.db_connection != "sqlite":
+            return self._server_url()
+        return f"sqlite:///{self.db_database or self.home / 'ledger.db'}"
+
+    def _server_url(self) -> str:
+        from urllib.parse import quote
+
+        driver = DRIVERS.get(self.db_connection)
+        if driver is None or not self.db_database:
+            missing = (
+                "DB_DATABASE has no value" if driver else "DB_CONNECTION must be sqlite or pgsql"
+            )
+            raise InvalidInput(
+                [Fault("/DB_CONNECTION", "setting", missing)],
+                f"the database settings are incomplete: {missing}; "
+                "set it in database.env or give JOBAUTO_DATABASE_URL",
+            )
+        password = self.db_password.get_secret_value()
+        login = quote(self.db_username, safe="") + (
+            f":{quote(password, safe='')}" if password else ""
+        )
+        port = f":{self.db_port}" if self.db_port else ""
+        return f"{driver}://{login}@{self.db_host}{port}/{self.db_database}"
+
+    @property
+    def key_path(self) -> Path:
+        """The file with the key of the secret values."""
+        return self.key_file or self.home / "secret.key"
+
+    @property
+    def work_directory(self) -> Path:
+        """Where the workers of this machine keep their jobs' directories."""
+        return self.worker_directory or self.home / "work"
+
+    @property
+    def prefect_ui(self) -> str:
+        """The address of Prefect's UI, without a slash at its end."""
+        return (self.prefect_ui_url or self.prefect_api_url.removesuffix("/api")).rstrip("/")
+
+    @property
+    def concurrent_jobs(self) -> int:
+        """How many jobs a worker of this machine runs at once."""
+        return self.worker_limit or min(16, 4 * (os.cpu_count() or 1))
+
+
+def _with_driver(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    return DRIVERS.get(scheme, scheme) + separator + rest
+
+
+def load_settings(**values: Any) -> Settings:
+    """Read the settings once; `values` win over every source.
+
+    Raises:
+        InvalidInput: naming every setting that can't be read.
+    """
+    directory = _config_directory()
+    files = (directory / "jobauto.env", directory / "database.env")  # the later file wins
+    try:
+        return Settings(_env_file=files, **values)
+    except ValidationError as error:
+        faults = [
+            Fault("/" + "/".join(map(str, item["loc"])), item["type"], item["msg"])
+            for item in error.errors(include_input=False)
+        ]
+        named = "; ".join(f"{fault.pointer[1:]}: {fault.message}" for fault in faults)
+        raise InvalidInput(faults, f"settings can't be read: {named}") from None
+
+
+def local_operator() -> str:
+    """How the audit trail names the person at this machine's command line."""
+    return f"os:{getpass.getuser()}"
+
+
+def host_name() -> str:
+    """This machine's name, as workers report it."""
+    return socket.gethostname()

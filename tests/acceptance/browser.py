@@ -1,0 +1,128 @@
+"""A real Chromium, and the form with which Prefect's UI asks for the parameters of a run."""
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+
+from tests.acceptance.service import until
+
+PAGE_WITHIN = 60  # seconds
+OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1300,2400")
+
+REFUSED = "//*[contains(text(), 'went wrong trying to create a flow run')]"
+
+
+@contextlib.contextmanager
+def chromium() -> Iterator[webdriver.Chrome]:
+    """Chromium without a window; where it is missing the test is skipped, or fails if required."""
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or driver is None:
+        assert os.environ.get("JOBAUTO_TEST_REQUIRE_SERVICES") != "1", "no chromium, chromedriver"
+        pytest.skip("chromium and chromedriver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for option in OPTIONS:
+        options.add_argument(option)
+    browser = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    try:
+        yield browser
+    finally:
+        browser.quit()
+
+
+def words(text: str) -> str:
+    """Letters and digits alone: Markdown changes the rest."""
+    return " ".join(re.findall(r"\w+", text))
+
+
+class Entry:
+    """One parameter of the form."""
+
+    def __init__(self, element: WebElement) -> None:
+        self._element = element
+
+    @property
+    def text(self) -> str:
+        """Everything written at it, without punctuation."""
+        return words(self._element.text)
+
+    def _controls(self, selector: str) -> list[WebElement]:
+        return self._element.find_elements(By.CSS_SELECTOR, selector)
+
+    @property
+    def choices(self) -> list[str]:
+        """What can be chosen, where there is a choice."""
+        found = self._controls("select:not(.p-native-select__control--placeholder) option")
+        return [str(option.get_attribute("value")) for option in found]
+
+    @property
+    def value(self) -> Any:
+        """What the form holds: text, true or false."""
+        for switch in self._controls("[role=switch]"):
+            return switch.get_attribute("aria-checked") == "true"
+        (control,) = self._controls(
+            "select:not(.p-native-select__control--placeholder), textarea, input"
+        )
+        return control.get_attribute("value")
+
+    def type(self, value: str) -> None:
+        """Replace what is there."""
+        (control,) = self._controls("textarea, input")
+        control.send_keys(Keys.CONTROL, "a")
+        control.send_keys(value)
+
+
+class RunForm:
+    """The page of a deployment on which a run is made."""
+
+    def __init__(self, browser: webdriver.Chrome, deployment_url: str) -> None:
+        self._browser = browser
+        self._address = f"{deployment_url}/run"
+        browser.get(self._address)
+        self.entries: dict[str, Entry] = until(self._look, PAGE_WITHIN)
+
+    def _look(self) -> dict[str, Entry] | None:
+        """The parameters, once all of them are there: the last is the service's own."""
+        found = {}
+        # What Vue draws anew in the middle of looking at it is looked at again.
+        with contextlib.suppress(WebDriverException):
+            for element in self._browser.find_elements(By.CSS_SELECTOR, ".schema-form-property"):
+                label = element.find_element(By.CSS_SELECTOR, ".schema-form-property__label")
+                found[label.text.removesuffix(" (Optional)")] = Entry(element)
+        return found if "jobauto" in found and "" not in found else None
+
+    def submit(self) -> None:
+        """Click the button."""
+        (button,) = self._browser.find_elements(By.XPATH, "//button[normalize-space()='Submit']")
+        button.click()
+
+    @property
+    def left(self) -> bool:
+        """Whether the run was made: the UI goes back to the deployment then."""
+        return self._browser.current_url != self._address
+
+    def submit_until_taken(self) -> None:
+        """Click, as people do, again where Prefect's SQLite was busy: its UI does not by itself."""
+
+        seen = 0
+
+        def taken() -> bool:
+            nonlocal seen
+            alerts = self._browser.find_elements(By.XPATH, REFUSED)
+            if len(alerts) > seen and not self.left:
+                self.submit()
+            seen = len(alerts)
+            return self.left
+
+        self.submit()
+        until(taken, PAGE_WITHIN)

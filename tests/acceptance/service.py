@@ -1,0 +1,184 @@
+"""A whole service started by `jobauto up`, and the command line beside it."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+
+from tests.conftest import clean_environment, free_port
+
+JOBAUTO = str(Path(sys.executable).parent / "jobauto")
+EXAMPLES = Path(__file__).parents[2] / "deployments" / "examples"
+READY_WITHIN = 120  # seconds
+ENDS_WITHIN = 40
+
+PROBE = """\
+#!/usr/bin/env python3
+import json, os, sys, time
+report = {"argv": sys.argv[1:], "environment": dict(os.environ)}
+with open(os.environ["RESULT_FILE"], "w") as file:
+    json.dump(report, file)
+print(json.dumps(report), flush=True)
+time.sleep(int(os.environ.get("PROBE_SLEEP", "0")))
+sys.exit(int(os.environ.get("FORCE_EXITCODE", "0")))
+"""
+
+Found = TypeVar("Found")
+
+
+def until(look: Callable[[], Found | None], seconds: float) -> Found:
+    """What `look` finds, as soon as it finds something."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        found = look()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"nothing within {seconds} s")
+
+
+def commands() -> dict[int, str]:
+    """The command lines of all processes there are."""
+    found = {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdecimal():
+            with contextlib.suppress(OSError):
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                found[int(folder.name)] = b" ".join(words).decode(errors="replace").strip()
+    return found
+
+
+class Service:
+    """A home, the `jobauto up` that runs with it, and what that has said."""
+
+    def __init__(self, home: Path, **settings: str) -> None:
+        self.home = home
+        self.url = f"http://127.0.0.1:{free_port()}"
+        self.prefect = f"http://127.0.0.1:{free_port()}"
+        programs = home.parent / "bin"
+        programs.mkdir(exist_ok=True)
+        (programs / "multiflexi-probe").write_text(PROBE)
+        (programs / "multiflexi-probe").chmod(0o755)
+        path = os.pathsep.join([str(programs), str(EXAMPLES / "bin"), os.environ["PATH"]])
+        self.environment = clean_environment() | {
+            "JOBAUTO_HOME": str(home),
+            "JOBAUTO_CONFIG_DIR": str(home),
+            "PATH": path,
+            **settings,
+        }
+        self.events: list[dict[str, Any]] = []
+        self.process: subprocess.Popen[str] | None = None
+
+    def start(self) -> None:
+        """Start it and wait until it says that it is ready."""
+        ports = ["--api-port", self.url.rpartition(":")[2]]
+        ports += ["--prefect-port", self.prefect.rpartition(":")[2]]
+        self.events.clear()
+        self.process = subprocess.Popen(
+            [JOBAUTO, "up", *ports, "--json"],
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        threading.Thread(target=self._listen, args=(self.process,), daemon=True).start()
+        try:
+            until(lambda: self.said("ready") or self.process_has_ended(), READY_WITHIN)
+        finally:
+            if not self.said("ready"):
+                self.stop()
+        assert self.said("ready"), self.logs()
+
+    def _listen(self, process: "subprocess.Popen[str]") -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self.events.append(json.loads(line))
+
+    def said(self, event: str, **members: Any) -> dict[str, Any] | None:
+        """The last event of that name with these members."""
+        wanted = {"event": event, **members}
+        found = [each for each in self.events if wanted.items() <= each.items()]
+        return found[-1] if found else None
+
+    def process_has_ended(self) -> bool:
+        """Whether `jobauto up` is gone."""
+        return self.process is None or self.process.poll() is not None
+
+    def stop(self) -> int:
+        """SIGTERM; its exit code."""
+        assert self.process is not None
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(ENDS_WITHIN)
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+
+    def logs(self) -> str:
+        """The ends of all logs."""
+        files = sorted((self.home / "logs").glob("*.log"))
+        return "\n".join(f"== {file.name}\n{file.read_text()[-3000:]}" for file in files)
+
+    def processes(self) -> dict[int, str]:
+        """The processes that know of this home, by their environment, and their commands."""
+        mark = f"JOBAUTO_HOME={self.home}".encode()
+        found = {}
+        for pid, command in commands().items():
+            with contextlib.suppress(OSError):
+                if mark in Path(f"/proc/{pid}/environ").read_bytes():
+                    found[pid] = command
+        return found
+
+    def jobauto(
+        self, *words: str, stdin: str = "", environment: dict[str, str] | None = None
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run the command line beside the service."""
+        return subprocess.run(
+            [JOBAUTO, *words],
+            env=self.environment | (environment or {}),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def json(self, *words: str) -> Any:
+        """What a command says with --json, once it has succeeded."""
+        ran = self.jobauto(*words, "--json")
+        assert ran.returncode == 0, ran.stderr
+        return json.loads(ran.stdout)
+
+    def job(self, job_id: int) -> dict[str, Any]:
+        """A job as the facade shows it."""
+        record: dict[str, Any] = self.rest().get(f"/api/v1/job/{job_id}.json").json()
+        return record
+
+    def job_in(self, job_id: int, *states: str, seconds: float = 60) -> dict[str, Any]:
+        """The job once it is in one of these states."""
+
+        def look() -> dict[str, Any] | None:
+            job = self.job(job_id)
+            return job if job["state"] in states else None
+
+        return until(look, seconds)
+
+    def rest(self) -> httpx.Client:
+        """A client of the facade that is signed in."""
+        if not hasattr(self, "_rest"):
+            admin = self.said("admin")
+            assert admin is not None
+            self._rest = httpx.Client(
+                base_url=self.url, auth=(admin["login"], admin["password"]), timeout=30
+            )
+        return self._rest

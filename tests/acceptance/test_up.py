@@ -1,0 +1,66 @@
+"""`jobauto up` itself: what it refuses, how it ends, what it leaves; and the demo."""
+
+import signal
+import socket
+from pathlib import Path
+
+from tests.acceptance.service import EXAMPLES, Service, until
+from tests.conftest import free_port
+
+
+def test_a_second_one_with_the_same_home_is_refused(service: Service) -> None:
+    second = service.jobauto("up", "--api-port", str(free_port()))
+
+    assert second.returncode == 1
+    assert "runs with" in second.stderr
+
+
+def test_a_port_that_is_in_use_is_named_with_its_option(service: Service, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        ran = service.jobauto(
+            "up", "--api-port", str(port), environment={"JOBAUTO_HOME": str(tmp_path / "home")}
+        )
+
+    assert ran.returncode == 1
+    assert f":{port} can't be used" in ran.stderr
+    assert "--api-port" in ran.stderr
+
+
+def test_neither_its_end_nor_its_death_leaves_a_process_and_a_new_start_finds_everything(
+    tmp_path: Path,
+) -> None:
+    service = Service(tmp_path / "home", JOBAUTO_LEASE_SECONDS="5", JOBAUTO_GRACE_SECONDS="1")
+    service.start()
+    try:
+        admin = service.said("admin")
+        assert admin is not None
+        applied = service.jobauto("apply", str(EXAMPLES), "--yes")
+        assert applied.returncode == 0, applied.stderr
+        job = service.json("run", "acme/Probe", "--env", "PROBE_SLEEP=302")
+        service.job_in(job["id"], "running")
+
+        assert service.stop() == 0
+        assert service.processes() == {}
+
+        service.start()
+        assert service.said("admin") is None  # the password is said once
+        service.events.append(admin)
+        assert service.job_in(job["id"], "lost")["message"]
+
+        assert service.process is not None
+        service.process.send_signal(signal.SIGKILL)
+        until(lambda: not service.processes(), 30)
+    finally:
+        service.stop()
+
+
+def test_the_demo_shows_the_outcomes_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    service = Service(tmp_path / "home", TMPDIR=str(tmp_path))
+
+    ran = service.jobauto("demo")
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "error: The answer is wrong" in ran.stdout
+    assert ran.stdout.count("succeeded") == 4
+    assert list(tmp_path.glob("jobauto-demo-*")) == []

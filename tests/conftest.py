@@ -1,0 +1,67 @@
+"""What several tests share: a real Prefect server, free ports, processes that end."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobauto_prefect.engine.server import prefect_command, wait_ready
+from jobauto_prefect.settings import Settings
+
+ENDS_WITHIN = 10  # seconds
+
+
+def free_port() -> int:
+    """A TCP port of this machine that nobody uses at the moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def running(
+    argv: list[str], environment: dict[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with its output in `log`; it and its children are gone afterwards."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            argv, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without what it says about Prefect and jobauto."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PREFECT_", "JOBAUTO_", "DB_"))
+    }
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The API address of a real Prefect server with its own SQLite database."""
+    home = tmp_path_factory.mktemp("prefect")
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/api"
+    settings = Settings(home=home, prefect_port=port, prefect_api_url=url)
+    argv, environment = prefect_command(settings, clean_environment())
+    with running(argv, environment, home / "server.log"):
+        asyncio.run(wait_ready(url))
+        yield url

@@ -1,0 +1,163 @@
+"""A worker of the same name after its predecessor died."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+
+from jobauto_prefect.runtime.opening import open_worker
+from jobauto_prefect.runtime.protocol import Ending
+from jobauto_prefect.runtime.survivors import Traces, surviving
+from jobauto_prefect.runtime.watchdog import tree
+from jobauto_prefect.runtime.workplace import JobRecord, Workplace
+from tests.integration.runtime.conftest import Opened, launch, plan
+from tests.integration.runtime.recorder import Recorder
+from tests.integration.runtime.test_watchdog import lives, until
+
+DRIVER = """
+import asyncio, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[3])
+from jobauto_prefect.runtime.opening import WorkerPlan, open_worker
+from tests.integration.runtime.conftest import launch
+
+async def main():
+    plan = WorkerPlan(url=sys.argv[1], token="t", worker="w/1", pool="p", host="h",
+                      directory=Path(sys.argv[2]), stop_seconds=0.5)
+    async with open_worker(plan) as worker:
+        script = "sleep 60 & echo $$ $! > pids; trap '' TERM; wait"
+        watchdog = await worker.runner._executors["Native"].watchdog()
+        print(watchdog.pid, flush=True)
+        await worker.runner.run(launch(worker, script, job=41))
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def driver(facade: Recorder, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    root = str(Path(__file__).parents[3])
+    with subprocess.Popen(
+        [sys.executable, "-c", DRIVER, facade.url, str(tmp_path / "work"), root],
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        yield process
+        process.kill()
+
+
+def left(job: int, directory: Path) -> dict[str, str | int]:
+    return {
+        "job_id": job,
+        "claim_id": str(uuid4()),
+        "directory": str(directory),
+        "flow_run_id": str(uuid4()),
+    }
+
+
+def session(script: str) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(["sh", "-c", script], start_new_session=True)
+
+
+async def test_what_a_dead_worker_and_a_dead_watchdog_left_is_ended_and_reported(
+    driver: "subprocess.Popen[str]", facade: Recorder, opened: Opened, tmp_path: Path
+) -> None:
+    assert driver.stdout is not None
+    watchdog = int(await asyncio.to_thread(driver.stdout.readline))
+    directory = tmp_path / "work" / "w%2F1" / "job-41"
+    pids = directory / "pids"
+    await until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
+    leader, child = map(int, pids.read_text().split())
+    os.kill(watchdog, signal.SIGSTOP)
+    driver.kill()
+    os.kill(watchdog, signal.SIGKILL)
+    await until(lambda: not lives(leader), 3)  # it dies with the watchdog
+    assert lives(child)
+    assert facade.reports(41) == []
+
+    facade.left_over = [left(41, directory), left(42, directory.parent / "job-42")]
+    await opened()
+    assert not lives(child)
+    for job in (41, 42):
+        (report,) = facade.reports(job)
+        assert (report["ending"], report["message"]) == ("lost", "its worker died")
+    assert not directory.exists()
+
+
+async def test_a_predecessors_living_leader_is_ended_with_its_group(
+    facade: Recorder, opened: Opened, tmp_path: Path
+) -> None:
+    """As after a crash that spared the job's processes."""
+    work = tmp_path / "work" / "w%2F1"
+    (work / "records").mkdir(parents=True)
+    with session("sleep 60 & wait") as leader:
+        found = tree.read(leader.pid)
+        assert found is not None
+        record = JobRecord(
+            job_id=5,
+            claim_id=uuid4(),
+            directory=str(work / "job-5"),
+            boot_id=tree.boot_id(),
+            pid=leader.pid,
+            started=found.started,
+        )
+        (work / "records" / "5.json").write_text(record.model_dump_json())
+        (work / "records" / "6.json").write_text("cut off")
+        opening = asyncio.ensure_future(opened())
+        await until(lambda: leader.poll() is not None, 5)
+        await opening
+    assert leader.returncode == -signal.SIGTERM
+    assert facade.reports(5)[0]["ending"] == "lost"
+
+
+def test_a_stranger_with_the_number_of_an_ended_process_is_left_alone() -> None:
+    with session("exec sleep 60") as stranger:
+        found = tree.read(stranger.pid)
+        assert found is not None
+        traces = Traces(stranger.pid, found.started - 1, "JOBAUTO_JOB_DIR=/none")
+        assert surviving(traces, tree.snapshot()) == set()
+        same = Traces(stranger.pid, found.started, "JOBAUTO_JOB_DIR=/none")
+        assert surviving(same, tree.snapshot()) == {stranger.pid}
+        stranger.kill()
+
+
+async def test_jobs_of_another_place_are_left_to_their_leases(
+    facade: Recorder, opened: Opened
+) -> None:
+    facade.left_over = [left(7, Path("/elsewhere/work/job-7"))]
+    await opened()
+    assert facade.reports(7) == []
+
+
+async def test_an_outcome_kept_at_shutdown_is_told_by_the_next_worker(
+    facade: Recorder, tmp_path: Path
+) -> None:
+    async with open_worker(plan(facade, tmp_path / "work", stop_seconds=0.1)) as worker:
+        request = launch(worker, "sleep 0.3; exit 9", job=8, secrets=["geheim-geheim"])
+        running = asyncio.create_task(worker.runner.run(request))
+        await until(lambda: worker.runner.jobs)
+        facade.stop()
+        draining = asyncio.create_task(worker.runner.drain(0.6))
+        await asyncio.sleep(0.8)
+        worker.runner.hurry(0.1)
+        await asyncio.wait_for(draining, 2)
+        outcome = await running
+        assert outcome.answer is None
+        assert outcome.report.exit_code == 9
+        workplace = Path(worker.work_directory)
+    (record,) = Workplace(workplace, -1).records()
+    assert record.report is not None
+    assert "geheim" not in record.model_dump_json()
+    facade.start()
+    facade.left_over = [left(8, workplace / "job-8")]
+    async with open_worker(plan(facade, tmp_path / "work")):
+        (report,) = facade.reports(8)
+    assert (report["ending"], report["exit_code"]) == (Ending.EXITED, 9)
+    assert report["claim_id"] == str(request.claim_id)
+    await until(lambda: not workplace.exists())

@@ -1,0 +1,393 @@
+"""Whole jobs: real processes, a recorded facade."""
+
+import asyncio
+import contextlib
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from jobauto_prefect.errors import Conflict, FacadeUnavailable, Forbidden, Unauthorized
+from jobauto_prefect.runtime.client import FacadeClient
+from jobauto_prefect.runtime.job import Job
+from jobauto_prefect.runtime.opening import OpenWorker, open_worker
+from jobauto_prefect.runtime.protocol import (
+    ArtifactPattern,
+    ClaimAnswer,
+    Ending,
+    OutputLine,
+    Renewal,
+)
+from jobauto_prefect.runtime.workplace import Workplace
+from tests.integration.runtime.conftest import TOKEN, Opened, launch, plan
+from tests.integration.runtime.recorder import Recorder
+from tests.integration.runtime.test_watchdog import lives, until
+
+
+def left_in(worker: OpenWorker) -> list[str]:
+    """What jobs left in a worker's directory."""
+    work = Path(worker.work_directory)
+    return [path.name for path in (*work.glob("job-*"), *work.glob("records/*"))]
+
+
+async def test_output_artifacts_and_report_reach_the_facade_in_this_order(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    request = launch(
+        worker,
+        "echo out; echo err >&2; echo '{}' > result.json; echo x > a.txt; exit 3",
+        result_file="result.json",
+        artifacts=[ArtifactPattern(name="texts", path=r".*\.txt", type="text/plain")],
+    )
+    outcome = await worker.runner.run(request)
+    assert outcome.answer is not None
+    assert (outcome.report.ending, outcome.report.exit_code) == (Ending.EXITED, 3)
+    sent = [one for one in facade.requests if one.path.startswith("jobs/1/")]
+    assert {one.token for one in sent} == {f"Bearer {TOKEN}"}
+    assert sorted(text for _, _, text in facade.lines(1)) == ["err", "out"]
+    assert [one.query for one in sent if one.method == "PUT"] == [
+        {"claim_id": str(request.claim_id), "path": path, "name": name, "type": kind}
+        for path, name, kind in (
+            ("result.json", "RESULT_FILE", "file"),
+            ("a.txt", "texts", "text/plain"),
+        )
+    ]
+    assert [one.body for one in sent if one.method == "PUT"] == [b"{}\n", b"x\n"]
+    assert sent[-1].path == "jobs/1/report"
+    assert sent[-1].body["lines"] == 2
+    assert sent[-1].body["worker"] == "w/1"
+    assert left_in(worker) == []
+
+
+async def test_a_job_gets_its_environment_and_nothing_of_the_workers(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    os.environ["JOBAUTO_SECRET_OF_THE_SERVICE"] = "x"
+    await worker.runner.run(
+        launch(worker, ["env"], environment={"NAME": "ž ${A} 'x'", "TZ": "CET"})
+    )
+    del os.environ["JOBAUTO_SECRET_OF_THE_SERVICE"]
+    got = dict(text.split("=", 1) for _, _, text in facade.lines(1))
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    directory = f"{worker.work_directory}/job-1"
+    assert got == inherited | {
+        "JOBAUTO_JOB_DIR": directory,
+        "TMPDIR": f"{directory}/tmp",
+        "NAME": "ž ${A} 'x'",
+        "TZ": "CET",
+    }
+
+
+async def test_a_job_works_in_its_own_closed_directory(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    await worker.runner.run(launch(worker, "pwd; stat -c %a . $TMPDIR; ls"))
+    assert [text for _, _, text in facade.lines(1)] == [
+        f"{worker.work_directory}/job-1",
+        "700",
+        "700",
+        "tmp",
+    ]
+
+
+async def test_secrets_are_masked_in_output_and_messages(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    script = "printf hun; sleep 0.1; printf 'ter2\\nline1\\nline2\\n'; sleep 0.1; echo hunter2 >&2"
+    await worker.runner.run(launch(worker, script, secrets=["hunter2", "line1\nline2"]))
+    await worker.runner.run(launch(worker, ["/no/hunter2"], job=2, secrets=["hunter2"]))
+    told = json.dumps([one.body for one in facade.requests], default=str)
+    assert "hunter2" not in told
+    assert "line1" not in told
+    assert [text for _, stream, text in facade.lines(1) if stream == "stdout"] == ["********"] * 2
+
+
+async def test_a_prompt_is_seen_while_the_job_waits(worker: OpenWorker, facade: Recorder) -> None:
+    running = asyncio.create_task(worker.runner.run(launch(worker, "printf 'ready? '; sleep 60")))
+    await until(lambda: facade.lines(1) == [(1, "stdout", "ready? ")], 3)
+    worker.runner.stop(1, "enough")
+    await running
+
+
+async def test_what_cannot_be_started_is_told_with_a_line_in_its_output(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    outcome = await worker.runner.run(launch(worker, ["no-such-program"]))
+    assert (outcome.report.ending, outcome.report.exit_code) == (Ending.NOT_STARTED, 127)
+    (line,) = facade.lines(1)
+    assert line[1] == "notice"
+    assert line[2].startswith("no-such-program is not found on PATH")
+
+
+async def test_a_job_for_an_executor_that_is_not_here_is_refused_at_the_ledger(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    await worker.runner.run(launch(worker, "true", executor="Docker"))
+    (report,) = facade.reports(1)
+    assert (report["ending"], report["message"]) == (
+        "not_started",
+        "this worker has no executor Docker",
+    )
+
+
+async def test_a_timeout_ends_the_job(worker: OpenWorker, tmp_path: Path) -> None:
+    script = f"sleep 60 & echo $! > {tmp_path}/child; wait"
+    outcome = await worker.runner.run(launch(worker, script, timeout_seconds=0.4))
+    assert outcome.report.ending is Ending.TIMEOUT
+    assert outcome.report.message == "it ran longer than 0.4 s"
+    assert not lives(int((tmp_path / "child").read_text()))
+
+
+async def test_a_job_that_ignores_term_is_killed_after_the_stop_seconds(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    script = "trap 'echo no' TERM; echo ready; while :; do sleep 0.05; done"
+    running = asyncio.create_task(worker.runner.run(launch(worker, script)))
+    await until(lambda: facade.lines(1))
+    assert worker.runner.stop(1, "from the UI")
+    outcome = await asyncio.wait_for(running, 4)
+    assert outcome.report.ending is Ending.CANCELLED
+    assert (outcome.report.message, outcome.report.exit_code) == ("from the UI", 137)
+    assert not worker.runner.stop(1, "again")
+
+
+async def test_a_job_cancelled_before_its_start_never_starts(
+    worker: OpenWorker, tmp_path: Path
+) -> None:
+    request = launch(worker, f"touch {tmp_path}/started")
+    execution = worker.runner._executors["Native"].prepare(request)
+    job = Job(request, execution, worker.client, worker="w", stop_seconds=1)
+    job.stop("changed my mind")
+    outcome = await job.run()
+    assert outcome.report.ending is Ending.CANCELLED
+    assert outcome.report.started_at is None
+    assert not (tmp_path / "started").exists()
+
+
+async def test_a_job_cancelled_while_it_is_started_ends(worker: OpenWorker) -> None:
+    running = asyncio.create_task(worker.runner.run(launch(worker, "sleep 60")))
+    await asyncio.sleep(0)
+    worker.runner.stop(1, "changed my mind")
+    outcome = await asyncio.wait_for(running, 5)
+    assert outcome.report.ending is Ending.CANCELLED
+
+
+async def test_what_the_ledger_says_at_a_renewal_is_done(opened: Opened, facade: Recorder) -> None:
+    facade.lease_seconds = 0.9
+    worker = await opened()
+    renewals = facade.bodies("renewals")
+    facade.answers["renewals"] = lambda said: (
+        200,
+        {"stop": dict.fromkeys(said.body["jobs"], "no")},
+    )
+    request = launch(worker, "sleep 60")
+    outcome = await asyncio.wait_for(worker.runner.run(request), 5)
+    assert (outcome.report.ending, outcome.report.message) == (Ending.CANCELLED, "no")
+    renewals = facade.bodies("renewals")
+    assert {"worker": "w/1", "jobs": {"1": str(request.claim_id)}} in renewals
+    assert renewals[0] == {"worker": "w/1", "jobs": {}}
+
+
+async def test_jobs_run_on_and_tell_later_while_the_facade_is_away(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    script = "echo one; sleep 1.5; seq 2000; exit 4"
+    running = [
+        asyncio.create_task(worker.runner.run(launch(worker, script, job=job)))
+        for job in range(1, 11)
+    ]
+    await until(lambda: all(facade.lines(job) for job in range(1, 11)))
+    facade.stop()
+    await asyncio.sleep(2)
+    assert not any(task.done() for task in running)
+    assert len(worker.runner.jobs) == 10
+    facade.start()
+    outcomes = await asyncio.wait_for(asyncio.gather(*running), 15)
+    assert {outcome.report.exit_code for outcome in outcomes} == {4}
+    for job in range(1, 11):
+        assert [report["lines"] for report in facade.reports(job)] == [2001]
+        texts = {seq: text for seq, _, text in facade.lines(job)}
+        assert list(texts.values()) == ["one", *map(str, range(1, 2001))]
+
+
+async def test_what_the_facade_refuses_does_not_keep_the_outcome_from_it(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    facade.answers["jobs/1/(output|artifacts)"] = lambda _: (413, {"message": "too large"})
+    request = launch(worker, "echo x; echo y > out.json", result_file="out.json")
+    outcome = await worker.runner.run(request)
+    assert outcome.answer is not None
+    assert outcome.report.notices == ["not kept: out.json: too large"]
+
+
+async def test_an_outcome_nobody_wants_is_dropped(worker: OpenWorker, facade: Recorder) -> None:
+    facade.answers["jobs/1/report"] = lambda _: (409, {"message": "no such claim"})
+    outcome = await worker.runner.run(launch(worker, "true"))
+    assert outcome.answer is None
+    assert left_in(worker) == []
+
+
+async def test_the_hook_sees_all_lines_and_its_failure_costs_nothing(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    seen: list[str] = []
+
+    async def hook(lines: list[OutputLine]) -> None:
+        seen.extend(line.text for line in lines)
+        raise RuntimeError("the log is away")
+
+    await worker.runner.run(launch(worker, "seq 3"), hook)
+    assert seen == ["1", "2", "3"]
+    assert [text for _, _, text in facade.lines(1)] == seen
+
+
+async def test_a_chatty_job_is_bounded_and_not_held_up(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    script = "yes 'some text' | head -c 30000000; echo done > finished; cat finished >&2"
+    before = time.monotonic()
+    outcome = await worker.runner.run(launch(worker, script, output_limit_bytes=200_000))
+    assert outcome.report.exit_code == 0
+    assert time.monotonic() - before < 20
+    lines = facade.lines(1)
+    assert len(lines) < 5000
+    assert lines[-1][2] == "the output is longer than 200000 bytes; the rest is not kept"
+    assert outcome.report.notices == [lines[-1][2]]
+
+
+async def test_binary_output_becomes_lines(worker: OpenWorker, facade: Recorder) -> None:
+    outcome = await worker.runner.run(launch(worker, "head -c 300000 /dev/urandom; printf '\\0'"))
+    assert outcome.report.exit_code == 0
+    assert facade.lines(1)
+    assert "\0" not in "".join(text for _, _, text in facade.lines(1))
+
+
+async def test_a_process_that_closes_its_output_is_still_waited_for(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    outcome = await worker.runner.run(launch(worker, "exec >&- 2>&-; sleep 0.5; exit 5"))
+    assert outcome.report.exit_code == 5
+
+
+async def test_draining_lets_jobs_finish_and_ends_the_others_as_lost(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    short = asyncio.create_task(worker.runner.run(launch(worker, "sleep 0.3; exit 2", job=1)))
+    long = asyncio.create_task(worker.runner.run(launch(worker, "sleep 60", job=2)))
+    await until(lambda: len(worker.runner.jobs) == 2)
+    await asyncio.wait_for(worker.runner.drain(1), 5)
+    assert (await short).report.exit_code == 2
+    report = (await long).report
+    assert (report.ending, report.message) == (Ending.LOST, "shutdown")
+    assert facade.reports(2)[0]["ending"] == "lost"
+
+
+async def test_hurrying_shortens_the_grace_period(worker: OpenWorker) -> None:
+    running = asyncio.create_task(worker.runner.run(launch(worker, "sleep 60")))
+    await until(lambda: worker.runner.jobs)
+    draining = asyncio.create_task(worker.runner.drain(60))
+    await asyncio.sleep(0.2)
+    worker.runner.hurry(0.1)
+    await asyncio.wait_for(draining, 5)
+    assert (await running).report.ending is Ending.LOST
+
+
+async def test_an_idle_worker_drains_at_once(worker: OpenWorker) -> None:
+    await asyncio.wait_for(worker.runner.drain(60), 1)
+
+
+async def test_an_outcome_that_was_not_taken_stays_for_the_next_worker(
+    opened: Opened, facade: Recorder
+) -> None:
+    worker = await opened(worker="a")
+    facade.answers["jobs/1/report"] = lambda _: (401, {"message": "expired"})
+    assert (await worker.runner.run(launch(worker, "exit 6"))).answer is None
+    workplace = Workplace(Path(worker.work_directory), -1)
+    (record,) = workplace.records()
+    assert record.report is not None
+    assert record.report.exit_code == 6
+
+
+async def test_a_second_living_worker_of_a_name_is_refused(opened: Opened) -> None:
+    await opened(worker="same")
+    with pytest.raises(Conflict, match="a worker named same works in"):
+        await opened(worker="same")
+    await opened(worker="other")
+
+
+def test_no_secret_is_in_the_repr_of_a_launch() -> None:
+    request = launch("/work", ["run", "-p", "hunter2"], secrets=["hunter2"])
+    assert "hunter2" not in repr(request) + repr(ClaimAnswer(launch=request))
+
+
+async def test_an_idle_worker_leaves_nothing_behind(facade: Recorder, tmp_path: Path) -> None:
+    async with open_worker(plan(facade, tmp_path)) as worker:
+        await worker.runner.run(launch(worker, "true"))
+    await until(lambda: not any(tmp_path.iterdir()))
+
+
+async def test_a_worker_without_a_good_token_does_not_open(
+    opened: Opened, facade: Recorder
+) -> None:
+    for status, error in ((401, Unauthorized), (403, Forbidden), (409, Conflict)):
+        answer = (status, {"message": "so it is"})
+        facade.answers["workers"] = lambda _, answer=answer: answer  # type: ignore[misc]
+        with pytest.raises(error, match="so it is"):
+            await opened()
+
+
+async def test_a_worker_waits_for_a_facade_that_is_away(opened: Opened, facade: Recorder) -> None:
+    facade.stop()
+    opening = asyncio.ensure_future(opened())
+    await asyncio.sleep(0.5)
+    assert not opening.done()
+    facade.start()
+    await asyncio.wait_for(opening, 5)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        ((503, {"message": "later"}), FacadeUnavailable),
+        ((429, {}), FacadeUnavailable),
+        ((500, "<html>"), FacadeUnavailable),
+        ((404, {"message": "none"}), Exception),
+        ((200, {"stop": 5}), Exception),
+    ],
+)
+async def test_what_the_facade_answers_becomes_an_error_of_ours(
+    facade: Recorder, answer: tuple[int, Any], error: type[Exception]
+) -> None:
+    facade.answers["renewals"] = lambda _: answer
+    async with FacadeClient(facade.url, TOKEN) as client:
+        with pytest.raises(error) as raised:
+            await client.renew(Renewal(worker="w", jobs={}))
+    assert TOKEN not in str(raised.value)
+
+
+def named_by(text: bytes) -> list[Path]:
+    """The variables and argument lists of this machine's processes that hold a text."""
+    found = []
+    for path in (*Path("/proc").glob("[0-9]*/cmdline"), *Path("/proc").glob("[0-9]*/environ")):
+        with contextlib.suppress(OSError):
+            if text in path.read_bytes():
+                found.append(path)
+    return found
+
+
+async def test_no_variable_or_argument_list_holds_the_token(
+    opened: Opened, facade: Recorder
+) -> None:
+    token = f"token-{uuid4()}"
+    worker = await opened(token=token)
+    marker = str(uuid4())
+    running = asyncio.create_task(worker.runner.run(launch(worker, f"sleep 60; : {marker}")))
+    await until(lambda: named_by(marker.encode()))
+    assert named_by(token.encode()) == []
+    worker.runner.stop(1, "seen")
+    await running
+    assert {one.token for one in facade.requests} == {f"Bearer {token}"}

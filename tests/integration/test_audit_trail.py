@@ -1,0 +1,125 @@
+"""Every route that changes something leaves exactly one entry for each entity it changes."""
+
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import func, select
+
+from jobauto_prefect.ledger.records import AuditEntry
+from jobauto_prefect.ledger.store import Ledger
+from tests.integration.test_permissions import TABLE, Row, _filled, world
+
+__all__ = ["world"]
+
+KINDS = {
+    "app": "App",
+    "company": "Company",
+    "runtemplate": "RunTemplate",
+    "job": "Job",
+    "user": "User",
+    "credential": "Credential",
+    "credential_type": "CredentialType",
+    "topic": "Topic",
+    "eventsource": "EventSource",
+    "eventrule": "EventRule",
+}
+SPECIAL = {
+    "/user/{user}/roles/": ("UserRole", "create"),
+    "/company/{company}/user/": ("CompanyUser", "create"),
+    "/company/{company}/user/{member}": ("CompanyUser", "delete"),
+    "/logout": ("Token", "update"),
+}
+CHANGING = [row for row in TABLE if row.method != "GET" and row.path != "/data-export"]
+LAST = ("eventrule", "eventsource", "credential", "credential_type", "job", "runtemplate", "app")
+
+
+def _expected(row: Row) -> tuple[str, str]:
+    if row.path in SPECIAL:
+        return SPECIAL[row.path]
+    kind = KINDS[row.path.split("/")[1]]
+    if row.method == "DELETE":
+        return kind, "delete"
+    return kind, "update" if "{" in row.path or "cancelled" in str(row.body) else "create"
+
+
+def _weight(row: Row) -> int:
+    """What depends on something goes before it."""
+    if row.path == "/logout":
+        return 100
+    if row.method != "DELETE":
+        return 1 if "cancelled" in str(row.body) else 0
+    item = row.path.split("/")[1]
+    return 2 + LAST.index(item) if item in LAST else 50
+
+
+def test_every_changing_route_leaves_one_entry_with_before_and_after(
+    rest: httpx.Client, ledger: Ledger, world: dict[str, int]
+) -> None:
+    blocked = []
+    for row in sorted(CHANGING, key=_weight):
+        newest = _newest(ledger)
+        answer = rest.request(row.method, row.path.format(**world), json=_filled(row.body, world))
+        if answer.status_code == 409:  # what the creating rows made depends on it
+            blocked.append(row.path)
+            assert _after(ledger, newest) == []
+            continue
+        assert answer.is_success, (row, answer.text)
+        (entry,) = _after(ledger, newest)
+        assert (entry.entity_type, entry.action) == _expected(row), row
+        assert entry.actor == "root"
+        assert (entry.door, entry.address) == ("rest", "127.0.0.1")
+        assert entry.request_id == answer.headers["x-request-id"]
+        _check_changes(row, entry, world)
+    assert len(blocked) <= 6
+
+
+def _check_changes(row: Row, entry: AuditEntry, world: dict[str, int]) -> None:
+    if row.method == "DELETE":
+        return
+    for name, value in (_filled(row.body, world) or {}).items():
+        if name in entry.changes and not isinstance(value, dict | list):
+            before, after = entry.changes[name]
+            assert after == value
+            assert before != value
+
+
+def _newest(ledger: Ledger) -> int:
+    with ledger.reading() as session:
+        return session.scalar(select(func.max(AuditEntry.id))) or 0
+
+
+def _after(ledger: Ledger, newest: int) -> list[AuditEntry]:
+    with ledger.reading() as session:
+        return list(session.scalars(select(AuditEntry).where(AuditEntry.id > newest)))
+
+
+@pytest.mark.parametrize("collection", ["apps", "jobs", "users", "auditlog", "credentials"])
+def test_reading_leaves_none(
+    rest: httpx.Client, ledger: Ledger, world: dict[str, int], collection: str
+) -> None:
+    newest = _newest(ledger)
+    assert rest.get(f"/{collection}.json").is_success
+    assert _after(ledger, newest) == []
+
+
+def test_what_is_refused_changes_nothing_but_may_leave_an_entry(
+    rest: httpx.Client, ledger: Ledger, world: dict[str, int]
+) -> None:
+    newest = _newest(ledger)
+    bad: list[tuple[str, dict[str, Any]]] = [
+        ("/company/", {"slug": "x y", "name": "n"}),
+        ("/app/", {"name": "half"}),
+        ("/runtemplate/", {"id": world["runtemplate"], "interv": "q"}),
+        ("/job/", {"runtemplate_id": world["runtemplate"], "env": {"COUNT": "many"}}),
+    ]
+    for path, body in bad:
+        assert rest.post(path, json=body).status_code == 400
+    assert _after(ledger, newest) == []
+
+
+def test_deletions_can_be_looked_for(rest: httpx.Client, world: dict[str, int]) -> None:
+    assert rest.delete(f"/topic/{world['topic']}.json").is_success
+    found = rest.get("/auditlog.json", params={"action": "delete", "entity_type": "Topic"}).json()
+    (entry,) = found.values()
+    assert entry["entity_id"] == world["topic"]

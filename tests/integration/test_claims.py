@@ -1,0 +1,380 @@
+"""The claims API spoken by hand: one run, one process; refusals; leases; reports."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from jobauto_prefect.engine.services import Reaper
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import AuditEntry, Job, Lease, OutputLine, RunTemplate, Task
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+from tests.integration.test_facade import make_template
+from tests.servers import client, worker_token
+
+DEPLOYMENT = UUID(int=1)
+Claim = dict[str, Any]
+
+
+@pytest.fixture
+def template(rest: httpx.Client, ledger: Ledger) -> dict[str, Any]:
+    """A template that Prefect knows by a deployment."""
+    made = make_template(rest, env={"PASSWORD": "s3cret-word", "COUNT": 4})
+    with ledger.writing(SERVICE) as session:
+        record = session.get_one(RunTemplate, made["id"])
+        record.deployment_id = DEPLOYMENT
+        record.applied_parameters = {"GREETING": "hello", "COUNT": 4, "LOUD": False}
+    return made
+
+
+def claim_of(flow_run_id: UUID | None = None, **members: Any) -> Claim:
+    return {
+        "claim_id": str(uuid4()),
+        "flow_run_id": str(flow_run_id or uuid4()),
+        "run_number": 1,
+        "deployment_id": str(DEPLOYMENT),
+        "worker": "w1",
+        "work_directory": "/tmp/work",
+        **members,
+    }
+
+
+def granted(claims: httpx.Client, claim: Claim) -> dict[str, Any]:
+    answer = claims.post("/claims", json=claim)
+    assert answer.status_code == 200, answer.text
+    launch: dict[str, Any] = answer.json()["launch"]
+    assert launch is not None, answer.text
+    return launch
+
+
+def refused(claims: httpx.Client, claim: Claim) -> tuple[str, str, str]:
+    answer = claims.post("/claims", json=claim)
+    assert answer.status_code == 200, answer.text
+    refusal = answer.json()["refusal"]
+    assert refusal is not None, answer.text
+    return refusal["reason"], refusal["story"]["state"], refusal["story"]["message"]
+
+
+def report_of(launch: dict[str, Any], **members: Any) -> dict[str, Any]:
+    now = datetime.now(UTC).isoformat()
+    return {
+        "claim_id": launch["claim_id"],
+        "worker": "w1",
+        "ending": "exited",
+        "exit_code": 0,
+        "started_at": now,
+        "ended_at": now,
+        **members,
+    }
+
+
+def report(claims: httpx.Client, launch: dict[str, Any], **members: Any) -> dict[str, Any]:
+    answer = claims.post(f"/jobs/{launch['job_id']}/report", json=report_of(launch, **members))
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+def test_a_launch_has_everything_the_process_needs(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any]
+) -> None:
+    parameters = {"GREETING": "good day; rm -rf /", "COUNT": 4, "LOUD": False}
+    launch = granted(claims, claim_of(parameters=parameters))
+    assert launch["argv"] == ["probe", "--greeting", "good day; rm -rf /", "Prague"]
+    environment = launch["environment"]
+    assert environment["PASSWORD"] == "s3cret-word"
+    assert (environment["COUNT"], environment["LOUD"]) == ("4", "false")
+    assert (
+        environment["JOBAUTO_JOB_ID"] == environment["MULTIFLEXI_JOB_ID"] == str(launch["job_id"])
+    )
+    assert environment["JOBAUTO_COMPANY_CODE"] == "acme"
+    assert "s3cret-word" in launch["secrets"]
+    job = rest.get(f"/job/{launch['job_id']}.json").json()
+    assert (job["state"], job["schedule_type"], job["worker"]) == ("running", "adhoc-web", "w1")
+    assert job["env"]["PASSWORD"] == "********"
+
+
+def test_the_same_claim_asked_again_is_given_the_same_launch(
+    claims: httpx.Client, template: dict[str, Any]
+) -> None:
+    claim = claim_of()
+    assert granted(claims, claim) == granted(claims, claim)
+
+
+def test_a_second_claim_of_a_live_run_leaves_it_untouched(
+    claims: httpx.Client, template: dict[str, Any], ledger: Ledger
+) -> None:
+    run = uuid4()
+    granted(claims, claim_of(run))
+    for number in (1, 2):
+        answer = claims.post("/claims", json=claim_of(run, run_number=number, worker="w2"))
+        assert answer.status_code == 409
+    with ledger.reading() as session:
+        assert len(session.scalars(select(Job)).all()) == 1
+
+
+def test_of_many_claims_at_once_one_is_granted(
+    claims: httpx.Client, template: dict[str, Any]
+) -> None:
+    run = uuid4()
+
+    def ask(number: int) -> int:
+        return claims.post("/claims", json=claim_of(run, worker=f"w{number}")).status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        codes = sorted(pool.map(ask, range(8)))
+    assert codes == [200] + [409] * 7
+
+
+def test_a_retry_in_prefect_is_a_new_job_on_the_same_run(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any]
+) -> None:
+    run = uuid4()
+    launch = granted(claims, claim_of(run, parameters={"GREETING": "hi"}))
+    assert report(claims, launch, exit_code=9)["story"]["state"] == "FAILED"
+    assert claims.post("/claims", json=claim_of(run)).status_code == 409
+    again = granted(claims, claim_of(run, run_number=2))
+    assert (again["attempt"], again["environment"]["GREETING"]) == (2, "hi")
+    assert again["job_id"] != launch["job_id"]
+
+
+def test_a_waiting_job_is_the_one_its_flow_run_names(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any]
+) -> None:
+    body = {"runtemplate_id": template["id"], "env": {"PASSWORD": "for-this-run"}}
+    job = rest.post("/job/", json=body).json()
+    launch = granted(claims, claim_of(parameters={"jobauto": {"job": job["id"]}}))
+    assert launch["job_id"] == job["id"]
+    assert launch["environment"]["PASSWORD"] == "for-this-run"
+    reason, state, _ = refused(claims, claim_of(parameters={"jobauto": {"job": job["id"]}}))
+    assert (reason, state) == ("duplicate", "CANCELLED")
+
+
+def test_a_job_of_another_template_is_not_taken(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any]
+) -> None:
+    other = rest.post(
+        "/runtemplate/", json={"app_id": template["app_id"], "company": "acme", "name": "other"}
+    ).json()
+    job = rest.post("/job/", json={"runtemplate_id": other["id"]}).json()
+    reason, state, _ = refused(claims, claim_of(parameters={"jobauto": {"job": job["id"]}}))
+    assert (reason, state) == ("foreign_job", "FAILED")
+
+
+def test_a_claim_for_another_pool_is_forbidden_and_written_down(
+    claims: httpx.Client, template: dict[str, Any], ledger: Ledger, facade_url: str
+) -> None:
+    with client(f"{facade_url}/internal/v1", worker_token(ledger, "elsewhere")) as stranger:
+        assert stranger.post("/claims", json=claim_of()).status_code == 403
+        launch = granted(claims, claim_of())
+        path = f"/jobs/{launch['job_id']}"
+        assert stranger.post(f"{path}/report", json=report_of(launch)).status_code == 403
+    with ledger.reading() as session:
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "refuse")).one()
+    assert entry.door == "worker"
+    assert "jobauto" in entry.changes["reason"][1]
+
+
+def test_missing_required_values_refuse_the_launch_with_their_names(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any]
+) -> None:
+    rest.post("/runtemplate/", json={"id": template["id"], "env": {"COUNT": ""}})
+    reason, state, message = refused(claims, claim_of())
+    assert (reason, state) == ("invalid_launch", "FAILED")
+    assert "COUNT" in message
+    (job,) = rest.get("/jobs.json").json().values()
+    assert (job["state"], job["message"]) == ("refused", message)
+
+
+def test_nothing_inactive_is_launched(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any]
+) -> None:
+    rest.post("/company/", json={"slug": "acme", "enabled": False})
+    assert refused(claims, claim_of())[:2] == ("inactive", "FAILED")
+
+
+def test_a_deployment_that_is_not_ours_is_refused(claims: httpx.Client) -> None:
+    assert refused(claims, claim_of())[:2] == ("unknown_deployment", "FAILED")
+
+
+def test_one_window_has_one_task_and_one_run(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any], ledger: Ledger
+) -> None:
+    rest.post("/runtemplate/", json={"id": template["id"], "interv": "h"})
+    due = "2026-05-01T10:00:00Z"
+    scheduled = {"auto_scheduled": True, "scheduled_for": due}
+    launch = granted(claims, claim_of(**scheduled))
+    assert launch["task_id"] is not None
+    assert refused(claims, claim_of(**scheduled))[:2] == ("duplicate_window", "CANCELLED")
+    report(claims, launch)
+    assert refused(claims, claim_of(**scheduled))[:2] == ("duplicate_window", "CANCELLED")
+    with ledger.reading() as session:
+        task = session.scalars(select(Task)).one()
+    assert (task.state, task.attempts) == ("fulfilled", 1)
+    assert task.window_start == datetime(2026, 5, 1, 10, tzinfo=UTC)
+    assert task.window_end == datetime(2026, 5, 1, 11, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("ending", "exit_code", "state", "severity", "shown", "message"),
+    [
+        ("exited", 0, "succeeded", "success", "COMPLETED", "exit code 0 (success): All went well"),
+        ("exited", 2, "succeeded", "warning", "COMPLETED", "exit code 2 (warning): Half done"),
+        ("exited", 5, "failed", "critical", "FAILED", "exit code 5 (critical): Came to nothing"),
+        ("exited", 9, "failed", "error", "FAILED", "exit code 9 (error): No severity said"),
+        ("exited", 77, "failed", "error", "FAILED", "exit code 77 (error)"),
+        ("timeout", 143, "failed", "error", "FAILED", "ended by its timeout"),
+        ("cancelled", 143, "cancelled", "error", "CANCELLED", "cancelled"),
+        ("not_started", 127, "failed", "error", "FAILED", "could not be started"),
+        ("lost", None, "lost", "error", "CRASHED", "lost"),
+    ],
+)
+def test_an_end_is_told_alike_in_ledger_and_prefect(
+    claims: httpx.Client,
+    rest: httpx.Client,
+    template: dict[str, Any],
+    ending: str,
+    exit_code: int | None,
+    state: str,
+    severity: str,
+    shown: str,
+    message: str,
+) -> None:
+    launch = granted(claims, claim_of())
+    answer = report(claims, launch, ending=ending, exit_code=exit_code)
+    assert answer["recorded"] is True
+    assert answer["story"]["state"] == shown
+    assert answer["story"]["message"].startswith(message)
+    job = rest.get(f"/job/{launch['job_id']}.json").json()
+    assert (job["state"], job["severity"], job["exitcode"]) == (state, severity, exit_code)
+
+
+def test_a_second_report_changes_nothing_but_a_lost_job_may_report_after_all(
+    claims: httpx.Client, template: dict[str, Any]
+) -> None:
+    launch = granted(claims, claim_of())
+    report(claims, launch, ending="lost", exit_code=None)
+    assert report(claims, launch, exit_code=2)["recorded"] is True
+    late = report(claims, launch, exit_code=5)
+    assert (late["recorded"], late["story"]["state"]) == (False, "COMPLETED")
+
+
+def test_renewals_say_what_is_to_be_stopped(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any]
+) -> None:
+    launches = [granted(claims, claim_of()) for _ in range(3)]
+    jobs = {str(launch["job_id"]): launch["claim_id"] for launch in launches}
+    assert claims.post("/renewals", json={"worker": "w1", "jobs": jobs}).json() == {"stop": {}}
+    first, second, third = jobs
+    rest.post("/job/", json={"id": int(first), "state": "cancelled", "reason": "not needed"})
+    report(claims, launches[1])
+    jobs[third] = str(uuid4())
+    stop = claims.post("/renewals", json={"worker": "w1", "jobs": jobs}).json()["stop"]
+    assert stop[first] == "not needed"
+    assert set(stop) == {first, second, third}
+
+
+def test_output_is_kept_once_however_often_it_is_sent(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any], ledger: Ledger
+) -> None:
+    launch = granted(claims, claim_of())
+    now = datetime.now(UTC).isoformat()
+    lines = [
+        {"seq": 1, "stream": "stdout", "text": "čau", "at": now},
+        {"seq": 2, "stream": "stderr", "text": "oops", "at": now},
+    ]
+    body = {"claim_id": launch["claim_id"], "lines": lines}
+    for _ in range(2):
+        assert claims.post(f"/jobs/{launch['job_id']}/output", json=body).status_code == 204
+    with ledger.reading() as session:
+        assert len(session.scalars(select(OutputLine)).all()) == 2
+    job = rest.get(f"/job/{launch['job_id']}.json").json()
+    assert (job["stdout"], job["stderr"]) == ("čau\n", "oops\n")
+    listed = rest.get(f"/job/{launch['job_id']}/output.json", params={"after": 1}).json()
+    assert [line["text"] for line in listed["lines"]] == ["oops"]
+
+
+def test_an_artifact_sent_twice_is_one(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any]
+) -> None:
+    launch = granted(claims, claim_of())
+    where = {
+        "claim_id": launch["claim_id"],
+        "path": "result.json",
+        "name": "Result",
+        "type": "file",
+    }
+    for content in (b"{}", b'{"a": 1}'):
+        path = f"/jobs/{launch['job_id']}/artifacts"
+        assert claims.put(path, params=where, content=content).status_code == 204
+    (artifact,) = rest.get(f"/job/{launch['job_id']}.json").json()["artifacts"]
+    assert (artifact["path"], artifact["size"]) == ("result.json", 8)
+    assert artifact["content_type"] == "application/json"
+
+
+def test_a_workers_name_is_its_own_until_its_lease_is_over(
+    claims: httpx.Client, template: dict[str, Any]
+) -> None:
+    def hello(**members: Any) -> httpx.Response:
+        body = {"worker": "w1", "pool": "jobauto", "host": "here", "instance": str(uuid4())}
+        return claims.post("/workers", json=body | members)
+
+    assert hello().status_code == 200
+    assert hello().status_code == 409
+    assert hello(host="there", same_place=True).status_code == 409
+    launch = granted(claims, claim_of())
+    welcome = hello(same_place=True).json()
+    assert [one["job_id"] for one in welcome["left_over"]] == [launch["job_id"]]
+    assert hello(worker="w2", pool="elsewhere").status_code == 403
+
+
+async def _reap(ledger: Ledger, settings: Settings, ticks: Callable[[], list[datetime]]) -> None:
+    """Let a reaper look at the given instants."""
+    instants = ticks()
+    ledger.clock = lambda: instants[0]
+    async with httpx.AsyncClient(base_url=settings.url, timeout=2) as http:
+        reaper = Reaper(ledger, settings, http)
+        while instants:
+            await reaper.reap()
+            instants.pop(0)
+
+
+def _seconds(start: datetime, *offsets: float) -> list[datetime]:
+    return [start + timedelta(seconds=offset) for offset in offsets]
+
+
+async def test_the_reaper_waits_one_full_lease_of_answered_time(
+    claims: httpx.Client, template: dict[str, Any], ledger: Ledger, facade_settings: Settings
+) -> None:
+    launch = granted(claims, claim_of())
+    start = datetime.now(UTC) + timedelta(hours=1)  # the lease has been over for long
+    await _reap(ledger, facade_settings, lambda: _seconds(start, 0, 10, 20, 29))
+    assert _state(ledger, launch) == "running"
+    # Between 29 and 50 this process was stopped: the count begins anew.
+    await _reap(ledger, facade_settings, lambda: _seconds(start, 0, 10, 20, 50, 60, 70, 79))
+    assert _state(ledger, launch) == "running"
+    await _reap(ledger, facade_settings, lambda: _seconds(start, 0, 10, 20, 31))
+    assert _state(ledger, launch) == "lost"
+    with ledger.reading() as session:
+        assert session.scalars(select(Lease)).all() == []
+
+
+async def test_the_reaper_does_not_count_while_the_facade_is_away(
+    claims: httpx.Client, template: dict[str, Any], ledger: Ledger, facade_settings: Settings
+) -> None:
+    launch = granted(claims, claim_of())
+    start = datetime.now(UTC) + timedelta(hours=1)
+    away = facade_settings.model_copy(update={"url": "http://127.0.0.1:9"})
+    await _reap(ledger, away, lambda: _seconds(start, *range(0, 120, 10)))
+    assert _state(ledger, launch) == "running"
+
+
+def _state(ledger: Ledger, launch: dict[str, Any]) -> str:
+    with ledger.reading() as session:
+        return session.get_one(Job, launch["job_id"]).state

@@ -1,0 +1,264 @@
+"""The command line against this machine's own ledger, with nothing else running."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import clean_environment, free_port
+
+JOBAUTO = str(Path(sys.executable).parent / "jobauto")
+APPLICATION = {
+    "$schema": "https://example.org/schema.json",
+    "name": {"en": "Probe", "cs": "Sonda"},
+    "description": "Looks",
+    "executable": "probe",
+    "environment": {"COUNT": {"type": "integer"}, "KEY": {"type": "password"}},
+}
+COMPANY = "kind: company\nslug: acme\nname: Acme\n"
+TEMPLATE = "kind: runtemplate\ncompany: acme\napp: Sonda\nname: Nightly\n"
+
+
+class Home:
+    """A home whose key and tables were made from the command line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.environment = clean_environment() | {
+            "JOBAUTO_HOME": str(path / "home"),
+            "JOBAUTO_CONFIG_DIR": str(path / "home"),
+            "PREFECT_API_URL": f"http://127.0.0.1:{free_port()}/api",
+        }
+
+    def run(self, *words: str, stdin: str = "", **more: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [JOBAUTO, *words],
+            env=self.environment | more,
+            cwd=self.path,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def write(self, **files: str) -> None:
+        for name, text in files.items():
+            (self.path / "files").mkdir(exist_ok=True)
+            (self.path / "files" / name.replace("_", ".")).write_text(text)
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Home:
+    """A home with nothing in it."""
+    return Home(tmp_path)
+
+
+@pytest.fixture
+def home(empty: Home) -> Home:
+    """A home with key and tables."""
+    assert empty.run("secrets", "init").returncode == 0
+    assert empty.run("db", "upgrade").returncode == 0
+    return empty
+
+
+def test_a_home_without_key_or_tables_says_which_command_helps(empty: Home) -> None:
+    without_key = empty.run("app", "list")
+    empty.run("secrets", "init")
+    without_tables = empty.run("app", "list")
+    empty.run("db", "upgrade")
+    ready = empty.run("app", "list", "--json")
+
+    assert (without_key.returncode, without_key.stdout) == (1, "")
+    assert without_key.stderr.startswith("error: ")
+    assert "jobauto secrets init" in without_key.stderr
+    assert "jobauto db upgrade" in without_tables.stderr
+    assert (ready.returncode, ready.stdout) == (0, "{}\n")
+
+
+def test_the_check_of_the_tables_says_no_until_they_are_made(empty: Home) -> None:
+    before = empty.run("db", "check", "--json")
+    empty.run("db", "upgrade")
+    after = empty.run("db", "check")
+
+    assert before.returncode == 1
+    assert json.loads(before.stdout)["version"] is None
+    assert after.returncode == 0
+
+
+def test_a_second_key_is_never_made(home: Home) -> None:
+    key = (home.path / "home" / "secret.key").read_bytes()
+
+    again = home.run("secrets", "init", "--json")
+
+    assert json.loads(again.stdout)["created"] is False
+    assert (home.path / "home" / "secret.key").read_bytes() == key
+
+
+def test_every_fault_of_every_file_is_told_before_anything_is_written(home: Home) -> None:
+    home.write(
+        app_json=json.dumps(APPLICATION),
+        company_yaml=COMPANY + "env: {JOBAUTO_X: 1}\n---\n" + COMPANY,
+        one_yaml=TEMPLATE + "interv: c\ncron: '61 * * * *'\nenv:\n  COUNT: many\n",
+        two_yaml=TEMPLATE.replace("acme", "other").replace("Sonda", "Nothing"),
+    )
+
+    ran = home.run("apply", "files", "--yes")
+
+    assert ran.returncode == 1
+    lines = ran.stderr.splitlines()
+    assert lines[0].endswith("nothing was changed")
+    for expected in (
+        "files/company.yaml:4:",
+        "files/company.yaml:6:1: is there twice",
+        "files/one.yaml:6:7: /cron: ",
+        "files/one.yaml:8:10: /env/COUNT: COUNT must be of type integer",
+        "files/two.yaml:2:10: /company: there is no company 'other'",
+        "files/two.yaml:3:6: /app: there is no application 'Nothing'",
+    ):
+        assert any(expected in line for line in lines), (expected, ran.stderr)
+    assert home.run("app", "list", "--json").stdout == "{}\n"
+
+
+def test_records_are_applied_while_prefect_is_away_and_a_second_time_nothing_changes(
+    home: Home,
+) -> None:
+    home.write(app_json=json.dumps(APPLICATION), rest_yaml=f"{COMPANY}---\n{TEMPLATE}")
+
+    looked = home.run("apply", "files", "--dry-run")
+    applied = home.run("apply", "files", "--yes")
+    again = json.loads(home.run("apply", "files", "--dry-run", "--json").stdout)
+    home.write(rest_yaml=f"{COMPANY}---\n{TEMPLATE}interv: d\nenv: {{COUNT: 3}}\n")
+    changed = json.loads(home.run("apply", "files", "--dry-run", "--json").stdout)
+
+    assert looked.stdout.endswith("3 to create\n"), looked.stderr
+    assert applied.returncode == 0, applied.stderr
+    assert applied.stdout.endswith("3 created\n")
+    assert "Prefect does not know 1 change yet" in applied.stderr
+    assert "Traceback" not in applied.stderr
+    assert {change["action"] for change in again["changes"]} == {"unchanged"}
+    assert changed["changes"][2]["fields"] == {
+        "interv": {"before": "n", "after": "d"},
+        "env.COUNT": {"before": None, "after": "3"},
+    }
+
+
+def test_applying_asks_and_where_nobody_can_answer_it_is_a_wrong_use(home: Home) -> None:
+    home.write(rest_yaml=COMPANY)
+
+    ran = home.run("apply", "files")
+
+    assert ran.returncode == 2
+    assert "--yes" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["nonsense"],
+        ["apply"],
+        ["apply", "missing.yaml", "--yes"],
+        ["run", "acme/x", "--env", "NO_VALUE"],
+        ["token", "issue"],
+        ["token", "issue", "--worker"],
+        ["token", "issue", "--user", "a", "--worker", "--pool", "p"],
+        ["token", "issue", "--user", "a", "--ttl", "soon"],
+        ["user", "create", "a"],
+        ["job", "show", "x"],
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_command_line_ends_with_2_and_says_why(empty: Home, words: list[str]) -> None:
+    ran = empty.run(*words)
+
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.startswith("Usage: jobauto")
+
+
+def test_an_error_is_one_line_and_its_place_is_shown_on_demand(home: Home) -> None:
+    plain = home.run("job", "show", "99", "--json")
+    traced = home.run("--debug", "job", "show", "99")
+
+    assert (plain.returncode, plain.stdout, plain.stderr) == (1, "", "error: there is no job 99\n")
+    assert "Traceback" in traced.stderr
+
+
+def test_a_facade_that_does_not_answer_is_an_error_in_one_line(empty: Home) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+
+    ran = empty.run("job", "list", "--url", url, JOBAUTO_TOKEN="x")
+
+    assert ran.returncode == 1
+    assert f"the facade at {url} does not answer" in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_a_token_is_not_sent_in_clear_to_another_machine(empty: Home) -> None:
+    ran = empty.run("job", "list", "--url", "http://jobs.example.org", JOBAUTO_TOKEN="x")
+
+    assert ran.returncode == 1
+    assert "https" in ran.stderr
+
+
+def test_definitions_come_over_standard_input_too(empty: Home) -> None:
+    good = empty.run("app", "validate", "-", "--json", stdin=json.dumps(APPLICATION))
+    bad = empty.run("app", "validate", "-", stdin='{\n "name": "x"}')
+
+    assert (good.returncode, json.loads(good.stdout)["valid"]) == (0, True)
+    assert bad.returncode == 1
+    assert "-:1:1: error: the member 'executable' is missing" in bad.stdout
+
+
+def test_there_are_no_colours_without_a_terminal_and_none_where_no_color_is_set(
+    home: Home,
+) -> None:
+    import pty
+
+    def on_terminal(**more: str) -> bytes:
+        ours, theirs = pty.openpty()
+        environment = home.environment | {"TERM": "xterm-256color", "COLUMNS": "80"} | more
+        subprocess.run(
+            [JOBAUTO, "company", "list"],
+            env=environment,
+            stdout=theirs,
+            stderr=theirs,
+            check=True,
+        )
+        os.close(theirs)
+        return os.read(ours, 65536)
+
+    home.write(rest_yaml=COMPANY)
+    home.run("apply", "files", "--yes")
+
+    assert b"\x1b[" not in home.run("company", "list").stdout.encode()
+    assert b"\x1b[" in on_terminal()
+    assert b"\x1b[3" not in on_terminal(NO_COLOR="1")
+
+
+def test_a_worker_token_in_the_environment_is_out_of_it_before_the_worker_works(
+    empty: Home,
+) -> None:
+    told = {
+        "JOBAUTO_WORKER_TOKEN": "jobauto_worker_x",
+        "JOBAUTO_URL": f"http://127.0.0.1:{free_port()}",
+    }
+    worker = subprocess.Popen(
+        [JOBAUTO, "worker", "start", "--pool", "x"], env=empty.environment | told, cwd=empty.path
+    )
+    try:
+        process = Path(f"/proc/{worker.pid}")
+        until = time.monotonic() + 20
+        while b"--token-file" not in (process / "cmdline").read_bytes():
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        environment = (process / "environ").read_bytes()
+    finally:
+        worker.kill()
+        worker.wait()
+
+    assert b"JOBAUTO_HOME" in environment
+    assert b"jobauto_worker_x" not in environment

@@ -1,0 +1,156 @@
+"""The client of Prefect's API before a server that answers as told."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Literal
+from uuid import uuid4
+
+import pytest
+
+from jobauto_prefect.clock import utc_now
+from jobauto_prefect.engine.api import PrefectApi, authorization, environment_authorization
+from jobauto_prefect.engine.logs import LogShipper
+from jobauto_prefect.errors import (
+    Conflict,
+    Forbidden,
+    JobautoError,
+    NotFound,
+    PrefectUnavailable,
+    Unauthorized,
+)
+from jobauto_prefect.runtime.protocol import OutputLine
+
+Answer = tuple[int, object]
+BROKEN: Answer = (0, None)
+
+
+class Scripted(ThreadingHTTPServer):
+    """Gives its answers one after the other, then {"ok": true}; keeps what it was asked."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.answers: list[Answer] = []
+        self.asked: list[tuple[str, str | None]] = []
+        self.bodies: list[bytes] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/api"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Scripted
+
+    def answer(self) -> None:
+        self.server.bodies.append(self.rfile.read(int(self.headers.get("Content-Length") or 0)))
+        token = self.headers.get("Prefect-Csrf-Token")
+        self.server.asked.append((self.path.removeprefix("/api"), token))
+        status, body = self.server.answers.pop(0) if self.server.answers else (200, {"ok": True})
+        if status == 0:
+            self.close_connection = True
+            return
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = answer  # noqa: N815 - the names of http.server
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[Scripted]:
+    server = Scripted()
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+async def test_a_busy_prefect_is_asked_again_until_it_answers(server: Scripted) -> None:
+    server.answers = [(503, {"exception_message": "Service Unavailable"})] * 6
+    async with PrefectApi(server.url) as api:
+        assert await api.post("/flow_runs/1/set_state", {}) == {"ok": True}
+    assert len(server.asked) == 7
+
+
+async def test_a_connection_that_breaks_is_made_again_once(server: Scripted) -> None:
+    server.answers = [BROKEN]
+    async with PrefectApi(server.url) as api:
+        assert await api.get("/flows/1") == {"ok": True}
+        server.answers = [BROKEN, BROKEN]
+        with pytest.raises(PrefectUnavailable, match="does not answer"):
+            await api.get("/flows/1")
+
+
+async def test_a_server_that_wants_a_csrf_token_gets_one(server: Scripted) -> None:
+    server.answers = [(403, {"detail": "Missing CSRF token."}), (200, {"token": "t0k3n"})]
+    async with PrefectApi(server.url) as api:
+        assert await api.post("/flows/", {}) == {"ok": True}
+        await api.post("/flows/", {})
+    assert [token for path, token in server.asked if path == "/flows/"] == [None, "t0k3n", "t0k3n"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error", "said"),
+    [
+        (401, {}, Unauthorized, "PREFECT_API_AUTH_STRING"),
+        (403, {"detail": "not yours"}, Forbidden, "not yours"),
+        (404, {}, NotFound, "/flows/1"),
+        (409, {"detail": "no such schedule"}, Conflict, "no such schedule"),
+        (500, {}, PrefectUnavailable, "500"),
+        (200, b"<html>", PrefectUnavailable, "something else than JSON"),
+    ],
+)
+async def test_what_prefect_refuses_is_said_in_our_words(
+    server: Scripted, status: int, body: object, error: type[JobautoError], said: str
+) -> None:
+    server.answers = [(status, body)]
+    async with PrefectApi(server.url) as api:
+        with pytest.raises(error, match=said):
+            await api.get("/flows/1")
+
+
+async def test_an_explanation_does_not_repeat_the_values_that_were_sent(server: Scripted) -> None:
+    faults = [{"loc": ["body", "name"], "msg": "too short"}]
+    said = {"exception_detail": faults, "request_body": {"parameters": {"KEY": "s3cret"}}}
+    server.answers = [(422, said)]
+    async with PrefectApi(server.url) as api:
+        with pytest.raises(Conflict, match=r"body\.name: too short") as caught:
+            await api.post("/deployments/", {"parameters": {"KEY": "s3cret"}})
+    assert "s3cret" not in str(caught.value)
+
+
+def test_the_header_follows_prefects_own_variables() -> None:
+    assert authorization(None) is None
+    assert environment_authorization({"PREFECT_API_KEY": "k"}) == "Bearer k"
+    both = {"PREFECT_API_AUTH_STRING": "eva:kůň", "PREFECT_API_KEY": "k"}
+    assert environment_authorization(both) == "Basic ZXZhOmvFr8WI"
+
+
+async def test_lines_wait_for_a_prefect_that_is_away_and_keep_their_order(
+    server: Scripted,
+) -> None:
+    flow_run = uuid4()
+    async with PrefectApi(server.url) as api:
+        logs = LogShipper(api)
+        for seq, text in enumerate(["one", "", "a\0b"], start=1):
+            stream: Literal["stdout", "stderr"] = "stderr" if seq == 1 else "stdout"
+            logs.add(flow_run, OutputLine(seq=seq, stream=stream, text=text, at=utc_now()))
+        server.answers = [BROKEN, BROKEN]
+        with pytest.raises(PrefectUnavailable):
+            await logs.flush()
+        server.bodies.clear()
+        await logs.flush()
+        await logs.flush()
+    (body,) = server.bodies
+    sent = [(line["level"], line["message"]) for line in json.loads(body)]
+    assert sent == [(30, "one"), (20, " "), (20, "a\ufffdb")]

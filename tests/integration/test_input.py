@@ -1,0 +1,176 @@
+"""What clients may not send: refused with its place, and never an error of ours."""
+
+import base64
+import json
+from typing import Any
+
+import httpx
+
+from jobauto_prefect.facade.resources import RESOURCES, instant, integer, truth, words
+from jobauto_prefect.facade.routes import PAGING
+
+VALUES = {integer: "1", truth: "true", instant: "2026-05-01", words: "x"}
+HUGE = "9" * 5000
+
+
+def pointers(answer: httpx.Response, status: int = 400) -> set[str]:
+    assert answer.status_code == status, answer.text
+    return {fault["pointer"] for fault in answer.json()["details"]}
+
+
+def test_an_id_that_no_record_has_is_not_found(rest: httpx.Client) -> None:
+    for number in (0, 2**31, 2**63 - 1, 2**63):
+        for path in (
+            "company/{}.json", "job/{}.json", "auditlog/{}.json", "artifact/{}",
+            "app/{}/definition.json", "user/{}/roles.json", "company/{}/users.json",
+        ):  # fmt: skip
+            assert rest.get(path.format(number)).status_code == 404, (path, number)
+        for path in (f"/company/{number}.json", f"/company/1/user/{number}"):
+            assert rest.delete(path).status_code == 404, path
+        for query in (f"runtemplate_id={number}", f"company_id={number}"):
+            answer = rest.get(f"/jobs.json?{query}")
+            assert (answer.status_code, answer.json()) == (200, {}) or number == 2**63
+            assert answer.status_code in (200, 400)
+        assert rest.post(f"/company/{number}.json", json={}).status_code in (400, 404)
+        assert rest.post("/company/", json={"id": number}).status_code in (400, 404)
+
+
+def test_what_is_no_id_is_refused(rest: httpx.Client) -> None:
+    for text in ("x", "-1x", "1.0", "1e3", "+1", "1_0", "%20", "%D9%A5", HUGE):
+        assert rest.get(f"/company/{text}.json").status_code == 400, text
+        assert rest.get(f"/artifact/{text}").status_code == 400, text
+        assert pointers(rest.post(f"/company/?companyId={text}", json={})) == {"/companyId"}
+
+
+BODIES: list[tuple[str | bytes, str]] = [
+    ('{"slug": "a", "slug": "b"}', "/slug"),
+    ('{"env": {"A": 1, "A": 2}}', "/A"),
+    ('{"env": {"A": NaN}}', ""),
+    ('{"env": {"A": -Infinity}}', ""),
+    ('{"env": {"A": 1e999}}', "/env/A"),
+    (f'{{"env": {{"A": {HUGE}}}}}', "/env/A"),
+    ('{"env": {"A": "a\\u0000b"}}', "/env/A"),
+    ('{"env": {"A": "\\ud800"}}', "/env/A"),
+    ('{"env": {"\\udc00": 1}}', "/env"),
+    ('{"env":' * 200 + "1" + "}" * 200, "/env" * 64),
+    ("[" * 100_000, ""),
+    ("[]", ""),
+    ("{", ""),
+    ("slug=acme", ""),
+    (b'{"slug": "\xff"}', ""),
+    ('{"slug": "a"}'.encode("utf-16"), ""),
+    ('{"customer": true, "enabled": "yes"}', "/customer"),
+    ('{"customer": 2147483648}', "/customer"),
+    ('{"name": null}', "/name"),
+    ('{"colour": "red"}', "/colour"),
+    ('{"id": true}', "/id"),
+    ('{"id": "1 "}', "/id"),
+]
+
+
+def test_a_body_that_can_not_be_kept_is_refused_with_its_place(rest: httpx.Client) -> None:
+    made = rest.post("/company/", json={"slug": "acme", "name": "Acme"}).json()
+    for raw, pointer in BODIES:
+        path = "/company/" if '"id"' in str(raw) else f"/company/{made['id']}.json"
+        assert pointer in pointers(rest.post(path, content=raw)), raw[:40]
+
+
+def test_definitions_and_texts_of_json_are_as_strict(rest: httpx.Client) -> None:
+    for text in ('{"A": 1e999}', '{"A": "\\u0000"}', '{"A": 1, "A": 2}', f'{{"A": {HUGE}}}'):
+        assert pointers(rest.post("/app/", content=text)), text[:40]
+        assert "/env_mapping" in pointers(rest.post("/eventrule/", json={"env_mapping": text}))
+
+
+def test_a_query_field_that_comes_twice_or_with_nul_is_refused(rest: httpx.Client) -> None:
+    assert pointers(rest.get("/jobs.json?limit=1&limit=2")) == {"/limit"}
+    assert pointers(rest.get("/users.json?login=%00")) == {"/login"}
+    assert pointers(rest.post("/app/?name=a%00")) == {"/name"}
+    assert pointers(rest.post("/company/?slug=a&slug=b")) == {"/slug"}
+
+
+def test_secrets_are_not_taken_from_addresses(rest: httpx.Client) -> None:
+    user = rest.post("/user/?login=eva&password=dlouhe-heslo-1")
+    assert pointers(user) == {"/password"}
+    source = rest.post("/eventsource/?name=s&db_database=d&db_password=hid-den")
+    assert pointers(source) == {"/db_password"}
+    assert "hid-den" not in source.text
+    assert rest.post("/company/?slug=acme&name=Acme&enabled=false").json()["enabled"] is False
+
+
+def cursor(*said: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(said).encode()).decode().rstrip("=")
+
+
+def test_a_cursor_somebody_made_up_is_refused(rest: httpx.Client) -> None:
+    instant = {"t": "2026-01-01T00:00:00+00:00"}
+    for text in (
+        cursor("schedule", {"t": "2026-01-01T00:00:00"}, 1),
+        cursor("schedule", "x", 1),
+        cursor("schedule", 1, 1),
+        cursor("schedule", instant, 2**70),
+        cursor("schedule", instant, True),
+        cursor("schedule", {"t": 1}, 1),
+        cursor("schedule", None, 1),
+        cursor("-id", 1, 1),
+        cursor("schedule"),
+        "é",
+        "====",
+        "A" * 5000,
+    ):
+        answer = rest.get("/jobs.json", params={"order": "schedule", "cursor": text})
+        assert pointers(answer) == {"/cursor"}, text
+    for text in (cursor("name", "a\0", 1), cursor("name", "\ud800", 1)):
+        answer = rest.get("/companies.json", params={"order": "name", "cursor": text})
+        assert pointers(answer) == {"/cursor"}, text
+
+
+def test_a_form_signs_in(rest: httpx.Client) -> None:
+    body = {"login": "eva", "password": "dlouhé heslo:1", "roles": ["viewer"]}
+    assert rest.post("/user/", json=body).status_code == 201
+    form = {"username": "eva", "password": "dlouhé heslo:1"}
+    assert "token" in rest.post("/login.json", data=form).json()
+    header = {"Content-Type": "application/x-www-form-urlencoded"}
+    assert "token" in rest.post("/login.json", content=json.dumps(form), headers=header).json()
+    assert rest.post("/login.json", data={"username": "e\0"}).status_code == 400
+
+
+def test_an_odd_accept_header_is_answered(rest: httpx.Client) -> None:
+    odd = (
+        "*",
+        "*/*;q=",
+        "text/html;q=2",
+        "a/b/c",
+        ";;,,",
+        "text/*;q=0",
+        "\xff",
+        "x" * 5000,
+        "json",
+    )
+    for accept in odd:
+        answer = rest.get("/companies", headers=[(b"Accept", accept.encode("latin-1"))])
+        assert answer.status_code in (200, 406), answer.text
+
+
+def test_every_filter_is_answered_also_where_nothing_was_filled_in(rest: httpx.Client) -> None:
+    rest.post("/company/", json={"slug": "acme", "name": "Acme", "enabled": False})
+    for resource in RESOURCES:
+        path = f"/{resource.collection}.json"
+        assert rest.get(path, params=dict.fromkeys((*resource.filters, *PAGING), "")).is_success
+        for name, one in resource.filters.items():
+            value = one.choices[0] if one.choices else VALUES[one.convert]
+            assert rest.get(path, params={name: value}).status_code == 200, (path, name)
+    assert len(rest.get("/companies.json?enabled=false").json()) == 1
+    assert rest.get("/companies.json?enabled=true").json() == {}
+
+
+def test_what_is_said_twice_must_not_differ(rest: httpx.Client) -> None:
+    ids = [
+        rest.post("/company/", json={"slug": slug, "name": slug}).json()["id"]
+        for slug in ("one", "two")
+    ]
+    path = f"/company/?companyId={ids[0]}"
+    assert rest.post(path, json={"id": ids[0], "company_id": str(ids[0])}).status_code == 201
+    assert pointers(rest.post(path, json={"id": ids[1]})) == {"/companyId", "/id"}
+    assert pointers(rest.post(path, json={"id": "x"})) == {"/id"}
+    assert pointers(rest.post(f"{path}&name=a", json={"name": "b"})) == {"/name"}
+    assert pointers(rest.post("/app/?name=a", json={"name": "b"})) == {"/name"}

@@ -1,0 +1,266 @@
+"""The ledger on real databases: audit in the transaction, guarded rows, sealed secrets."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import insert, select, text, update
+from sqlalchemy.exc import DBAPIError
+
+from jobauto_prefect.errors import Conflict, KeyMissing, NotReady
+from jobauto_prefect.ledger import jobs, migrate
+from jobauto_prefect.ledger.audit import SERVICE, Actor, UnauditedWrite
+from jobauto_prefect.ledger.records import (
+    App,
+    AuditEntry,
+    Base,
+    Company,
+    Job,
+    Lease,
+    RunTemplate,
+    User,
+    UserRole,
+    Wish,
+)
+from jobauto_prefect.ledger.secrets import create_key
+from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
+from jobauto_prefect.ledger.wishes import WishKind, done, put_off, take_next, wish
+from jobauto_prefect.settings import Settings
+
+ANNA = Actor(name="anna", door="rest", user_id=7, address="127.0.0.1", request_id="r-1")
+
+
+def _company(slug: str = "acme") -> Company:
+    return Company(slug=slug, name=slug.title())
+
+
+def _entries(ledger: Ledger) -> list[AuditEntry]:
+    with ledger.reading() as session:
+        return list(session.scalars(select(AuditEntry).order_by(AuditEntry.id)))
+
+
+def test_migrating_an_empty_database_gives_the_models(ledger: Ledger) -> None:
+    with ledger.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+
+
+def test_a_write_has_exactly_one_audit_entry_whatever_it_flushes(ledger: Ledger) -> None:
+    with ledger.writing(ANNA) as session:
+        company = _company()
+        session.add(company)
+        session.flush()
+        company.name = "Acme Ltd"
+        session.flush()
+        company.email = "a@example.com"
+    (entry,) = _entries(ledger)
+    assert (entry.actor, entry.door, entry.user_id, entry.request_id) == ("anna", "rest", 7, "r-1")
+    assert (entry.entity_type, entry.entity_id, entry.action) == ("Company", company.id, "create")
+    assert entry.changes["name"] == [None, "Acme Ltd"]
+    assert entry.changes["email"] == [None, "a@example.com"]
+
+
+def test_an_update_names_before_and_after_and_nothing_else(ledger: Ledger) -> None:
+    with ledger.writing(ANNA) as session:
+        session.add(_company())
+    with ledger.writing(ANNA) as session:
+        session.scalars(select(Company)).one().name = "New"
+    assert _entries(ledger)[-1].changes == {"name": ["Acme", "New"]}
+
+
+def test_a_write_that_changes_nothing_has_no_entry(ledger: Ledger) -> None:
+    with ledger.writing(ANNA) as session:
+        session.add(_company())
+    with ledger.writing(ANNA) as session:
+        session.scalars(select(Company)).one().name = "Acme"
+    assert len(_entries(ledger)) == 1
+
+
+def test_a_failed_transaction_leaves_neither_record_nor_entry(ledger: Ledger) -> None:
+    with pytest.raises(RuntimeError), ledger.writing(ANNA) as session:
+        session.add(_company())
+        session.flush()
+        raise RuntimeError
+    with ledger.reading() as session:
+        assert session.scalars(select(Company)).all() == []
+    assert _entries(ledger) == []
+
+
+def test_a_delete_keeps_what_was_there(ledger: Ledger) -> None:
+    with ledger.writing(ANNA) as session:
+        session.add(_company())
+    with ledger.writing(ANNA) as session:
+        session.delete(session.scalars(select(Company)).one())
+    entry = _entries(ledger)[-1]
+    assert entry.action == "delete"
+    assert entry.changes["slug"] == ["acme", None]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        update(Company).values(name="x"),
+        insert(Company).values(slug="x", name="x", env={}, secrets={}, enabled=True),
+        update(Company.__table__).values(name="x"),
+        text("UPDATE company SET name = 'x'"),
+        update(AuditEntry).values(actor="x"),
+    ],
+    ids=["orm update", "orm insert", "core update", "text", "audit"],
+)
+def test_statements_that_would_bypass_the_audit_trail_are_refused(
+    ledger: Ledger, statement: object
+) -> None:
+    with pytest.raises(UnauditedWrite), ledger.writing(ANNA) as session:
+        session.execute(statement)  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE audit_entry SET actor = 'x'", "DELETE FROM audit_entry", "TRUNCATE audit_entry"],
+)
+def test_audit_rows_cannot_be_changed_even_by_sql(ledger: Ledger, statement: str) -> None:
+    with ledger.writing(ANNA) as session:
+        session.add(_company())
+    with pytest.raises(DBAPIError), ledger.engine.begin() as connection:
+        connection.execute(text(statement))
+    assert len(_entries(ledger)) == 1
+
+
+def test_secret_values_are_sealed_in_the_database_and_masked_in_the_trail(ledger: Ledger) -> None:
+    with ledger.writing(ANNA) as session:
+        company = _company()
+        company.secrets = ledger.box.seal({"TOKEN": "s3cret-value"})
+        session.add(company)
+    with ledger.engine.connect() as connection:
+        dump = repr(connection.execute(text("SELECT * FROM company")).all())
+        dump += repr(connection.execute(text("SELECT * FROM audit_entry")).all())
+    assert "s3cret-value" not in dump
+    assert _entries(ledger)[0].changes["secrets"] == [None, {"TOKEN": "********"}]
+    assert ledger.box.open(company.secrets) == {"TOKEN": "s3cret-value"}
+
+
+def test_times_come_back_in_utc_and_naive_ones_are_refused(ledger: Ledger) -> None:
+    with ledger.writing(ANNA) as session:
+        session.add(_company())
+    with ledger.reading() as session:
+        assert session.scalars(select(Company)).one().created_at.tzinfo is UTC
+    with pytest.raises(Exception, match="without a zone"), ledger.writing(ANNA) as session:
+        session.add(Company(slug="x", name="x", created_at=datetime(2026, 1, 1)))  # noqa: DTZ001
+
+
+def _running_job(ledger: Ledger) -> int:
+    with ledger.writing(SERVICE) as session:
+        app = App(name="a", source="{}", document={})
+        template = RunTemplate(name="t", app=app, company=_company())
+        session.add(template)
+        session.flush()
+        job = jobs.new_job(template, schedule=ledger.clock(), schedule_type="adhoc")
+        session.add(job)
+        jobs.grant(session, job, claim_id=_uuid(1), worker="w", directory="/d")
+        return job.id
+
+
+def _uuid(number: int) -> UUID:
+    return UUID(int=number)
+
+
+def test_a_settled_job_stays_settled(ledger: Ledger) -> None:
+    job_id = _running_job(ledger)
+    end = jobs.Settlement(
+        state=JobState.SUCCEEDED,
+        severity=jobs.Severity.SUCCESS,
+        message="",
+        ended_at=ledger.clock(),
+    )
+    with ledger.writing(SERVICE) as session:
+        jobs.settle(session, session.get_one(Job, job_id), end)
+        assert session.scalars(select(Lease)).all() == []
+    with pytest.raises(Conflict), ledger.writing(SERVICE) as session:
+        jobs.settle(session, session.get_one(Job, job_id), end)
+
+
+def test_the_database_allows_one_live_job_of_a_flow_run(ledger: Ledger) -> None:
+    first = _running_job(ledger)
+    with ledger.writing(SERVICE) as session:
+        job = session.get_one(Job, first)
+        job.flow_run_id, job.run_number = _uuid(9), 1
+    with pytest.raises(Conflict), ledger.writing(SERVICE) as session:
+        job = session.get_one(Job, first)
+        twin = jobs.new_job(job.runtemplate, schedule=ledger.clock(), schedule_type="adhoc")
+        twin.flow_run_id, twin.run_number = _uuid(9), 2
+        session.add(twin)
+        jobs.grant(session, twin, claim_id=_uuid(2), worker="w", directory="/d")
+
+
+def test_a_wish_is_taken_once_and_comes_again_when_put_off(ledger: Ledger) -> None:
+    with ledger.writing(SERVICE) as session:
+        wish(session, WishKind.CREATE_RUN, 5)
+    taken = take_next(ledger)
+    assert taken is not None
+    assert take_next(ledger) is None
+    put_off(ledger, taken, "no answer")
+    with ledger.reading() as session:
+        again = session.scalars(select(Wish)).one()
+        assert (again.attempts, again.error, again.taken_until) == (1, "no answer", None)
+        assert again.not_before > taken.not_before
+    done(ledger, again)
+    with ledger.reading() as session:
+        assert session.scalars(select(Wish)).all() == []
+
+
+def test_a_ledger_does_not_open_without_its_key(settings: Settings) -> None:
+    with pytest.raises(KeyMissing, match="jobauto secrets init"):
+        open_ledger(settings)
+    create_key(settings.key_path)
+    assert settings.key_path.stat().st_mode & 0o777 == 0o600
+    with pytest.raises(NotReady, match="jobauto db upgrade"):
+        open_ledger(settings)
+
+
+def test_a_ledger_does_not_open_with_another_key_or_one_others_can_read(settings: Settings) -> None:
+    create_key(settings.key_path)
+    migrate.upgrade(make_engine(settings.ledger_url))
+    open_ledger(settings).close()
+    settings.key_path.chmod(0o644)
+    with pytest.raises(KeyMissing, match="chmod 600"):
+        open_ledger(settings)
+    settings.key_path.unlink()
+    create_key(settings.key_path)
+    with pytest.raises(KeyMissing, match="restore that file"):
+        open_ledger(settings)
+
+
+def test_making_a_key_never_replaces_one(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    assert create_key(path)
+    before = path.read_bytes()
+    assert not create_key(path)
+    assert path.read_bytes() == before
+
+
+def test_a_user_is_an_entity_without_its_password(ledger: Ledger) -> None:
+    with ledger.writing(ANNA) as session:
+        session.add(User(login="eva", password_hash="$argon2id$x"))
+    assert _entries(ledger)[0].changes["password_hash"] == [None, "********"]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path, database_url=f"sqlite:///{tmp_path / 'l.db'}")
+
+
+def test_what_a_parent_lets_go_of_has_its_entry_too(ledger: Ledger) -> None:
+    with ledger.writing(ANNA) as session:
+        user = User(login="eva")
+        user.role_assignments = [UserRole(role="viewer", assigned_at=ledger.clock())]
+        session.add(user)
+    with ledger.writing(ANNA) as session:
+        session.scalars(select(User)).one().role_assignments = []
+    assert [(one.entity_type, one.action) for one in _entries(ledger)] == [
+        ("User", "create"),
+        ("UserRole", "create"),
+        ("UserRole", "delete"),
+    ]

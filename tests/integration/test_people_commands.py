@@ -1,0 +1,64 @@
+"""`jobauto user`, `token` and `audit` against this machine's own ledger."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.integration.test_command_line import Home, empty
+
+__all__ = ["empty"]
+
+
+@pytest.fixture
+def home(empty: Home) -> Home:
+    """A home with a key, tables and one super_admin."""
+    for words in (("secrets", "init"), ("db", "upgrade")):
+        assert empty.run(*words).returncode == 0
+    create = ("user", "create", "anna", "--role", "super_admin", "--password-stdin")
+    assert empty.run(*create, stdin="Dlouhe.heslo-77").returncode == 0
+    return empty
+
+
+def told(home: Home, *words: str, stdin: str = "") -> Any:
+    done = home.run(*words, "--json", stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_users_are_listed_changed_and_kept_out(home: Home) -> None:
+    told(home, "user", "create", "eva", "--password-stdin", stdin="Jine.heslo-88")
+    assert told(home, "user", "roles", "eva", "editor", "viewer")["roles"] == ["editor", "viewer"]
+    assert told(home, "user", "roles", "eva")["roles"] == []
+    assert told(home, "user", "disable", "eva")["enabled"] is False
+    assert {one["login"] for one in told(home, "user", "list").values()} == {"anna", "eva"}
+    weak = home.run("user", "passwd", "eva", "--password-stdin", stdin="password1")
+    assert weak.returncode == 1
+    assert "password" in weak.stderr
+    last = home.run("user", "disable", "anna")
+    assert (last.returncode, last.stdout) == (1, "")
+    assert "last super_admin" in last.stderr
+    nobody = home.run("user", "disable", "nobody")
+    assert "jobauto user list" in nobody.stderr
+
+
+def test_tokens_are_listed_without_their_text_and_revoked(home: Home) -> None:
+    token = told(home, "token", "issue", "--user", "anna", "--ttl", "1d")["token"]
+    listed = home.run("token", "list", "--json").stdout
+    assert token not in listed
+    assert json.loads(listed)["1"]["state"] == "valid"
+    assert told(home, "token", "revoke", "1")["state"] == "revoked"
+    assert "revoked" in home.run("token", "list").stdout
+
+
+def test_the_trail_is_listed_and_exported_whole(home: Home) -> None:
+    told(home, "user", "roles", "anna", "super_admin", "viewer")
+    listed = told(home, "audit", "list", "--entity", "UserRole")
+    assert {one["action"] for one in listed.values()} == {"create"}
+    assert all(one["actor"].startswith("os:") and one["door"] == "cli" for one in listed.values())
+    exported = [json.loads(line) for line in home.run("audit", "export").stdout.splitlines()]
+    assert [one["id"] for one in exported] == list(range(1, len(exported) + 1))
+    assert home.run("audit", "export", "-o", "trail.jsonl").returncode == 0
+    assert len((home.path / "trail.jsonl").read_text().splitlines()) == len(exported)
+    assert home.run("audit", "export", "-o", "trail.jsonl").returncode == 2
+    assert home.run("audit", "list", "--action", "dance").returncode == 1

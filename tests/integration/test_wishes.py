@@ -1,0 +1,261 @@
+"""What the ledger wishes for and what Prefect then holds: a real facade and a real Prefect."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.services import reconcile
+from jobauto_prefect.engine.wishes import Carrier, Neighbours, carry_out
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import Job, RunTemplate, Wish
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.ledger.wishes import WishKind, wish
+from jobauto_prefect.settings import Settings
+from tests.integration.test_facade import make_template
+from tests.servers import client, facade, user_token
+
+PATIENCE = 20  # seconds
+
+
+@pytest.fixture
+def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
+    """The facade knows the real Prefect; the pool is this test's own."""
+    pool = f"pool-{facade_settings.url.rpartition(':')[2]}"
+    return facade_settings.model_copy(update={"prefect_api_url": prefect_server, "pool": pool})
+
+
+@pytest.fixture
+def prefect(prefect_server: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=prefect_server, timeout=20) as http:
+        yield http
+
+
+def eventually(look: Callable[[], Any]) -> Any:
+    """What `look` finds, once it finds something."""
+    until = time.monotonic() + PATIENCE
+    while not (found := look()):
+        assert time.monotonic() < until, "it did not come"
+        time.sleep(0.05)
+    return found
+
+
+def bound_job(ledger: Ledger, job_id: int) -> Job | None:
+    with ledger.reading() as session:
+        job = session.get_one(Job, job_id)
+        return job if job.flow_run_id else None
+
+
+def no_wishes(ledger: Ledger) -> bool:
+    with ledger.reading() as session:
+        return not session.scalars(select(Wish)).all()
+
+
+def test_a_template_becomes_a_deployment_and_a_job_a_flow_run(
+    rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
+) -> None:
+    env = {"GREETING": "hi", "PASSWORD": "s3cret-word"}
+    made = make_template(rest, interv="h", env=env)
+    eventually(lambda: no_wishes(ledger))
+    with ledger.reading() as session:
+        deployment_id = session.get_one(RunTemplate, made["id"]).deployment_id
+    deployment = prefect.get(f"/deployments/{deployment_id}").json()
+    assert deployment["name"] == "acme - daily"
+    assert "company:acme" in deployment["tags"]
+    assert deployment["parameters"]["GREETING"] == "hi"
+    assert deployment["schedules"][0]["schedule"]["cron"] == "0 * * * *"
+    assert "s3cret-word" not in str(deployment)
+    body = {"runtemplate_id": made["id"], "env": {"PASSWORD": "other-s3cret"}}
+    job = rest.post("/job/", json=body).json()
+    bound = eventually(lambda: bound_job(ledger, job["id"]))
+    run = prefect.get(f"/flow_runs/{bound.flow_run_id}").json()
+    assert run["name"] == f"Acme / daily #{job['id']}"
+    assert run["labels"]["jobauto.job"] == job["id"]
+    assert run["parameters"]["jobauto"] == {"job": job["id"]}
+    assert "s3cret" not in str(run)
+
+
+def test_prefects_scheduler_makes_the_runs_of_a_template_with_an_interval(
+    rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
+) -> None:
+    made = make_template(rest, name="each minute", interv="i")
+    eventually(lambda: no_wishes(ledger))
+    with ledger.reading() as session:
+        deployment_id = session.get_one(RunTemplate, made["id"]).deployment_id
+    scheduled = {"deployments": {"id": {"any_": [str(deployment_id)]}}}
+    runs = eventually(lambda: prefect.post("/flow_runs/filter", json=scheduled).json())
+    assert all(run["auto_scheduled"] for run in runs)
+    rest.post("/runtemplate/", json={"id": made["id"], "interv": "n"})
+    eventually(lambda: not prefect.post("/flow_runs/filter", json=scheduled).json())
+
+
+def test_what_is_applied_twice_is_written_once(
+    rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
+) -> None:
+    made = make_template(rest)
+    eventually(lambda: no_wishes(ledger))
+    with ledger.reading() as session:
+        deployment_id = session.get_one(RunTemplate, made["id"]).deployment_id
+    before = prefect.get(f"/deployments/{deployment_id}").json()
+    rest.post("/runtemplate/", json={"id": made["id"], "name": "daily"})
+    eventually(lambda: no_wishes(ledger))
+    assert prefect.get(f"/deployments/{deployment_id}").json() == before
+
+
+def test_a_deployment_deleted_in_prefect_is_made_again_for_the_next_job(
+    rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
+) -> None:
+    made = make_template(rest)
+    eventually(lambda: no_wishes(ledger))
+    with ledger.reading() as session:
+        deployment_id = session.get_one(RunTemplate, made["id"]).deployment_id
+    prefect.delete(f"/deployments/{deployment_id}").raise_for_status()
+    job = rest.post("/job/", json={"runtemplate_id": made["id"]}).json()
+    bound = eventually(lambda: bound_job(ledger, job["id"]))
+    run = prefect.get(f"/flow_runs/{bound.flow_run_id}").json()
+    assert run["deployment_id"] != str(deployment_id)
+
+
+def test_cancelling_a_waiting_job_cancels_its_flow_run(
+    rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
+) -> None:
+    made = make_template(rest)
+    body = {"runtemplate_id": made["id"], "scheduled": "2099-01-01 00:00:00"}
+    job = rest.post("/job/", json=body).json()
+    run_id = eventually(lambda: bound_job(ledger, job["id"])).flow_run_id
+    rest.post("/job/", json={"id": job["id"], "state": "cancelled"})
+    eventually(lambda: prefect.get(f"/flow_runs/{run_id}").json()["state_type"] == "CANCELLED")
+
+
+def test_a_wish_carried_out_twice_makes_one_flow_run(
+    rest: httpx.Client,
+    prefect: httpx.Client,
+    prefect_server: str,
+    ledger: Ledger,
+    facade_settings: Settings,
+) -> None:
+    made = make_template(rest)
+    job = rest.post("/job/", json={"runtemplate_id": made["id"]}).json()
+    run_id = eventually(lambda: bound_job(ledger, job["id"])).flow_run_id
+    with ledger.writing(SERVICE) as session:
+        session.get_one(Job, job["id"]).flow_run_id = None
+        wish(session, WishKind.CREATE_RUN, job["id"])
+
+    async def carry() -> None:
+        async with PrefectApi(prefect_server) as api:
+            near = Neighbours(ledger, api, facade_settings)
+            await Carrier(near).carry_all()
+
+    asyncio.run(carry())
+    assert eventually(lambda: bound_job(ledger, job["id"])).flow_run_id == run_id
+
+
+def test_with_prefect_away_the_job_is_taken_and_its_run_follows(
+    ledger: Ledger, facade_settings: Settings, prefect: httpx.Client, prefect_server: str
+) -> None:
+    away = facade_settings.model_copy(update={"prefect_api_url": "http://127.0.0.1:9/api"})
+    with facade(away, ledger) as url, client(f"{url}/api/v1", user_token(ledger)) as rest:
+        made = make_template(rest)
+        job = rest.post("/job/", json={"runtemplate_id": made["id"]})
+        assert job.status_code == 201
+    assert bound_job(ledger, job.json()["id"]) is None
+
+    async def services() -> None:
+        async with PrefectApi(prefect_server) as api:
+            carrying = asyncio.create_task(
+                Carrier(Neighbours(ledger, api, facade_settings), 0.1).run()
+            )
+            await asyncio.to_thread(eventually, lambda: bound_job(ledger, job.json()["id"]))
+            carrying.cancel()
+
+    asyncio.run(services())
+    run_id = eventually(lambda: bound_job(ledger, job.json()["id"])).flow_run_id
+    assert prefect.get(f"/flow_runs/{run_id}").json()["state_type"] == "SCHEDULED"
+
+
+def test_the_reconciler_makes_both_sides_tell_the_same(
+    rest: httpx.Client,
+    prefect: httpx.Client,
+    prefect_server: str,
+    ledger: Ledger,
+    facade_settings: Settings,
+) -> None:
+    made = make_template(rest)
+    jobs = [rest.post("/job/", json={"runtemplate_id": made["id"]}).json()["id"] for _ in range(2)]
+    over, cancelled = (eventually(lambda one=one: bound_job(ledger, one)) for one in jobs)
+    _set_state(prefect, over.flow_run_id, "RUNNING")
+    _set_state(prefect, cancelled.flow_run_id, "CANCELLED")
+    hour_ago = ledger.clock().replace(year=2020)
+    with ledger.writing(SERVICE) as session:
+        ended = session.get_one(Job, over.id)
+        ended.state, ended.severity, ended.message = "succeeded", "success", "all is well"
+        ended.end = hour_ago
+        session.get_one(Job, cancelled.id).schedule = hour_ago
+
+    async def once() -> None:
+        async with PrefectApi(prefect_server) as api:
+            await reconcile(Neighbours(ledger, api, facade_settings))
+
+    asyncio.run(once())
+    shown = prefect.get(f"/flow_runs/{over.flow_run_id}").json()["state"]
+    assert (shown["type"], shown["message"]) == ("COMPLETED", "all is well")
+    with ledger.reading() as session:
+        assert session.get_one(Job, cancelled.id).state == "cancelled"
+
+
+def _set_state(prefect: httpx.Client, run_id: UUID | None, state: str) -> None:
+    body = {"state": {"type": state}, "force": True}
+    prefect.post(f"/flow_runs/{run_id}/set_state", json=body).raise_for_status()
+
+
+def test_a_name_prefect_refuses_and_a_name_that_is_taken_are_made_fit(
+    rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
+) -> None:
+    first = make_template(rest, name="in & out")
+    second = rest.post(
+        "/runtemplate/", json={"app_id": first["app_id"], "company": "acme", "name": "in % out"}
+    ).json()
+    eventually(lambda: no_wishes(ledger))
+    with ledger.reading() as session:
+        ids = [session.get_one(RunTemplate, one["id"]).deployment_id for one in (first, second)]
+    names = [prefect.get(f"/deployments/{one}").json()["name"] for one in ids]
+    assert len(set(names)) == 2
+    assert not any(character in "".join(names) for character in "/%&<>")
+
+
+async def test_a_wish_for_something_gone_is_no_error(
+    ledger: Ledger, prefect_server: str, facade_settings: Settings
+) -> None:
+    async with PrefectApi(prefect_server) as api:
+        near = Neighbours(ledger, api, facade_settings)
+        for kind in WishKind:
+            gone = {"id": "00000000-0000-4000-8000-000000000000"}
+            await carry_out(near, Wish(kind=kind, subject_id=4711, payload=gone))
+
+
+async def test_a_carrier_that_is_stopped_gives_its_wish_back(
+    ledger: Ledger, facade_settings: Settings
+) -> None:
+    async def never(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        reached.set()
+        await asyncio.sleep(60)
+
+    reached = asyncio.Event()
+    silent = await asyncio.start_server(never, "127.0.0.1", 0)
+    port = silent.sockets[0].getsockname()[1]
+    with ledger.writing(SERVICE) as session:
+        wish(session, WishKind.DELETE_RUN, 1, {"id": "00000000-0000-4000-8000-000000000000"})
+    async with PrefectApi(f"http://127.0.0.1:{port}/api") as api:
+        carrying = asyncio.create_task(Carrier(Neighbours(ledger, api, facade_settings)).run())
+        await reached.wait()
+        carrying.cancel()
+        await asyncio.gather(carrying, return_exceptions=True)
+    silent.close()
+    with ledger.reading() as session:
+        assert session.scalars(select(Wish)).one().taken_until is None

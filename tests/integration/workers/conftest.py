@@ -1,0 +1,47 @@
+"""Plants: a real facade, a real Prefect, one application and template."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from jobauto_prefect.ledger import migrate
+from jobauto_prefect.ledger.store import make_engine
+from tests import plant as plants
+from tests.plant import Plant
+
+LEASE_SECONDS = 3.0
+
+
+@pytest.fixture(scope="package")
+def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An empty ledger; SQLite is enough here: what is tested is beyond the facade."""
+    path = tmp_path_factory.mktemp("migrated") / "ledger.db"
+    engine = make_engine(f"sqlite:///{path}")
+    migrate.upgrade(engine)
+    engine.dispose()
+    return str(path)
+
+
+@pytest.fixture
+def plant(prefect_server: str, migrated_file: str, tmp_path: Path) -> Iterator[Plant]:
+    """A plant of the test's own, without a worker."""
+    with plants.plant(prefect_server, migrated_file, tmp_path, LEASE_SECONDS) as plant:
+        yield plant
+
+
+@pytest.fixture(scope="package")
+def shared_plant(
+    prefect_server: str, migrated_file: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Plant]:
+    """A plant with a worker, for tests that leave both as they are."""
+    home = tmp_path_factory.mktemp("shared")
+    with plants.plant(prefect_server, migrated_file, home, LEASE_SECONDS) as plant, plant.worker():
+        yield plant
+
+
+@pytest.fixture
+def manned(shared_plant: Plant, tmp_path: Path) -> Plant:
+    """The shared plant with marks of the test's own."""
+    return replace(shared_plant, marks=tmp_path)

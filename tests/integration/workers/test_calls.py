@@ -1,0 +1,106 @@
+"""What a job costs in calls to Prefect, and what happens between claim and start."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from uuid import UUID
+
+import pytest
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.dispatch import Station
+from jobauto_prefect.engine.shift import Shift, Terms
+from jobauto_prefect.runtime.opening import WorkerPlan, open_worker
+from tests.plant import CountingTransport, Plant
+
+QUIET = {"QUIET": "yes"}
+
+
+@pytest.fixture
+def transport() -> CountingTransport:
+    return CountingTransport()
+
+
+@pytest.fixture
+def prefect_settings(prefect_server: str) -> Iterator[None]:
+    with temporary_settings({PREFECT_API_URL: prefect_server}):
+        yield
+
+
+@asynccontextmanager
+async def shift(plant: Plant, transport: CountingTransport, limit: int) -> AsyncIterator[Shift]:
+    """A worker's shift in this process, without Prefect's worker around it."""
+    plan = WorkerPlan(
+        url=plant.settings.url,
+        token=plant.token,
+        worker="counted",
+        pool=plant.pool,
+        host="here",
+        directory=plant.home / "work",
+        stop_seconds=1,
+    )
+    terms = Terms("counted", Station(plant.pool, limit=limit), grace_seconds=10)
+    pool = plant.prefect.get(f"/work_pools/{plant.pool}").json()
+    async with (
+        PrefectApi(plant.settings.prefect_api_url, transport=transport) as api,
+        open_worker(plan) as opened,
+        Shift(api, opened, terms) as at_work,
+    ):
+        at_work.listen_to(UUID(pool["id"]))
+        await asyncio.sleep(1)  # the stream is there
+        transport.calls.clear()
+        yield at_work
+        await at_work.end()
+
+
+@pytest.mark.usefixtures("prefect_settings")
+async def test_a_quiet_success_costs_two_states_and_one_question(
+    plant: Plant, transport: CountingTransport
+) -> None:
+    jobs = 5
+    async with shift(plant, transport, limit=4):
+        for _ in range(jobs):
+            job_id = await asyncio.to_thread(plant.post_job, **QUIET)
+            await asyncio.to_thread(plant.ended, job_id)
+            run = await asyncio.to_thread(plant.run_of, job_id)
+            await asyncio.to_thread(plant.run_in, run, "COMPLETED")
+    questions = transport.count("/get_scheduled_flow_runs")
+    assert transport.count("/set_state") == 2 * jobs
+    assert len(transport.calls) == 2 * jobs + questions
+    assert questions <= 3 * jobs
+
+
+@pytest.mark.usefixtures("prefect_settings")
+async def test_a_burst_does_not_cost_a_question_each(
+    plant: Plant, transport: CountingTransport
+) -> None:
+    jobs = [await asyncio.to_thread(plant.post_job, **QUIET) for _ in range(25)]
+    for job_id in jobs:
+        await asyncio.to_thread(plant.run_of, job_id)
+    async with shift(plant, transport, limit=2) as at_work:
+        await at_work.tick()
+        for job_id in jobs:
+            await asyncio.to_thread(plant.ended, job_id)
+    assert transport.count("/get_scheduled_flow_runs") < len(jobs)
+    assert len(plant.marked("starts")) == len(jobs)
+    assert plant.marked("overlaps") == []
+
+
+@pytest.mark.usefixtures("prefect_settings")
+async def test_a_run_that_is_cancelled_while_it_is_claimed_starts_no_process(
+    plant: Plant, transport: CountingTransport
+) -> None:
+    async with shift(plant, transport, limit=2):
+        await asyncio.to_thread(plant.serving.stop)
+        run = await asyncio.to_thread(plant.click_run)
+        await asyncio.sleep(1)  # the claim is on its way and finds nobody
+        await asyncio.to_thread(plant.set_state, run, "CANCELLING")
+        await asyncio.to_thread(plant.run_in, run, "CANCELLED")
+        await asyncio.sleep(0.5)  # the worker hears of it
+        await asyncio.to_thread(plant.serving.start)
+        (job,) = await asyncio.to_thread(plant.until_jobs_of, run)
+        ended = await asyncio.to_thread(plant.ended, job["id"])
+        await asyncio.to_thread(plant.run_in, run, "CANCELLED")
+    assert ended["state"] == "cancelled"
+    assert plant.marked("starts") == []

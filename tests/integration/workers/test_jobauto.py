@@ -1,0 +1,279 @@
+"""The jobauto worker at work: a real facade, a real Prefect, real worker processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tests.plant import Plant, eventually
+
+
+def test_a_job_runs_and_prefect_tells_the_story(manned: Plant) -> None:
+    job_id = manned.post_job(EXIT_WITH=7)
+    job = manned.ended(job_id)
+    assert (job["exitcode"], job["severity"]) == (7, "error")
+    run = manned.run_in(manned.run_of(job_id), "FAILED")
+    assert "7" in run["state"]["message"]
+    assert "The bank is closed" in run["state"]["message"]
+    assert run["run_count"] == 1
+    assert manned.marked("overlaps") == []
+
+    logs = eventually(lambda: len(found := manned.logs_of(run["id"])) >= 2 and found)
+    lines = {line["message"]: line["level"] for line in logs}
+    assert lines["hello from Ácme"] == 20
+    assert lines["careful"] == 30
+
+    def labels() -> dict[str, object] | None:
+        found = manned.flow_run(run["id"])["labels"]
+        return found if "jobauto.exit_code" in found else None
+
+    assert eventually(labels)["jobauto.severity"] == "error"
+
+    (artifact,) = eventually(lambda: manned.artifacts_of(run["id"]))
+    assert "The bank is closed" in artifact["data"]
+
+
+def test_a_success_and_the_run_button_with_its_fields(manned: Plant) -> None:
+    job_id = manned.post_job(EXIT_WITH=4)
+    clicked = manned.click_run(COMPANY="Bé & Co")
+    assert manned.ended(job_id)["severity"] == "info"
+    manned.run_in(manned.run_of(job_id), "COMPLETED")
+    run = manned.run_in(clicked, "COMPLETED")
+    (job,) = manned.jobs_of(clicked)
+    assert (job["exitcode"], job["env"]["COMPANY"]) == (0, "Bé & Co")
+    assert "s3cret" not in str(job)
+
+    def named() -> bool:
+        run = manned.flow_run(clicked)
+        renamed = str(run["name"]).endswith(f"/ daily #{job['id']}")
+        return renamed and bool(run["labels"].get("jobauto.job") == job["id"])
+
+    eventually(named)
+    assert "s3cret" not in str(run)
+
+
+def test_a_refused_run_shows_why_and_starts_nothing(plant: Plant) -> None:
+    off = {"id": plant.template["id"], "active": 0}
+    with plant.worker():
+        plant.rest.post("/runtemplate/", json=off).raise_for_status()
+        clicked = plant.click_run()
+        run = plant.run_in(clicked, "FAILED")
+        assert "not active" in run["state"]["message"]
+    assert plant.marked("starts") == []
+
+
+def test_a_run_for_later_starts_when_it_is_due(manned: Plant) -> None:
+    due = datetime.now(UTC) + timedelta(seconds=4)
+    job_id = manned.post_job(scheduled=due.isoformat())
+    manned.ended(job_id)
+    started = float(manned.marked("starts")[0].split()[1])
+    assert 0 <= started - due.timestamp() < 1
+
+
+@pytest.mark.parametrize("state", ["CANCELLING", "CANCELLED"])
+def test_cancelling_in_prefect_ends_the_process(manned: Plant, state: str) -> None:
+    clicked = manned.click_run(SECONDS_TO_SLEEP=60)
+    eventually(lambda: manned.marked("pids"))
+    manned.run_in(clicked, "RUNNING")
+    manned.set_state(clicked, state)
+    manned.run_in(clicked, "CANCELLED")
+    (job,) = eventually(lambda: manned.jobs_of(clicked))
+    assert manned.ended(job["id"])["state"] == "cancelled"
+    manned.until_gone()
+
+
+def test_cancelling_over_rest_ends_the_process(manned: Plant) -> None:
+    job_id = manned.post_job(SECONDS_TO_SLEEP=60)
+    eventually(lambda: manned.marked("pids"))
+    body = {"id": job_id, "state": "cancelled"}
+    manned.rest.post("/job/", json=body).raise_for_status()
+    assert manned.ended(job_id)["state"] == "cancelled"
+    manned.run_in(manned.run_of(job_id), "CANCELLED")
+    manned.until_gone()
+
+
+def test_a_waiting_run_that_was_cancelled_never_starts(plant: Plant) -> None:
+    clicked = plant.click_run()
+    plant.set_state(clicked, "CANCELLING")
+    job_id = plant.post_job()
+    with plant.worker():
+        plant.ended(job_id)
+    assert plant.flow_run(clicked)["state_type"] == "CANCELLED"
+    assert len(plant.marked("starts")) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["KILL", "STOP"])
+def test_a_worker_that_dies_or_stops_loses_its_job_and_leaves_no_process(
+    plant: Plant, number: signal.Signals
+) -> None:
+    with plant.worker() as worker:
+        job_id = plant.post_job(SECONDS_TO_SLEEP=60)
+        eventually(lambda: plant.marked("pids"))
+        os.kill(worker.pid, number)
+        assert plant.ended(job_id)["state"] == "lost"
+        plant.run_in(plant.run_of(job_id), "CRASHED")
+        plant.until_gone()
+        os.kill(worker.pid, signal.SIGCONT)
+        os.killpg(worker.pid, signal.SIGKILL)
+        worker.wait()
+    with plant.worker():  # its successor
+        again = plant.post_job()
+        assert plant.ended(again)["exitcode"] == 0
+
+
+def test_two_workers_start_one_process_for_a_run(plant: Plant) -> None:
+    with plant.worker("w1"), plant.worker("w2"):
+        jobs = [plant.post_job(SECONDS_TO_SLEEP="0.2") for _ in range(10)]
+        for job_id in jobs:
+            assert plant.ended(job_id)["exitcode"] == 0
+            plant.run_in(plant.run_of(job_id), "COMPLETED")
+    assert plant.marked("overlaps") == []
+    assert len(plant.marked("starts")) == len(jobs)
+
+
+def test_a_second_living_worker_of_a_name_is_refused(plant: Plant) -> None:
+    with plant.worker("same"):
+        argv = [sys.executable, "-m", "prefect", "worker", "start", "--type", "jobauto"]
+        argv += ["--pool", plant.pool, "--name", "same"]
+        done = subprocess.run(
+            argv, env=plant.environment(), capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 1
+        assert "worker named same works in" in done.stdout + done.stderr
+
+
+def test_the_limit_holds(plant: Plant) -> None:
+    with plant.worker("w1", "--limit", "2"):
+        jobs = [plant.post_job(SECONDS_TO_SLEEP="0.5") for _ in range(5)]
+        most = 0
+
+        def all_ended() -> bool:
+            nonlocal most
+            most = max(most, len(list(plant.marks.glob("live-*"))))
+            return all(plant.job(job_id)["end"] for job_id in jobs)
+
+        eventually(all_ended)
+    assert most == 2
+
+
+def test_a_facade_that_is_away_costs_no_outcome(plant: Plant) -> None:
+    with plant.worker():
+        running = [plant.post_job(SECONDS_TO_SLEEP="1", EXIT_WITH=7) for _ in range(3)]
+        eventually(lambda: len(plant.marked("starts")) == len(running))
+        plant.serving.stop()
+        clicked = plant.click_run()
+        time.sleep(6)  # two leases
+        plant.serving.start()
+        for job_id in running:
+            assert plant.ended(job_id)["exitcode"] == 7
+            plant.run_in(plant.run_of(job_id), "FAILED")
+        plant.run_in(clicked, "COMPLETED")
+    assert len(plant.marked("starts")) == len(running) + 1
+    assert plant.marked("overlaps") == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_the_jobs_finish_and_takes_no_more(
+    plant: Plant, number: signal.Signals
+) -> None:
+    with plant.worker() as worker:
+        job_id = plant.post_job(SECONDS_TO_SLEEP=2)
+        eventually(lambda: plant.marked("pids"))
+        worker.send_signal(number)
+        time.sleep(0.3)
+        clicked = plant.click_run()
+        assert worker.wait(20) == 0
+        assert plant.job(job_id)["exitcode"] == 0
+        plant.run_in(plant.run_of(job_id), "COMPLETED")
+        assert plant.flow_run(clicked)["state_type"] == "SCHEDULED"
+    assert len(plant.marked("starts")) == 1
+
+
+def test_what_does_not_finish_within_the_grace_is_lost_with_its_reason(plant: Plant) -> None:
+    with plant.worker(JOBAUTO_GRACE_SECONDS="1") as worker:
+        job_id = plant.post_job(SECONDS_TO_SLEEP=60)
+        eventually(lambda: plant.marked("pids"))
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(20) == 0
+        job = plant.job(job_id)
+        assert (job["state"], job["severity"]) == ("lost", "error")
+        assert "shutdown" in job["message"]
+        plant.run_in(plant.run_of(job_id), "CRASHED")
+        plant.until_gone()
+
+
+def test_a_second_signal_shortens_the_grace(plant: Plant) -> None:
+    with plant.worker(JOBAUTO_GRACE_SECONDS="300") as worker:
+        job_id = plant.post_job(SECONDS_TO_SLEEP=60)
+        eventually(lambda: plant.marked("pids"))
+        worker.send_signal(signal.SIGTERM)
+        time.sleep(0.5)
+        assert worker.poll() is None
+        worker.send_signal(signal.SIGTERM)
+        assert worker.wait(20) == 0
+        assert plant.job(job_id)["state"] == "lost"
+        plant.until_gone()
+
+
+def test_a_bad_token_ends_the_worker_with_a_sentence(plant: Plant) -> None:
+    argv = [sys.executable, "-m", "prefect", "worker", "start", "--type", "jobauto"]
+    argv += ["--pool", plant.pool, "--name", "w1"]
+    done = subprocess.run(
+        argv,
+        env=plant.environment(JOBAUTO_WORKER_TOKEN="wrong"),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "token" in done.stdout + done.stderr
+
+
+def test_a_retry_clicked_in_prefect_is_another_job_of_the_same_flow_run(manned: Plant) -> None:
+    clicked = manned.click_run(EXIT_WITH=7)
+    manned.run_in(clicked, "FAILED")
+    body = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": True}
+    manned.prefect.post(f"/flow_runs/{clicked}/set_state", json=body).raise_for_status()
+    eventually(lambda: len(manned.jobs_of(clicked)) == 2)
+    manned.run_in(clicked, "FAILED")
+    eventually(lambda: manned.flow_run(clicked)["run_count"] == 2)
+    assert len(manned.marked("starts")) == 2
+
+
+EMBEDDED = """
+import asyncio, sys
+from jobauto_prefect.engine.worker import JobautoWorker
+
+async def main():
+    working = asyncio.create_task(JobautoWorker(sys.argv[1], name="w1").start())
+    await asyncio.to_thread(sys.stdin.readline)
+    working.cancel()
+    try:
+        await working
+    except asyncio.CancelledError:
+        print("cancelled")
+
+asyncio.run(main())
+"""
+
+
+def test_a_worker_whose_start_is_cancelled_drains(plant: Plant) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", EMBEDDED, plant.pool],
+        env=plant.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as worker:
+        plant.until_online("w1")
+        job_id = plant.post_job(SECONDS_TO_SLEEP=2)
+        eventually(lambda: plant.marked("pids"))
+        said, _ = worker.communicate("enough\n", timeout=30)
+    assert "cancelled" in said
+    assert plant.job(job_id)["exitcode"] == 0
+    plant.run_in(plant.run_of(job_id), "COMPLETED")

@@ -1,0 +1,64 @@
+"""Prefect goes away while jobs run, and comes back."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from jobauto_prefect.engine.server import prefect_command, wait_ready
+from jobauto_prefect.settings import Settings
+from tests.conftest import clean_environment, free_port, running
+from tests.plant import Plant, eventually
+
+
+class OwnPrefect:
+    """A Prefect server that can be stopped and started again with what it knows."""
+
+    def __init__(self, home: Path) -> None:
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}/api"
+        self._settings = Settings(home=home, prefect_port=port, prefect_api_url=self.url)
+        self._stack = ExitStack()
+
+    def start(self) -> None:
+        argv, environment = prefect_command(self._settings, clean_environment())
+        log = self._settings.home / "prefect.log"
+        self._stack.enter_context(running(argv, environment, log))
+        asyncio.run(wait_ready(self.url))
+
+    def stop(self) -> None:
+        self._stack.close()
+
+
+@pytest.fixture
+def own_prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPrefect]:
+    prefect = OwnPrefect(tmp_path_factory.mktemp("own-prefect"))
+    prefect.start()
+    yield prefect
+    prefect.stop()
+
+
+@pytest.fixture
+def prefect_server(own_prefect: OwnPrefect) -> str:
+    return own_prefect.url
+
+
+def test_a_prefect_that_is_away_costs_no_job(plant: Plant, own_prefect: OwnPrefect) -> None:
+    with plant.worker(PREFECT_CLIENT_MAX_RETRIES="0") as worker:
+        running_job = plant.post_job(SECONDS_TO_SLEEP=2, EXIT_WITH=7)
+        eventually(lambda: plant.marked("pids"))
+        flow_run = plant.run_of(running_job)
+        own_prefect.stop()
+        assert plant.ended(running_job)["exitcode"] == 7
+        later = plant.post_job(EXIT_WITH=4)
+        assert plant.job(later)["state"] == "waiting"
+        own_prefect.start()
+        assert plant.run_in(flow_run, "FAILED")["state"]["message"].startswith("exit code 7")
+        plant.post_job()  # its wish brings the one along that was put off
+        assert plant.ended(later)["exitcode"] == 4
+        plant.run_in(plant.run_of(later), "COMPLETED")
+        assert worker.poll() is None
+    assert len(plant.marked("starts")) == 3
+    assert plant.marked("overlaps") == []

@@ -1,0 +1,114 @@
+"""The compiled flow in Prefect's own process worker, beside the jobauto worker."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+from typing import Any
+
+import pytest
+from prefect.flows import Flow, load_flow_from_entrypoint
+from pydantic import SecretStr
+
+from jobauto_prefect.engine.flows import load
+from jobauto_prefect.errors import FacadeUnavailable
+from tests.conftest import running
+from tests.plant import Plant, eventually
+
+ROOT = Path(__file__).parents[3]
+
+
+@contextmanager
+def stock_worker(plant: Plant, **environment: str) -> Iterator[Popen[bytes]]:
+    """Prefect's process worker, told nothing but Prefect's settings, the address and a token."""
+    pool = f"{plant.pool}-stock"
+    argv = [sys.executable, "-m", "prefect", "worker", "start", "--type", "process"]
+    argv += ["--pool", pool, "--name", "stock"]
+    log = plant.home / "worker-stock.log"
+    with running(argv, plant.environment(**environment), log) as process:
+        plant.until_online("stock", pool)
+        yield process
+
+
+@pytest.fixture
+def stock(plant: Plant) -> Plant:
+    """The same plant, with a template of its own for a pool of stock workers."""
+    pool = f"{plant.pool}-stock"
+    plant.prefect.post("/work_pools/", json={"name": pool, "type": "process"}).raise_for_status()
+    return plant.with_template("stock", pool)
+
+
+def told(plant: Plant, flow_run_id: str) -> dict[str, Any]:
+    """What Prefect shows of a run that is over, and what the ledger keeps, numbers left out."""
+    run = plant.run_in(flow_run_id, "COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+    (job,) = eventually(lambda: plant.jobs_of(flow_run_id))
+    job = plant.ended(job["id"])
+    label = f"#{job['id']}"
+    eventually(lambda: plant.flow_run(flow_run_id)["name"].endswith(label))
+    eventually(lambda: "jobauto.severity" in plant.flow_run(flow_run_id)["labels"])
+    logs = eventually(lambda: len(found := plant.logs_of(flow_run_id)) >= 2 and found)
+    labels = plant.flow_run(flow_run_id)["labels"]
+    return {
+        "state": (run["state_type"], run["state_name"], run["state"]["message"]),
+        "run_count": run["run_count"],
+        "labels": {name for name in labels if name.startswith("jobauto.")},
+        "logs": sorted((line["level"], line["message"]) for line in logs),
+        "artifact": len(plant.artifacts_of(flow_run_id)),
+        "job": {key: job[key] for key in ("state", "severity", "exitcode", "message")},
+    }
+
+
+def test_both_workers_tell_the_same_story(stock: Plant) -> None:
+    ends = [{"EXIT_WITH": 0}, {"EXIT_WITH": 7}]
+    ours = stock.other_template("daily")
+    with ours.worker(), stock_worker(stock):
+        runs = [(ours.click_run(**end), stock.click_run(**end)) for end in ends]
+        for one, other in runs:
+            assert told(ours, one) == told(stock, other)
+    assert stock.marked("overlaps") == []
+    assert len(stock.marked("starts")) == 2 * len(ends)
+
+
+def test_cancelling_a_run_of_a_stock_worker_ends_its_process(stock: Plant) -> None:
+    with stock_worker(stock):
+        clicked = stock.click_run(SECONDS_TO_SLEEP=60)
+        eventually(lambda: stock.marked("pids"))
+        stock.set_state(clicked, "CANCELLING")
+        stock.run_in(clicked, "CANCELLED")
+        (job,) = stock.jobs_of(clicked)
+        assert stock.ended(job["id"])["state"] == "cancelled"
+        stock.until_gone()
+
+
+def test_a_flow_that_can_not_be_loaded_fails_with_a_sentence(stock: Plant) -> None:
+    with stock_worker(stock, JOBAUTO_WORKER_TOKEN="wrong"):
+        clicked = stock.click_run()
+        run = stock.run_in(clicked, "FAILED", "CRASHED")
+        assert run["state_type"] == "FAILED"
+        assert "can't be loaded" in run["state"]["message"]
+        assert "token" in run["state"]["message"]
+    assert stock.marked("starts") == []
+
+
+@pytest.mark.parametrize(
+    "module", ["jobauto_prefect.engine.applications.", f"{ROOT}/flows/applications.py:"]
+)
+def test_an_entry_point_loads_the_application(
+    plant: Plant, monkeypatch: pytest.MonkeyPatch, module: str
+) -> None:
+    for name, value in plant.environment().items():
+        monkeypatch.setenv(name, value)
+    entrypoint = f"{module}app_{plant.template['app_id']}"
+    flow: Flow[Any, Any] = load_flow_from_entrypoint(entrypoint, use_placeholder_flow=False)
+    assert flow.name.startswith("Probe ")
+    assert "COMPANY" in flow.parameters.properties
+    assert "PASSWORD" not in flow.parameters.properties
+
+
+async def test_a_facade_that_stays_away_is_named(plant: Plant) -> None:
+    plant.serving.stop()
+    token = SecretStr(plant.token)
+    settings = plant.settings.model_copy(update={"worker_token": token})
+    with pytest.raises(FacadeUnavailable, match="does not answer"):
+        await load(1, settings, patience_seconds=0.5)

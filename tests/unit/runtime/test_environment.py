@@ -1,0 +1,231 @@
+"""Layers, macros, refusals and secrets of a job's environment."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobauto_prefect.definitions import Definition, parse
+from jobauto_prefect.runtime.environment import Environment, Layer, Source, refused_names, resolve
+
+
+def definition(**environment: Mapping[str, Any]) -> Definition:
+    return parse(
+        {"name": "probe", "description": "", "executable": "probe", "environment": environment}
+    )
+
+
+def resolved(
+    of: Definition,
+    *,
+    company: Layer | None = None,
+    template: Layer | None = None,
+    overrides: Layer | None = None,
+    injected: Mapping[str, str] | None = None,
+) -> Environment:
+    return resolve(
+        of,
+        company=company or Layer(),
+        template=template or Layer(),
+        overrides=overrides or Layer(),
+        injected=injected or {},
+    )
+
+
+def test_a_later_source_wins_over_an_earlier_one() -> None:
+    keys = ["A", "B", "C", "D", "E"]
+    environment = resolved(
+        definition(**{key: {"defval": "definition"} for key in keys}),
+        company=Layer(dict.fromkeys(keys[1:], "company")),
+        template=Layer(dict.fromkeys(keys[2:], "template")),
+        overrides=Layer(dict.fromkeys(keys[3:], "job")),
+        injected=dict.fromkeys(keys[4:], "injected"),
+    )
+    assert list(environment.texts().values()) == [str(source) for source in Source]
+    assert [value.source for value in environment.values.values()] == list(Source)
+
+
+def test_typed_defaults_become_text_and_null_is_no_value() -> None:
+    environment = resolved(
+        definition(
+            A={"defval": True}, B={"defval": 3.0}, C={"defval": None}, D={}, E={"defval": ""}
+        )
+    )
+    assert environment.texts() == {"A": "true", "B": "3", "E": ""}
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "text"),
+    [
+        ("bool", "False", "false"),
+        ("bool", "YES", "true"),
+        ("bool", 1, "true"),
+        ("bool", " ", ""),
+        ("bool", "perhaps", "perhaps"),
+        ("string", "False", "False"),
+        ("integer", "007", "007"),
+        ("float", "1.50", "1.50"),
+    ],
+)
+def test_a_default_keeps_its_spelling_unless_it_is_a_bool(
+    kind: str, default: Any, text: str
+) -> None:
+    environment = resolved(definition(A={"type": kind, "defval": default}))
+    assert environment.texts() == {"A": text}
+
+
+def test_required_keys_without_a_value_are_missing_all_at_once() -> None:
+    environment = resolved(
+        definition(
+            A={"required": True},
+            B={"required": True, "defval": "b"},
+            C={"required": True, "defval": ""},
+            D={"required": False},
+            E={"required": True, "defval": "e"},
+        ),
+        overrides=Layer({"E": ""}),
+    )
+    assert environment.missing == ("A", "C", "E")
+
+
+GUARDED = ["PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSTARTUP"]
+
+
+def test_loader_variables_are_refused_unless_declared() -> None:
+    assert refused_names(None, GUARDED) == GUARDED
+    assert refused_names(definition(PATH={}, PYTHONPATH={}), GUARDED) == [
+        "LD_PRELOAD",
+        "LD_LIBRARY_PATH",
+        "PYTHONSTARTUP",
+    ]
+
+
+@pytest.mark.parametrize("name", ["JOBAUTO_JOB_ID", "MULTIFLEXI_JOB_ID", "JOBAUTO_", "JOBAUTO_\nX"])
+def test_the_services_own_names_are_refused_even_when_declared(name: str) -> None:
+    assert refused_names(definition(**{name: {}}), [name]) == [name]
+
+
+@pytest.mark.parametrize("name", ["", "A=B", "A\0B", "\ud800"])
+def test_names_no_process_can_be_given_are_refused(name: str) -> None:
+    assert refused_names(None, [name]) == [name]
+
+
+def test_ordinary_names_are_not_refused() -> None:
+    assert refused_names(None, ["PATHS", "MY_PATH", "OLD_X", "pythonpath", "HOME", "LANG"]) == []
+
+
+def test_a_refused_name_is_dropped_and_said() -> None:
+    bad = Layer({"PATH": "/evil", "JOBAUTO_JOB_ID": "7", "FINE": "x"}, {"LD_PRELOAD": "evil.so"})
+    for layers in ({"company": bad}, {"template": bad}, {"overrides": bad}):
+        environment = resolved(definition(), injected={"JOBAUTO_JOB_ID": "1"}, **layers)
+        assert environment.texts() == {"FINE": "x", "JOBAUTO_JOB_ID": "1"}
+        assert environment.refused == ("JOBAUTO_JOB_ID", "LD_PRELOAD", "PATH")
+
+
+def test_undeclared_names_are_passed_and_marked() -> None:
+    environment = resolved(
+        definition(A={}), template=Layer({"A": "1", "X": "2"}), injected={"JOBAUTO_JOB_ID": "3"}
+    )
+    assert environment.undeclared == ("X",)
+    assert environment.values["A"].declared
+    assert not environment.values["X"].declared
+
+
+def test_a_value_with_nul_or_a_lone_surrogate_is_said_to_be_invalid() -> None:
+    environment = resolved(definition(), overrides=Layer({"A": "x\0y", "B": "\ud800", "C": "fine"}))
+    assert environment.invalid == ("A", "B")
+
+
+def test_macros_are_expanded_once_in_definition_company_and_template() -> None:
+    environment = resolved(
+        definition(A={"defval": "<{B}>"}, B={"defval": "{C}"}, C={"defval": "c"}),
+        company=Layer({"X": "{C}-{JOBAUTO_JOB_ID}"}),
+        template=Layer({"Y": "${C}/{NOBODY}/{}/{C", "Z": "{Z}"}),
+        injected={"JOBAUTO_JOB_ID": "5"},
+    )
+    texts = environment.texts()
+    assert texts["A"] == "<{C}>"
+    assert texts["B"] == "c"
+    assert texts["X"] == "c-5"
+    assert texts["Y"] == "c/{NOBODY}/{}/{C"
+    assert texts["Z"] == "{Z}"
+
+
+def test_macros_in_job_values_and_in_what_they_put_in_stay_text() -> None:
+    environment = resolved(
+        definition(A={"defval": "[{X}]"}, PASSWORD={"type": "password", "defval": "geheim"}),
+        overrides=Layer({"X": "{PASSWORD}", "Y": "{X}"}),
+        injected={"Z": "{PASSWORD}"},
+    )
+    texts = environment.texts()
+    assert (texts["X"], texts["Y"], texts["Z"]) == ("{PASSWORD}", "{X}", "{PASSWORD}")
+    assert texts["A"] == "[{PASSWORD}]"
+
+
+def test_a_declared_key_without_a_value_expands_to_nothing() -> None:
+    environment = resolved(definition(A={"defval": "a{B}"}, B={}))
+    assert environment.texts() == {"A": "a"}
+
+
+def test_a_value_that_takes_in_a_secret_is_a_secret() -> None:
+    environment = resolved(
+        definition(
+            KEY={"defval": "probe-{PASSWORD}"},
+            AGAIN={"defval": "{KEY}"},
+            PASSWORD={"type": "password"},
+        ),
+        template=Layer(secrets={"PASSWORD": "hunter2!"}),
+    )
+    assert environment.texts()["KEY"] == "probe-hunter2!"
+    assert environment.masked() == {
+        "KEY": "********",
+        "AGAIN": "probe-{PASSWORD}",
+        "PASSWORD": "********",
+    }
+    assert environment.secrets == ("hunter2!", "probe-hunter2!")
+
+
+def test_a_published_password_default_is_masked_but_not_searched_for() -> None:
+    environment = resolved(
+        definition(P={"type": "password", "defval": "donotcare"}, K={"defval": "k-{P}"})
+    )
+    assert environment.masked() == {"P": "********", "K": "********"}
+    assert environment.secrets == ()
+
+
+def test_a_password_key_is_a_secret_in_every_layer() -> None:
+    for layer in ("company", "template", "overrides"):
+        of = definition(P={"type": "password"})
+        environment = resolved(of, **{layer: Layer({"P": "hunter2"})})
+        assert environment.secrets == ("hunter2",)
+        assert environment.masked() == {"P": "********"}
+
+
+def test_a_plain_value_that_contains_a_secret_is_shown_without_it() -> None:
+    environment = resolved(
+        definition(),
+        template=Layer({"URL": "db://u:hunter2@h/x"}, {"P": "hunter2"}),
+    )
+    assert environment.masked()["URL"] == "db://u:********@h/x"
+
+
+def test_secrets_are_in_no_repr() -> None:
+    layer = Layer(secrets={"P": "hunter2"})
+    environment = resolved(definition(P={"type": "password"}), template=layer)
+    assert "hunter2" not in repr(layer) + repr(environment)
+
+
+NAMES = st.sampled_from(["A", "B", "C", "X", "Y"])
+TEXTS = st.text(alphabet="{}$ABX \n'\"\\é", max_size=12)
+
+
+@given(st.dictionaries(NAMES, TEXTS), st.dictionaries(NAMES, TEXTS))
+def test_job_values_reach_the_process_unchanged(
+    below: dict[str, str], overrides: dict[str, str]
+) -> None:
+    environment = resolved(
+        definition(A={"defval": "{X}"}, B={}), template=Layer(below), overrides=Layer(overrides)
+    )
+    assert {name: environment.texts()[name] for name in overrides} == overrides

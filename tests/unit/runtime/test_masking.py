@@ -1,0 +1,63 @@
+"""Masking of known values in texts and in streams."""
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from jobauto_prefect.runtime.masking import MASK, Masker, StreamMasker
+
+LETTERS = st.text(alphabet="ab\nc ", max_size=40)
+SECRETS = st.lists(st.text(alphabet="ab\nc ", min_size=4, max_size=9), max_size=4)
+
+
+def streamed(secrets: list[str], pieces: list[str]) -> str:
+    masker = StreamMasker(secrets)
+    return "".join(masker.feed(piece) for piece in pieces) + masker.feed("", final=True)
+
+
+def test_secrets_are_masked_longest_first_and_short_ones_are_left() -> None:
+    masker = Masker(["abcd", "abcdef", "xyz"])
+    assert masker.mask("abcdef abcd abcde xyz") == f"{MASK} {MASK} {MASK}e xyz"
+
+
+def test_what_any_of_two_overlapping_secrets_covers_is_masked() -> None:
+    assert Masker(["abcd", "cdef"]).mask("-abcdef-") == f"-{MASK}-"
+
+
+def test_a_secret_with_newlines_is_masked_whole_and_line_by_line() -> None:
+    key = "-----BEGIN KEY-----\nMIIBVwIBADANBgkq\nab\n-----END KEY-----\n"
+    masker = Masker([key])
+    assert masker.mask(f"<{key}>") == f"<{MASK}\n>"
+    assert masker.mask("key: MIIBVwIBADANBgkq") == f"key: {MASK}"
+
+
+def test_white_space_around_a_secret_does_not_hide_it() -> None:
+    assert Masker(["hunter2\n"]).mask("it is hunter2.") == f"it is {MASK}."
+
+
+def test_the_beginning_of_a_secret_is_held_back_until_it_is_known() -> None:
+    masker = StreamMasker(["hunter2"])
+    assert masker.feed("password: hun") == "password: "
+    assert masker.feed("ter2 ok") == f"{MASK} ok"
+    assert masker.feed("hun") == ""
+    assert masker.feed("gry") == "hungry"
+    assert masker.feed("hun") + masker.feed("", final=True) == "hun"
+
+
+def test_a_long_chain_of_overlapping_secrets_is_not_kept_in_memory() -> None:
+    masker = StreamMasker(["aaaa"])
+    assert "".join(masker.feed("a" * 1000) for _ in range(100)) == MASK
+    assert len(masker._held) < 1000
+
+
+@given(SECRETS, st.lists(LETTERS))
+@example(["abcd", "cdef"], ["abcd", "ef"])
+@example(["aaaa"], ["aaa", "aaaaa", "a"])
+def test_pieces_give_what_the_whole_text_gives(secrets: list[str], pieces: list[str]) -> None:
+    assert streamed(secrets, pieces) == Masker(secrets).mask("".join(pieces))
+
+
+@given(SECRETS, LETTERS, LETTERS)
+def test_no_secret_survives(secrets: list[str], before: str, after: str) -> None:
+    for secret in secrets:
+        text = Masker(secrets).mask(before + secret + after)
+        assert secret not in text or secret.strip() in MASK

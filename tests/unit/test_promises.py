@@ -1,0 +1,154 @@
+"""The repository keeps its own promises."""
+
+import ast
+import json
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from jobauto_prefect.definitions import schema
+from jobauto_prefect.definitions.files import RECORD_KINDS, record_schema
+from jobauto_prefect.facade.writes.companies import CompanyBody
+from jobauto_prefect.facade.writes.templates import EXECUTORS, TemplateBody
+from jobauto_prefect.settings import Settings
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"prefect", "sqlalchemy", "fastapi", "httpx"}
+
+
+def test_the_layers_are_kept() -> None:
+    linted = subprocess.run(
+        [str(Path(sys.executable).parent / "lint-imports"), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert linted.returncode == 0, linted.stdout
+
+
+@pytest.mark.parametrize("kind", ["application", *RECORD_KINDS])
+def test_published_schemas_are_those_of_the_package(kind: str) -> None:
+    published = json.loads((ROOT / "schemas" / f"{kind}.schema.json").read_text())
+
+    assert published == (schema() if kind == "application" else record_schema(kind))
+
+
+def test_files_of_records_have_the_members_the_facade_takes() -> None:
+    own = {"$schema", "kind"}
+    company = set(record_schema("company")["properties"])
+    template = set(record_schema("runtemplate")["properties"])
+
+    assert company - own == set(CompanyBody.model_fields) - {"logo", "settings"}
+    assert template - own == set(TemplateBody.model_fields) - {"app_id", "company_id"}
+    assert record_schema("runtemplate")["properties"]["executor"]["enum"] == list(EXECUTORS)
+
+
+@pytest.mark.parametrize("folder", ["api", "flows"])
+def test_entry_points_re_export_and_nothing_else(folder: str) -> None:
+    assert not (ROOT / folder / "__init__.py").exists()
+    for file in (ROOT / folder).glob("*.py"):
+        statements = ast.parse(file.read_text()).body
+        docstring, *rest = statements
+        assert isinstance(docstring, ast.Expr)
+        assert all(isinstance(each, ast.ImportFrom | ast.Assign) for each in rest), file
+
+
+def test_every_setting_is_documented() -> None:
+    text = (ROOT / "docs" / "settings.md").read_text()
+    names = [
+        str(field.validation_alias or f"JOBAUTO_{name.upper()}")
+        for name, field in Settings.model_fields.items()
+    ]
+
+    assert [name for name in names if f"`{name}`" not in text] == []
+
+
+def test_constraints_pin_every_package_and_name_no_addresses() -> None:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    pinned = {canonicalize_name(line.partition("==")[0]) for line in lines}
+
+    assert [line for line in lines if line.count("==") != 1 or "@" in line or " " in line] == []
+    assert needed() - pinned == set()
+
+
+def needed() -> set[str]:
+    """The packages that this one and its tests need, and what those bring along."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    lines = project["dependencies"] + project["optional-dependencies"]["dev"]
+    seen: set[tuple[str, str]] = set()
+    waiting = [each for line in lines for each in _wanted(line, "")]
+    while waiting:
+        name, extra = waiting.pop()
+        if (name, extra) not in seen:
+            seen.add((name, extra))
+            waiting += [each for line in _requirements(name) for each in _wanted(line, extra)]
+    return {name for name, _ in seen}
+
+
+def _wanted(line: str, extra: str) -> list[tuple[str, str]]:
+    """The package a requirement names, with each of its extras, where its marker holds."""
+    requirement = Requirement(line)
+    if requirement.marker is not None and not requirement.marker.evaluate({"extra": extra}):
+        return []
+    name = canonicalize_name(requirement.name)
+    return [(name, each) for each in ("", *requirement.extras)]
+
+
+def _requirements(package: str) -> list[str]:
+    """None for what was added since this environment was made: it is missed by its own name."""
+    try:
+        return metadata.requires(package) or []
+    except metadata.PackageNotFoundError:
+        return []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["app", "validate", str(ROOT / "deployments" / "examples" / "probe.app.json")],
+    ],
+    ids=["help", "app validate"],
+)
+def test_quick_commands_import_nothing_heavy(words: list[str]) -> None:
+    program = f"""
+import sys
+sys.argv = ["jobauto", *{words!r}]
+from jobauto_prefect.cli import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code, end.code
+print("loaded:", *sorted({HEAVY!r} & set(sys.modules)))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1].strip() == "loaded:"
+
+
+def test_every_command_explains_itself_and_is_documented() -> None:
+    from typer.main import get_command
+
+    from jobauto_prefect.cli.root import app
+
+    documented = (ROOT / "docs" / "cli.md").read_text()
+    waiting = [("jobauto", get_command(app))]
+    unexplained = []
+    while waiting:
+        name, command = waiting.pop()
+        below = getattr(command, "commands", {})
+        waiting += [(f"{name} {word}", one) for word, one in below.items()]
+        if not (command.help or "").strip() or (not below and f"`{name}" not in documented):
+            unexplained.append(name)
+    assert unexplained == []

@@ -1,0 +1,82 @@
+"""Settings come from the process environment, database.env and jobauto.env, in this order."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jobauto_prefect.errors import InvalidInput
+from jobauto_prefect.settings import Settings, load_settings
+
+SHOW = (
+    "from jobauto_prefect.settings import load_settings as l; s = l();"
+    "print(s.pool, s.lease_seconds, s.ledger_url, s.prefect_api_url, s.key_path)"
+)
+
+
+def _read(directory: Path, **environment: str) -> str:
+    """What a process reads whose home and configuration are in a directory."""
+    environment |= {"JOBAUTO_HOME": str(directory), "PATH": os.environ["PATH"]}
+    answer = subprocess.run(
+        [sys.executable, "-c", SHOW], env=environment, capture_output=True, text=True, check=True
+    )
+    return answer.stdout.strip()
+
+
+def test_the_process_environment_wins_over_database_env_over_jobauto_env(tmp_path: Path) -> None:
+    (tmp_path / "jobauto.env").write_text(
+        "JOBAUTO_POOL=from-jobauto\nJOBAUTO_LEASE_SECONDS=7\nDB_DATABASE=wrong\n"
+        "PREFECT_API_URL=http://prefect:4200/api\n"
+    )
+    (tmp_path / "database.env").write_text(
+        "DB_CONNECTION=pgsql\nDB_HOST=db\nDB_PORT=5433\nDB_DATABASE=jobs\nDB_USERNAME=me\n"
+        "DB_PASSWORD=p@ss:w/rd\nJOBAUTO_POOL=from-database\n"
+    )
+    key = tmp_path / "secret.key"
+    url = "postgresql+psycopg://me:p%40ss%3Aw%2Frd@db:5433/jobs http://prefect:4200/api"
+    assert _read(tmp_path) == f"from-database 7.0 {url} {key}"
+    assert _read(tmp_path, JOBAUTO_POOL="mine") == f"mine 7.0 {url} {key}"
+
+
+def test_without_files_everything_is_in_the_home(tmp_path: Path) -> None:
+    expected = f"jobauto 30.0 sqlite:///{tmp_path}/ledger.db http://127.0.0.1:4200/api"
+    assert _read(tmp_path) == f"{expected} {tmp_path}/secret.key"
+
+
+def test_a_database_url_says_it_all(tmp_path: Path) -> None:
+    url = "postgresql://me@db/jobs"
+    settings = Settings(home=tmp_path, database_url=url, DB_CONNECTION="pgsql")  # type: ignore[call-arg]
+    assert settings.ledger_url == "postgresql+psycopg://me@db/jobs"
+
+
+def test_settings_that_cannot_be_read_are_all_named() -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load_settings(lease_seconds="soon", api_port=70000)
+    assert {fault.pointer for fault in caught.value.faults} == {"/lease_seconds", "/api_port"}
+    assert "soon" not in str(caught.value)
+
+
+@pytest.mark.parametrize("connection", ["oracle", "pgsql"])
+def test_incomplete_database_settings_say_what_is_missing(connection: str) -> None:
+    settings = Settings(DB_CONNECTION=connection)  # type: ignore[call-arg]
+    with pytest.raises(InvalidInput, match=r"DB_CONNECTION must be|DB_DATABASE has no value"):
+        _ = settings.ledger_url
+
+
+def test_trusted_proxies_are_addresses_and_ranges_with_commas(tmp_path: Path) -> None:
+    (tmp_path / "jobauto.env").write_text("JOBAUTO_TRUSTED_PROXIES=10.0.0.0/8, ::1,192.168.1.7\n")
+    code = (
+        "from jobauto_prefect.settings import load_settings;print(*load_settings().trusted_proxies)"
+    )
+    environment = {"JOBAUTO_HOME": str(tmp_path), "JOBAUTO_CONFIG_DIR": str(tmp_path)}
+    read = subprocess.run(
+        [sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True
+    )
+    assert read.stdout.split() == ["10.0.0.0/8", "::1/128", "192.168.1.7/32"]
+
+
+def test_a_proxy_that_is_no_address_is_named() -> None:
+    with pytest.raises(InvalidInput, match="trusted_proxies"):
+        load_settings(trusted_proxies="10.0.0.0/8,proxy.example")
