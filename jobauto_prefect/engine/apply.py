@@ -166,9 +166,40 @@ def _schedule_body(schedule: SchedulePlan) -> dict[str, Any]:
     return {"slug": SCHEDULE_SLUG, "active": schedule.active, "schedule": cron}
 
 
+def differences(plan: DeploymentPlan, found: Found) -> dict[str, tuple[Any, Any]]:
+    """Where a deployment is not what its plan says: member -> what Prefect has, what it should."""
+    wanted = _members(plan)
+    differing = {
+        name: (found.get(name), value)
+        for name, value in wanted.items()
+        if found.get(name) != value
+    }
+    body = _schedule_body(plan.schedule) if plan.schedule else None
+    present = _schedule_in(found)
+    if body is None or present is None:
+        same = body is None and present is None
+    else:
+        same = _same_schedule(present, body)
+    if not same:
+        differing["schedule"] = (_schedule_text(present), _schedule_text(body))
+    return differing
+
+
+def _schedule_in(found: Found) -> Found | None:
+    return next((one for one in found["schedules"] if one.get("slug") == SCHEDULE_SLUG), None)
+
+
+def _schedule_text(schedule: Found | None) -> str | None:
+    if schedule is None:
+        return None
+    cron = schedule["schedule"]
+    text = f"{cron.get('cron')} {cron.get('timezone')}"
+    return text if schedule["active"] else f"{text}, not active"
+
+
 async def _change(api: PrefectApi, plan: DeploymentPlan, found: Found, written: list[str]) -> None:
     wanted = _members(plan)
-    differing = {name: value for name, value in wanted.items() if found.get(name) != value}
+    differing = {name: wanted[name] for name in differences(plan, found) if name in wanted}
     if differing:
         await api.patch(f"/deployments/{found['id']}", differing)
         written.append(f"deployment {plan.name}: {', '.join(sorted(differing))} changed")
@@ -179,7 +210,7 @@ async def _change_schedule(
     api: PrefectApi, plan: DeploymentPlan, found: Found, written: list[str]
 ) -> None:
     at = f"/deployments/{found['id']}/schedules"
-    present = next((one for one in found["schedules"] if one.get("slug") == SCHEDULE_SLUG), None)
+    present = _schedule_in(found)
     if plan.schedule is None:
         if present is not None:
             await api.delete(f"{at}/{present['id']}")

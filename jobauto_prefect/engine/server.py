@@ -33,7 +33,7 @@ def prefect_command(
     """
     home = settings.home / "prefect"
     home.mkdir(mode=0o700, parents=True, exist_ok=True)  # Prefect makes no parent folders
-    argv = [sys.executable, "-m", "uvicorn", "--factory", "prefect.server.api.server:create_app"]
+    argv = [sys.executable, "-m", "uvicorn", "--factory", f"{__package__}.prefect_app:create_app"]
     argv += ["--host", settings.api_host, "--port", str(settings.prefect_port)]
     argv += ["--log-level", "warning", "--timeout-keep-alive", "5"]
     environment = {"PREFECT_HOME": str(home), **QUIET, **inherited}

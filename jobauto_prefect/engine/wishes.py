@@ -245,7 +245,7 @@ class Carrier:
 
     def __init__(self, near: Neighbours, poll_seconds: float | None = None) -> None:
         """`poll_seconds`: how often to look unasked; None: only when woken."""
-        self._near = near
+        self.near = near
         self._poll_seconds = poll_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._due = asyncio.Event()
@@ -288,19 +288,19 @@ class Carrier:
 
     async def _take(self) -> Wish | None:
         """The next wish. A thread that is taking one can't be stopped: what it takes goes back."""
-        taking = asyncio.ensure_future(asyncio.to_thread(wishes.take_next, self._near.ledger))
+        taking = asyncio.ensure_future(asyncio.to_thread(wishes.take_next, self.near.ledger))
         try:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:
             wish = await taking
             if wish is not None:
-                wishes.give_back(self._near.ledger, wish)
+                wishes.give_back(self.near.ledger, wish)
             raise
 
     async def _carry(self, wish: Wish) -> None:
-        ledger = self._near.ledger
+        ledger = self.near.ledger
         try:
-            await carry_out(self._near, wish)
+            await carry_out(self.near, wish)
         except JobautoError as error:
             logger.warning("%s %s is put off: %s", wish.kind, wish.subject_id, error)
             await asyncio.to_thread(wishes.put_off, ledger, wish, str(error))
