@@ -4,13 +4,22 @@ from jobauto_prefect.compiler.describe import describe_application
 from jobauto_prefect.compiler.parameters import ParameterSchema, parameters
 from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, SchedulePlan, prefect_name
 from jobauto_prefect.compiler.planning import TemplateFacts, deployment_plan, flow_plan
-from jobauto_prefect.compiler.schedule import CODES, Window, cron_of, window, zone_of
+from jobauto_prefect.compiler.schedule import CODES, Schedule, cron_of, schedule_of, zone_of
+from jobauto_prefect.compiler.windows import (
+    Window,
+    next_window,
+    window_at,
+    window_launched_at,
+    windows_after,
+    windows_between,
+)
 
 __all__ = [
     "CODES",
     "DeploymentPlan",
     "FlowPlan",
     "ParameterSchema",
+    "Schedule",
     "SchedulePlan",
     "TemplateFacts",
     "Window",
@@ -18,8 +27,13 @@ __all__ = [
     "deployment_plan",
     "describe_application",
     "flow_plan",
+    "next_window",
     "parameters",
     "prefect_name",
-    "window",
+    "schedule_of",
+    "window_at",
+    "window_launched_at",
+    "windows_after",
+    "windows_between",
     "zone_of",
 ]

@@ -1,15 +1,13 @@
-"""Interval codes: what they mean as cron, and the windows they cut time into."""
+"""Interval codes, cron expressions and zones: what a run template says about when it runs."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
 from jobauto_prefect.errors import Fault, InvalidInput
-
-Window = tuple[datetime, datetime]
-"""`[start, end)`, both in UTC."""
 
 CRON: Mapping[str, str | None] = {
     "n": None,
@@ -24,14 +22,56 @@ CRON: Mapping[str, str | None] = {
 
 CODES = (*CRON, "c")
 
+NICKNAMES: Mapping[str, str] = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+"""What cron calls these; its weeks begin on Sunday."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Five fields of cron on the wall clock of a zone; jobs start `delay` after their window."""
+
+    cron: str
+    zone: ZoneInfo
+    delay: timedelta = timedelta()
+
+    @property
+    def names_times(self) -> bool:
+        """Whether it names times of day, not every so many minutes or hours.
+
+        As in Debian's cron: neither minute nor hour begins with a star. A named time comes
+        once a day even where the wall clock skips it or shows it twice.
+        """
+        minute, hour, *_ = self.cron.split()
+        return not minute.startswith("*") and not hour.startswith("*")
+
+
+def schedule_of(code: str, cron: str | None, zone: str, delay: int = 0) -> Schedule | None:
+    """The schedule of an interval code in a zone, `delay` in seconds; None: it has none.
+
+    Raises:
+        InvalidInput: see `cron_of` and `zone_of`.
+    """
+    expression = cron_of(code, cron)
+    if expression is None:
+        return None
+    return Schedule(expression, zone_of(zone), timedelta(seconds=delay))
+
 
 def cron_of(code: str, cron: str | None = None) -> str | None:
-    """The cron expression of an interval code; None: it has no schedule.
+    """The five cron fields of an interval code; None: it has no schedule.
 
     A custom interval (`c`) without an expression has none either.
 
     Raises:
-        InvalidInput: an unknown code, or an expression that is not five fields of cron.
+        InvalidInput: an unknown code, or an expression that is no cron.
     """
     if code == "c":
         return _checked(cron) if cron and cron.strip() else None
@@ -42,6 +82,8 @@ def cron_of(code: str, cron: str | None = None) -> str | None:
 
 def _checked(cron: str) -> str:
     expression = " ".join(cron.split())
+    if expression.startswith("@"):
+        return _nicknamed(expression)
     if len(expression.split()) != 5:
         raise _invalid("/cron", "cron", f"{cron!r} has not the five fields of a cron expression")
     try:
@@ -49,6 +91,14 @@ def _checked(cron: str) -> str:
     except (CronSimError, StopIteration) as error:
         reason = str(error) or "it never comes"
         raise _invalid("/cron", "cron", f"{cron!r} is no cron expression: {reason}") from None
+    return expression
+
+
+def _nicknamed(name: str) -> str:
+    expression = NICKNAMES.get(name.lower())
+    if expression is None:
+        message = f"{name!r} is none of {', '.join(NICKNAMES)}; use one of them or five fields"
+        raise _invalid("/cron", "cron", message)
     return expression
 
 
@@ -62,38 +112,6 @@ def zone_of(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise _invalid("/timezone", "timezone", f"there is no time zone {name!r}") from None
-
-
-def window(code: str, cron: str | None, zone: str, instant: datetime) -> Window | None:
-    """The window an instant lies in: from the last due time up to the next; None: no schedule.
-
-    Windows follow the calendar of the zone: a day may have 23 or 25 hours, and there is an hourly
-    window for each of them.
-
-    Raises:
-        InvalidInput: see `cron_of` and `zone_of`.
-    """
-    expression = cron_of(code, cron)
-    if expression is None:
-        return None
-    start = _last_due(expression, zone_of(zone), instant)
-    # In the hour that a clock change repeats, looking back can go one due time too far.
-    for following in CronSim(expression, start):
-        if _after(following, instant):
-            return start.astimezone(UTC), following.astimezone(UTC)
-        start = following
-    raise _invalid("/cron", "cron", f"{expression!r} does not come again after {start}")
-
-
-def _last_due(expression: str, zone: ZoneInfo, instant: datetime) -> datetime:
-    # One second on: an instant that is itself due begins its window.
-    upper = (instant.astimezone(UTC) + timedelta(seconds=1)).astimezone(zone)
-    return next(due for due in CronSim(expression, upper, reverse=True) if not _after(due, instant))
-
-
-def _after(one: datetime, other: datetime) -> bool:
-    # Two times of one zone are compared by the clock on the wall, which shows an hour twice.
-    return one.astimezone(UTC) > other.astimezone(UTC)
 
 
 def _invalid(pointer: str, rule: str, message: str) -> InvalidInput:

@@ -7,7 +7,8 @@ from typing import Any
 
 from jobauto_prefect import __version__
 from jobauto_prefect.compiler.parameters import parameters
-from jobauto_prefect.compiler.schedule import window
+from jobauto_prefect.compiler.schedule import schedule_of
+from jobauto_prefect.compiler.windows import window_launched_at
 from jobauto_prefect.definitions import Definition, parse, to_text
 from jobauto_prefect.engine.settling import run_name
 from jobauto_prefect.errors import Forbidden, InvalidInput, NumberTaken
@@ -165,12 +166,14 @@ def _task(context: ClaimContext, template: RunTemplate) -> Task | None:
     """The obligation of the window this run is for; a second run of a window never starts."""
     zone = template.timezone or context.service.settings.timezone
     due = context.claim.scheduled_for or context.session.clock()
-    bounds = window(template.interv, template.cron, zone, due)
-    if bounds is None:
+    schedule = schedule_of(template.interv, template.cron, zone, template.delay)
+    if schedule is None:
         return None
-    task, _ = jobs.task_for(context.session, template, bounds)
+    window = window_launched_at(schedule, due)
+    task, _ = jobs.task_for(context.session, template, (window.start, window.end))
     if task.state != TaskState.OPEN:
-        message = f"the window from {bounds[0].isoformat()} has its task {task.id} ({task.state})"
+        began = window.start.isoformat()
+        message = f"the window from {began} has its task {task.id} ({task.state})"
         raise Refused("duplicate_window", message, PrefectState.CANCELLED)
     return task
 
