@@ -158,6 +158,7 @@ def _members(plan: DeploymentPlan) -> dict[str, Any]:
         "parameter_openapi_schema": dict(plan.parameter_schema),
         "enforce_parameter_schema": True,
         "paused": plan.paused,
+        "concurrency_limit": None,  # the template's overlap policy is what counts
     }
 
 
@@ -170,10 +171,11 @@ def differences(plan: DeploymentPlan, found: Found) -> dict[str, tuple[Any, Any]
     """Where a deployment is not what its plan says: member -> what Prefect has, what it should."""
     wanted = _members(plan)
     differing = {
-        name: (found.get(name), value)
-        for name, value in wanted.items()
-        if found.get(name) != value
+        name: (found.get(name), value) for name, value in wanted.items() if found.get(name) != value
     }
+    limit = found.get("global_concurrency_limit")  # `concurrency_limit` itself is never answered
+    if limit is not None:
+        differing["concurrency_limit"] = (limit["limit"], None)
     body = _schedule_body(plan.schedule) if plan.schedule else None
     present = _schedule_in(found)
     if body is None or present is None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from jobauto_prefect.facade.permissions import ABOUT, ROLE_IDS, Role
 from jobauto_prefect.facade.values import Values
+from jobauto_prefect.ledger.base import Labelled
 from jobauto_prefect.ledger.records import (
     App,
     AppVersion,
@@ -35,7 +36,11 @@ OUTPUT_SHOWN_BYTES = 64 * 1024
 
 
 def _times(record: Any) -> Shown:
-    return {"created_at": _time(record.created_at), "updated_at": _time(record.updated_at)}
+    labels = {"labels": record.labels} if isinstance(record, Labelled) else {}
+    return labels | {
+        "created_at": _time(record.created_at),
+        "updated_at": _time(record.updated_at),
+    }
 
 
 def _time(instant: datetime | None) -> str | None:
@@ -208,13 +213,15 @@ SOURCE_MEMBERS = (
     "db_username",
     "enabled",
     "poll_interval",
+    "consume",
     "last_processed_id",
+    "poll_error",
 )
 
 
 def source_record(source: EventSource, _settings: Settings) -> Shown:
     """An event source; its password is masked."""
-    shown = _members(source, *SOURCE_MEMBERS)
+    shown = _members(source, *SOURCE_MEMBERS) | {"polled_at": _time(source.polled_at)}
     return shown | {"db_password": MASK if source.db_password else None} | _times(source)
 
 

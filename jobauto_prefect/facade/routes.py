@@ -8,7 +8,15 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import StreamingResponse
 
 from jobauto_prefect.errors import Fault, InvalidInput, NotFound
-from jobauto_prefect.facade import general, memberships, output, people, records, sessions
+from jobauto_prefect.facade import (
+    general,
+    memberships,
+    neighbours,
+    output,
+    people,
+    records,
+    sessions,
+)
 from jobauto_prefect.facade.access import allow
 from jobauto_prefect.facade.answers import (
     base_of,
@@ -42,7 +50,7 @@ PAGING = ("limit", "offset", "order", "cursor")
 def contract_router() -> APIRouter:
     """All routes of the contract, without a prefix."""
     router = APIRouter()
-    for module in (general, memberships, sessions, output):
+    for module in (general, memberships, neighbours, sessions, output):
         module.add_routes(router)  # before the patterns, which would take some of their paths
     for resource in RESOURCES:
         _add_list(router, resource)

@@ -109,6 +109,12 @@ class Retirable:
     retired_at: Mapped[datetime | None] = mapped_column(default=None)
 
 
+class Labelled:
+    """Records that files can own: the labels name the sets of files that keep them."""
+
+    labels: Mapped[list[str]] = mapped_column(default=list)
+
+
 def unique_while_active(table: str, *columns: str) -> Index:
     """A key that only records share which are not retired."""
     active = text("retired_at IS NULL")

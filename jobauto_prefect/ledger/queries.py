@@ -98,6 +98,31 @@ def template_named(session: Session, company: str, name: str) -> RunTemplate | N
     )
 
 
+def templates_with_context(
+    session: Session, companies: Collection[int] | None
+) -> Sequence[RunTemplate]:
+    """All run templates with application and company, by id; None: of all companies."""
+    found = (
+        select(RunTemplate)
+        .where(RunTemplate.retired_at.is_(None))
+        .options(joinedload(RunTemplate.app), joinedload(RunTemplate.company))
+        .order_by(RunTemplate.id)
+    )
+    if companies is not None:
+        found = found.where(RunTemplate.company_id.in_(companies))
+    return session.scalars(found).all()
+
+
+def pools_of_templates(session: Session, companies: Collection[int] | None) -> set[str | None]:
+    """The work pools active run templates name, None: some name none. `companies` None: of all."""
+    found = select(RunTemplate.pool).where(
+        RunTemplate.retired_at.is_(None), RunTemplate.active.is_(True)
+    )
+    if companies is not None:
+        found = found.where(RunTemplate.company_id.in_(companies))
+    return set(session.scalars(found.distinct()))
+
+
 def jobs_of_flow_run(session: Session, flow_run_id: UUID) -> Sequence[Job]:
     """All attempts of a flow run, the first one first."""
     found = (

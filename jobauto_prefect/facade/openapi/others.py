@@ -18,6 +18,7 @@ PASSWORD_TOO: list[Json] = [{}, {"basic": []}]
 APP = parts.key("appId", "application")
 COMPANY = parts.key("companyId", "company")
 JOB = parts.key("jobId", "job")
+SOURCE = parts.key("eventSourceId", "event source")
 USER = parts.key("userId", "user")
 SUFFIX = parts.suffix(FOR_RECORDS)
 FORM: Json = {
@@ -36,6 +37,7 @@ def other_operations() -> Operations:
     yield from _session_operations()
     yield from _member_operations()
     yield from _detail_operations()
+    yield from _event_operations()
 
 
 def _operation(tag: str, name: str, summary: str, text: str, answers: Json, **more: Any) -> Json:
@@ -76,6 +78,20 @@ def _service_operations() -> Operations:
     yield "/index.{suffix}", "get", _operation(
         SERVICE, "index", "List all endpoints", "Every path and its methods.",
         _ok("All endpoints.", "Index"), parameters=[SUFFIX],
+    )  # fmt: skip
+
+    yield "/drift.{suffix}", "get", _operation(
+        SERVICE, "listDrift", "Compare Prefect with the records",
+        "The run templates whose flow, work pool or deployment in Prefect is not what the records "
+        "say, an object by id; of the companies one may see. Writing the run template puts it "
+        "right. 503 while Prefect is away.",
+        _keyed("Those that differ.", "Drift"), parameters=[SUFFIX],
+    )  # fmt: skip
+    yield "/pools.{suffix}", "get", _operation(
+        SERVICE, "listPools", "List work pools and their workers",
+        "The work pools of the active run templates one may see, an object by name, as Prefect "
+        "knows them. 503 while Prefect is away.",
+        _keyed("The work pools.", "WorkPool"), parameters=[SUFFIX],
     )  # fmt: skip
 
 
@@ -190,6 +206,15 @@ def _detail_operations() -> Operations:
         "Applications", "listVersions", "List former definitions",
         "The definitions that later ones replaced, an object by number.",
         _keyed("The former definitions.", "ApplicationVersion"), parameters=[APP, SUFFIX],
+    )  # fmt: skip
+
+
+def _event_operations() -> Operations:
+    yield "/eventsource/{eventSourceId}/test.{suffix}", "post", _operation(
+        "Event sources", "testSource", "Test an event source",
+        "Whether its adapter database answers and `changes_cache` can be read and, where changes "
+        "are deleted, written. Takes at most five seconds. Needs `companies.update`.",
+        _ok("What was found.", "SourceTested") | parts.errors(413), parameters=[SOURCE, SUFFIX],
     )  # fmt: skip
 
 

@@ -44,6 +44,14 @@ _MODELS = (
 )  # fmt: skip
 
 TRUTH: Json = {"anyOf": [{"type": "boolean"}, {"enum": [0, 1, "0", "1", "true", "false"]}]}
+_LABEL = "[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+LABELS: Json = {
+    "anyOf": [
+        {"type": "array", "items": {"type": "string", "pattern": f"^{_LABEL}$"}, "maxItems": 20},
+        {"type": "string", "pattern": f"^({_LABEL}(,{_LABEL}){{0,19}})?$"},
+        {"type": "object"},
+    ]
+}
 KEY: Json = {
     "description": "The record to update; without it the natural key tells.",
     "anyOf": [
@@ -142,6 +150,7 @@ def _application_schemas() -> Json:
     ours = {
         "id": {"type": "integer"},
         "enabled": {"type": "boolean"},
+        "labels": {"type": "array", "items": {"type": "string"}},
         "prefect_url": {"type": ["string", "null"]},
         **times,
     }
@@ -164,6 +173,7 @@ def _application_schemas() -> Json:
             ],
             "properties": {
                 "enabled": TRUTH,
+                "labels": LABELS,
                 "force": {
                     **TRUTH,
                     "description": "Take a definition although its version is older.",

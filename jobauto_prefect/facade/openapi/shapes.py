@@ -20,6 +20,12 @@ class Timed(BaseModel):
     updated_at: datetime
 
 
+class Labelled(Timed):
+    """What files can own."""
+
+    labels: list[str]
+
+
 class Fault(BaseModel):
     """One thing wrong with a request."""
 
@@ -70,7 +76,40 @@ class ApplicationVersion(BaseModel):
     definition: dict[str, Any]
 
 
-class Company(Timed):
+class Difference(BaseModel):
+    """What Prefect has, and what it should have."""
+
+    prefect: Any
+    record: Any
+
+
+class Drift(BaseModel):
+    """Where Prefect has something else than a run template says."""
+
+    runtemplate_id: int
+    deployment: str
+    differences: dict[str, Difference]
+
+
+class Worker(BaseModel):
+    """A worker, as Prefect last heard of it."""
+
+    name: str
+    online: bool
+    last_heartbeat: datetime | None
+
+
+class WorkPool(BaseModel):
+    """A work pool of run templates; where `exists` is false Prefect has none of that name."""
+
+    name: str
+    type: str | None
+    exists: bool
+    paused: bool
+    workers: list[Worker]
+
+
+class Company(Labelled):
     """A company; `env` are its values for all its run templates, secret ones masked."""
 
     id: int
@@ -85,7 +124,7 @@ class Company(Timed):
     env: dict[str, str]
 
 
-class RunTemplate(Timed):
+class RunTemplate(Labelled):
     """How a company runs an application: when, where and with which values."""
 
     id: int
@@ -273,7 +312,7 @@ class CredentialTypeField(BaseModel):
     options: dict[str, Any] | list[Any] | None = None
 
 
-class CredentialType(Timed):
+class CredentialType(Labelled):
     """A kind of credential: which values it has, and which of them are secret."""
 
     id: int
@@ -288,7 +327,7 @@ class CredentialType(Timed):
     fields: list[CredentialTypeField]
 
 
-class Credential(Timed):
+class Credential(Labelled):
     """Values of a credential type that belong to a company; secret ones are masked."""
 
     id: int
@@ -298,7 +337,7 @@ class Credential(Timed):
     values: dict[str, str]
 
 
-class Topic(Timed):
+class Topic(Labelled):
     """A tag with a colour."""
 
     id: int
@@ -307,7 +346,7 @@ class Topic(Timed):
     color: str
 
 
-class EventSource(Timed):
+class EventSource(Labelled):
     """A database that webhooks write changes into; its password is masked."""
 
     id: int
@@ -322,10 +361,20 @@ class EventSource(Timed):
     db_password: Literal["********"] | None
     enabled: bool
     poll_interval: int
+    consume: Literal["delete", "keep"]
     last_processed_id: int
+    poll_error: str | None
+    polled_at: datetime | None
 
 
-class EventRule(Timed):
+class SourceTested(BaseModel):
+    """What a test of an event source found."""
+
+    reachable: bool
+    message: str
+
+
+class EventRule(Labelled):
     """What a change, or the end of another run template, starts."""
 
     id: int
@@ -452,7 +501,7 @@ class DataExport(BaseModel):
 
 SHAPES: tuple[type[BaseModel], ...] = (
     ApplicationVersion, AssignedRole, AuditEntry, Company, Credential, CredentialType, DataExport,
-    Deleted, Error, EventRule, EventSource, Index, Job, JobWithOutput, JobsByState, Member,
-    MembershipEnded, Output, Ping, RolesSet, RunTemplate, SignedIn, SignedOut, Status, Task,
-    TaskWithJobs, Topic, User, Written,
+    Deleted, Drift, Error, EventRule, EventSource, Index, Job, JobWithOutput, JobsByState, Member,
+    MembershipEnded, Output, Ping, RolesSet, RunTemplate, SignedIn, SignedOut, SourceTested, Status, Task,
+    TaskWithJobs, Topic, User, WorkPool, Written,
 )  # fmt: skip

@@ -50,7 +50,7 @@ NATURAL_KEYS: Mapping[str, str] = {
 NEEDED: Mapping[str, Sequence[Sequence[str]]] = {
     "company": (["slug"], ["name"]),
     "runtemplate": (["name"], ["app_id", "app_uuid", "app"], ["company_id", "company"]),
-    "job": (["runtemplate_id"],),
+    "job": (["runtemplate_id", "retry_of"],),
     "user": (["login"],),
     "credential": (
         ["name"],

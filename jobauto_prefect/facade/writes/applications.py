@@ -6,8 +6,9 @@ from typing import Any
 from jobauto_prefect.definitions import Definition, check, text, validate, version_numbers
 from jobauto_prefect.errors import Conflict, Fault, InvalidDefinition
 from jobauto_prefect.facade.requests import Fields
+from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.values import Values, resealed, secret_keys
-from jobauto_prefect.facade.writes.base import Write, Written, flag
+from jobauto_prefect.facade.writes.base import LabelledBody, Write, Written, flag
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.records import App, AppVersion, Company, RunTemplate
 from jobauto_prefect.ledger.wishes import WishKind, wish
@@ -38,6 +39,7 @@ def write_app(write: Write) -> Written:
         Conflict: its version is older than the one that is here, and `force` is not said.
     """
     force = flag(write.fields.pop("force", False), "/force")
+    labels = _taken_labels(write)
     given = {name: value for name, value in write.fields.items() if name not in OURS}
     app = _known_app(write, given)
     if app is None:
@@ -57,7 +59,19 @@ def write_app(write: Write) -> Written:
         app.source = write.raw.decode()  # the same, written in another way
     if "enabled" in write.fields:
         app.enabled = flag(write.fields["enabled"], "/enabled")
+    if labels is not None:
+        app.labels = labels
     return Written(app, created, warnings)
+
+
+def _taken_labels(write: Write) -> list[str] | None:
+    """The labels given, as a list or with commas; an object of that name is the definition's."""
+    given = write.fields.get("labels")
+    if not isinstance(given, str | list):
+        return None
+    del write.fields["labels"]
+    listed = [word for word in given.split(",") if word] if isinstance(given, str) else given
+    return parse_body(LabelledBody, {"labels": listed}).labels
 
 
 def _judged(write: Write, document: Fields) -> tuple[Definition, list[Fault]]:

@@ -29,9 +29,18 @@ LongText = Annotated[str, StringConstraints(max_length=1_000_000, pattern=NO_NUL
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 Id = Annotated[int, Field(ge=1, le=2**31 - 1), READ_INTEGER, OrText(r"^[1-9][0-9]{0,8}$")]
 
+Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+Labels = Annotated[list[Label], Field(max_length=20)]
+
 R = TypeVar("R", bound=Base)
 NEVER_NULL = frozenset({"name", "slug", "login", "code", "db_database", "runtemplate_id"})
 """Members that a body may leave out and no record can be without."""
+
+
+class LabelledBody(Body):
+    """Base of the bodies of records that files can own."""
+
+    labels: Labels = Field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from jobauto_prefect.definitions import parse
-from jobauto_prefect.facade.requests import Body
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import READ_INTEGER, SIGNED, OrText, Truth
 from jobauto_prefect.facade.values import secret_keys
 from jobauto_prefect.facade.writes.base import (
+    LabelledBody,
     LongText,
     Name,
     ShortText,
@@ -25,7 +25,7 @@ from jobauto_prefect.ledger.records import Company
 from jobauto_prefect.ledger.wishes import WishKind, wish
 
 
-class CompanyBody(Body):
+class CompanyBody(LabelledBody):
     """A company. `slug` is its natural key; `env` its values for all its templates."""
 
     slug: Slug | None = None

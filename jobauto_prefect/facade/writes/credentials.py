@@ -11,6 +11,7 @@ from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import Truth
 from jobauto_prefect.facade.writes.base import (
     Id,
+    LabelledBody,
     LongText,
     Name,
     ShortText,
@@ -45,7 +46,7 @@ class CredentialField(Body):
     options: dict[str, Any] | list[Any] | None = None
 
 
-class CredentialTypeBody(Body):
+class CredentialTypeBody(LabelledBody):
     """A credential type, known by its uuid, else its code."""
 
     uuid: Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f-]{36}$")] | None = None
@@ -83,7 +84,7 @@ def _known_type(write: Write, body: CredentialTypeBody) -> CredentialType | None
     return write.updatable(known, "applications") if known else None
 
 
-class CredentialBody(Body):
+class CredentialBody(LabelledBody):
     """A credential, known by its name within its company.
 
     The type is `credential_type_id` or `credential_type` (its code). `values` are its members;
@@ -115,6 +116,8 @@ def write_credential(write: Write) -> Written:
     known.name = body.name or known.name
     known.company_id = company.id if company else known.company_id
     known.credential_type = kind or known.credential_type
+    if created or "labels" in body.model_fields_set:
+        known.labels = body.labels
     _take_values(write, known, body.values)
     write.session.flush()
     return Written(known, created)
@@ -161,7 +164,7 @@ def _take_values(write: Write, credential: Credential, given: dict[str, Any]) ->
     credential.values, credential.secrets = values, sealed
 
 
-class TopicBody(Body):
+class TopicBody(LabelledBody):
     """A topic, known by its name; `color` is six hexadecimal digits."""
 
     name: Name | None = None

@@ -8,7 +8,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.requests import Body, json_fields
+from jobauto_prefect.facade.requests import json_fields
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import (
     READ_INTEGER,
@@ -20,6 +20,7 @@ from jobauto_prefect.facade.spellings import (
 from jobauto_prefect.facade.writes.base import (
     NO_NUL,
     Id,
+    LabelledBody,
     Name,
     ShortText,
     Write,
@@ -31,7 +32,9 @@ from jobauto_prefect.facade.writes.base import (
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.records import EventRule, EventSource, RunTemplate
-from jobauto_prefect.ledger.secrets import MASK
+from jobauto_prefect.ledger.secrets import MASK, SecretBox
+from jobauto_prefect.settings import Settings
+from jobauto_prefect.sources import fault_of, rules_of, target_of
 
 Interval = Annotated[int, Field(ge=1, le=86_400), READ_INTEGER, OrText(r"^[1-9][0-9]{0,3}$")]
 Position = Annotated[int, Field(ge=0, le=BIGGEST_ID), READ_INTEGER, OrText(UNSIGNED)]
@@ -40,7 +43,7 @@ PORT: JsonSchemaValue = {
 }
 
 
-class SourceBody(Body):
+class SourceBody(LabelledBody):
     """An event source, known by its name. A blank or masked password keeps the one there is."""
 
     name: Name | None = None
@@ -55,6 +58,7 @@ class SourceBody(Body):
     db_password: ShortText | None = None
     enabled: Truth = True
     poll_interval: Interval = 60
+    consume: Literal["delete", "keep"] = "delete"
     last_processed_id: Position | None = None
 
     @field_validator("db_port", mode="before")
@@ -81,11 +85,19 @@ def write_source(write: Write) -> Written:
     take(source, body, except_for=APART)
     source.company_id = company.id if company else source.company_id
     if body.last_processed_id is not None:
-        source.last_processed_id = body.last_processed_id
+        source.start_after = source.last_processed_id = body.last_processed_id
     if body.db_password and body.db_password != MASK:
         source.db_password = write.box.seal({"db_password": body.db_password})["db_password"]
+    _check_target(source, write.box, write.settings)
     write.session.flush()
     return Written(source, created)
+
+
+def _check_target(source: EventSource, box: SecretBox, settings: Settings) -> None:
+    fault = fault_of(target_of(source, box), rules_of(settings))
+    if fault is not None:
+        member = "db_database" if source.db_connection == "sqlite" else "db_host"
+        raise InvalidInput([Fault(f"/{member}", "target", fault)])
 
 
 def _known_source(write: Write, body: SourceBody) -> EventSource | None:
@@ -107,7 +119,7 @@ MAPPING: JsonSchemaValue = {
 }
 
 
-class RuleBody(Body):
+class RuleBody(LabelledBody):
     """An event rule: a change of `event_source_id`, or the end of `runtemplate_source_id`, starts
     `runtemplate_id`. `env_mapping` is an object, or its JSON text.
     """

@@ -16,7 +16,7 @@ from jobauto_prefect.facade.writes.base import Id, LongText, Write, Written
 from jobauto_prefect.facade.writes.templates import ExecutorName, require_executor
 from jobauto_prefect.ledger import jobs, queries
 from jobauto_prefect.ledger.records import Job, RunTemplate
-from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
 from jobauto_prefect.ledger.wishes import WishKind, wish
 
 SCHEDULED: JsonSchemaValue = {
@@ -35,10 +35,12 @@ SCHEDULED: JsonSchemaValue = {
 class JobBody(Body):
     """A run of a template now or at `scheduled`; with an id its change or cancellation.
 
+    `retry_of` is a job that is over: a new one gets its run template and the values it alone had.
     `scheduled` is "now", ISO 8601, or `Y-m-d H:i:s` in UTC.
     """
 
     runtemplate_id: Id | None = None
+    retry_of: Id | None = None
     scheduled: Annotated[Instant | None, WithJsonSchema(SCHEDULED)] = None
     executor: ExecutorName | None = None
     env: dict[str, Any] = Field(default_factory=dict)
@@ -62,6 +64,7 @@ def write_job(write: Write) -> Written:
     body = parse_body(JobBody, write.fields)
     if write.record_id is not None:
         return Written(_change(write, body), created=False)
+    retried = _retried(write, body)
     if body.runtemplate_id is None:
         fault = Fault("/runtemplate_id", "required", "runtemplate_id is required: what to run")
         raise InvalidInput([fault])
@@ -74,11 +77,32 @@ def write_job(write: Write) -> Written:
         schedule_type=f"adhoc-{'cli' if write.who.actor.door == 'cli' else 'api'}",
     )
     job.launched_by, job.note = write.who.user_id, body.note
-    _take_overrides(write, job, template, body)
+    _take_overrides(write, job, template, body, retried)
     write.session.add(job)
     write.session.flush()
     wish(write.session, WishKind.CREATE_RUN, job.id)
     return Written(job, created=True)
+
+
+def _retried(write: Write, body: JobBody) -> Job | None:
+    """The job to run once more, with its template in the body; None: a job of its own.
+
+    Raises:
+        Conflict: it is not over, or the attempts of its task count.
+    """
+    if body.retry_of is None:
+        return None
+    job = queries.get(write.session, Job, body.retry_of)
+    allow(write.who, "jobs", "read", job.company_id, job)
+    if body.runtemplate_id not in (None, job.runtemplate_id):
+        message = f"job {job.id} is one of run template {job.runtemplate_id}"
+        raise InvalidInput([Fault("/runtemplate_id", "mismatch", message)])
+    if job.state in LIVE_JOBS:
+        raise Conflict(f"job {job.id} is {job.state}; cancel it first, or wait for its end")
+    if job.task_id is not None:
+        raise Conflict(f"job {job.id} is an attempt for task {job.task_id}; retry that task")
+    body.runtemplate_id = job.runtemplate_id
+    return job
 
 
 def _require_active(template: RunTemplate) -> None:
@@ -97,10 +121,13 @@ def inactive(template: RunTemplate) -> str | None:
     return None
 
 
-def _take_overrides(write: Write, job: Job, template: RunTemplate, body: JobBody) -> None:
+def _take_overrides(
+    write: Write, job: Job, template: RunTemplate, body: JobBody, retried: Job | None
+) -> None:
     definition = parse(template.app.document)
+    known = Values(retried.overrides, retried.override_secrets) if retried else Values({}, {})
     given = {name: value for name, value in body.env.items() if value is not None}
-    values = merged(Values({}, {}), given, secret_keys(definition), write.box, definition)
+    values = merged(known, given, secret_keys(definition), write.box, definition)
     job.overrides, job.override_secrets = values.env, values.secrets
     job.env = values.shown()
     if body.executor is not None:

@@ -7,12 +7,12 @@ from pydantic import Field, WithJsonSchema
 from jobauto_prefect.compiler.schedule import CODES, cron_of, zone_of
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.requests import Body
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import READ_INTEGER, READ_NUMBER, OrText, Truth
 from jobauto_prefect.facade.values import secret_keys
 from jobauto_prefect.facade.writes.base import (
     Id,
+    LabelledBody,
     LongText,
     Name,
     ShortText,
@@ -35,7 +35,7 @@ Seconds = Annotated[
 ]
 
 
-class TemplateBody(Body):
+class TemplateBody(LabelledBody):
     """A run template. Its natural key is its name within its company.
 
     The application is `app_id`, `app_uuid` or `app` (its name); the company `company_id` or

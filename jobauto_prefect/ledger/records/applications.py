@@ -12,13 +12,14 @@ from jobauto_prefect.ledger.base import (
     UNAUDITED,
     Audited,
     Base,
+    Labelled,
     OrderedJson,
     Retirable,
     unique_while_active,
 )
 
 
-class App(Audited, Retirable, Base):
+class App(Audited, Labelled, Retirable, Base):
     """An application; `source` is the definition as it came in, `document` what it says."""
 
     __tablename__ = "app"
@@ -51,7 +52,7 @@ class AppVersion(Base):
     replaced_by: Mapped[str]
 
 
-class Company(Audited, Retirable, Base):
+class Company(Audited, Labelled, Retirable, Base):
     """A company; `env` are its plain values, `secrets` its encrypted ones."""
 
     __tablename__ = "company"
@@ -73,7 +74,7 @@ class Company(Audited, Retirable, Base):
     updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
 
 
-class RunTemplate(Audited, Retirable, Base):
+class RunTemplate(Audited, Labelled, Retirable, Base):
     """How one company runs one application.
 
     `interv` is the interval code (reference facts, section 3.1), `delay` is in seconds.

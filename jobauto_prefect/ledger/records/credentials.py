@@ -11,12 +11,13 @@ from jobauto_prefect.ledger.base import (
     UNAUDITED,
     Audited,
     Base,
+    Labelled,
     Retirable,
     unique_while_active,
 )
 
 
-class CredentialType(Audited, Retirable, Base):
+class CredentialType(Audited, Labelled, Retirable, Base):
     """A kind of credential; `fields` are its members: keyword, type, name, required and such."""
 
     __tablename__ = "credential_type"
@@ -40,7 +41,7 @@ class CredentialType(Audited, Retirable, Base):
     updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
 
 
-class Credential(Audited, Retirable, Base):
+class Credential(Audited, Labelled, Retirable, Base):
     """Values of a credential type, of one company; `secrets` are the encrypted ones."""
 
     __tablename__ = "credential"
@@ -59,7 +60,7 @@ class Credential(Audited, Retirable, Base):
     credential_type: Mapped[CredentialType] = relationship()
 
 
-class Topic(Audited, Retirable, Base):
+class Topic(Audited, Labelled, Retirable, Base):
     """A tag with a colour (six hexadecimal digits)."""
 
     __tablename__ = "topic"

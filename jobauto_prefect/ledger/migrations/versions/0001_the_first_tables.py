@@ -54,6 +54,7 @@ def upgrade() -> None:
     sa.Column('flow_name', sa.String(), nullable=True),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('labels', sa.JSON(), nullable=False),
     sa.Column('retired_at', sa.DateTime(timezone=True), nullable=True),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_app'))
     )
@@ -97,6 +98,7 @@ def upgrade() -> None:
     sa.Column('secrets', sa.JSON(), nullable=False),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('labels', sa.JSON(), nullable=False),
     sa.Column('retired_at', sa.DateTime(timezone=True), nullable=True),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_company'))
     )
@@ -116,6 +118,7 @@ def upgrade() -> None:
     sa.Column('fields', sa.JSON(), nullable=False),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('labels', sa.JSON(), nullable=False),
     sa.Column('retired_at', sa.DateTime(timezone=True), nullable=True),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_credential_type'))
     )
@@ -149,6 +152,7 @@ def upgrade() -> None:
     sa.Column('color', sa.String(), nullable=False),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('labels', sa.JSON(), nullable=False),
     sa.Column('retired_at', sa.DateTime(timezone=True), nullable=True),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_topic'))
     )
@@ -228,6 +232,7 @@ def upgrade() -> None:
     sa.Column('secrets', sa.JSON(), nullable=False),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('labels', sa.JSON(), nullable=False),
     sa.Column('retired_at', sa.DateTime(timezone=True), nullable=True),
     sa.ForeignKeyConstraint(['company_id'], ['company.id'], name=op.f('fk_credential_company_id_company')),
     sa.ForeignKeyConstraint(['credential_type_id'], ['credential_type.id'], name=op.f('fk_credential_credential_type_id_credential_type')),
@@ -251,9 +256,16 @@ def upgrade() -> None:
     sa.Column('db_password', sa.String(), nullable=True),
     sa.Column('enabled', sa.Boolean(), nullable=False),
     sa.Column('poll_interval', sa.Integer(), nullable=False),
+    sa.Column('consume', sa.String(), nullable=False),
+    sa.Column('start_after', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
     sa.Column('last_processed_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
+    sa.Column('polled_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('poll_error', sa.Text(), nullable=True),
+    sa.Column('taken_by', sa.Uuid(), nullable=True),
+    sa.Column('taken_until', sa.DateTime(timezone=True), nullable=True),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('labels', sa.JSON(), nullable=False),
     sa.Column('retired_at', sa.DateTime(timezone=True), nullable=True),
     sa.ForeignKeyConstraint(['company_id'], ['company.id'], name=op.f('fk_event_source_company_id_company')),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_event_source'))
@@ -282,6 +294,7 @@ def upgrade() -> None:
     sa.Column('applied_parameters', sa.JSON(), nullable=True),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('labels', sa.JSON(), nullable=False),
     sa.Column('retired_at', sa.DateTime(timezone=True), nullable=True),
     sa.ForeignKeyConstraint(['app_id'], ['app.id'], name=op.f('fk_runtemplate_app_id_app')),
     sa.ForeignKeyConstraint(['company_id'], ['company.id'], name=op.f('fk_runtemplate_company_id_company')),
@@ -336,6 +349,7 @@ def upgrade() -> None:
     sa.Column('priority', sa.Integer(), nullable=False),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('labels', sa.JSON(), nullable=False),
     sa.Column('retired_at', sa.DateTime(timezone=True), nullable=True),
     sa.ForeignKeyConstraint(['event_source_id'], ['event_source.id'], name=op.f('fk_event_rule_event_source_id_event_source')),
     sa.ForeignKeyConstraint(['runtemplate_id'], ['runtemplate.id'], name=op.f('fk_event_rule_runtemplate_id_runtemplate')),

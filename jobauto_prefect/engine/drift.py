@@ -1,0 +1,105 @@
+"""Where Prefect's objects are not what the records say: somebody changed or deleted them there."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from jobauto_prefect.compiler.plan import DeploymentPlan
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.apply import AppliedIds, Found, differences
+from jobauto_prefect.engine.wishes import Neighbours, plan_of
+from jobauto_prefect.ledger import queries
+
+AT_ONCE = 200  # objects Prefect tells of in one answer
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What differs for one run template: member -> what Prefect has, what it should have."""
+
+    template_id: int
+    deployment: str
+    differences: Mapping[str, tuple[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What Prefect holds, by id; of work pools the names."""
+
+    flows: Mapping[str, Found] = field(default_factory=dict)
+    deployments: Mapping[str, Found] = field(default_factory=dict)
+    pools: frozenset[str] = frozenset()
+
+
+async def drift(near: Neighbours, companies: Collection[int] | None) -> list[Drift]:
+    """The run templates whose flow, work pool or deployment differ; None: of all companies.
+
+    Prefect is asked for hundreds of objects at a time, and only asked.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+    """
+    planned = await asyncio.to_thread(_planned, near, companies)
+    known = await _read(near.prefect, planned.values())
+    found = (Drift(key, one.name, dict(_differences(one, ids, known)))
+             for key, (one, ids) in planned.items())  # fmt: skip
+    return [one for one in found if one.differences]
+
+
+def _planned(
+    near: Neighbours, companies: Collection[int] | None
+) -> dict[int, tuple[DeploymentPlan, AppliedIds]]:
+    with near.ledger.reading() as session:
+        return {
+            one.id: (
+                plan_of(session, one, near.settings),
+                AppliedIds(one.app.flow_id, one.deployment_id),
+            )
+            for one in queries.templates_with_context(session, companies)
+        }
+
+
+async def _read(
+    prefect: PrefectApi, planned: Collection[tuple[DeploymentPlan, AppliedIds]]
+) -> _Known:
+    flows = {str(ids.flow_id) for _, ids in planned if ids.flow_id}
+    deployments = {str(ids.deployment_id) for _, ids in planned if ids.deployment_id}
+    pools = {plan.work_pool for plan, _ in planned}
+    return _Known(
+        {one["id"]: one for one in await _filtered(prefect, "flows", "id", flows)},
+        {one["id"]: one for one in await _filtered(prefect, "deployments", "id", deployments)},
+        frozenset(one["name"] for one in await _filtered(prefect, "work_pools", "name", pools)),
+    )
+
+
+async def _filtered(
+    prefect: PrefectApi, kind: str, member: str, wanted: Iterable[str]
+) -> list[Found]:
+    listed, found = sorted(wanted), list[Found]()
+    for begin in range(0, len(listed), AT_ONCE):
+        part = {kind: {member: {"any_": listed[begin : begin + AT_ONCE]}}, "limit": AT_ONCE}
+        found += await prefect.post(f"/{kind}/filter", part)
+    return found
+
+
+def _differences(
+    plan: DeploymentPlan, ids: AppliedIds, known: _Known
+) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    flow = known.flows.get(_text(ids.flow_id))
+    deployment = known.deployments.get(_text(ids.deployment_id))
+    if flow is None or flow["name"] != plan.flow.name:
+        yield "flow", (flow and flow["name"], plan.flow.name)
+    elif set(flow["tags"]) != set(plan.flow.tags):
+        yield "flow tags", (flow["tags"], list(plan.flow.tags))
+    if plan.work_pool not in known.pools:
+        yield "work pool", (None, plan.work_pool)
+    if deployment is None or deployment["name"] != plan.name:
+        yield "deployment", (deployment and deployment["name"], plan.name)
+    if deployment is not None:
+        yield from differences(plan, deployment).items()
+
+
+def _text(known: UUID | None) -> str:
+    return str(known) if known else ""

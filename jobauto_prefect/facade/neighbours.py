@@ -1,0 +1,70 @@
+"""What Prefect has and does: where it differs from the records, its work pools and workers."""
+
+import asyncio
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from jobauto_prefect.engine.drift import drift
+from jobauto_prefect.engine.workers import Pool, pools
+from jobauto_prefect.facade.answers import plain
+from jobauto_prefect.facade.auth import Identity, Person
+from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.ledger import queries
+
+
+def add_routes(router: APIRouter) -> None:
+    """Add them to the contract."""
+    router.get("/drift.{suffix}")(drifted)
+    router.get("/drift", include_in_schema=False)(drifted)
+    router.get("/pools.{suffix}")(work_pools)
+    router.get("/pools", include_in_schema=False)(work_pools)
+
+
+async def drifted(request: Request, who: Person, service: CurrentService) -> Response:
+    """The run templates for which Prefect has something else than the records say, by id."""
+    found = await drift(service.carrier.near, who.rights.companies_with("jobs.read"))
+    data = {
+        str(one.template_id): {
+            "runtemplate_id": one.template_id,
+            "deployment": one.deployment,
+            "differences": {
+                name: {"prefect": there, "record": here}
+                for name, (there, here) in one.differences.items()
+            },
+        }
+        for one in found
+    }
+    return plain(request, who, "Drift", data)
+
+
+async def work_pools(request: Request, who: Person, service: CurrentService) -> Response:
+    """The work pools of the run templates one may see, by name, with their workers."""
+    names = await asyncio.to_thread(_pools_used, service, who)
+    found = await pools(service.carrier.near.prefect, sorted(names))
+    return plain(request, who, "Work pools", {one.name: _shown(one) for one in found})
+
+
+def _pools_used(service: Service, who: Identity) -> set[str]:
+    companies = who.rights.companies_with("jobs.read")
+    with service.ledger.reading() as session:
+        used = queries.pools_of_templates(session, companies)
+    return {name or service.settings.pool for name in used}
+
+
+def _shown(pool: Pool) -> dict[str, Any]:
+    workers = pool.workers or []
+    return {
+        "name": pool.name,
+        "type": pool.type,
+        "exists": pool.workers is not None,
+        "paused": pool.paused,
+        "workers": [
+            {
+                "name": one["name"],
+                "online": one["status"] == "ONLINE",
+                "last_heartbeat": one["last_heartbeat_time"],
+            }
+            for one in workers
+        ],
+    }
