@@ -1,5 +1,6 @@
 """From definitions and run templates to plans of what Prefect shall hold; pure."""
 
+from jobauto_prefect.compiler.deadlines import deadline_of, relative_of
 from jobauto_prefect.compiler.describe import describe_application
 from jobauto_prefect.compiler.parameters import ParameterSchema, parameters
 from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, SchedulePlan, prefect_name
@@ -24,12 +25,14 @@ __all__ = [
     "TemplateFacts",
     "Window",
     "cron_of",
+    "deadline_of",
     "deployment_plan",
     "describe_application",
     "flow_plan",
     "next_window",
     "parameters",
     "prefect_name",
+    "relative_of",
     "schedule_of",
     "window_at",
     "window_launched_at",

@@ -1,8 +1,9 @@
 """What a definition says, as Markdown for the people who read Prefect's UI."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from jobauto_prefect.compiler.markdown import cell, code, joined, line, section, table
 from jobauto_prefect.definitions import Definition, Variable, default_value, text, to_text
 
 HIDDEN = "••••"
@@ -12,8 +13,8 @@ HIDDEN = "••••"
 def describe_application(definition: Definition, language: str) -> str:
     """The application: what it is, its facts, its variables, exit codes, data and events."""
     title = text(definition.title or definition.name, language)
-    return _joined(
-        f"# {_line(title)}",
+    return joined(
+        f"# {line(title)}",
         text(definition.description, language).strip(),
         _facts(definition),
         _variables(definition, language),
@@ -27,11 +28,7 @@ def describe_application(definition: Definition, language: str) -> str:
 
 def describe_template(lead: str, note: str | None, application: str) -> str:
     """A run template: its own line, its note, then the application's description."""
-    return _joined(lead, (note or "").strip(), application)
-
-
-def _joined(*parts: str) -> str:
-    return "\n\n".join(part for part in parts if part)
+    return joined(lead, (note or "").strip(), application)
 
 
 def _facts(definition: Definition) -> str:
@@ -43,29 +40,29 @@ def _facts(definition: Definition) -> str:
         "Requires": ", ".join(definition.requirements),
         "Keywords": ", ".join(definition.tags),
     }
-    return "\n".join(f"- **{name}:** {_line(fact)}" for name, fact in facts.items() if fact)
+    return "\n".join(f"- **{name}:** {line(fact)}" for name, fact in facts.items() if fact)
 
 
 def _variables(definition: Definition, language: str) -> str:
     rows = [_variable(variable, language) for variable in definition.environment.values()]
     head = ("Variable", "Type", "Required", "Default", "Description")
-    return _section("Environment", _table(head, rows))
+    return section("Environment", table(head, rows))
 
 
 def _variable(variable: Variable, language: str) -> tuple[str, ...]:
     default = to_text(default_value(variable))
-    shown = HIDDEN if default and variable.secret else _code(default)
+    shown = HIDDEN if default and variable.secret else code(default)
     described = text(variable.description, language) or text(variable.hint, language)
     required = "yes" if variable.required else ""
-    return (_code(variable.key), variable.type, required, shown, _cell(described))
+    return (code(variable.key), variable.type, required, shown, cell(described))
 
 
 def _exit_codes(definition: Definition, language: str) -> str:
     rows = [
-        (str(each.code), each.severity, "yes" if each.retry else "", _cell(_said(each, language)))
+        (str(each.code), each.severity, "yes" if each.retry else "", cell(_said(each, language)))
         for _, each in sorted(definition.exit_codes.items())
     ]
-    return _section("Exit codes", _table(("Code", "Severity", "Tried again", "Meaning"), rows))
+    return section("Exit codes", table(("Code", "Severity", "Tried again", "Meaning"), rows))
 
 
 def _said(entry: Any, language: str) -> str:
@@ -77,11 +74,11 @@ def _named(title: str, entries: Mapping[str, Any], language: str) -> str:
     lines = []
     for name, entry in entries.items():
         kinds = [str(entry[key]) for key in ("format", "operation", "evidence") if entry.get(key)]
-        kind = f" ({_cell(', '.join(kinds))})" if kinds else ""
-        said = _line(text(entry.get("description") or "", language))
-        lines.append(f"- {_code(name)}{kind}{': ' + said if said else ''}")
-        lines += [f"  - {_code(field)}{_field(value)}" for field, value in _fields(entry)]
-    return _section(title, "\n".join(lines))
+        kind = f" ({cell(', '.join(kinds))})" if kinds else ""
+        said = line(text(entry.get("description") or "", language))
+        lines.append(f"- {code(name)}{kind}{': ' + said if said else ''}")
+        lines += [f"  - {code(field)}{_field(value)}" for field, value in _fields(entry)]
+    return section(title, "\n".join(lines))
 
 
 def _fields(entry: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
@@ -91,29 +88,4 @@ def _fields(entry: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
 def _field(value: Mapping[str, Any]) -> str:
     kind = value.get("type") or value.get("format")
     target = value.get("target")
-    return (f" ({kind})" if kind else "") + (f" → {_code(target)}" if target else "")
-
-
-def _section(title: str, body: str) -> str:
-    return f"## {title}\n\n{body}" if body else ""
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    if not rows:
-        return ""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
-def _line(value: str) -> str:
-    return " ".join(value.split())
-
-
-def _cell(value: str) -> str:
-    return _line(value).replace("|", "\\|").replace("<", "&lt;")
-
-
-def _code(value: str) -> str:
-    # A code span can't hold a backtick, and a table cell no bar.
-    shown = _line(value).replace("`", "'").replace("|", "\\|")
-    return f"`{shown}`" if shown else ""
+    return (f" ({kind})" if kind else "") + (f" → {code(target)}" if target else "")

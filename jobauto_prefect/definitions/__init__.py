@@ -13,6 +13,7 @@ from jobauto_prefect.definitions.model import (
 )
 from jobauto_prefect.definitions.names import INJECTED, is_known, placeholders
 from jobauto_prefect.definitions.parse import parse, parse_exit_codes
+from jobauto_prefect.definitions.retrying import Backoff, attempts_of, retry_at, retry_wait
 from jobauto_prefect.definitions.schema import SCHEMA_VERSION, schema
 from jobauto_prefect.definitions.upgrade import SAID_TWICE, Change, Upgrade, upgrade
 from jobauto_prefect.definitions.validation import Report, check, validate
@@ -24,6 +25,7 @@ __all__ = [
     "SAID_TWICE",
     "SCHEMA_VERSION",
     "ArtifactDeclaration",
+    "Backoff",
     "Change",
     "Definition",
     "ExitCode",
@@ -34,6 +36,7 @@ __all__ = [
     "Upgrade",
     "Variable",
     "VariableType",
+    "attempts_of",
     "check",
     "coerce",
     "default_value",
@@ -42,6 +45,8 @@ __all__ = [
     "parse",
     "parse_exit_codes",
     "placeholders",
+    "retry_at",
+    "retry_wait",
     "schema",
     "text",
     "to_text",
