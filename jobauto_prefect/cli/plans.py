@@ -9,7 +9,7 @@ from typing import Any
 from jobauto_prefect.cli.client import Client
 from jobauto_prefect.cli.documents import Document, files_of, judge, read
 from jobauto_prefect.cli.records import localized
-from jobauto_prefect.compiler import cron_of, zone_of
+from jobauto_prefect.compiler import timing_faults, zone_of
 from jobauto_prefect.definitions import parse, to_text
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.values import refuse_faults
@@ -146,6 +146,8 @@ class Planner:
         for company in self._of_kind["company"]:
             faults = _raised(refuse_faults, company.content.get("env", {}), None)
             yield from map(company.placed, faults)
+            zone = company.content.get("timezone") or "UTC"
+            yield from map(company.placed, _raised(zone_of, zone))
         for template in self._of_kind["runtemplate"]:
             yield from map(template.placed, self._unfit_template(template))
 
@@ -162,8 +164,7 @@ class Planner:
             yield Fault(f"/{member}", "reference", "several applications have it; use app_uuid")
         else:
             yield from _raised(refuse_faults, content.get("env", {}), parse(apps[0]))
-        yield from _raised(cron_of, content.get("interv", "n"), content.get("cron"))
-        yield from _raised(zone_of, content.get("timezone") or "UTC")
+        yield from timing_faults(content, "UTC")
 
     def _company_is_known(self, slug: str) -> bool:
         in_files = any(each.content["slug"] == slug for each in self._of_kind["company"])

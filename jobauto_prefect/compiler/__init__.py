@@ -6,6 +6,7 @@ from jobauto_prefect.compiler.parameters import ParameterSchema, parameters
 from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, SchedulePlan, prefect_name
 from jobauto_prefect.compiler.planning import TemplateFacts, deployment_plan, flow_plan
 from jobauto_prefect.compiler.schedule import CODES, Schedule, cron_of, schedule_of, zone_of
+from jobauto_prefect.compiler.timing import timing_faults
 from jobauto_prefect.compiler.windows import (
     Window,
     next_window,
@@ -34,6 +35,7 @@ __all__ = [
     "prefect_name",
     "relative_of",
     "schedule_of",
+    "timing_faults",
     "window_at",
     "window_launched_at",
     "windows_after",

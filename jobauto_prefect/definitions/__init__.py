@@ -13,6 +13,7 @@ from jobauto_prefect.definitions.model import (
 )
 from jobauto_prefect.definitions.names import INJECTED, is_known, placeholders
 from jobauto_prefect.definitions.parse import parse, parse_exit_codes
+from jobauto_prefect.definitions.policies import ContactLost, Misfire, Overlap
 from jobauto_prefect.definitions.retrying import Backoff, attempts_of, retry_at, retry_wait
 from jobauto_prefect.definitions.schema import SCHEMA_VERSION, schema
 from jobauto_prefect.definitions.upgrade import SAID_TWICE, Change, Upgrade, upgrade
@@ -27,10 +28,13 @@ __all__ = [
     "ArtifactDeclaration",
     "Backoff",
     "Change",
+    "ContactLost",
     "Definition",
     "ExitCode",
     "Localized",
+    "Misfire",
     "Option",
+    "Overlap",
     "Report",
     "Severity",
     "Upgrade",

@@ -65,11 +65,24 @@ def version_record(version: AppVersion) -> Shown:
     return shown | {"definition": json.loads(version.source.removeprefix("\ufeff"))}
 
 
+COMPANY_MEMBERS = (
+    "id",
+    "slug",
+    "name",
+    "enabled",
+    "ic",
+    "email",
+    "logo",
+    "settings",
+    "customer",
+    "timezone",
+)
+
+
 def company_record(company: Company, _settings: Settings) -> Shown:
     """A company; secret values are masked."""
-    names = ("id", "slug", "name", "enabled", "ic", "email", "logo", "settings", "customer")
     env = Values(company.env, company.secrets).shown()
-    return _members(company, *names) | {"env": env} | _times(company)
+    return _members(company, *COMPANY_MEMBERS) | {"env": env} | _times(company)
 
 
 TEMPLATE_MEMBERS = (
@@ -85,6 +98,14 @@ TEMPLATE_MEMBERS = (
     "executor",
     "pool",
     "timeout_seconds",
+    "deadline_offset",
+    "allow_late",
+    "max_attempts",
+    "retry_backoff",
+    "retry_min_gap",
+    "retry_undeclared",
+    "overlap",
+    "misfire",
     "note",
 )
 

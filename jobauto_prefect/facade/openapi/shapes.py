@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from jobauto_prefect.definitions import Backoff, Misfire, Overlap
 from jobauto_prefect.facade.permissions import Membership, Role
 from jobauto_prefect.ledger.states import JobState, TaskState
 
@@ -121,6 +122,7 @@ class Company(Labelled):
     logo: str | None
     settings: str | None
     customer: int | None
+    timezone: str | None
     env: dict[str, str]
 
 
@@ -139,6 +141,14 @@ class RunTemplate(Labelled):
     executor: str
     pool: str | None
     timeout_seconds: float | None
+    deadline_offset: str | None
+    allow_late: bool
+    max_attempts: int | None
+    retry_backoff: Backoff
+    retry_min_gap: int
+    retry_undeclared: bool
+    overlap: Overlap
+    misfire: Misfire
     note: str | None
     env: dict[str, str]
     prefect_url: str | None
@@ -502,6 +512,6 @@ class DataExport(BaseModel):
 SHAPES: tuple[type[BaseModel], ...] = (
     ApplicationVersion, AssignedRole, AuditEntry, Company, Credential, CredentialType, DataExport,
     Deleted, Drift, Error, EventRule, EventSource, Index, Job, JobWithOutput, JobsByState, Member,
-    MembershipEnded, Output, Ping, RolesSet, RunTemplate, SignedIn, SignedOut, SourceTested, Status, Task,
-    TaskWithJobs, Topic, User, WorkPool, Written,
+    MembershipEnded, Output, Ping, RolesSet, RunTemplate, SignedIn, SignedOut, SourceTested, Status,
+    Task, TaskWithJobs, Topic, User, WorkPool, Written,
 )  # fmt: skip

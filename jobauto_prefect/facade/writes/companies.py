@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from jobauto_prefect.compiler.schedule import zone_of
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import READ_INTEGER, SIGNED, OrText, Truth
@@ -38,6 +39,7 @@ class CompanyBody(LabelledBody):
     customer: (
         Annotated[int, Field(ge=-(2**31), le=2**31 - 1), READ_INTEGER, OrText(SIGNED)] | None
     ) = None
+    timezone: ShortText | None = None
     env: dict[str, Any] = Field(default_factory=dict)
 
 
@@ -52,6 +54,8 @@ def write_company(write: Write) -> Written:
         company = Company(env={}, secrets={})
         write.session.add(company)
     take(company, body, except_for={"env"})
+    if company.timezone is not None:
+        zone_of(company.timezone)
     take_values(company, body.env, _secret_names(write, body), write.box, None)
     write.session.flush()
     for template in queries.templates_of_company(write.session, company.id):

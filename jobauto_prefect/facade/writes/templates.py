@@ -4,8 +4,9 @@ from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
-from jobauto_prefect.compiler.schedule import CODES, cron_of, zone_of
-from jobauto_prefect.definitions import parse
+from jobauto_prefect.compiler.schedule import CODES
+from jobauto_prefect.compiler.timing import timing_faults
+from jobauto_prefect.definitions import Backoff, Misfire, Overlap, parse
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import READ_INTEGER, READ_NUMBER, OrText, Truth
@@ -33,6 +34,9 @@ YEAR = 365 * 24 * 3600  # seconds
 Seconds = Annotated[
     float, Field(gt=0, le=YEAR), READ_NUMBER, OrText(r"^[1-9][0-9]{0,6}(\.[0-9]{1,6})?$")
 ]
+WholeSeconds = Annotated[int, Field(ge=0, le=YEAR), READ_INTEGER, OrText(r"^(0|[1-9][0-9]{0,6})$")]
+Attempts = Annotated[int, Field(ge=1, le=1000), READ_INTEGER, OrText(r"^[1-9][0-9]{0,2}$")]
+TIMES = ("interv", "cron", "timezone", "delay", "deadline_offset")
 
 
 class TemplateBody(LabelledBody):
@@ -52,10 +56,18 @@ class TemplateBody(LabelledBody):
     interv: Annotated[str, WithJsonSchema({"type": "string", "enum": [*CODES]})] = "n"
     cron: ShortText | None = None
     timezone: ShortText | None = None
-    delay: Annotated[int, Field(ge=0, le=YEAR), READ_INTEGER, OrText(r"^(0|[1-9][0-9]{0,6})$")] = 0
+    delay: WholeSeconds = 0
     executor: ExecutorName = "Native"
     pool: Name | None = None
     timeout_seconds: Seconds | None = None
+    deadline_offset: ShortText | None = None
+    allow_late: Truth = False
+    max_attempts: Attempts | None = None
+    retry_backoff: Backoff = Backoff.NONE
+    retry_min_gap: WholeSeconds = 0
+    retry_undeclared: Truth = False
+    overlap: Overlap = Overlap.WAIT
+    misfire: Misfire = Misfire.LATEST
     note: LongText | None = None
     env: dict[str, Any] = Field(default_factory=dict)
 
@@ -78,7 +90,7 @@ def write_template(write: Write) -> Written:
     template.app = app or template.app
     template.company = company or template.company
     take(template, body, except_for=REFERENCES)
-    _check(template)
+    _check(template, write.settings.timezone)
     definition = parse(template.app.document)
     take_values(template, body.env, secret_keys(definition), write.box, definition)
     write.session.flush()
@@ -108,10 +120,11 @@ def _known_template(
     return write.updatable(known, "jobs") if known else None
 
 
-def _check(template: RunTemplate) -> None:
-    cron_of(template.interv, template.cron)
-    if template.timezone is not None:
-        zone_of(template.timezone)
+def _check(template: RunTemplate, zone: str) -> None:
+    times = {name: getattr(template, name) for name in TIMES}
+    faults = timing_faults(times, template.company.timezone or zone)
+    if faults:
+        raise InvalidInput(faults)
     require_executor(template.executor)
 
 

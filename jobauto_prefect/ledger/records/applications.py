@@ -7,6 +7,7 @@ from uuid import UUID
 from sqlalchemy import ForeignKey, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
+from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, Overlap
 from jobauto_prefect.ledger.base import (
     SECRET,
     UNAUDITED,
@@ -68,6 +69,7 @@ class Company(Audited, Labelled, Retirable, Base):
     logo: Mapped[str | None] = mapped_column(Text)
     settings: Mapped[str | None] = mapped_column(Text)
     customer: Mapped[int | None]
+    timezone: Mapped[str | None]
     env: Mapped[dict[str, str]] = mapped_column(default=dict)
     secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SECRET)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
@@ -77,8 +79,11 @@ class Company(Audited, Labelled, Retirable, Base):
 class RunTemplate(Audited, Labelled, Retirable, Base):
     """How one company runs one application.
 
-    `interv` is the interval code (reference facts, section 3.1), `delay` is in seconds.
-    `applied_parameters` are the parameters of the Prefect deployment as last applied.
+    `interv` is the interval code (docs/scheduling.md), `delay` and `retry_min_gap` are in seconds.
+    Without `max_attempts` what is worth another attempt has three.
+    `applied_parameters` and `applied_paused` are what the Prefect deployment was last told.
+    The window keeper goes by `kept_schedule` (cron, zone and delay in one text): `next_window` is
+    the start of the first window it has not opened, due at `next_schedule`.
     """
 
     __tablename__ = "runtemplate"
@@ -97,13 +102,30 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     executor: Mapped[str] = mapped_column(default="Native")
     pool: Mapped[str | None]
     timeout_seconds: Mapped[float | None]
+    deadline_offset: Mapped[str | None]
+    allow_late: Mapped[bool] = mapped_column(default=False)
+    max_attempts: Mapped[int | None]
+    retry_backoff: Mapped[str] = mapped_column(default=Backoff.NONE)
+    retry_min_gap: Mapped[int] = mapped_column(default=0)
+    retry_undeclared: Mapped[bool] = mapped_column(default=False)
+    overlap: Mapped[str] = mapped_column(default=Overlap.WAIT)
+    misfire: Mapped[str] = mapped_column(default=Misfire.LATEST)
+    on_contact_lost: Mapped[str] = mapped_column(default=ContactLost.FINISH)
     note: Mapped[str | None] = mapped_column(Text)
     env: Mapped[dict[str, str]] = mapped_column(default=dict)
     secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SECRET)
     deployment_id: Mapped[UUID | None] = mapped_column(index=True, info=UNAUDITED)
     applied_parameters: Mapped[dict[str, Any] | None] = mapped_column(info=UNAUDITED)
+    applied_paused: Mapped[bool | None] = mapped_column(info=UNAUDITED)
+    kept_schedule: Mapped[str | None] = mapped_column(info=UNAUDITED)
+    next_window: Mapped[datetime | None] = mapped_column(info=UNAUDITED)
+    next_schedule: Mapped[datetime | None] = mapped_column(index=True, info=UNAUDITED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
     updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
 
     app: Mapped[App] = relationship()
     company: Mapped[Company] = relationship()
+
+    def zone_name(self, service_zone: str) -> str:
+        """The zone of its schedule: its own, else its company's, else the service's."""
+        return self.timezone or self.company.timezone or service_zone

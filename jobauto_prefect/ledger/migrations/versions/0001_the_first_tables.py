@@ -94,6 +94,7 @@ def upgrade() -> None:
     sa.Column('logo', sa.Text(), nullable=True),
     sa.Column('settings', sa.Text(), nullable=True),
     sa.Column('customer', sa.Integer(), nullable=True),
+    sa.Column('timezone', sa.String(), nullable=True),
     sa.Column('env', sa.JSON(), nullable=False),
     sa.Column('secrets', sa.JSON(), nullable=False),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
@@ -287,11 +288,24 @@ def upgrade() -> None:
     sa.Column('executor', sa.String(), nullable=False),
     sa.Column('pool', sa.String(), nullable=True),
     sa.Column('timeout_seconds', sa.Float(), nullable=True),
+    sa.Column('deadline_offset', sa.String(), nullable=True),
+    sa.Column('allow_late', sa.Boolean(), nullable=False),
+    sa.Column('max_attempts', sa.Integer(), nullable=True),
+    sa.Column('retry_backoff', sa.String(), nullable=False),
+    sa.Column('retry_min_gap', sa.Integer(), nullable=False),
+    sa.Column('retry_undeclared', sa.Boolean(), nullable=False),
+    sa.Column('overlap', sa.String(), nullable=False),
+    sa.Column('misfire', sa.String(), nullable=False),
+    sa.Column('on_contact_lost', sa.String(), nullable=False),
     sa.Column('note', sa.Text(), nullable=True),
     sa.Column('env', sa.JSON(), nullable=False),
     sa.Column('secrets', sa.JSON(), nullable=False),
     sa.Column('deployment_id', sa.Uuid(), nullable=True),
     sa.Column('applied_parameters', sa.JSON(), nullable=True),
+    sa.Column('applied_paused', sa.Boolean(), nullable=True),
+    sa.Column('kept_schedule', sa.String(), nullable=True),
+    sa.Column('next_window', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('next_schedule', sa.DateTime(timezone=True), nullable=True),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('labels', sa.JSON(), nullable=False),
@@ -304,6 +318,7 @@ def upgrade() -> None:
         batch_op.create_index(batch_op.f('ix_runtemplate_app_id'), ['app_id'], unique=False)
         batch_op.create_index(batch_op.f('ix_runtemplate_company_id'), ['company_id'], unique=False)
         batch_op.create_index(batch_op.f('ix_runtemplate_deployment_id'), ['deployment_id'], unique=False)
+        batch_op.create_index(batch_op.f('ix_runtemplate_next_schedule'), ['next_schedule'], unique=False)
         batch_op.create_index('uq_runtemplate_company_id_name', ['company_id', 'name'], unique=True, sqlite_where=sa.text('retired_at IS NULL'), postgresql_where=sa.text('retired_at IS NULL'))
 
     op.create_table('token',
@@ -369,7 +384,11 @@ def upgrade() -> None:
     sa.Column('deadline', sa.DateTime(timezone=True), nullable=False),
     sa.Column('state', sa.String(), nullable=False),
     sa.Column('reason', sa.String(), nullable=True),
+    sa.Column('message', sa.Text(), nullable=True),
     sa.Column('attempts', sa.Integer(), nullable=False),
+    sa.Column('catch_up', sa.Boolean(), nullable=False),
+    sa.Column('excuse', sa.Text(), nullable=True),
+    sa.Column('excused_by', sa.String(), nullable=True),
     sa.Column('fulfilled_by_job_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=True),
     sa.Column('fulfilled_at', sa.DateTime(timezone=True), nullable=True),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
@@ -377,6 +396,9 @@ def upgrade() -> None:
     sa.PrimaryKeyConstraint('id', name=op.f('pk_task')),
     sa.UniqueConstraint('runtemplate_id', 'window_start', name=op.f('uq_task_runtemplate_id_window_start'))
     )
+    with op.batch_alter_table('task', schema=None) as batch_op:
+        batch_op.create_index('ix_task_state_deadline', ['state', 'deadline'], unique=False)
+
     op.create_table('job',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
     sa.Column('app_id', sa.Integer(), nullable=False),
@@ -384,6 +406,7 @@ def upgrade() -> None:
     sa.Column('runtemplate_id', sa.Integer(), nullable=False),
     sa.Column('task_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=True),
     sa.Column('attempt', sa.Integer(), nullable=False),
+    sa.Column('retry_of', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=True),
     sa.Column('state', sa.String(), nullable=False),
     sa.Column('severity', sa.String(), nullable=True),
     sa.Column('message', sa.Text(), nullable=True),
@@ -407,11 +430,13 @@ def upgrade() -> None:
     sa.Column('run_number', sa.Integer(), nullable=True),
     sa.Column('claim_id', sa.Uuid(), nullable=True),
     sa.Column('worker', sa.String(), nullable=True),
+    sa.Column('pid', sa.Integer(), nullable=True),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('retired_at', sa.DateTime(timezone=True), nullable=True),
     sa.ForeignKeyConstraint(['app_id'], ['app.id'], name=op.f('fk_job_app_id_app')),
     sa.ForeignKeyConstraint(['company_id'], ['company.id'], name=op.f('fk_job_company_id_company')),
     sa.ForeignKeyConstraint(['launched_by'], ['user.id'], name=op.f('fk_job_launched_by_user')),
+    sa.ForeignKeyConstraint(['retry_of'], ['job.id'], name=op.f('fk_job_retry_of_job')),
     sa.ForeignKeyConstraint(['runtemplate_id'], ['runtemplate.id'], name=op.f('fk_job_runtemplate_id_runtemplate')),
     sa.ForeignKeyConstraint(['task_id'], ['task.id'], name=op.f('fk_job_task_id_task')),
     sa.PrimaryKeyConstraint('id', name=op.f('pk_job')),
@@ -423,6 +448,7 @@ def upgrade() -> None:
         batch_op.create_index(batch_op.f('ix_job_app_id'), ['app_id'], unique=False)
         batch_op.create_index(batch_op.f('ix_job_company_id'), ['company_id'], unique=False)
         batch_op.create_index(batch_op.f('ix_job_flow_run_id'), ['flow_run_id'], unique=False)
+        batch_op.create_index(batch_op.f('ix_job_retry_of'), ['retry_of'], unique=False)
         batch_op.create_index(batch_op.f('ix_job_runtemplate_id'), ['runtemplate_id'], unique=False)
         batch_op.create_index(batch_op.f('ix_job_state'), ['state'], unique=False)
         batch_op.create_index(batch_op.f('ix_job_task_id'), ['task_id'], unique=False)
@@ -458,6 +484,7 @@ def upgrade() -> None:
     sa.Column('claim_id', sa.Uuid(), nullable=False),
     sa.Column('directory', sa.String(), nullable=False),
     sa.Column('renewed_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('ends_by', sa.DateTime(timezone=True), nullable=False),
     sa.ForeignKeyConstraint(['job_id'], ['job.id'], name=op.f('fk_lease_job_id_job'), ondelete='CASCADE'),
     sa.PrimaryKeyConstraint('job_id', name=op.f('pk_lease'))
     )
