@@ -72,7 +72,7 @@ class Driver:
         self._worker = worker
         self._logs = logs
         self._pause = pause
-        self._shower = Shower(api)
+        self._shower = Shower(api, calm=self.decided)
         self._flights: dict[UUID, Flight] = {}
         self._undecided: set[Flight] = set()
         self._none_undecided = asyncio.Event()
@@ -157,7 +157,7 @@ class Driver:
 
     async def _fly(self, flight: Flight, launch: Launch) -> None:
         run, flight.job_id = flight.run, launch.job_id
-        if "jobauto.job" not in run.labels:
+        if run.labels.get("jobauto.job") != launch.job_id:
             self._shower.name(run.id, launch.title)
         running = asyncio.create_task(begin(self._api, run.id))
         try:

@@ -165,7 +165,7 @@ async def _carry_out(
     if answer.refusal is not None:
         story: Story | None = answer.refusal.story
     elif answer.launch is not None:
-        if "jobauto.job" not in run.labels:
+        if run.labels.get("jobauto.job") != answer.launch.job_id:
             shower.name(run.id, answer.launch.title)
         story = await _fly(api, opened, run, answer.launch)
     else:

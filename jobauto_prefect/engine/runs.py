@@ -151,6 +151,31 @@ async def name_run(
         return
 
 
+async def add_page(api: PrefectApi, flow_run_id: UUID, story: Story) -> None:
+    """Let a flow run have the story's page among its artifacts; nothing where it has none."""
+    if story.artifact_markdown is None:
+        return
+    body = {
+        "key": story.artifact_key,
+        "type": "markdown",
+        "description": story.message,
+        "data": story.artifact_markdown,
+        "flow_run_id": str(flow_run_id),
+    }
+    await api.post("/artifacts/", body)
+
+
+async def tell(api: PrefectApi, flow_run_id: UUID, story: Story) -> None:
+    """Let a flow run show all of a story, its page once; for stories their driver can't tell."""
+    if not await set_state(api, flow_run_id, story):
+        return
+    await name_run(api, flow_run_id, story.run_name, story.labels)
+    of_run = {"artifacts": {"flow_run_id": {"any_": [str(flow_run_id)]}}}
+    known = await api.post("/artifacts/filter", of_run)
+    if all(one["data"] != story.artifact_markdown for one in known):
+        await add_page(api, flow_run_id, story)
+
+
 async def states_of(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, str]:
     """Flow run -> type of state, up to 200 runs with one call; runs that are gone are left out."""
     wanted = [str(one) for one in flow_run_ids]

@@ -10,9 +10,9 @@ from uuid import UUID
 import httpx
 
 from jobauto_prefect.engine.api import PrefectApi, environment_authorization
-from jobauto_prefect.engine.runs import PAGE, set_state, states_of
-from jobauto_prefect.engine.settling import settle, story_of
-from jobauto_prefect.engine.wishes import Carrier, Neighbours
+from jobauto_prefect.engine.runs import PAGE, states_of
+from jobauto_prefect.engine.settling import settle
+from jobauto_prefect.engine.wishes import Carrier, Neighbours, show_end
 from jobauto_prefect.errors import Conflict, JobautoError
 from jobauto_prefect.ledger import jobs, queries
 from jobauto_prefect.ledger.answers import forget_old_answers
@@ -147,7 +147,7 @@ async def reconcile(near: Neighbours) -> None:
     unfinished = await _unfinished_runs(near.prefect)
     for flow_run_id, job_id in (await asyncio.to_thread(_over, near, unfinished)).items():
         logger.info("flow run %s shows the end of job %s", flow_run_id, job_id)
-        await _show(near, job_id, flow_run_id)
+        await show_end(near, job_id, flow_run_id)
     waiting = await asyncio.to_thread(_overdue, near)
     states = await states_of(near.prefect, waiting)
     for flow_run_id, job_id in waiting.items():
@@ -176,12 +176,6 @@ def _over(near: Neighbours, flow_run_ids: list[UUID]) -> dict[UUID, int]:
             for flow_run_id, job in ended.items()
             if job.end is not None and job.end < settled_before
         }
-
-
-async def _show(near: Neighbours, job_id: int, flow_run_id: UUID) -> None:
-    with near.ledger.reading() as session:
-        story = story_of(queries.job_with_context(session, job_id), (), near.settings.url)
-    await set_state(near.prefect, flow_run_id, story)
 
 
 def _overdue(near: Neighbours) -> dict[UUID, int]:

@@ -1,15 +1,16 @@
 """A job's end: what the ledger keeps of it, and the story Prefect shows."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from jobauto_prefect.definitions import Severity, parse_exit_codes
+from jobauto_prefect.engine.page import artifact_key, page
 from jobauto_prefect.ledger import jobs
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.records import Artifact, Job
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.runtime import end_message, severity
 from jobauto_prefect.runtime.protocol import Ending, PrefectState, Report, Story
+from jobauto_prefect.settings import Settings
 
 SHOWN: Mapping[str, PrefectState] = {
     JobState.SUCCEEDED: PrefectState.COMPLETED,
@@ -57,14 +58,20 @@ def _final_state(ending: Ending, level: Severity) -> JobState:
     return JobState.SUCCEEDED if level.fulfils else JobState.FAILED
 
 
-def story_of(job: Job, artifacts: Sequence[Artifact], facade_url: str) -> Story:
-    """What Prefect shows of a job that is over."""
+def story_of(
+    job: Job,
+    settings: Settings,
+    artifacts: Sequence[Artifact] = (),
+    produced: Mapping[str, Mapping[str, str]] | None = None,
+) -> Story:
+    """What Prefect shows of a job that is over; `produced` is what its files say, by path."""
     return Story(
         state=SHOWN[job.state],
         message=job.message or job.state,
         run_name=run_name(job),
         labels=labels_of(job),
-        artifact_markdown=_markdown(job, artifacts, facade_url),
+        artifact_key=artifact_key(job.runtemplate),
+        artifact_markdown=page(job, run_name(job), settings, artifacts, produced or {}),
     )
 
 
@@ -83,31 +90,3 @@ def labels_of(job: Job) -> dict[str, str | int]:
     if job.severity is not None:
         labels["jobauto.severity"] = job.severity
     return labels
-
-
-def _markdown(job: Job, artifacts: Sequence[Artifact], facade_url: str) -> str | None:
-    """A page for a job with something to show: not a plain success, or with artifacts."""
-    if job.severity == Severity.SUCCESS and not artifacts:
-        return None
-    rows: dict[str, Any] = {
-        "Outcome": f"**{job.state}** ({job.severity})",
-        "Exit code": "" if job.exitcode is None else job.exitcode,
-        "Message": job.message,
-        "Duration": _duration(job),
-        "Command": f"`{job.command}`" if job.command else "",
-        "Record": f"[job {job.id}]({facade_url}/api/v1/job/{job.id}.json)",
-    }
-    table = "\n".join(f"| {name} | {_cell(value)} |" for name, value in rows.items())
-    listed = "\n".join(f"- `{one.path}` ({one.size} bytes)" for one in artifacts)
-    parts = [f"# {_cell(run_name(job))}", f"| | |\n|---|---|\n{table}"]
-    return "\n\n".join([*parts, "## Artifacts", listed] if artifacts else parts)
-
-
-def _duration(job: Job) -> str:
-    if job.begin is None or job.end is None:
-        return ""
-    return f"{(job.end - job.begin).total_seconds():.1f} s"
-
-
-def _cell(value: object) -> str:
-    return str(value).replace("|", "\\|").replace("\n", " ")

@@ -2,22 +2,22 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID, uuid4
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.runs import Answer, Verdict, name_run, propose, set_state
+from jobauto_prefect.engine.runs import Answer, Verdict, add_page, name_run, propose, set_state
 from jobauto_prefect.errors import JobautoError, NotFound, PrefectUnavailable
-from jobauto_prefect.runtime.protocol import PrefectState, Story
+from jobauto_prefect.runtime.protocol import Story
 
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 
-PLAIN_SUCCESS = {"jobauto.exit_code": 0, "jobauto.severity": "success"}
-"""What the state Completed says by itself: not worth a call of its own."""
+MOST_UNLABELLED = 10_000  # runs whose labels wait; beyond that the oldest go without
 
 Told = TypeVar("Told")
 Asked = ParamSpec("Asked")
@@ -52,12 +52,25 @@ async def begin(api: PrefectApi, flow_run_id: UUID) -> Answer | None:
         await asyncio.sleep(answer.wait_seconds)  # the clocks differ
 
 
-class Shower:
-    """Shows stories in Prefect: the state at once, the rest in the background."""
+async def _at_once() -> None:
+    """Labels need not wait."""
 
-    def __init__(self, api: PrefectApi) -> None:
+
+class Shower:
+    """Shows stories in Prefect: the state at once, the rest in the background.
+
+    Labels are written one after the other, each when `calm` returns: a write that only makes runs
+    easier to find must not hold up the start of another one.
+    """
+
+    def __init__(self, api: PrefectApi, calm: Callable[[], Awaitable[None]] = _at_once) -> None:
         self._api = api
+        self._calm = calm
         self._background: set[asyncio.Task[None]] = set()
+        self._unlabelled: deque[tuple[UUID, Mapping[str, str | int]]] = deque(
+            maxlen=MOST_UNLABELLED
+        )
+        self._labelling = False
 
     async def show(self, flow_run_id: UUID, story: Story, labels: Mapping[str, Any]) -> None:
         """The story's state, until Prefect has it; `labels` are those the run has already."""
@@ -68,7 +81,7 @@ class Shower:
         """Let the run bear the story's labels and its page, soon."""
         self._label(flow_run_id, story, labels)
         if story.artifact_markdown:
-            self._start(self._add_artifact(flow_run_id, story.artifact_markdown))
+            self._start(add_page(self._api, flow_run_id, story))
 
     def name(self, flow_run_id: UUID, name: str) -> None:
         """Let the run bear this name, soon."""
@@ -76,10 +89,20 @@ class Shower:
 
     def _label(self, flow_run_id: UUID, story: Story, labels: Mapping[str, Any]) -> None:
         missing = {name: value for name, value in story.labels.items() if labels.get(name) != value}
-        if missing == PLAIN_SUCCESS and story.state is PrefectState.COMPLETED:
-            return
         if missing:
-            self._start(name_run(self._api, flow_run_id, None, missing))
+            self._unlabelled.append((flow_run_id, missing))
+            if not self._labelling:
+                self._labelling = True
+                self._start(self._write_labels())
+
+    async def _write_labels(self) -> None:
+        try:
+            while self._unlabelled:
+                await self._calm()
+                flow_run_id, labels = self._unlabelled.popleft()
+                await _quietly(name_run(self._api, flow_run_id, None, labels))
+        finally:
+            self._labelling = False
 
     async def finished(self) -> None:
         """Return when nothing is going on in the background."""
@@ -90,16 +113,6 @@ class Shower:
         task = asyncio.create_task(_quietly(telling))
         self._background.add(task)
         task.add_done_callback(self._background.discard)
-
-    async def _add_artifact(self, flow_run_id: UUID, markdown: str) -> None:
-        body = {
-            "key": f"jobauto-{flow_run_id}",
-            "type": "markdown",
-            "description": "How the job ended",
-            "data": markdown,
-            "flow_run_id": str(flow_run_id),
-        }
-        await self._api.post("/artifacts/", body)
 
 
 async def _quietly(telling: Coroutine[Any, Any, None]) -> None:

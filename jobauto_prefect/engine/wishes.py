@@ -101,12 +101,12 @@ def _facts_of(session: ReadingSession, template: RunTemplate, settings: Settings
         executor=template.executor,
         interval=template.interv,
         cron=template.cron,
-        timezone=template.timezone or settings.timezone,
+        timezone=template.zone_name(settings.timezone),
         delay=template.delay,
         active=template.active and app.enabled and company.enabled,
         note=template.note,
         language=settings.language,
-        record_url=f"{settings.url}/api/v1/runtemplate/{template.id}.json",
+        record_url=f"{settings.url}/api/v1/runtemplate/{template.id}.html",
     )
 
 
@@ -204,7 +204,18 @@ async def _show_job(near: Neighbours, wish: Wish) -> None:
     job = await asyncio.to_thread(_read_job, near, wish.subject_id)
     if job is None or job.flow_run_id is None or job.state in (JobState.WAITING, JobState.RUNNING):
         return
-    await runs.set_state(near.prefect, job.flow_run_id, story_of(job, (), near.settings.url))
+    await show_end(near, job.id, job.flow_run_id)
+
+
+async def show_end(near: Neighbours, job_id: int, flow_run_id: UUID) -> None:
+    """Let a flow run show the end of a job; what its files say is not known any more."""
+    await runs.tell(near.prefect, flow_run_id, await asyncio.to_thread(_story, near, job_id))
+
+
+def _story(near: Neighbours, job_id: int) -> Story:
+    with near.ledger.reading() as session:
+        job = queries.job_with_context(session, job_id)
+        return story_of(job, near.settings, queries.artifacts_of(session, job_id))
 
 
 async def _reschedule_run(near: Neighbours, wish: Wish) -> None:

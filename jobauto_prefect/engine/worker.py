@@ -26,6 +26,7 @@ from prefect.workers.base import (
 )
 
 from jobauto_prefect.engine.pool import BASE_JOB_TEMPLATE, DESCRIPTION, POOL_TYPE, ensure_pool
+from jobauto_prefect.engine.worker_type import LOGO_URL
 from jobauto_prefect.errors import Conflict, NotReady, PrefectUnavailable
 from jobauto_prefect.settings import Settings, host_name, load_settings
 
@@ -57,6 +58,8 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
     type = POOL_TYPE
     job_configuration = BaseJobConfiguration
     _description = DESCRIPTION
+    _display_name = POOL_TYPE
+    _logo_url = LOGO_URL
 
     def __init__(
         self,

@@ -113,4 +113,5 @@ def accept(service: Service, session: WritingSession, job: Job, report: Report) 
     if recorded and report.ending is Ending.LOST:
         wish(session, WishKind.SHOW_JOB, job.id)  # who reports a loss can't tell Prefect
     artifacts = queries.artifacts_of(session, job.id)
-    return ReportAnswer(recorded=recorded, story=story_of(job, artifacts, service.settings.url))
+    story = story_of(job, service.settings, artifacts, report.produced)
+    return ReportAnswer(recorded=recorded, story=story)

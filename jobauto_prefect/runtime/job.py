@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 from jobauto_prefect.clock import Clock, utc_now
 from jobauto_prefect.errors import Forbidden, JobautoError, StartFailed, Unauthorized
+from jobauto_prefect.runtime.artifacts import Artifact
 from jobauto_prefect.runtime.client import FacadeClient, insist
 from jobauto_prefect.runtime.executor import Execution
 from jobauto_prefect.runtime.masking import Masker
 from jobauto_prefect.runtime.output import Output, Stream
+from jobauto_prefect.runtime.produced import plain_values
 from jobauto_prefect.runtime.protocol import Ending, Launch, OutputLine, Report, ReportAnswer
 from jobauto_prefect.runtime.sending import OutputSender
 
@@ -20,6 +22,7 @@ logger = logging.getLogger(__name__)
 LAST_OUTPUT_SECONDS = 2.0  # for reading what is left in the pipes once the processes are gone
 FULL_PAUSE_SECONDS = 0.002  # between readings of output that is not kept any more: some 30 MB/s
 MOST_NOTICES = 100
+MOST_FILES_SHOWN = 10  # of those a job left
 
 OnLines = Callable[[list[OutputLine]], Awaitable[None]]
 
@@ -61,6 +64,7 @@ class Job:
         self._output = Output(launch.secrets, launch.output_limit_bytes, clock)
         self._sender = OutputSender(launch, client, self._output, on_lines)
         self._masker = Masker(launch.secrets)
+        self._produced: dict[str, dict[str, str]] = {}
         self._why: Why | None = None
         self._runs = False
         self._telling: asyncio.Task[Outcome] | None = None
@@ -167,7 +171,11 @@ class Job:
         self._sender.finish()
         await sending
         report = report.model_copy(
-            update={"lines": self._output.lines, "notices": self._output.notices[:MOST_NOTICES]}
+            update={
+                "lines": self._output.lines,
+                "notices": self._output.notices[:MOST_NOTICES],
+                "produced": self._produced,
+            }
         )
         return Outcome(report, await self._send_report(report))
 
@@ -180,8 +188,14 @@ class Job:
                 await insist(self._client.artifact, job_id, claim_id, artifact)
             except JobautoError as error:
                 collector.notices.append(f"not kept: {artifact.path}: {error}")
+            self._read_values(artifact)
         for notice in collector.notices:
             self._output.notice(self._masker.mask(notice))
+
+    def _read_values(self, artifact: Artifact) -> None:
+        values = plain_values(artifact, self._masker)
+        if values and len(self._produced) < MOST_FILES_SHOWN:
+            self._produced[artifact.path] = dict(values)
 
     async def _send_report(self, report: Report) -> ReportAnswer | None:
         job_id, answer = self.launch.job_id, None

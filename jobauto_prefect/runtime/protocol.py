@@ -100,6 +100,7 @@ class Story(Message):
     at: AwareDatetime | None = None
     run_name: str | None = None
     labels: dict[str, str | int] = {}
+    artifact_key: str | None = None
     artifact_markdown: str | None = None
 
 
@@ -159,7 +160,7 @@ class Ending(StrEnum):
 class Report(Message):
     """What became of a job. Sent until accepted; the same report twice is accepted once.
 
-    `produced` is the JSON content of RESULT_FILE where it is an object.
+    `produced` is for people: path of a file the job left -> plain values of the JSON object in it.
     """
 
     claim_id: UUID
@@ -171,6 +172,7 @@ class Report(Message):
     ended_at: AwareDatetime
     lines: int = 0
     notices: list[str] = []
+    produced: dict[str, dict[str, str]] = {}
 
 
 class ReportAnswer(Message):

@@ -12,7 +12,7 @@ from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.dispatch import Station
 from jobauto_prefect.engine.shift import Shift, Terms
 from jobauto_prefect.runtime.opening import WorkerPlan, open_worker
-from tests.plant import CountingTransport, Plant
+from tests.plant import CountingTransport, Plant, eventually
 
 QUIET = {"QUIET": "yes"}
 
@@ -54,8 +54,12 @@ async def shift(plant: Plant, transport: CountingTransport, limit: int) -> Async
         await at_work.end()
 
 
+def labelled(plant: Plant, flow_run_id: str) -> bool:
+    return "jobauto.severity" in plant.flow_run(flow_run_id)["labels"]
+
+
 @pytest.mark.usefixtures("prefect_settings")
-async def test_a_quiet_success_costs_two_states_and_one_question(
+async def test_a_quiet_success_costs_two_states_one_question_and_afterwards_its_labels(
     plant: Plant, transport: CountingTransport
 ) -> None:
     jobs = 5
@@ -65,9 +69,12 @@ async def test_a_quiet_success_costs_two_states_and_one_question(
             await asyncio.to_thread(plant.ended, job_id)
             run = await asyncio.to_thread(plant.run_of, job_id)
             await asyncio.to_thread(plant.run_in, run, "COMPLETED")
+            # They come after the end, and so the next job's calls can't be taken for them.
+            await asyncio.to_thread(eventually, lambda run=run: labelled(plant, run))
     questions = transport.count("/get_scheduled_flow_runs")
     assert transport.count("/set_state") == 2 * jobs
-    assert len(transport.calls) == 2 * jobs + questions
+    assert transport.count("/labels") == jobs
+    assert len(transport.calls) == 3 * jobs + questions
     assert questions <= 3 * jobs
 
 

@@ -35,6 +35,27 @@ def test_a_job_runs_and_prefect_tells_the_story(manned: Plant) -> None:
 
     (artifact,) = eventually(lambda: manned.artifacts_of(run["id"]))
     assert "The bank is closed" in artifact["data"]
+    assert artifact["key"] == f"{manned.pool}-daily-{manned.template['id']}"
+
+
+def test_a_plain_success_bears_all_labels_and_has_no_page(manned: Plant) -> None:
+    job_id = manned.post_job()
+    run = manned.run_in(manned.run_of(job_id), "COMPLETED")
+    assert run["name"] == f"{manned.pool} / daily #{job_id}"
+    found = eventually(
+        lambda: "jobauto.severity" in (labels := manned.flow_run(run["id"])["labels"]) and labels
+    )
+    ours = {name: value for name, value in found.items() if name.startswith("jobauto.")}
+    assert (
+        ours.items()
+        >= {
+            "jobauto.job": job_id,
+            "jobauto.attempt": 1,
+            "jobauto.exit_code": 0,
+            "jobauto.severity": "success",
+        }.items()
+    )
+    assert manned.artifacts_of(run["id"]) == []
 
 
 def test_a_success_and_the_run_button_with_its_fields(manned: Plant) -> None:
@@ -243,6 +264,9 @@ def test_a_retry_clicked_in_prefect_is_another_job_of_the_same_flow_run(manned: 
     manned.run_in(clicked, "FAILED")
     eventually(lambda: manned.flow_run(clicked)["run_count"] == 2)
     assert len(manned.marked("starts")) == 2
+    latest = max(job["id"] for job in manned.jobs_of(clicked))
+    eventually(lambda: manned.flow_run(clicked)["name"].endswith(f"#{latest}"))
+    eventually(lambda: manned.flow_run(clicked)["labels"]["jobauto.job"] == latest)
 
 
 EMBEDDED = """
