@@ -7,9 +7,9 @@ from typing import Any
 
 from jobauto_prefect import __version__
 from jobauto_prefect.compiler.parameters import parameters
-from jobauto_prefect.compiler.schedule import schedule_of
 from jobauto_prefect.compiler.windows import window_launched_at
 from jobauto_prefect.definitions import Definition, parse, to_text
+from jobauto_prefect.engine.schedules import template_schedule
 from jobauto_prefect.engine.settling import run_name
 from jobauto_prefect.errors import Forbidden, InvalidInput, NumberTaken
 from jobauto_prefect.facade.service import Service
@@ -164,9 +164,8 @@ def _further_attempt(context: ClaimContext, former: Job) -> Job:
 
 def _task(context: ClaimContext, template: RunTemplate) -> Task | None:
     """The obligation of the window this run is for; a second run of a window never starts."""
-    zone = template.timezone or context.service.settings.timezone
     due = context.claim.scheduled_for or context.session.clock()
-    schedule = schedule_of(template.interv, template.cron, zone, template.delay)
+    schedule = template_schedule(template, context.service.settings.timezone)
     if schedule is None:
         return None
     window = window_launched_at(schedule, due)
