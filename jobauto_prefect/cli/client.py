@@ -69,9 +69,13 @@ class Client:
         cursor = httpx.URL(following).params.get("cursor") if following else None
         return answer.json(), cursor
 
-    async def post(self, item: str, fields: Mapping[str, Any]) -> Any:
+    async def post(self, item: str, fields: Mapping[str, Any], **query: Any) -> Any:
         """Create or update a record."""
-        return await self._ask("POST", f"/{item}/", json=fields)
+        return await self._ask("POST", f"/{item}/", json=fields, params=query)
+
+    async def delete(self, path: str) -> None:
+        """Delete the record at a path below the base."""
+        await self._ask("DELETE", path)
 
     async def post_raw(self, item: str, content: bytes, **query: Any) -> Any:
         """Create or update a record from the JSON text of a file, which is kept as it is."""
@@ -201,4 +205,5 @@ async def local(writes: bool) -> AsyncIterator[Client]:
         ):
             yield Client(http)
     finally:
+        await app.state.service.carrier.near.prefect.aclose()
         ledger.close()

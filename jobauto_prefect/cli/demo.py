@@ -161,9 +161,9 @@ async def _apply_examples(client: "Client") -> None:
     from jobauto_prefect.cli.show import say
 
     say("\nApplying the examples:")
-    changes = await plan_of(client, documents_in([examples()]))
-    print_changes(changes)
-    waiting = await carry_out(client, changes)
+    planned = await plan_of(client, documents_in([examples()]))
+    print_changes(planned.changes)
+    waiting = await carry_out(client, planned)
     if waiting:
         raise JobautoError(f"Prefect was not told of {waiting} changes")
 

@@ -24,7 +24,7 @@ class Document:
     """One record of a file.
 
     `prefix` is the pointer of the record in its file; `raw` the bytes of the file where the
-    record is all there is in it, and JSON.
+    record is all there is in it, and JSON. `labels` are those it gets, None: those it says.
     """
 
     file: str
@@ -32,6 +32,7 @@ class Document:
     place: Place = field(repr=False)
     prefix: str = ""
     raw: bytes | None = field(default=None, repr=False)
+    labels: tuple[str, ...] | None = None
 
     @property
     def kind(self) -> str | None:
@@ -71,7 +72,7 @@ class Judged:
 def judge(document: Document, kind: str | None) -> Judged:
     """What is wrong with a record, taken for one of that kind."""
     if kind is None:
-        known = " or ".join(f"kind: {kind}" for kind in RECORD_KINDS)
+        known = " or ".join(f"kind: {kind}" for kind in sorted(RECORD_KINDS))
         fault = Fault(
             "",
             "kind",

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from jobauto_prefect.cli.checking import refuse
 from jobauto_prefect.cli.client import Client
 from jobauto_prefect.cli.documents import Document, files_of, judge, read
-from jobauto_prefect.cli.plans import refuse
-from jobauto_prefect.cli.records import localized
+from jobauto_prefect.cli.kinds import localized
 from jobauto_prefect.cli.show import printable, say
 from jobauto_prefect.errors import Conflict, Fault
 

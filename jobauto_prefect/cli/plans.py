@@ -1,90 +1,55 @@
 """What applying files would change: compared with what is there, and checked as a whole first."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from jobauto_prefect.cli.client import Client
+from jobauto_prefect.cli.checking import Checker, refuse
 from jobauto_prefect.cli.documents import Document, files_of, judge, read
-from jobauto_prefect.cli.records import localized
-from jobauto_prefect.compiler import timing_faults, zone_of
-from jobauto_prefect.definitions import parse, to_text
-from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.values import refuse_faults
-from jobauto_prefect.ledger.secrets import MASK
+from jobauto_prefect.cli.kinds import KINDS, NOT_MEMBERS, Record, means, title_of
+from jobauto_prefect.cli.known import Known
+from jobauto_prefect.definitions import to_text
+from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 
-Record = Mapping[str, Any]
-KINDS = ("app", "company", "runtemplate")
-"""In the order of applying: templates refer to the others."""
+Fields = Mapping[str, tuple[Any, Any]]
+"""Member -> its value before and after."""
 
-NOT_MEMBERS = ("$schema", "kind")
-"""What a file says of itself, not of its record."""
+ACTIONS = ("create", "update", "restore", "delete", "unchanged")
+"""`restore`: the record stays as it is, and Prefect is told anew what it says."""
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What becomes of one record; `fields` maps a member to its value before and after."""
+    """What becomes of one record.
+
+    `number` is its id, None: it is new. `document` is None for what no file names. `drift` is
+    where Prefect differs from the record: what it has, what it should have.
+    """
 
     kind: str
     title: str
     action: str
-    document: Document = field(repr=False)
-    fields: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    document: Document | None = field(repr=False)
+    number: int | None = None
+    fields: Fields = field(default_factory=dict)
+    drift: Fields = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        fields = {name: {"before": old, "after": new} for name, (old, new) in self.fields.items()}
+        drift = {name: {"prefect": old, "record": new} for name, (old, new) in self.drift.items()}
         return {
             "kind": self.kind,
             "title": self.title,
             "action": self.action,
-            "fields": fields,
-            "file": self.document.file,
+            "id": self.number,
+            "fields": {
+                name: {"before": old, "after": new} for name, (old, new) in self.fields.items()
+            },
+            "drift": drift,
+            "file": self.document.file if self.document else None,
         }
-
-
-@dataclass(slots=True)
-class Known:
-    """The records there are; an application's definition is fetched when it is needed."""
-
-    apps: Mapping[int, Record]
-    companies: Mapping[int, Record]
-    templates: Mapping[int, Record]
-
-    @classmethod
-    async def of(cls, client: Client) -> "Known":
-        """Everything the facade lists."""
-        return cls(
-            await client.list("apps"),
-            await client.list("companies"),
-            await client.list("runtemplates"),
-        )
-
-    def app(self, content: Record) -> Record | None:
-        """The application a definition is a version of: of its uuid, else of its name."""
-        uuid = str(content.get("uuid", "")).lower()
-        if uuid:
-            return _first(self.apps, lambda app: str(app.get("uuid", "")).lower() == uuid)
-        name = localized(content["name"])
-        return _first(self.apps, lambda app: bool(localized(app["name"]) == name))
-
-    def company(self, slug: str) -> Record | None:
-        """The company of that slug."""
-        return _first(self.companies, lambda company: bool(company["slug"] == slug))
-
-    def template(self, slug: str, name: str) -> Record | None:
-        """The run template of that name in a company."""
-        owner = self.company(slug)
-        if owner is None:
-            return None
-        key = (owner["id"], name)
-        return _first(self.templates, lambda one: (one["company_id"], one["name"]) == key)
-
-
-def _first(records: Mapping[int, Record], wanted: Callable[[Record], bool]) -> Record | None:
-    return next(filter(wanted, records.values()), None)
 
 
 def documents_in(paths: Iterable[Path]) -> list[Document]:
@@ -104,149 +69,158 @@ def documents_in(paths: Iterable[Path]) -> list[Document]:
     return documents
 
 
-def refuse(faults: Sequence[Fault]) -> None:
-    """Raise `InvalidInput` where there are faults."""
-    if faults:
-        files = len({fault.file for fault in faults})
-        place = f"{files} files" if files > 1 else "the file"
-        count = f"{len(faults)} faults" if len(faults) > 1 else "a fault"
-        raise InvalidInput(faults, f"there are {count} in {place}; nothing was changed")
-
-
 class Planner:
-    """Compares documents with what is there."""
+    """Compares documents with what is there.
 
-    def __init__(self, client: Client, known: Known, documents: Sequence[Document]) -> None:
-        self._client = client
+    `labels` are given to every record. With `prune` records go that bear labels of these and of
+    the documents only, and that no document names or refers to. `definitions` are those of the
+    known applications, by their ids; `drift` is what the facade says of Prefect, by the ids of
+    run templates.
+    """
+
+    def __init__(
+        self,
+        known: Known,
+        documents: Sequence[Document],
+        *,
+        definitions: Mapping[int, Record],
+        labels: Collection[str] = (),
+        prune: bool = False,
+        drift: Mapping[int, Fields] | None = None,
+    ) -> None:
         self._known = known
-        self._of_kind = {kind: [each for each in documents if each.kind == kind] for kind in KINDS}
+        self._documents = [each for kind in KINDS for each in documents if each.kind == kind]
+        self._definitions = definitions
+        self._labels = frozenset(labels)
+        self._prune = prune
+        self._drift = drift or {}
 
-    async def plan(self) -> list[Change]:
-        """The changes, in the order of applying them.
+    def plan(self) -> list[Change]:
+        """The changes, in the order of making them.
 
         Raises:
-            InvalidInput: documents contradict each other, or refer to what is not there.
+            InvalidInput: documents contradict each other, refer to what is not there, or own no
+                labels to prune by.
+            Conflict: something would be deleted that a record which stays refers to.
         """
-        refuse([*self._repeated(), *self._unfit()])
-        changes = [await self._of_app(each) for each in self._of_kind["app"]]
-        changes += [self._of_company(each) for each in self._of_kind["company"]]
-        changes += [self._of_template(each) for each in self._of_kind["runtemplate"]]
-        return changes
+        refuse(list(Checker(self._known, self._documents).faults()))
+        changes = [self._change(each) for each in self._documents]
+        return changes + (self._deletions() if self._prune else [])
 
-    def _repeated(self) -> Iterable[Fault]:
-        seen: dict[tuple[str, ...], Document] = {}
-        for document in chain.from_iterable(self._of_kind.values()):
-            key = _key(document)
-            if key in seen:
-                message = f"is there twice, first in {seen[key].file}"
-                yield document.placed(Fault("", "duplicate", message))
-            seen.setdefault(key, document)
+    def _change(self, document: Document) -> Change:
+        kind = document.kind or ""
+        title = title_of(kind, document.content)
+        number = self._known.id_of(kind, document.content)
+        if number is None:
+            return Change(kind, title, "create", self._labelled(document, ()))
+        record = self._known.records[kind][number]
+        document = self._labelled(document, record["labels"])
+        compare = self._of_app if kind == "app" else _compared
+        fields = dict(compare(document, record))
+        drift = self._drift.get(number, {}) if kind == "runtemplate" else {}
+        action = "update" if fields else "restore" if drift else "unchanged"
+        return Change(kind, title, action, document, number, fields, drift)
 
-    def _unfit(self) -> Iterable[Fault]:
-        for company in self._of_kind["company"]:
-            faults = _raised(refuse_faults, company.content.get("env", {}), None)
-            yield from map(company.placed, faults)
-            zone = company.content.get("timezone") or "UTC"
-            yield from map(company.placed, _raised(zone_of, zone))
-        for template in self._of_kind["runtemplate"]:
-            yield from map(template.placed, self._unfit_template(template))
+    def _labelled(self, document: Document, before: Collection[str]) -> Document:
+        """With the labels of the command line beside those it has; an application's are kept."""
+        own = document.content.get("labels", before) if document.kind != "app" else before
+        if not self._labels:
+            return document
+        return replace(document, labels=tuple(sorted({*own, *self._labels})))
 
-    def _unfit_template(self, document: Document) -> Iterable[Fault]:
-        content = document.content
-        if not self._company_is_known(content["company"]):
-            yield Fault("/company", "reference", f"there is no company {content['company']!r}")
-        apps = self.apps_meant(content)
-        member = "app" if "app" in content else "app_uuid"
-        if not apps:
-            message = f"there is no application {content[member]!r}"
-            yield Fault(f"/{member}", "reference", message)
-        elif len(apps) > 1:
-            yield Fault(f"/{member}", "reference", "several applications have it; use app_uuid")
-        else:
-            yield from _raised(refuse_faults, content.get("env", {}), parse(apps[0]))
-        yield from timing_faults(content, "UTC")
+    def _of_app(self, document: Document, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
+        content, before = document.content, self._definitions[record["id"]]
+        for name in {**before, **content}:
+            if before.get(name) != content.get(name):
+                yield name, (before.get(name), content.get(name))
+        yield from _labels_compared(document, record)
 
-    def _company_is_known(self, slug: str) -> bool:
-        in_files = any(each.content["slug"] == slug for each in self._of_kind["company"])
-        return in_files or self._known.company(slug) is not None
+    def _deletions(self) -> list[Change]:
+        gone = self._unnamed(self._owned())
+        for kind, number in gone:
+            stays = [one for one in self._known.dependents(kind, number) if one not in gone]
+            if stays:
+                named = ", ".join(f"{one} {self._known.title(one, other)}" for one, other in stays)
+                raise Conflict(
+                    f"--prune would delete the {kind} {self._known.title(kind, number)}, which "
+                    f"is still needed by {named}; name it in a file, or delete these first; "
+                    "nothing was changed"
+                )
+        return [
+            Change(kind, self._known.title(kind, number), "delete", None, number)
+            for kind, number in reversed(gone)
+        ]
 
-    def apps_meant(self, content: Record) -> list[Record]:
-        """The definitions a template's reference fits; those of the files over those known."""
-        given = [each.content for each in self._of_kind["app"]]
-        replaced = [self._known.app(content) for content in given]
-        others = [app for app in self._known.apps.values() if app not in replaced]
-        return [app for app in (*given, *others) if means(content, app)]
+    def _owned(self) -> frozenset[str]:
+        said = chain.from_iterable(
+            each.content.get("labels", ()) for each in self._documents if each.kind != "app"
+        )
+        owned = self._labels | frozenset(said)
+        if not owned:
+            message = "the files own nothing: say labels in them, or --label"
+            raise InvalidInput([Fault("", "labels", message)], f"--prune: {message}")
+        return owned
 
-    async def _of_app(self, document: Document) -> Change:
-        content, app = document.content, self._known.app(document.content)
-        title = str(localized(content["name"]))
-        if app is None:
-            return Change("app", title, "create", document)
-        before = await self._client.get(f"/app/{app['id']}/definition.json")
-        names = [name for name in {**before, **content} if before.get(name) != content.get(name)]
-        fields = {name: (before.get(name), content.get(name)) for name in names}
-        return _change("app", title, document, fields)
-
-    def _of_company(self, document: Document) -> Change:
-        content = document.content
-        record = self._known.company(content["slug"])
-        return _compared("company", content["slug"], document, record)
-
-    def _of_template(self, document: Document) -> Change:
-        content = document.content
-        title = f"{content['company']}/{content['name']}"
-        record = self._known.template(content["company"], content["name"])
-        if record is not None:
-            app = self._known.apps.get(record["app_id"])
-            # A reference has changed only where it means another application than the record's.
-            known = app is not None and means(content, app)
-            named = {name: content.get(name) for name in ("app", "app_uuid")} if known else {}
-            record = {**record, "company": content["company"], **named}
-        return _compared("runtemplate", title, document, record)
+    def _unnamed(self, owned: frozenset[str]) -> list[tuple[str, int]]:
+        """In the order of writing."""
+        named: set[tuple[str, int]] = set()
+        for document in self._documents:
+            kind = document.kind or ""
+            named |= {*self._known.referred(kind, document.content)}
+            number = self._known.id_of(kind, document.content)
+            if number is not None:
+                named.add((kind, number))
+        return [
+            (kind, number)
+            for kind in KINDS
+            for number, record in self._known.records[kind].items()
+            if record["labels"] and owned.issuperset(record["labels"])
+            if (kind, number) not in named
+        ]
 
 
-def _key(document: Document) -> tuple[str, ...]:
-    content = document.content
-    if document.kind == "app":
-        return "app", str(content.get("uuid", "")).lower() or str(localized(content["name"]))
-    if document.kind == "company":
-        return "company", content["slug"]
-    return "runtemplate", content["company"], content["name"]
+def _compared(document: Document, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
+    kind, content = KINDS[document.kind or ""], document.content
+    apart = {*NOT_MEMBERS, kind.values, "labels", "app", "app_uuid"}
+    for name, value in content.items():
+        if name not in apart and _plain(name, record.get(name)) != _plain(name, value):
+            yield name, (record.get(name), value)
+    if kind.item == "runtemplate":
+        yield from _app_compared(content, record)
+    if kind.values:
+        yield from _values_compared(kind.values, content.get(kind.values, {}), record)
+    yield from _labels_compared(document, record)
 
 
-def means(template: Record, app: Record) -> bool:
-    """Whether a template's reference, by name or UUID, is to this application."""
-    if "app_uuid" in template:
-        return bool(str(app.get("uuid", "")).lower() == template["app_uuid"].lower())
-    name = app["name"]
-    return template["app"] in (name.values() if isinstance(name, Mapping) else (name,))
+def _plain(name: str, value: Any) -> Any:
+    """A value as the service keeps it: ports as text, fields with what they leave out."""
+    if name == "db_port":
+        return None if value is None else str(value)
+    if name == "fields":
+        without = [{key: each for key, each in one.items() if each is not None} for one in value]
+        return [{"type": "string", "required": False, **one} for one in without]
+    return value
 
 
-def _raised(checking: Callable[..., object], *arguments: Any) -> Iterable[Fault]:
-    try:
-        checking(*arguments)
-    except InvalidInput as error:
-        return error.faults
-    return ()
+def _app_compared(content: Record, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
+    """A reference has changed only where it means another application than the record's."""
+    if not means(content, record["application"]):
+        name = "app" if "app" in content else "app_uuid"
+        yield name, (record["app"], content[name])
 
 
-def _compared(kind: str, title: str, document: Document, record: Record | None) -> Change:
-    if record is None:
-        return Change(kind, title, "create", document)
-    fields = {
-        name: (record.get(name), value)
-        for name, value in document.content.items()
-        if name not in (*NOT_MEMBERS, "env") and record.get(name) != value
-    }
-    for name, value in document.content.get("env", {}).items():
-        before = record["env"].get(name)
-        after = None if value is None else to_text(value)
+def _values_compared(
+    member: str, given: Record, record: Record
+) -> Iterable[tuple[str, tuple[Any, Any]]]:
+    for name, value in given.items():
+        before, after = record[member].get(name), None if value is None else to_text(value)
         if before != after:
-            fields[f"env.{name}"] = (before, MASK if before == MASK else after)
-    return _change(kind, title, document, fields)
+            yield f"{member}.{name}", (before, after)
 
 
-def _change(
-    kind: str, title: str, document: Document, fields: Mapping[str, tuple[Any, Any]]
-) -> Change:
-    return Change(kind, title, "update" if fields else "unchanged", document, fields)
+def _labels_compared(document: Document, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
+    wanted = document.labels
+    if wanted is None and document.kind != "app":
+        wanted = document.content.get("labels")
+    if wanted is not None and sorted(wanted) != sorted(record["labels"]):
+        yield "labels", (record["labels"], list(wanted))

@@ -35,13 +35,6 @@ def _member(name: str) -> Callable[[Record, Names], Any]:
     return lambda record, _names: record.get(name)
 
 
-def localized(value: Any) -> Any:
-    """A localized text as one text: English where there is one, else the first language's."""
-    if isinstance(value, Mapping) and value:
-        return value.get("en", next(iter(value.values())))
-    return value
-
-
 def _referred(collection: str, key: str, member: str) -> Callable[[Record, Names], Any]:
     def of(record: Record, names: Names) -> Any:
         found = names.get(collection, {}).get(record[key])

@@ -10,6 +10,7 @@ from jobauto_prefect.cli import (
     apps,
     audit,
     demo,
+    exporting,
     jobs,
     local,
     parts,
@@ -51,7 +52,9 @@ INSTALLATION = "The installation and its parts"
 
 app.command(rich_help_panel=WHOLE)(up.up)
 app.command(rich_help_panel=WHOLE)(demo.demo)
+app.command(rich_help_panel=WORK)(applying.plan)
 app.command(rich_help_panel=WORK)(applying.apply)
+app.command(rich_help_panel=WORK)(exporting.export)
 app.command(rich_help_panel=WORK)(jobs.run)
 for _name, _group, _panel in (
     ("job", jobs.group, WORK),

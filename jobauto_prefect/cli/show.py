@@ -28,6 +28,8 @@ STYLES: Mapping[str, str] = {
     "critical": "bold red",
     "create": "green",
     "update": "yellow",
+    "restore": "magenta",
+    "delete": "red",
     "unchanged": "dim",
 }
 """The colour of a word that says how something stands."""

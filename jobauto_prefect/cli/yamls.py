@@ -1,13 +1,14 @@
 """YAML as JSON in other clothes: plain words mean what they mean in YAML 1.2, and have places."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import yaml
 
 from jobauto_prefect.definitions.pointers import child
 
+LINE_LENGTH = 100
 Places = dict[str, tuple[int, int]]
 """JSON pointer -> line and column, both from 1."""
 
@@ -37,6 +38,40 @@ _WORDS = (
 for _tag, _pattern, _first in _WORDS:
     _Loader.add_implicit_resolver(
         f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first)
+    )
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what readers of YAML 1.1 or 1.2 would take for something else than text."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - people read these files
+        """Values that are the same are written out each time."""
+        return True
+
+
+for _tag, _pattern, _first in _WORDS:
+    _Dumper.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first)
+    )
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def dump_all(documents: Iterable[Any]) -> str:
+    """JSON values as YAML documents, which `load_all` reads as what they were."""
+    return yaml.dump_all(
+        documents,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        explicit_start=True,
+        width=LINE_LENGTH,
     )
 
 

@@ -13,7 +13,15 @@ from jobauto_prefect.errors import Fault
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-RECORD_KINDS = ("company", "runtemplate")
+RECORD_KINDS = (
+    "credential_type",
+    "topic",
+    "company",
+    "credential",
+    "runtemplate",
+    "eventsource",
+    "eventrule",
+)
 """What the member `kind` of such a file may say."""
 
 
@@ -40,4 +48,5 @@ def check_record(kind: str, document: Any) -> tuple[Fault, ...]:
     if not found:
         broken = _validator(kind).iter_errors(document)
         found = [finding for error in broken for finding in findings(error)]
-    return tuple(Fault(each.pointer, each.rule, each.message) for each in found)
+    faults = (Fault(each.pointer, each.rule, each.message) for each in found)
+    return tuple(dict.fromkeys(faults))  # one error for each of several missing members names all

@@ -21,6 +21,7 @@ TYPES = {
     "integer": "a whole number",
     "number": "a number",
     "boolean": "true or false",
+    "null": "null",
 }
 KINDS: Mapping[type, str] = {
     type(None): "null",
@@ -119,6 +120,7 @@ SENTENCES: Mapping[str, Callable[[Broken], str]] = {
     "minItems": lambda broken: f"must have at least {broken.wanted} item",
     "minimum": lambda broken: f"must be at least {broken.wanted}",
     "maximum": lambda broken: f"must be at most {broken.wanted}",
+    "maxItems": lambda broken: f"must have at most {broken.wanted} items",
     "maxLength": lambda broken: f"must have at most {broken.wanted} characters",
 }
 """The sentence of each rule that `findings` does not handle itself."""

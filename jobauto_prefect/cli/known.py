@@ -1,0 +1,88 @@
+"""The records there are, as files would say them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from jobauto_prefect.cli.kinds import KINDS, Key, Record, key_of, means, title_of
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.client import Client
+
+
+class Known:
+    """Everything the facade lists, by kind and id, with the members that files have."""
+
+    def __init__(self, listed: Mapping[str, Mapping[int, Record]]) -> None:
+        """`listed`: kind -> id -> record as the facade shows it."""
+        self._ids: dict[str, dict[Key, int]] = {}
+        self._titles: dict[str, dict[int, str]] = {}
+        self.records: dict[str, dict[int, Record]] = {}
+        for kind in KINDS:
+            records = {number: self._as_file(kind, one) for number, one in listed[kind].items()}
+            self.records[kind] = records
+            self._ids[kind] = {
+                key_of(kind, records[number]): number for number in sorted(records, reverse=True)
+            }
+            self._titles[kind] = {number: title_of(kind, one) for number, one in records.items()}
+
+    @classmethod
+    async def of(cls, client: "Client") -> "Known":
+        """Ask the facade for all of it."""
+        return cls({kind: await client.list(one.collection) for kind, one in KINDS.items()})
+
+    def _as_file(self, kind: str, record: Record) -> Record:
+        """References by natural key beside the members there are; kinds before it are known."""
+        names: dict[str, Any] = {
+            name: self._titles[one.kind].get(record[one.member])
+            for name, one in KINDS[kind].references.items()
+        }
+        if kind == "runtemplate":  # which texts mean its application, only the application tells
+            names["application"] = self.records["app"].get(record["app_id"], {"name": ""})
+        return {**record, **names}
+
+    def id_of(self, kind: str, content: Record) -> int | None:
+        """The id of the record that a file's content is about; None: there is none yet."""
+        if kind != "app":
+            return self._ids[kind].get(key_of(kind, content))
+        found = self._ids[kind].get(key_of(kind, content))
+        return found if found is not None or "uuid" in content else self._app_named(content)
+
+    def _app_named(self, content: Record) -> int | None:
+        """A definition without a UUID is a version of the application of its name."""
+        title = title_of("app", content)
+        numbers = (one for one, known in sorted(self._titles["app"].items()) if known == title)
+        return next(numbers, None)
+
+    def titled(self, kind: str, title: str) -> int | None:
+        """The id of the record that a reference means."""
+        titles = self._titles[kind].items()
+        return min((number for number, one in titles if one == title), default=None)
+
+    def title(self, kind: str, number: int) -> str:
+        """How people call a record."""
+        return self._titles[kind][number]
+
+    def referred(self, kind: str, content: Record) -> Iterator[tuple[str, int]]:
+        """The kinds and ids of the known records that a file's content refers to."""
+        for name, one in KINDS[kind].references.items():
+            if one.kind == "app":
+                yield from (
+                    ("app", number)
+                    for number, app in self.records["app"].items()
+                    if means(content, app)
+                )
+            elif content.get(name) is not None:
+                number = self.titled(one.kind, content[name])
+                if number is not None:
+                    yield one.kind, number
+
+    def dependents(self, kind: str, number: int) -> Sequence[tuple[str, int]]:
+        """The kinds and ids of the records that refer to one."""
+        return [
+            (other, one_id)
+            for other, described in KINDS.items()
+            for reference in described.references.values()
+            if reference.kind == kind
+            for one_id, one in self.records[other].items()
+            if one[reference.member] == number
+        ]
