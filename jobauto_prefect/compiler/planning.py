@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobauto_prefect.compiler.describe import describe_application, describe_template
+from jobauto_prefect.compiler.handover import handed_over
 from jobauto_prefect.compiler.parameters import ParameterSchema, parameters
 from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, SchedulePlan, prefect_name
-from jobauto_prefect.compiler.schedule import cron_of, zone_of
+from jobauto_prefect.compiler.schedule import schedule_of
 from jobauto_prefect.definitions import Definition, coerce, text
 
 MODULE = "jobauto_prefect.engine.applications"
@@ -25,7 +26,7 @@ class TemplateFacts:
     `values` are the effective values that are no secrets: environment key -> text. The keys
     `withheld` get their values elsewhere and are no parameters. `name_is_shared` says that
     another application bears the same name. `interval` is a code of `schedule.CRON`, or `c` with
-    `cron`; `delay` is in seconds from the due time. `record_url` leads to the record.
+    `cron`; `delay` is in seconds from the start of a window. `record_url` leads to the record.
     """
 
     template_id: int
@@ -144,8 +145,5 @@ def _any(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _schedule(facts: TemplateFacts) -> SchedulePlan | None:
-    cron = cron_of(facts.interval, facts.cron)
-    if cron is None or facts.delay:
-        return None  # Prefect can't say "so many seconds after": the window keeper makes these runs
-    zone = zone_of(facts.timezone)
-    return SchedulePlan(cron=cron, timezone=zone.key, active=facts.active)
+    schedule = schedule_of(facts.interval, facts.cron, facts.timezone, facts.delay)
+    return handed_over(schedule, active=facts.active) if schedule else None

@@ -64,6 +64,13 @@ def stretches_until(zone: ZoneInfo, instant: datetime) -> Iterator[Stretch]:
         yield from (one for one in reversed(_of_year(zone, year)) if one.begin <= instant)
 
 
+@lru_cache(maxsize=1024)
+def changes_of(zone: ZoneInfo, years: range) -> tuple[Stretch, ...]:
+    """The stretches that begin with a change of the clock, in their order."""
+    stretches = (one for year in years for one in _of_year(zone, year))
+    return tuple(one for one in stretches if one.offset != one.offset_before)
+
+
 @lru_cache(maxsize=4096)
 def _of_year(zone: ZoneInfo, year: int) -> tuple[Stretch, ...]:
     start, end = datetime(year, 1, 1, tzinfo=UTC), datetime(year + 1, 1, 1, tzinfo=UTC)
