@@ -15,7 +15,8 @@
     ├── Unavailable            a neighbour does not answer; trying again later may work
     │   ├── LedgerUnavailable
     │   ├── PrefectUnavailable
-    │   └── FacadeUnavailable
+    │   ├── FacadeUnavailable
+    │   └── SourceUnavailable  an adapter database that can't be used
     ├── NotReady               this installation lacks something; the message names the command
     │   └── KeyMissing         the key of the secret values is not there
     └── StartFailed            a job's process could not be started
@@ -135,6 +136,10 @@ class PrefectUnavailable(Unavailable):
 
 class FacadeUnavailable(Unavailable):
     """The REST facade does not answer."""
+
+
+class SourceUnavailable(Unavailable):
+    """The adapter database of an event source can't be used."""
 
 
 class NotReady(JobautoError):

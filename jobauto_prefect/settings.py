@@ -110,6 +110,11 @@ class Settings(BaseSettings):
         description="Addresses or CIDR ranges, with commas, of proxies whose X-Forwarded-Proto, "
         "X-Forwarded-For and X-Forwarded-Host count.",
     )
+    event_source_targets: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Addresses, CIDR ranges, host names and folders of SQLite files, with commas, "
+        "that event sources may use; default: all but link-local and metadata addresses.",
+    )
     password_min_length: int = Field(
         default=8, ge=1, le=128, description="Characters a new password must have at least."
     )
@@ -129,7 +134,7 @@ class Settings(BaseSettings):
     db_username: str = Field(default="", validation_alias="DB_USERNAME")
     db_password: SecretStr = Field(default=SecretStr(""), validation_alias="DB_PASSWORD")
 
-    @field_validator("trusted_proxies", mode="before")
+    @field_validator("trusted_proxies", "event_source_targets", mode="before")
     @classmethod
     def _separated(cls, value: Any) -> Any:
         if isinstance(value, str):

@@ -1,7 +1,8 @@
-"""Databases for tests: SQLite always, PostgreSQL where it answers.
+"""Databases for tests: SQLite always, PostgreSQL and MariaDB where they answer.
 
-`JOBAUTO_TEST_POSTGRESQL_URL` names another server. With `JOBAUTO_TEST_REQUIRE_SERVICES=1` a
-server that does not answer fails the test instead of skipping it.
+`JOBAUTO_TEST_POSTGRESQL_URL` and `JOBAUTO_TEST_MARIADB_URL` name other servers. With
+`JOBAUTO_TEST_REQUIRE_SERVICES=1` a server that does not answer fails the test instead of skipping
+it.
 """
 
 import os
@@ -14,10 +15,13 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
+from sqlalchemy import URL, create_engine, make_url
+from sqlalchemy.exc import OperationalError
 
 POSTGRESQL = os.environ.get(
     "JOBAUTO_TEST_POSTGRESQL_URL", "postgresql://postgres@127.0.0.1:5432/postgres"
 )
+MARIADB = os.environ.get("JOBAUTO_TEST_MARIADB_URL", "mysql+pymysql://root@127.0.0.1:3306")
 KINDS = ("sqlite", "postgresql")
 
 
@@ -39,6 +43,29 @@ def database(kind: str, directory: Path, template: str | None = None) -> Iterato
             yield f"{base}/{name}"
         finally:
             server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
+
+
+@contextmanager
+def mariadb() -> Iterator[URL]:
+    """The SQLAlchemy URL of an empty database of MariaDB, gone afterwards."""
+    server = make_url(MARIADB)
+    name = f"jobauto_test_{uuid.uuid4().hex}"
+    engine = create_engine(
+        server, connect_args={"connect_timeout": 5}, isolation_level="AUTOCOMMIT"
+    )
+    try:
+        with engine.connect() as connection:
+            connection.exec_driver_sql(f"CREATE DATABASE {name}")
+            try:
+                yield server.set(database=name)
+            finally:
+                connection.exec_driver_sql(f"DROP DATABASE {name}")
+    except OperationalError as error:
+        if os.environ.get("JOBAUTO_TEST_REQUIRE_SERVICES") == "1":
+            raise
+        pytest.skip(f"MariaDB does not answer: {error}")
+    finally:
+        engine.dispose()
 
 
 @contextmanager

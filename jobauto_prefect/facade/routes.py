@@ -16,6 +16,7 @@ from jobauto_prefect.facade import (
     people,
     records,
     sessions,
+    sources,
 )
 from jobauto_prefect.facade.access import allow
 from jobauto_prefect.facade.answers import (
@@ -50,7 +51,7 @@ PAGING = ("limit", "offset", "order", "cursor")
 def contract_router() -> APIRouter:
     """All routes of the contract, without a prefix."""
     router = APIRouter()
-    for module in (general, memberships, neighbours, sessions, output):
+    for module in (general, memberships, neighbours, sessions, sources, output):
         module.add_routes(router)  # before the patterns, which would take some of their paths
     for resource in RESOURCES:
         _add_list(router, resource)

@@ -1,0 +1,15 @@
+"""Event sources: adapter databases whose changes are events."""
+
+from jobauto_prefect.sources.known import rules_of, target_of
+from jobauto_prefect.sources.probing import Reachability, probe
+from jobauto_prefect.sources.targets import Target, TargetRules, fault_of
+
+__all__ = [
+    "Reachability",
+    "Target",
+    "TargetRules",
+    "fault_of",
+    "probe",
+    "rules_of",
+    "target_of",
+]

@@ -1,0 +1,165 @@
+"""Which databases this service may be made to connect to.
+
+A source names any host, and whoever may write sources could make the service knock at every door
+of its network. So link-local and metadata addresses are refused, and a list can say what else is.
+"""
+
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from pathlib import Path
+
+from jobauto_prefect.errors import SourceUnavailable
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+REFUSED: Sequence[Network] = tuple(
+    map(
+        ip_network,
+        (
+            "169.254.0.0/16", "fe80::/10",  # link-local, where clouds serve their metadata
+            "fd00:ec2::/32", "100.100.100.200/32", "192.0.0.192/32",  # metadata elsewhere
+            "0.0.0.0/8", "::/128", "224.0.0.0/4", "ff00::/8",  # no host's address
+        ),
+    )
+)  # fmt: skip
+HIGHEST_PORT = 65535
+NAT64 = IPv6Network("64:ff9b::/96")
+ADVICE = "name it in JOBAUTO_EVENT_SOURCE_TARGETS"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An adapter database; of SQLite only `database` counts, the path of its file."""
+
+    kind: str
+    host: str
+    port: str
+    database: str
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRules:
+    """`allowed` are addresses, networks, host names (`*.example.org` too) and folders of SQLite
+    files; empty: all. Files below `home` are this service's own and never a source.
+    """
+
+    allowed: Sequence[str] = ()
+    home: Path | None = None
+
+    @property
+    def networks(self) -> list[Network]:
+        """The addresses and networks among the allowed."""
+        return [network for one in self.allowed if (network := _network(one)) is not None]
+
+    def names(self, host: str) -> bool:
+        """Whether the list has this host by its name."""
+        wanted = host.lower().rstrip(".")
+        return any(
+            wanted == one.lower() or (one.startswith("*.") and wanted.endswith(one[1:].lower()))
+            for one in self.allowed
+        )
+
+    def has_folder_of(self, path: Path) -> bool:
+        """Whether the list has a folder with this file in it."""
+        folders = [Path(one) for one in self.allowed if one.startswith("/")]
+        return any(path.is_relative_to(folder.resolve()) for folder in folders)
+
+
+def fault_of(target: Target, rules: TargetRules) -> str | None:
+    """Why a target may not be used, as far as its names tell; None: they tell nothing."""
+    if target.kind == "sqlite":
+        return _fault_of_file(target.database, rules)
+    if not target.host or "/" in target.host:
+        return "the host must be a name or an address"
+    if target.port and not (target.port.isdecimal() and 0 < int(target.port) <= HIGHEST_PORT):
+        return f"the port must be a number from 1 to {HIGHEST_PORT}"
+    literal = _literal(target.host)
+    return _fault_of_address(literal, target.host, rules) if literal else None
+
+
+def address_of(target: Target, rules: TargetRules) -> str:
+    """The address to connect to. Connecting by name again could lead elsewhere.
+
+    Raises:
+        SourceUnavailable: the host has no address, or none that may be used.
+    """
+    fault = fault_of(target, rules)
+    if fault is not None:
+        raise SourceUnavailable(fault)
+    fault = f"the host {target.host} has no address"
+    try:
+        found = socket.getaddrinfo(target.host, None, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        found = []
+    for *_, place in found:
+        text = str(place[0])
+        fault = _fault_of_address(ip_address(text.partition("%")[0]), target.host, rules)
+        if fault is None:
+            return text
+    raise SourceUnavailable(fault or "")
+
+
+def file_of(target: Target, rules: TargetRules) -> Path:
+    """The file of an SQLite source.
+
+    Raises:
+        SourceUnavailable: it may not be used.
+    """
+    fault = _fault_of_file(target.database, rules)
+    if fault is not None:
+        raise SourceUnavailable(fault)
+    return Path(target.database).resolve()
+
+
+def _fault_of_file(database: str, rules: TargetRules) -> str | None:
+    if not database.startswith("/") or "\0" in database:
+        return "the database must be the absolute path of an SQLite file"
+    path = Path(database).resolve()
+    if rules.home is not None and path.is_relative_to(rules.home.resolve()):
+        return "files of this service can't be event sources"
+    if rules.allowed and not rules.has_folder_of(path):
+        return f"this file is not allowed as an event source; {ADVICE}"
+    return None
+
+
+def _fault_of_address(address: Address, host: str, rules: TargetRules) -> str | None:
+    real = _embedded(address)
+    networks = rules.networks
+    for refused in REFUSED:
+        if real in refused:
+            opened = any(
+                real in one and one.version == refused.version and one.subnet_of(refused)  # type: ignore[arg-type]
+                for one in networks
+            )
+            return None if opened else f"the address {address} can't be an event source's; {ADVICE}"
+    if rules.allowed and not rules.names(host) and not any(real in one for one in networks):
+        return f"{host} is not allowed as an event source; {ADVICE}"
+    return None
+
+
+def _embedded(address: Address) -> Address:
+    """The IPv4 address that an IPv6 address only wraps."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address.ipv4_mapped or address.sixtofour or address
+
+
+def _literal(host: str) -> Address | None:
+    try:
+        return ip_address(host.strip("[]").partition("%")[0])
+    except ValueError:
+        return None
+
+
+def _network(text: str) -> Network | None:
+    try:
+        return ip_network(text, strict=False)
+    except ValueError:
+        return None

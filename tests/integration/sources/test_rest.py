@@ -1,0 +1,75 @@
+"""Event sources over REST."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import EventSource
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+from tests.integration.sources.adapters import AdapterDatabase
+from tests.servers import client, facade, free_port, user_token
+
+
+def test_a_source_can_be_tested(rest: httpx.Client, sqlite_adapter: AdapterDatabase) -> None:
+    source = rest.post("/eventsource/", json=sqlite_adapter.as_source("changes")).json()
+    answer = rest.post(f"/eventsource/{source['id']}/test.json")
+    assert answer.json() == {
+        "reachable": True,
+        "message": "changes_cache can be read; none wait",
+    }
+    assert rest.post("/eventsource/999/test.json").status_code == 404
+
+
+def test_a_wrong_password_is_said_and_not_shown(rest: httpx.Client) -> None:
+    body = {"name": "wrong", "db_database": "d", "db_username": "u", "db_password": "s3cret-word"}
+    source = rest.post("/eventsource/", json=body).json()
+    answer = rest.post(f"/eventsource/{source['id']}/test.json")
+    assert answer.json()["reachable"] is False
+    assert "s3cret-word" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("members", "pointer"),
+    [
+        ({"db_host": "169.254.169.254"}, "/db_host"),
+        ({"db_host": "/var/run/mysqld.sock"}, "/db_host"),
+        ({"db_connection": "sqlite", "db_database": "relative.db"}, "/db_database"),
+    ],
+)
+def test_a_target_that_may_not_be_used_is_refused(
+    rest: httpx.Client, members: dict[str, Any], pointer: str
+) -> None:
+    answer = rest.post("/eventsource/", json={"name": "s", "db_database": "d"} | members)
+    assert answer.status_code == 400
+    assert answer.json()["details"][0]["pointer"] == pointer
+
+
+def test_a_list_limits_what_sources_may_use(
+    ledger: Ledger, facade_settings: Settings, sqlite_adapter: AdapterDatabase
+) -> None:
+    body = sqlite_adapter.as_source("changes")
+    folder = str(Path(sqlite_adapter.target.database).parent)
+    for allowed, status in (((folder,), 201), (("10.0.0.0/8",), 400)):
+        limited = facade_settings.model_copy(
+            update={"event_source_targets": allowed, "url": f"http://127.0.0.1:{free_port()}"}
+        )
+        with facade(limited, ledger) as url:
+            token = user_token(ledger, f"root{status}")
+            with client(f"{url}/api/v1", token) as rest:
+                assert rest.post("/eventsource/", json=body).status_code == status
+
+
+def test_where_reading_begins_is_kept_apart_from_where_it_is(
+    rest: httpx.Client, ledger: Ledger, sqlite_adapter: AdapterDatabase
+) -> None:
+    source = rest.post("/eventsource/", json=sqlite_adapter.as_source("s", last_processed_id=5))
+    with ledger.writing(SERVICE) as session:
+        kept = session.get_one(EventSource, source.json()["id"])
+        assert (kept.start_after, kept.last_processed_id) == (5, 5)
+        kept.last_processed_id = 9
+    shown = rest.get(f"/eventsource/{source.json()['id']}.json").json()
+    assert (shown["last_processed_id"], shown["consume"], shown["polled_at"]) == (9, "delete", None)
