@@ -34,14 +34,19 @@ def page(
     return joined(
         f"# {cell(title)}",
         f"**{cell(job.message or job.state)}**",
-        table(("", ""), [(name, value) for name, value in _facts(job, records) if value]),
+        _facts(job, records),
         section("Artifacts", _artifacts(artifacts, records)),
         section("Produced", _produced(produced, _meanings(job, settings.language))),
     )
 
 
-def _facts(job: Job, records: str) -> Iterator[tuple[str, str]]:
-    yield "Outcome", f"{job.state}, severity {job.severity}"
+def _facts(job: Job, records: str) -> str:
+    # The outcome is the head: a table without one has an empty line above it.
+    outcome = ("Outcome", f"{job.state}, severity {job.severity}")
+    return table(outcome, [(name, value) for name, value in _details(job, records) if value])
+
+
+def _details(job: Job, records: str) -> Iterator[tuple[str, str]]:
     yield "Exit code", "" if job.exitcode is None else code(str(job.exitcode))
     yield "Duration", _duration(job)
     yield "Command", code(job.command or "")

@@ -136,7 +136,9 @@ def test_a_worker_that_dies_or_stops_loses_its_job_and_leaves_no_process(
         eventually(lambda: plant.marked("pids"))
         os.kill(worker.pid, number)
         assert plant.ended(job_id)["state"] == "lost"
-        plant.run_in(plant.run_of(job_id), "CRASHED")
+        run = plant.run_in(plant.run_of(job_id), "CRASHED")
+        (page,) = eventually(lambda: plant.artifacts_of(run["id"]))
+        assert "lost" in page["data"]
         plant.until_gone()
         os.kill(worker.pid, signal.SIGCONT)
         os.killpg(worker.pid, signal.SIGKILL)
