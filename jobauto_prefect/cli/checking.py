@@ -6,7 +6,7 @@ from typing import Any
 from jobauto_prefect.cli.documents import Document
 from jobauto_prefect.cli.kinds import KINDS, Key, Record, key_of, means, title_of
 from jobauto_prefect.cli.known import Known
-from jobauto_prefect.compiler import cron_of, zone_of
+from jobauto_prefect.compiler import timing_faults, zone_of
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.values import refuse_faults, secret_keys
@@ -73,7 +73,8 @@ class Checker:
                 yield Fault(f"/{name}", "reference", f"there is no {NOUNS[one.kind]} {title!r}")
 
     def of_company(self, content: Record) -> Iterable[Fault]:
-        """A company: values that all applications may be given."""
+        """A company: its zone, and values that all applications may be given."""
+        yield from _raised(zone_of, content.get("timezone") or "UTC")
         values = content.get("env", {})
         yield from _raised(refuse_faults, values, None)
         secret = {key for app in self._apps for key in secret_keys(parse(app))}
@@ -94,8 +95,7 @@ class Checker:
             yield from _raised(refuse_faults, values, definition)
             where = f"jobauto template set '{title_of('runtemplate', content)}'"
             yield from _secrets("env", values, secret_keys(definition), where)
-        yield from _raised(cron_of, content.get("interv", "n"), content.get("cron"))
-        yield from _raised(zone_of, content.get("timezone") or "UTC")
+        yield from timing_faults(content, "UTC")
 
     def of_credential(self, content: Record) -> Iterable[Fault]:
         """A credential: values its type has, and none of the secret ones."""
