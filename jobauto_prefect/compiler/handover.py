@@ -18,6 +18,8 @@ YEARS = range(2025, 2056)
 """Whose clock changes count: older ones are over, later ones repeat them."""
 
 HOUR = 3600  # seconds
+DAYS = 28
+"""That every month has."""
 
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
@@ -45,10 +47,12 @@ def _read_alike(cron: str) -> bool:
     fields = cron.split()
     _, _, day, _, weekday = fields
     # Where a day and a day of the week are given, one of them is enough for Prefect; for cron
-    # both must fit if either begins with a star. Steps of days it counts otherwise.
+    # both must fit if either begins with a star. Steps of days it counts otherwise, and with days
+    # that not every month has it leaves out others.
     days_alike = "*" in (day, weekday) or not (day.startswith("*") or weekday.startswith("*"))
-    parts = [part for field in fields for part in field.split(",")]
-    return days_alike and "/" not in day + weekday and all(map(_part_alike, parts))
+    days_alike &= "/" not in day + weekday
+    days_alike &= all(int(number) <= DAYS for number in re.findall(r"[0-9]+", day))
+    return days_alike and all(_part_alike(part) for field in fields for part in field.split(","))
 
 
 def _part_alike(part: str) -> bool:

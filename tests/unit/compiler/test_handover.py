@@ -38,6 +38,7 @@ def test_hours_are_counted_in_utc_where_the_zone_only_shifts_them(code: str) -> 
         ("UTC", "0 0 L * *"),
         ("UTC", "0 0 * * 5-FRI"),
         ("UTC", "0 0 */30 * *"),
+        ("UTC", "0 0 2,31 * *"),
     ],
 )
 def test_what_prefect_reads_otherwise_is_the_window_keepers(zone: str, cron: str) -> None:
