@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jobauto_prefect.cli.options import Json, Limit, Paths, Url
+from jobauto_prefect.cli.listing import add_list
+from jobauto_prefect.cli.options import Json, Lang, Paths, Url
+from jobauto_prefect.cli.tables import APPS
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.importing import Imported
@@ -16,15 +18,6 @@ group = typer.Typer(help="Applications and their definitions.", no_args_is_help=
 
 App = Annotated[
     str, typer.Argument(metavar="APP", help="Its id, its UUID, or its name in any language.")
-]
-Lang = Annotated[
-    str | None,
-    typer.Option(
-        "--lang",
-        metavar="CODE",
-        help="Language of texts, such as cs; default: JOBAUTO_LANGUAGE. Where a text lacks it: "
-        "English, else its first language.",
-    ),
 ]
 Side = Annotated[
     str,
@@ -155,12 +148,7 @@ def export(app: App, output: Output = None, url: Url = None) -> None:
         sys.stdout.buffer.write(source)
 
 
-@group.command("list")
-def list_(as_json: Json = False, url: Url = None, limit: Limit = None, lang: Lang = None) -> None:
-    """List the applications, the newest first."""
-    from jobauto_prefect.cli.records import APPS, list_records
-
-    list_records(APPS, as_json, url, limit, lang)
+add_list(group, APPS)
 
 
 @group.command()

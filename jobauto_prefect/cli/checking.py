@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jobauto_prefect.cli.documents import Document
-from jobauto_prefect.cli.kinds import KINDS, Key, Record, key_of, means, title_of
+from jobauto_prefect.cli.kinds import KINDS, NOUNS, Key, Record, key_of, means, title_of
 from jobauto_prefect.cli.known import Known
 from jobauto_prefect.compiler import timing_faults, zone_of
 from jobauto_prefect.definitions import parse
@@ -12,14 +12,6 @@ from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.values import refuse_faults, secret_keys
 from jobauto_prefect.facade.writes.credentials import SECRET_TYPES
 from jobauto_prefect.ledger.secrets import MASK
-
-NOUNS: Mapping[str, str] = {
-    "app": "application",
-    "company": "company",
-    "credential_type": "credential type",
-    "eventsource": "event source",
-    "runtemplate": "run template",
-}
 
 
 def refuse(faults: Sequence[Fault]) -> None:

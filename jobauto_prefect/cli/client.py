@@ -26,6 +26,9 @@ from jobauto_prefect.errors import (
 
 BASE = "/api/v1"
 TIMEOUT_SECONDS = 30.0
+LARGEST_PAGE = 1000
+"""Records the facade gives at once."""
+
 PATIENCE_SECONDS = 3.0
 """How long the outbox may stand still before a command no longer waits for it."""
 
@@ -61,6 +64,23 @@ class Client:
         """Records of a collection by id, the newest first; None: as many as the facade gives."""
         found = await self.get(f"/{collection}.json", **({"limit": limit} if limit else {}))
         return {int(key): found[key] for key in sorted(found, key=int, reverse=True)}
+
+    async def newest(
+        self, collection: str, rows: int | None, **query: Any
+    ) -> dict[int, dict[str, Any]]:
+        """So many records of a collection by id, the newest first; None: all of them."""
+        found: dict[int, dict[str, Any]] = {}
+        cursor: str | None = None
+        while rows is None or len(found) < rows:
+            limit = min(LARGEST_PAGE, rows - len(found)) if rows else LARGEST_PAGE
+            asked = {**query, "order": "-id", "limit": limit}
+            page, cursor = await self.page(
+                f"/{collection}.json", **asked, **({"cursor": cursor} if cursor else {})
+            )
+            found |= {int(number): record for number, record in page.items()}
+            if cursor is None:
+                break
+        return dict(sorted(found.items(), reverse=True))
 
     async def page(self, path: str, **query: Any) -> tuple[dict[str, Any], str | None]:
         """One page of a list, and the cursor of the next; None: there is none."""

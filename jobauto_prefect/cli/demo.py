@@ -169,13 +169,13 @@ async def _apply_examples(client: "Client") -> None:
 
 
 async def _run_examples(client: "Client") -> bool:
-    from jobauto_prefect.cli.jobs import find_template
+    from jobauto_prefect.cli.lookup import number_of
     from jobauto_prefect.cli.show import say
 
     say("\nRunning them:")
     expected = {}
     for template, env, state in RUNS:
-        number = await find_template(client, template)
+        number = await number_of(client, "runtemplate", template)
         job = await client.post("job", {"runtemplate_id": number, "env": env})
         expected[job["id"]] = state
     jobs = await _until_over(client, expected)

@@ -1,21 +1,21 @@
 """`jobauto job` and `jobauto run`: start jobs, see what came of them, end them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jobauto_prefect.cli.options import Json, Limit, Url
-from jobauto_prefect.cli.records import TEMPLATES, Kind, Names, Record, list_records
-from jobauto_prefect.errors import NotFound
+from jobauto_prefect.cli.listing import Record, add_list
+from jobauto_prefect.cli.options import Json, Url
+from jobauto_prefect.cli.tables import JOBS
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.client import Client
 
 group = typer.Typer(help="Jobs: one attempt each.", no_args_is_help=True)
 
-LIVE = ("waiting", "running")
+LIVE = ("scheduled", "running")
 GOOD = ("success", "info", "warning")
 """Severities with which a job has done what it was to do."""
 
@@ -24,51 +24,14 @@ POLL_SECONDS = 0.25
 JobId = Annotated[int, typer.Argument(metavar="JOB", min=1, help="Number of the job.")]
 
 
-def title(job: Record, names: Names) -> str:
-    """`company / template` of a job."""
-    company = names["companies"].get(job["company_id"], {}).get("slug", job["company_id"])
-    template = names["runtemplates"].get(job["runtemplate_id"], {}).get("name", "?")
-    return f"{company} / {template}"
+add_list(group, JOBS)
 
 
-def _moment(name: str) -> Any:
-    def of(job: Record, _names: Names) -> str:
-        from jobauto_prefect.cli.show import moment
-
-        return moment(job.get(name))
-
-    return of
-
-
-def duration_of(job: Record, _names: Names = {}) -> str:  # noqa: B006 - nobody changes it
+def duration_of(job: Record) -> str:
     """How long a job took."""
     from jobauto_prefect.cli.show import duration
 
     return duration(job["begin"], job["end"])
-
-
-JOBS = Kind(
-    "job",
-    "jobs",
-    "job",
-    {
-        "id": lambda job, _names: job["id"],
-        "run template": title,
-        "state": lambda job, _names: job["state"],
-        "severity": lambda job, _names: job["severity"],
-        "exit": lambda job, _names: job["exitcode"],
-        "began": _moment("begin"),
-        "took": duration_of,
-        "message": lambda job, _names: job["message"],
-    },
-    refers=("companies", TEMPLATES.collection),
-)
-
-
-@group.command("list")
-def list_jobs(as_json: Json = False, url: Url = None, limit: Limit = None) -> None:
-    """List jobs, the newest first."""
-    list_records(JOBS, as_json, url, limit)
 
 
 @group.command("show")
@@ -172,6 +135,33 @@ def cancel(
         say(f"job {job_id} {over}")
 
 
+@group.command()
+def retry(
+    job_id: JobId,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", "-e", metavar="KEY=VALUE", help="Instead of the value it had."),
+    ] = None,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Show its output and end with its result.")
+    ] = False,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Run a job that is over once more: its run template, with the values this job had.
+
+    Attempts for a task are the task's: jobauto task retry.
+
+    Example: jobauto job retry 12 --wait
+    """
+    fields = {"retry_of": job_id, "env": dict(_assignment(each) for each in env or ())}
+    _start(lambda _client: _ready(fields), wait, as_json, url)
+
+
+async def _ready(fields: dict[str, Any]) -> dict[str, Any]:
+    return fields
+
+
 def run(
     template: Annotated[
         str, typer.Argument(metavar="TEMPLATE", help="Number, or company/name, of a run template.")
@@ -192,20 +182,34 @@ def run(
 
     Example: jobauto run acme/backup --env TARGET=/mnt/backup --wait
     """
-    from jobauto_prefect.cli.client import Client, speak
+    from jobauto_prefect.cli.lookup import number_of
 
     values = dict(_assignment(each) for each in env or ())
 
-    async def start(client: Client) -> Record:
-        number = await find_template(client, template)
-        job: Record = await client.post("job", {"runtemplate_id": number, "env": values})
+    async def fields(client: "Client") -> dict[str, Any]:
+        return {"runtemplate_id": await number_of(client, "runtemplate", template), "env": values}
+
+    _start(fields, wait, as_json, url)
+
+
+def _start(
+    fields: "Callable[[Client], Coroutine[Any, Any, dict[str, Any]]]",
+    wait: bool,
+    as_json: bool,
+    url: str | None,
+) -> None:
+    """Start a job of these members; with `wait` this command ends as the job does."""
+    from jobauto_prefect.cli.client import Client, speak
+
+    async def work(client: Client) -> Record:
+        job: Record = await client.post("job", await fields(client))
         waiting = await client.wait_for_prefect()
         if not wait:
             _tell_started(job, waiting, as_json)
             return job
         return await _until_over(client, job["id"], as_json)
 
-    job = speak(url, start, writes=True)
+    job = speak(url, work, writes=True)
     if wait:
         _tell_result(job, as_json)
         if job["severity"] not in GOOD:
@@ -217,24 +221,6 @@ def _assignment(text: str) -> tuple[str, str]:
     if not equals or not name:
         raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--env")
     return name, value
-
-
-async def find_template(client: "Client", named: str) -> int:
-    """The number of a run template that is named by it, or by `company/name`.
-
-    Raises:
-        NotFound: there is none.
-    """
-    if named.isdecimal():
-        return int(named)
-    slug, slash, name = named.partition("/")
-    if slash:
-        companies = await client.list("companies")
-        owners = {number for number, company in companies.items() if company["slug"] == slug}
-        for number, template in (await client.list("runtemplates")).items():
-            if template["company_id"] in owners and template["name"] == name:
-                return number
-    raise NotFound(f"there is no run template {named!r}; see: jobauto template list")
 
 
 def _tell_started(job: Record, waiting: int, as_json: bool) -> None:

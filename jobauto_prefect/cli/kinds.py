@@ -72,6 +72,28 @@ KINDS: Mapping[str, FileKind] = {
 }
 """In the order of writing: each kind refers to those before it only."""
 
+NOUNS: Mapping[str, str] = {
+    "app": "application",
+    "company": "company",
+    "credential": "credential",
+    "credential_type": "credential type",
+    "eventrule": "event rule",
+    "eventsource": "event source",
+    "runtemplate": "run template",
+    "topic": "topic",
+}
+GROUPS: Mapping[str, str] = {
+    "app": "app",
+    "company": "company",
+    "credential": "credential",
+    "credential_type": "credential-type",
+    "eventrule": "rule",
+    "eventsource": "source",
+    "runtemplate": "template",
+    "topic": "topic",
+}
+"""The commands of each kind."""
+
 DEFAULTS: Mapping[str, Any] = {"operation": "any"}
 """Members of keys that a file may leave out."""
 

@@ -1,6 +1,6 @@
 """The records there are, as files would say them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobauto_prefect.cli.kinds import KINDS, Key, Record, key_of, means, title_of
@@ -13,12 +13,13 @@ class Known:
     """Everything the facade lists, by kind and id, with the members that files have."""
 
     def __init__(self, listed: Mapping[str, Mapping[int, Record]]) -> None:
-        """`listed`: kind -> id -> record as the facade shows it."""
+        """`listed`: kind -> id -> record as the facade shows it; with all that these refer to."""
         self._ids: dict[str, dict[Key, int]] = {}
         self._titles: dict[str, dict[int, str]] = {}
         self.records: dict[str, dict[int, Record]] = {}
         for kind in KINDS:
-            records = {number: self._as_file(kind, one) for number, one in listed[kind].items()}
+            given = listed.get(kind, {})
+            records = {number: self._as_file(kind, one) for number, one in given.items()}
             self.records[kind] = records
             self._ids[kind] = {
                 key_of(kind, records[number]): number for number in sorted(records, reverse=True)
@@ -26,9 +27,16 @@ class Known:
             self._titles[kind] = {number: title_of(kind, one) for number, one in records.items()}
 
     @classmethod
-    async def of(cls, client: "Client") -> "Known":
-        """Ask the facade for all of it."""
-        return cls({kind: await client.list(one.collection) for kind, one in KINDS.items()})
+    async def of(cls, client: "Client", *kinds: str) -> "Known":
+        """Ask the facade for the records of these kinds and what they refer to; none said: all."""
+        wanted = with_references(kinds or KINDS)
+        return cls(
+            {
+                kind: await client.list(one.collection)
+                for kind, one in KINDS.items()
+                if kind in wanted
+            }
+        )
 
     def _as_file(self, kind: str, record: Record) -> Record:
         """References by natural key beside the members there are; kinds before it are known."""
@@ -86,3 +94,15 @@ class Known:
             for one_id, one in self.records[other].items()
             if one[reference.member] == number
         ]
+
+
+def with_references(kinds: Iterable[str]) -> set[str]:
+    """These kinds and those they refer to."""
+    found: set[str] = set()
+    waiting = [*kinds]
+    while waiting:
+        kind = waiting.pop()
+        if kind not in found:
+            found.add(kind)
+            waiting += [one.kind for one in KINDS[kind].references.values()]
+    return found

@@ -41,6 +41,27 @@ async def application(client: "Client", word: str) -> Record:
     return found[0]
 
 
+async def number_of(client: "Client", kind: str, word: str) -> int:
+    """The id of the record that is named by it, or by its name as files refer to it.
+
+    Raises:
+        NotFound: there is none of that name.
+        Conflict: several applications have the name.
+    """
+    from jobauto_prefect.cli.kinds import GROUPS, NOUNS
+    from jobauto_prefect.cli.known import Known
+
+    if word.isdecimal():
+        return int(word)
+    if kind == "app":
+        found: int = (await application(client, word))["id"]
+        return found
+    number = (await Known.of(client, kind)).titled(kind, word)
+    if number is None:
+        raise NotFound(f"there is no {NOUNS[kind]} {word!r}; see: jobauto {GROUPS[kind]} list")
+    return number
+
+
 def _exact(app: Record) -> tuple[str, str]:
     return str(app["id"]), str(app.get("uuid", "")).lower()
 

@@ -30,6 +30,19 @@ Url = Annotated[
         "Without it: this machine's own ledger.",
     ),
 ]
+Columns = Annotated[
+    str | None,
+    typer.Option("--columns", metavar="NAMES", help="Columns of the table, with commas."),
+]
+Lang = Annotated[
+    str | None,
+    typer.Option(
+        "--lang",
+        metavar="CODE",
+        help="Language of texts, such as cs; default: JOBAUTO_LANGUAGE. Where a text lacks it: "
+        "English, else its first language.",
+    ),
+]
 Limit = Annotated[
     int | None, typer.Option("--limit", min=1, help="Show only so many, the newest ones.")
 ]

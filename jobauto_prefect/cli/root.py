@@ -11,10 +11,11 @@ from jobauto_prefect.cli import (
     audit,
     demo,
     exporting,
+    groups,
     jobs,
     local,
     parts,
-    records,
+    tasks,
     up,
     users,
 )
@@ -47,6 +48,7 @@ def root(
 
 WHOLE = "Everything on one machine"
 WORK = "Applications and jobs"
+RECORDS = "Records"
 PEOPLE = "People"
 INSTALLATION = "The installation and its parts"
 
@@ -59,8 +61,8 @@ app.command(rich_help_panel=WORK)(jobs.run)
 for _name, _group, _panel in (
     ("job", jobs.group, WORK),
     ("app", apps.group, WORK),
-    ("company", records.companies, WORK),
-    ("template", records.templates, WORK),
+    ("task", tasks.group, WORK),
+    *((name, group, RECORDS) for name, group in groups.ALL.items()),
     ("user", users.users, PEOPLE),
     ("token", users.tokens, PEOPLE),
     ("audit", audit.group, PEOPLE),

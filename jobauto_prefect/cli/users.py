@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from jobauto_prefect.cli.options import Json, Limit, Url
-from jobauto_prefect.cli.records import Kind, list_records
+from jobauto_prefect.cli.listing import add_list
+from jobauto_prefect.cli.options import Json, Url
+from jobauto_prefect.cli.tables import USERS
 from jobauto_prefect.errors import Conflict, NotFound
 
 users = typer.Typer(help="People and programs that sign in.", no_args_is_help=True)
@@ -18,19 +19,6 @@ Login = Annotated[str, typer.Argument(metavar="LOGIN")]
 PasswordStdin = Annotated[
     bool, typer.Option("--password-stdin", help="Read the password from standard input.")
 ]
-
-USERS = Kind(
-    "user",
-    "users",
-    "user",
-    {
-        "id": lambda user, _names: user["id"],
-        "login": lambda user, _names: user["login"],
-        "roles": lambda user, _names: ", ".join(user["roles"]),
-        "enabled": lambda user, _names: user["enabled"],
-        "email": lambda user, _names: user["email"],
-    },
-)
 
 TTL = re.compile(r"([1-9][0-9]{0,5})([smhdw])")
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -70,10 +58,7 @@ def create(
         say(f"user {login} may sign in, roles: {', '.join(user['roles']) or 'none'}")
 
 
-@users.command("list")
-def list_users(as_json: Json = False, url: Url = None, limit: Limit = None) -> None:
-    """List users, the newest first."""
-    list_records(USERS, as_json, url, limit)
+add_list(users, USERS)
 
 
 @users.command()

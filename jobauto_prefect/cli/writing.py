@@ -52,7 +52,7 @@ class Writer:
             labels = {} if document.labels is None else {"labels": ",".join(document.labels)}
             return await self._post_app(document, labels)
         known = {} if change.number is None else {"id": change.number}
-        return await self._client.post(change.kind, self._members(document) | known)
+        return await self._client.post(change.kind, self.members(document) | known)
 
     async def _post_app(self, document: Document, labels: dict[str, str]) -> Any:
         if document.raw is not None:
@@ -62,7 +62,7 @@ class Writer:
         self._apps[record["id"]] = record
         return record
 
-    def _members(self, document: Document) -> dict[str, Any]:
+    def members(self, document: Document) -> dict[str, Any]:
         """As the facade takes them: references as ids."""
         content = document.content
         apart = {*NOT_MEMBERS, "app_uuid", *KINDS[document.kind or ""].references}

@@ -1,0 +1,186 @@
+"""`jobauto company|template|credential|credential-type|topic|rule|source`: one group for each."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from jobauto_prefect.cli import tables
+from jobauto_prefect.cli.kinds import GROUPS, KINDS, NOUNS
+from jobauto_prefect.cli.listing import Kind, add_list
+from jobauto_prefect.cli.options import Json, Url
+
+HELP: Mapping[str, str] = {
+    "company": "Companies: who applications are run for.",
+    "runtemplate": "Run templates: how a company runs an application.",
+    "credential": "Credentials: values of a company, the secret ones encrypted.",
+    "credential_type": "Credential types: which values credentials have.",
+    "topic": "Topics: tags with a colour.",
+    "eventrule": "Event rules: what a change, or the end of a run template, starts.",
+    "eventsource": "Event sources: databases whose changes are events.",
+}
+EXAMPLES: Mapping[str, str] = {
+    "company": "acme email=it@acme.example --env TOWN=Prague",
+    "runtemplate": "acme/Nightly app=Probe interv=d --env COUNT=3 --secret API_KEY",
+    "credential": "acme/Bank credential_type=bank --env BANK_USER=anna --secret BANK_PIN",
+    "credential_type": 'bank name=Bank fields=\'[{"keyword": "BANK_USER"}]\'',
+    "topic": "money color=00AA00",
+    "eventrule": "event_source=Accounting evidence=invoice runtemplate=acme/Nightly",
+    "eventsource": "Accounting db_connection=pgsql db_database=hooks --secret db_password",
+}
+"""What may follow `create`."""
+
+NAMED: Mapping[str, str] = {
+    "company": "SLUG",
+    "runtemplate": "COMPANY/NAME",
+    "credential": "COMPANY/NAME",
+    "credential_type": "CODE",
+    "topic": "NAME",
+    "eventsource": "NAME",
+    "eventrule": "ID",
+}
+Members = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[MEMBER=VALUE]…",
+        help="Members as files have them; MEMBER=null removes a value.",
+    ),
+]
+Env = Annotated[
+    list[str] | None,
+    typer.Option("--env", "-e", metavar="KEY=VALUE", help="A value; may be given repeatedly."),
+]
+Secret = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--secret",
+        metavar="KEY",
+        help="A secret value, asked for, or a line of standard input for each.",
+    ),
+]
+Unset = Annotated[list[str] | None, typer.Option("--unset", metavar="KEY", help="Remove a value.")]
+
+
+def group_of(table: Kind) -> typer.Typer:
+    """The commands of a kind."""
+    kind = table.item
+    group = typer.Typer(help=HELP[kind], no_args_is_help=True)
+    add_list(group, table)
+    _add_show(group, kind)
+    _add_create(group, kind)
+    _add_set(group, kind)
+    _add_delete(group, kind)
+    return group
+
+
+def _name(kind: str) -> Any:
+    metavar = NAMED[kind]
+    words = "Its number." if metavar == "ID" else f"Its number, or {metavar}."
+    return Annotated[str, typer.Argument(metavar=metavar, help=words)]
+
+
+def _add_show(group: typer.Typer, kind: str) -> None:
+    def show(name: str, as_json: Json = False, url: Url = None) -> None:
+        from jobauto_prefect.cli.client import Client, speak
+        from jobauto_prefect.cli.lookup import number_of
+        from jobauto_prefect.cli.show import print_json, print_members
+
+        async def read(client: Client) -> Any:
+            return await client.get(f"/{kind}/{await number_of(client, kind, name)}.json")
+
+        record = speak(url, read)
+        if as_json:
+            print_json(record)
+        else:
+            print_members(record)
+
+    show.__annotations__["name"] = _name(kind)
+    show.__doc__ = f"Show one {NOUNS[kind]}.\n\nExample: jobauto {GROUPS[kind]} show 1"
+    group.command("show")(show)
+
+
+def _add_create(group: typer.Typer, kind: str) -> None:
+    def create(
+        name: str,
+        members: Members = None,
+        env: Env = None,
+        secret: Secret = None,
+        as_json: Json = False,
+        url: Url = None,
+    ) -> None:
+        from jobauto_prefect.cli.editing import Edit, make
+
+        make(kind, name, Edit.of(kind, members, env, secret, ()), as_json, url)
+
+    def create_unnamed(members: Members = None, as_json: Json = False, url: Url = None) -> None:
+        from jobauto_prefect.cli.editing import Edit, make
+
+        make(kind, None, Edit.of(kind, members, (), (), ()), as_json, url)
+
+    function = create_unnamed if NAMED[kind] == "ID" else create
+    if function is create:
+        named = Annotated[str, typer.Argument(metavar=NAMED[kind], help="What it is known by.")]
+        create.__annotations__["name"] = named
+    function.__doc__ = (
+        f"Create one {NOUNS[kind]}.\n\nExample: jobauto {GROUPS[kind]} create {EXAMPLES[kind]}"
+    )
+    group.command("create")(function)
+
+
+def _add_set(group: typer.Typer, kind: str) -> None:
+    def set_(
+        name: str,
+        members: Members = None,
+        env: Env = None,
+        secret: Secret = None,
+        unset: Unset = None,
+        as_json: Json = False,
+        url: Url = None,
+    ) -> None:
+        from jobauto_prefect.cli.editing import Edit, change
+
+        change(kind, name, Edit.of(kind, members, env, secret, unset), as_json, url)
+
+    set_.__annotations__["name"] = _name(kind)
+    example = {"values": "--secret KEY", None: "labels='[\"team\"]'"}.get(
+        KINDS[kind].values, "--env KEY=VALUE --unset OTHER"
+    )
+    set_.__doc__ = (
+        f"Change one {NOUNS[kind]}: what is not said stays.\n\n"
+        f"Example: jobauto {GROUPS[kind]} set 1 {example}"
+    )
+    group.command("set")(set_)
+
+
+def _add_delete(group: typer.Typer, kind: str) -> None:
+    def delete(
+        name: str,
+        yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+        as_json: Json = False,
+        url: Url = None,
+    ) -> None:
+        from jobauto_prefect.cli.editing import remove
+
+        remove(kind, name, yes, as_json, url)
+
+    delete.__annotations__["name"] = _name(kind)
+    delete.__doc__ = (
+        f"Delete one {NOUNS[kind]}; it is kept for history.\n\n"
+        f"Example: jobauto {GROUPS[kind]} delete 1 --yes"
+    )
+    group.command("delete")(delete)
+
+
+ALL: Mapping[str, typer.Typer] = {
+    GROUPS[table.item]: group_of(table)
+    for table in (
+        tables.COMPANIES,
+        tables.TEMPLATES,
+        tables.CREDENTIALS,
+        tables.CREDENTIAL_TYPES,
+        tables.TOPICS,
+        tables.RULES,
+        tables.SOURCES,
+    )
+}
+"""By the names of the commands."""

@@ -1,0 +1,359 @@
+"""`jobauto plan`, `apply` and `export` with a real Prefect."""
+
+import json
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from tests.integration.test_app_commands import Here, prepared
+from tests.integration.test_command_line import JOBAUTO
+from tests.proxy import Counted, counted
+
+__all__ = ["prepared"]
+
+PATIENCE = 60  # seconds
+EXAMPLES = Path(__file__).parents[2] / "deployments" / "examples"
+
+
+class Place(Here):
+    """A home whose commands reach Prefect through a counter; `slug` is its own company."""
+
+    def __init__(self, path: Path, prefect: Counted, api: str) -> None:
+        super().__init__(path)
+        self.slug = f"co-{uuid4().hex[:8]}"
+        self.prefect = prefect
+        self.rest = httpx.Client(base_url=api, timeout=30)
+        self.environment |= {"PREFECT_API_URL": prefect.url, "JOBAUTO_POOL": f"pool-{self.slug}"}
+
+    def told(self, *words: str, code: int = 0) -> Any:
+        """What a command says as JSON."""
+        done = self.run(*words, "--json")
+        assert done.returncode == code, (done.stdout, done.stderr)
+        return json.loads(done.stdout)
+
+    def actions(self, *words: str, code: int = 0) -> dict[str, str]:
+        """What `plan` says becomes of each record."""
+        planned = self.told("plan", "files", *words, code=code)
+        return {f"{one['kind']} {one['title']}": one["action"] for one in planned["changes"]}
+
+    def apply(self, *words: str) -> Any:
+        """Apply the files, and see that Prefect knows of it."""
+        said = self.told("apply", "files", "--yes", *words)
+        assert said["waiting_for_prefect"] == 0
+        return said
+
+    def deployments(self) -> dict[str, Any]:
+        """The deployments of the company in Prefect, by the name of the run template."""
+        tags = {"deployments": {"tags": {"all_": [f"company:{self.slug}"]}}, "limit": 200}
+        found = self.rest.post("/deployments/filter", json=tags).raise_for_status().json()
+        return {one["name"].partition(" - ")[2]: one for one in found}
+
+    def definition(self, **members: Any) -> str:
+        """A definition whose name is this company's own."""
+        return json.dumps(
+            {
+                "$schema": "https://example.org/schema.json",
+                "name": {"en": f"Probe {self.slug}", "cs": f"Sonda {self.slug}"},
+                "description": "Looks",
+                "executable": "probe",
+                "environment": {"COUNT": {"type": "integer"}, "KEY": {"type": "password"}},
+                **members,
+            }
+        )
+
+    def company(self, **members: Any) -> dict[str, Any]:
+        return {"kind": "company", "slug": self.slug, "name": "Company", **members}
+
+    def template(self, name: str, **members: Any) -> dict[str, Any]:
+        app = f"Sonda {self.slug}"
+        return {"kind": "runtemplate", "company": self.slug, "app": app, "name": name, **members}
+
+    def records(self, *records: Mapping[str, Any], **more: str) -> None:
+        self.write(rest_json=json.dumps(records), **more)
+
+
+@pytest.fixture
+def place(tmp_path: Path, prepared: Path, prefect_server: str) -> Iterator[Place]:
+    shutil.copytree(prepared, tmp_path / "home")
+    with counted(prefect_server, tmp_path) as prefect:
+        yield Place(tmp_path, prefect, prefect_server)
+
+
+def test_files_are_applied_once_and_then_nothing_is_written_anywhere(place: Place) -> None:
+    place.records(
+        place.company(), place.template("One", interv="d"), place.template("Two", env={"COUNT": 2}),
+        app_json=place.definition(),
+    )  # fmt: skip
+
+    before = place.told("plan", "files", code=3)
+    asked = list(place.prefect.writes)
+    applied = place.apply()
+    calls = len(place.prefect.writes)
+    audited = len(place.told("audit", "list", "--limit", "100"))
+    after = place.actions()
+    again = place.apply()
+
+    assert before["counts"] == {"create": 4, "update": 0, "restore": 0, "delete": 0, "unchanged": 0}
+    assert before["prefect_compared"]
+    assert asked == []
+    assert applied["changes"] == before["changes"]
+    assert set(place.deployments()) == {"One", "Two"}
+    assert set(after.values()) == {"unchanged"}
+    assert again["counts"]["unchanged"] == 4
+    assert len(place.prefect.writes) == calls
+    assert len(place.told("audit", "list", "--limit", "100")) == audited
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.soak)])
+def test_many_run_templates_are_compared_in_a_handful_of_reads(place: Place, count: int) -> None:
+    place.records(
+        place.company(),
+        *(
+            place.template(f"T{number}", interv="d", env={"COUNT": number})
+            for number in range(count)
+        ),
+        app_json=place.definition(),
+    )
+    place.apply()
+    place.prefect.calls.clear()
+
+    again = place.apply()
+
+    assert again["counts"]["unchanged"] == count + 2
+    assert place.prefect.writes == []
+    assert sorted(place.prefect.calls) == [
+        "POST /deployments/filter", "POST /flows/filter", "POST /work_pools/filter",
+    ]  # fmt: skip
+
+
+def test_an_edit_is_shown_member_by_member_and_made(place: Place) -> None:
+    place.records(place.company(), place.template("One", note="Old"), app_json=place.definition())
+    place.apply()
+    place.records(
+        place.company(), place.template("One", note="New", interv="h", env={"COUNT": 3}),
+        app_json=place.definition(author="Anna"),
+    )  # fmt: skip
+
+    planned = place.told("plan", "files", code=3)
+    shown = place.run("plan", "files")
+    place.apply()
+
+    by_kind = {one["kind"]: one for one in planned["changes"]}
+    assert by_kind["runtemplate"]["fields"] == {
+        "note": {"before": "Old", "after": "New"},
+        "interv": {"before": "n", "after": "h"},
+        "env.COUNT": {"before": None, "after": "3"},
+    }
+    assert by_kind["app"]["fields"] == {"author": {"before": None, "after": "Anna"}}
+    assert by_kind["company"]["action"] == "unchanged"
+    assert "          note: Old → New\n" in shown.stdout
+    assert shown.stdout.endswith("2 to update, 1 unchanged\n")
+    assert place.deployments()["One"]["parameters"]["COUNT"] == 3
+    assert set(place.actions().values()) == {"unchanged"}
+
+
+def test_what_was_changed_or_deleted_in_prefect_is_shown_and_restored(place: Place) -> None:
+    place.records(
+        place.company(), place.template("Gone", interv="d"), place.template("Paused", interv="d"),
+        place.template("Limited"), place.template("Kept"), app_json=place.definition(),
+    )  # fmt: skip
+    place.apply()
+    there = place.deployments()
+    place.rest.delete(f"/deployments/{there['Gone']['id']}").raise_for_status()
+    schedule = there["Paused"]["schedules"][0]["id"]
+    place.rest.patch(f"/deployments/{there['Paused']['id']}", json={"paused": True})
+    path = f"/deployments/{there['Paused']['id']}/schedules/{schedule}"
+    place.rest.patch(path, json={"active": False}).raise_for_status()
+    path = f"/deployments/{there['Limited']['id']}"
+    place.rest.patch(path, json={"concurrency_limit": 1}).raise_for_status()
+
+    planned = place.told("plan", "files", code=3)
+    shown = place.run("plan", "files").stdout
+    applied = place.apply()
+
+    drift = {one["title"].partition("/")[2]: one["drift"] for one in planned["changes"]}
+    assert drift["Gone"]["deployment"] == {"prefect": None, "record": f"{place.slug} - Gone"}
+    assert drift["Paused"]["paused"] == {"prefect": True, "record": False}
+    assert drift["Paused"]["schedule"]["prefect"] == "0 0 * * * UTC, not active"
+    assert drift["Limited"] == {"concurrency_limit": {"prefect": 1, "record": None}}
+    assert drift["Kept"] == {}
+    assert "in Prefect paused: True → False" in shown
+    assert applied["counts"]["restore"] == 3
+    now = place.deployments()
+    assert not now["Paused"]["paused"]
+    assert now["Paused"]["schedules"][0] | {"updated": "", "active": True} == there["Paused"][
+        "schedules"
+    ][0] | {"updated": "", "active": True}
+    assert now["Gone"]["id"] != there["Gone"]["id"]
+    assert now["Limited"]["global_concurrency_limit"] is None
+    assert set(place.actions().values()) == {"unchanged"}
+
+
+def test_apply_goes_on_after_it_was_killed(place: Place) -> None:
+    names = {f"T{number}" for number in range(30)}
+    place.records(
+        place.company(), *(place.template(name, interv="d") for name in sorted(names)),
+        app_json=place.definition(),
+    )  # fmt: skip
+    killed = subprocess.Popen(
+        [JOBAUTO, "apply", "files", "--yes"], env=place.environment, cwd=place.path
+    )
+    ledger = sqlite3.connect(place.path / "home" / "ledger.db")
+    until = time.monotonic() + PATIENCE
+    while ledger.execute("SELECT count(*) FROM runtemplate").fetchone()[0] < 5:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    written = ledger.execute("SELECT count(*) FROM runtemplate").fetchone()[0]
+    ledger.close()
+
+    resumed = place.told("apply", "files", "--yes")
+    after = place.actions()
+
+    assert 5 <= written < 30
+    assert resumed["counts"]["create"] == 30 - written
+    assert set(place.deployments()) == names
+    assert set(after.values()) == {"unchanged"}
+
+
+def test_pruning_deletes_what_only_the_files_owned_and_no_longer_name(place: Place) -> None:
+    place.records(
+        place.company(), place.template("Mine"), place.template("Shared", labels=["mine", "theirs"]),
+        place.template("Free"), app_json=place.definition(),
+    )  # fmt: skip
+    place.apply("--label", "mine")
+    place.records(
+        place.template("Free", labels=[])
+    )  # not even this label keeps it from being named
+    unowned = place.run("plan", "files", "--prune")
+    planned = place.actions("--prune", "--label", "mine", code=3)
+
+    applied = place.apply("--prune", "--label", "mine")
+
+    assert unowned.returncode == 1
+    assert "--label" in unowned.stderr
+    assert planned[f"runtemplate {place.slug}/Mine"] == "delete"
+    assert f"company {place.slug}" not in planned, "the run template refers to it"
+    assert f"runtemplate {place.slug}/Shared" not in planned, "others own it, too"
+    assert applied["counts"]["delete"] == 1
+    assert set(place.deployments()) == {"Shared", "Free"}
+    assert place.actions("--prune", "--label", "mine") == {
+        f"runtemplate {place.slug}/Free": "unchanged"
+    }
+
+
+def test_pruning_stops_before_the_first_change_where_something_else_needs_a_record(
+    place: Place,
+) -> None:
+    place.records(place.company(labels=["old"]), app_json=place.definition())
+    place.apply()
+    place.records(place.template("Stays"))
+    place.apply()
+    other = {"kind": "topic", "name": "other", "labels": ["old"]}
+    place.records(other)
+
+    ran = place.run("apply", "files", "--prune", "--yes")
+
+    assert ran.returncode == 1
+    assert f"still needed by runtemplate {place.slug}/Stays" in ran.stderr
+    assert place.told("topic", "list") == {}
+
+
+def test_everything_is_exported_as_files_that_change_nothing_here_and_make_it_elsewhere(
+    place: Place, tmp_path_factory: pytest.TempPathFactory, prepared: Path
+) -> None:
+    slug = place.slug
+    place.records(
+        {"kind": "credential_type", "code": "bank", "name": "Bank", "fields": [
+            {"keyword": "BANK_USER", "name": {"en": "User", "cs": "Uživatel"}},
+            {"keyword": "BANK_PIN", "type": "password", "required": True},
+        ]},
+        {"kind": "topic", "name": "money", "color": "00FF00", "description": "12:30\nno\n"},
+        {"kind": "credential", "company": slug, "credential_type": "bank", "name": "Main",
+         "values": {"BANK_USER": "1e5"}},
+        {"kind": "eventsource", "name": f"S {slug}", "company": slug, "db_database": "changes",
+         "db_port": 5432, "db_connection": "pgsql"},
+        {"kind": "eventrule", "event_source": f"S {slug}", "runtemplate": f"{slug}/One",
+         "evidence": "invoice", "env_mapping": {"COUNT": "recordid"}},
+        {"kind": "eventrule", "runtemplate_source": f"{slug}/One", "runtemplate": f"{slug}/T/wo"},
+        place.template("One", env={"COUNT": 1}, interv="c", cron="5 4 * * *", timezone="Asia/Tokyo"),
+        place.template("T/wo", active=False, labels=["mine"]),
+        place.company(email="a@example.org", env={"TOWN": "no", "SIZE": "007"}),
+        app_json=place.definition(),
+    )  # fmt: skip
+    place.apply()
+    secret = place.run("template", "set", f"{slug}/One", "--secret", "KEY", stdin="s3cret-word")
+    assert secret.returncode == 0, secret.stderr
+
+    folder = place.run("export", "-o", "out")
+    text = place.run("export")
+    own = place.run("export", "--company", slug)
+    here = place.told("plan", "out")
+    there = Place(tmp_path_factory.mktemp("there"), place.prefect, str(place.rest.base_url))
+    shutil.copytree(prepared, there.path / "home")
+    (there.path / "files").mkdir()
+    (there.path / "files" / "all.yaml").write_text(text.stdout)
+    there.told("apply", "files", "--yes")
+    copied = there.run("export")
+
+    assert folder.returncode == 0, folder.stderr
+    assert here["counts"]["unchanged"] == len(here["changes"]) == 9
+    definition = f"out/apps/probe-{slug}.app.json"
+    assert (place.path / definition).read_text() == place.definition()
+    assert "s3cret-word" not in text.stdout
+    assert "# secret, and in no file: KEY" in text.stdout
+    assert "kind: topic" not in own.stdout
+    assert own.stdout in text.stdout.replace(_topic(text.stdout), "")
+    assert set(there.actions().values()) == {"unchanged"}
+    without = [line for line in text.stdout.splitlines() if not line.startswith("#")]
+    assert copied.stdout.splitlines() == without
+    assert place.run("export", "-o", "out").returncode == 1, "nothing is written over"
+
+
+def test_files_hold_no_secrets_and_every_fault_is_told_before_a_change(place: Place) -> None:
+    place.records(
+        place.company(env={"KEY": "hush"}),
+        {"kind": "credential_type", "code": "bank", "name": "Bank",
+         "fields": [{"keyword": "PIN", "type": "secret"}]},
+        {"kind": "credential", "company": place.slug, "credential_type": "bank", "name": "Main",
+         "values": {"PIN": "hush", "OTHER": "x"}},
+        {"kind": "credential", "company": "nobody", "credential_type": "none", "name": "x"},
+        {"kind": "eventrule", "event_source": "none", "runtemplate": f"{place.slug}/None"},
+        place.template("One", env={"KEY": "hush", "COUNT": "many"}, timezone="Mars/Base"),
+        app_json=place.definition(),
+    )  # fmt: skip
+
+    ran = place.run("apply", "files", "--yes")
+
+    assert ran.returncode == 1
+    assert "hush" not in ran.stderr
+    for expected in (
+        "/0/env/KEY: KEY is secret, and files hold no secrets: jobauto company set",
+        "/2/values/PIN: PIN is secret, and files hold no secrets: jobauto credential set",
+        "/2/values/OTHER: the credential type has no field OTHER; there are PIN",
+        "/3/company: there is no company 'nobody'",
+        "/3/credential_type: there is no credential type 'none'",
+        "/4/event_source: there is no event source 'none'",
+        f"/4/runtemplate: there is no run template '{place.slug}/None'",
+        "/5/env/KEY: KEY is secret",
+        "/5/env/COUNT: COUNT must be of type integer",
+        "/5/timezone",
+    ):
+        pointer = expected.partition("/")[2].partition("/")[2]
+        assert pointer in ran.stderr, ran.stderr
+    assert place.told("company", "list") == {}
+
+
+def _topic(text: str) -> str:
+    """The document of the topic."""
+    return next(f"---\n{one}" for one in text.split("---\n") if one.startswith("kind: topic"))
