@@ -77,7 +77,7 @@ async def test_what_a_dead_worker_and_a_dead_watchdog_left_is_ended_and_reported
     os.kill(watchdog, signal.SIGSTOP)
     driver.kill()
     os.kill(watchdog, signal.SIGKILL)
-    await until(lambda: not lives(leader), 3)  # it dies with the watchdog
+    await until(lambda: not lives(leader))  # it dies with the watchdog
     assert lives(child)
     assert facade.reports(41) == []
 
@@ -110,7 +110,7 @@ async def test_a_predecessors_living_leader_is_ended_with_its_group(
         (work / "records" / "5.json").write_text(record.model_dump_json())
         (work / "records" / "6.json").write_text("cut off")
         opening = asyncio.ensure_future(opened())
-        await until(lambda: leader.poll() is not None, 5)
+        await until(lambda: leader.poll() is not None)
         await opening
     assert leader.returncode == -signal.SIGTERM
     assert facade.reports(5)[0]["ending"] == "lost"
@@ -138,15 +138,19 @@ async def test_jobs_of_another_place_are_left_to_their_leases(
 async def test_an_outcome_kept_at_shutdown_is_told_by_the_next_worker(
     facade: Recorder, tmp_path: Path
 ) -> None:
+    go, gone = tmp_path / "go", tmp_path / "gone"
+    script = f"until [ -e {go} ]; do sleep 0.1; done; touch {gone}; exit 9"
     async with open_worker(plan(facade, tmp_path / "work", stop_seconds=0.1)) as worker:
-        request = launch(worker, "sleep 0.3; exit 9", job=8, secrets=["geheim-geheim"])
+        request = launch(worker, script, job=8, secrets=["geheim-geheim"])
         running = asyncio.create_task(worker.runner.run(request))
         await until(lambda: worker.runner.jobs)
         facade.stop()
-        draining = asyncio.create_task(worker.runner.drain(0.6))
-        await asyncio.sleep(0.8)
+        draining = asyncio.create_task(worker.runner.drain(20))
+        go.touch()
+        await until(gone.exists)
+        await asyncio.sleep(0.5)  # it has done its last act; let it end
         worker.runner.hurry(0.1)
-        await asyncio.wait_for(draining, 2)
+        await asyncio.wait_for(draining, 15)
         outcome = await running
         assert outcome.answer is None
         assert outcome.report.exit_code == 9

@@ -75,7 +75,7 @@ async def test_the_worker_can_end_the_job(worker: OpenWorker, facade: Recorder) 
     running = asyncio.create_task(worker.runner.run(launch(worker, script)))
     await until(lambda: facade.lines(1))
     worker.runner.stop(1, "enough")
-    outcome = await asyncio.wait_for(running, 5)
+    outcome = await asyncio.wait_for(running, 20)
     assert (outcome.report.ending, outcome.report.exit_code) == (Ending.CANCELLED, 137)
 
 

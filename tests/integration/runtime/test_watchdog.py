@@ -26,7 +26,7 @@ from jobauto_prefect.runtime.watchdog.client import Group, Start, Watchdog
 PYTHON = sys.executable
 
 
-async def until(condition: Callable[[], Any], seconds: float = 10) -> None:
+async def until(condition: Callable[[], Any], seconds: float = 30) -> None:
     """Wait for something to become true."""
     deadline = time.monotonic() + seconds
     while not condition():
@@ -182,7 +182,7 @@ async def test_stopping_ends_the_whole_group(watchdog: Watchdog, tmp_path: Path)
     child = tmp_path / "job" / "child"
     await until(lambda: child.exists() and child.read_text().strip())
     await watchdog.stop(1, 5)
-    ended = await asyncio.wait_for(group.ended, 3)
+    ended = await asyncio.wait_for(group.ended, 20)
     assert (ended.exit_code, ended.lost) == (143, None)
     assert not lives(int(child.read_text()))
 
@@ -196,7 +196,7 @@ async def test_a_child_may_finish_cleaning_up_after_its_leader_died_of_term(
     group = await begin(watchdog, start(tmp_path / "job", ["sh", "-c", f"({child}) & wait"]))
     await until((tmp_path / "job" / "ready").exists)
     await watchdog.stop(1, 5)
-    await asyncio.wait_for(group.ended, 3)
+    await asyncio.wait_for(group.ended, 20)
     assert (tmp_path / "job" / "done").exists()
 
 
@@ -206,7 +206,7 @@ async def test_a_process_that_ignores_term_is_killed(watchdog: Watchdog, tmp_pat
     await until((tmp_path / "job" / "ready").exists)
     before = time.monotonic()
     await watchdog.stop(1, 0.4)
-    assert (await asyncio.wait_for(group.ended, 5)).exit_code == 137
+    assert (await asyncio.wait_for(group.ended, 20)).exit_code == 137
     assert time.monotonic() - before >= 0.4
     assert group.pid is not None
     assert not lives(group.pid)
@@ -214,7 +214,7 @@ async def test_a_process_that_ignores_term_is_killed(watchdog: Watchdog, tmp_pat
 
 async def test_what_a_job_leaves_behind_is_killed(watchdog: Watchdog, tmp_path: Path) -> None:
     request = start(tmp_path / "job", ["sh", "-c", "sleep 60 & echo $! > child"])
-    await asyncio.wait_for((await begin(watchdog, request)).ended, 5)
+    await asyncio.wait_for((await begin(watchdog, request)).ended, 20)
     assert not lives(int((tmp_path / "job" / "child").read_text()))
 
 
@@ -239,7 +239,7 @@ async def test_a_daemon_that_left_its_session_ends_with_its_job(
     await until(lambda: child.exists() and child.read_text().endswith("\n"))
     assert lives(int(child.read_text()))
     await watchdog.stop(1, 2)
-    await asyncio.wait_for(group.ended, 5)
+    await asyncio.wait_for(group.ended, 20)
     assert not lives(int(child.read_text()))
 
 
@@ -260,7 +260,7 @@ async def test_a_daemon_of_one_job_does_not_end_another_job(
     assert lives(int(theirs.read_text()))
     assert not other.ended.done()
     await watchdog.stop(2, 0)
-    await asyncio.wait_for(other.ended, 5)
+    await asyncio.wait_for(other.ended, 20)
     assert not lives(int(theirs.read_text()))
 
 
@@ -272,7 +272,7 @@ async def test_the_worker_ends_the_jobs_of_a_dead_watchdog(
     child = tmp_path / "job" / "child"
     await until(lambda: child.exists() and child.read_text().strip())
     os.kill(watchdog.pid, signal.SIGKILL)
-    ended = await asyncio.wait_for(group.ended, 5)
+    ended = await asyncio.wait_for(group.ended, 20)
     assert ended.lost == "the watchdog of this worker died"
     assert group.pid is not None
     assert not lives(group.pid)
