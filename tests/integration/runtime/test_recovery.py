@@ -76,6 +76,7 @@ async def test_what_a_dead_worker_and_a_dead_watchdog_left_is_ended_and_reported
     leader, child = map(int, pids.read_text().split())
     os.kill(watchdog, signal.SIGSTOP)
     driver.kill()
+    driver.wait()
     os.kill(watchdog, signal.SIGKILL)
     await until(lambda: not lives(leader))  # it dies with the watchdog
     assert lives(child)
