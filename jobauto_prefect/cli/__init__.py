@@ -4,7 +4,6 @@
 """
 
 import sys
-import traceback
 
 from jobauto_prefect.errors import InvalidInput, JobautoError
 
@@ -34,6 +33,8 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 def _fail(error: BaseException, debug: bool) -> None:
     if debug:
+        import traceback
+
         traceback.print_exception(error)
     elif isinstance(error, JobautoError):
         sys.stderr.write(f"error: {_said(error)}\n")

@@ -1,6 +1,5 @@
 """`jobauto demo`: the service in a temporary home, with the examples, from nothing to outcomes."""
 
-import asyncio
 import os
 import shutil
 import socket
@@ -47,6 +46,8 @@ def demo(
 
     It uses free ports, nothing of an installation there may be, and leaves nothing behind.
     """
+    import asyncio
+
     started = time.monotonic()
     home = Path(tempfile.mkdtemp(prefix="jobauto-demo-"))
     try:
@@ -185,6 +186,8 @@ async def _run_examples(client: "Client") -> bool:
 
 async def _until_over(client: "Client", numbers: Iterable[int]) -> dict[int, Any]:
     """Show the jobs until these are over; all jobs there are then."""
+    import asyncio
+
     from rich.live import Live
 
     from jobauto_prefect.cli.show import console

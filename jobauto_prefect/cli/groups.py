@@ -42,7 +42,7 @@ NAMED: Mapping[str, str] = {
 Members = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[MEMBER=VALUE]…",
+        metavar="MEMBER=VALUE",
         help="Members as files have them; MEMBER=null removes a value.",
     ),
 ]

@@ -1,6 +1,5 @@
 """`jobauto job` and `jobauto run`: start jobs, see what came of them, end them."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -79,6 +78,8 @@ def logs(
 
 async def output(client: "Client", job_id: int, follow: bool) -> AsyncIterator[Record]:
     """The lines of a job's output; with `follow` until it is over."""
+    import asyncio
+
     last = 0
     while True:
         page = await client.get(f"/job/{job_id}/output.json", after=last)
@@ -235,6 +236,8 @@ def _tell_started(job: Record, waiting: int, as_json: bool) -> None:
 
 
 async def _until_over(client: "Client", job_id: int, as_json: bool) -> Record:
+    import asyncio
+
     try:
         async for line in output(client, job_id, follow=True):
             if not as_json:

@@ -10,12 +10,14 @@ from jobauto_prefect.cli import (
     apps,
     audit,
     demo,
+    doctor,
     exporting,
     groups,
     jobs,
     local,
     parts,
     tasks,
+    top,
     up,
     users,
 )
@@ -58,6 +60,8 @@ app.command(rich_help_panel=WORK)(applying.plan)
 app.command(rich_help_panel=WORK)(applying.apply)
 app.command(rich_help_panel=WORK)(exporting.export)
 app.command(rich_help_panel=WORK)(jobs.run)
+app.command(rich_help_panel=WORK)(top.top)
+app.command(rich_help_panel=INSTALLATION)(doctor.doctor)
 for _name, _group, _panel in (
     ("job", jobs.group, WORK),
     ("app", apps.group, WORK),

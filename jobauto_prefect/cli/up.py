@@ -1,6 +1,5 @@
 """`jobauto up`: everything on one machine, in the foreground."""
 
-import asyncio
 import json
 import sys
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,6 +27,8 @@ def up(
     It runs until Ctrl-C or SIGTERM; jobs may then finish, and a second signal shortens that. The
     first time it makes the key, the tables and the user admin, and prints its password once.
     """
+    import asyncio
+
     from jobauto_prefect.cli.installation import prepare, require_free
     from jobauto_prefect.cli.program import own_settings
     from jobauto_prefect.cli.running import holding

@@ -18,6 +18,7 @@ from jobauto_prefect.ledger.records import (
     CompanyUser,
     Credential,
     CredentialType,
+    EventRule,
     EventSource,
     Job,
     Lease,
@@ -144,15 +145,21 @@ def job_with_context(session: Session, job_id: int) -> Job:
 
 
 def leases_of_worker(session: Session, worker: str) -> Sequence[tuple[Lease, UUID | None]]:
-    """The live jobs of a worker, each with its flow run."""
+    """The jobs of a worker whose processes may live, each with its flow run."""
     found = select(Lease, Job.flow_run_id).join(Job, Job.id == Lease.job_id)
-    rows = session.execute(found.where(Lease.worker == worker)).all()
+    mine = found.where(Lease.worker == worker, Lease.ends_by.is_not(None))
+    rows = session.execute(mine).all()
     return [(row[0], row[1]) for row in rows]
 
 
 def leases_older_than(session: Session, instant: datetime) -> Sequence[Lease]:
-    """Leases that were last renewed before an instant, the oldest first."""
-    found = select(Lease).where(Lease.renewed_at < instant).order_by(Lease.renewed_at)
+    """Leases of running jobs that were last renewed before an instant, the oldest first."""
+    found = (
+        select(Lease)
+        .join(Job, Job.id == Lease.job_id)
+        .where(Lease.renewed_at < instant, Job.state == JobState.RUNNING)
+        .order_by(Lease.renewed_at)
+    )
     return session.scalars(found).all()
 
 
@@ -170,7 +177,7 @@ def ended_jobs_of_runs(session: Session, flow_run_ids: Sequence[UUID]) -> dict[U
         select(func.max(Job.id)).where(Job.flow_run_id.in_(flow_run_ids)).group_by(Job.flow_run_id)
     )
     found = select(Job).where(
-        Job.id.in_(newest), Job.state.not_in((JobState.WAITING, JobState.RUNNING))
+        Job.id.in_(newest), Job.state.not_in((JobState.SCHEDULED, JobState.RUNNING))
     )
     return {job.flow_run_id: job for job in session.scalars(found) if job.flow_run_id}
 
@@ -178,7 +185,7 @@ def ended_jobs_of_runs(session: Session, flow_run_ids: Sequence[UUID]) -> dict[U
 def waiting_since(session: Session, instant: datetime) -> dict[UUID, int]:
     """Jobs that were due before an instant and wait for their flow run: flow run id -> job id."""
     found = select(Job.flow_run_id, Job.id).where(
-        Job.state == JobState.WAITING, Job.schedule < instant, Job.flow_run_id.is_not(None)
+        Job.state == JobState.SCHEDULED, Job.schedule < instant, Job.flow_run_id.is_not(None)
     )
     return {row[0]: row[1] for row in session.execute(found).all() if row[0]}
 
@@ -284,9 +291,17 @@ def waiting_wishes(session: Session) -> int:
     return session.scalar(select(func.count(Wish.id))) or 0
 
 
+def wishes_older_than(session: Session, instant: datetime) -> int:
+    """How many wishes towards Prefect were made before an instant."""
+    return session.scalar(select(func.count(Wish.id)).where(Wish.created_at < instant)) or 0
+
+
 def counts(session: Session) -> dict[str, int]:
     """How many records of each kind there are, by table name."""
-    kinds: tuple[type[Base], ...] = (App, Company, RunTemplate, Job, User)
+    kinds: tuple[type[Base], ...] = (
+        App, Company, RunTemplate, Job, User, Topic, Credential, CredentialType, EventSource,
+        EventRule,
+    )  # fmt: skip
     return {
         kind.__tablename__: session.scalar(select(func.count()).select_from(kind)) or 0
         for kind in kinds

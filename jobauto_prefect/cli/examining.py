@@ -1,0 +1,210 @@
+"""What `jobauto doctor` looks at; each check says what it found and what helps."""
+
+import asyncio
+import stat
+from collections.abc import AsyncIterator, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from typing import Any, Literal
+
+import httpx
+
+from jobauto_prefect.cli.running import addresses_in
+from jobauto_prefect.engine.api import PrefectApi, environment_authorization
+from jobauto_prefect.engine.drift import drift
+from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.workers import Pool, pools
+from jobauto_prefect.errors import JobautoError, KeyMissing, PrefectUnavailable
+from jobauto_prefect.ledger import migrate, queries
+from jobauto_prefect.ledger.secrets import load_key
+from jobauto_prefect.ledger.store import Ledger, database_errors, make_engine, open_ledger
+from jobauto_prefect.settings import Settings
+
+CLOCK_TOLERANCE = timedelta(seconds=5)
+"""By how much the clocks of two machines may differ; headers tell whole seconds."""
+
+OUTBOX_PATIENCE = timedelta(minutes=2)
+TIMEOUT_SECONDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a check found. `wrong` keeps jobs from running; `unknown`: it could not be looked at."""
+
+    name: str
+    status: Literal["ok", "warning", "wrong", "unknown"]
+    message: str
+    fix: str | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return asdict(self)
+
+
+async def examine(settings: Settings) -> list[Finding]:
+    """All checks, in the order in which things depend on each other."""
+    settings = settings.model_copy(update=addresses_in(settings.home))
+    found = [*_database(settings), *_key(settings)]
+    ledger = None if any(one.status == "wrong" for one in found) else _ledger(settings, found)
+    try:
+        found += [one async for one in _services(settings)]
+        if ledger is None:
+            message = "can't be looked at without the ledger"
+            found += [Finding(name, "unknown", message) for name in ("work pools", "outbox")]
+        else:
+            found += [one async for one in _work(settings, ledger)]
+    finally:
+        if ledger is not None:
+            ledger.close()
+    return found
+
+
+def _database(settings: Settings) -> Iterator[Finding]:
+    try:
+        engine = make_engine(settings.ledger_url)
+        with database_errors():
+            version = migrate.current(engine)
+        engine.dispose()
+    except JobautoError as error:
+        help_ = "start the database, or correct database.env (docs/settings.md)"
+        yield Finding("database", "wrong", str(error), help_)
+        return
+    kind = settings.ledger_url.partition(":")[0]
+    yield Finding("database", "ok", f"answers ({kind})")
+    if version == migrate.newest():
+        yield Finding("migrations", "ok", f"the tables are at version {version}")
+    else:
+        message = f"the tables are at version {version or 'none'}, not {migrate.newest()}"
+        yield Finding("migrations", "wrong", message, "jobauto db upgrade")
+
+
+def _key(settings: Settings) -> Iterator[Finding]:
+    path = settings.key_path
+    try:
+        load_key(path)
+    except KeyMissing as error:
+        help_ = "bring back your copy of it; for a new installation: jobauto secrets init"
+        yield Finding("key", "wrong", str(error), help_)
+        return
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        yield Finding("key", "warning", f"others may read {path}", f"chmod 600 {path}")
+    else:
+        yield Finding("key", "ok", f"is in {path}")
+
+
+def _ledger(settings: Settings, found: list[Finding]) -> Ledger | None:
+    """The ledger, open; where it can't be opened with this key the finding says so."""
+    try:
+        return open_ledger(settings)
+    except JobautoError as error:
+        help_ = "bring back the key this ledger was made with, as secret.key"
+        found.append(Finding("key", "wrong", str(error), help_))
+        return None
+
+
+async def _services(settings: Settings) -> AsyncIterator[Finding]:
+    async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
+        for name, url, command in (
+            ("facade", f"{settings.url}/api/v1/ping.json", "jobauto api start"),
+            ("Prefect", f"{settings.prefect_api_url.rstrip('/')}/health", "jobauto prefect start"),
+        ):
+            try:
+                answer = await http.get(url)
+                answer.raise_for_status()
+            except httpx.HTTPError as error:
+                reason = str(error) or type(error).__name__
+                help_ = f"{command}, or all of it: jobauto up"
+                yield Finding(name, "wrong", f"{url} does not answer ({reason})", help_)
+                continue
+            yield Finding(name, "ok", f"answers at {url}")
+            yield _clock(name, answer.headers.get("date"))
+
+
+def _clock(name: str, told: str | None) -> Finding:
+    if told is None:
+        return Finding("clock", "unknown", f"{name} does not tell its time")
+    difference = abs(datetime.now(UTC) - parsedate_to_datetime(told))
+    if difference <= CLOCK_TOLERANCE:
+        return Finding("clock", "ok", f"the clocks here and of {name} agree")
+    message = f"the clocks here and of {name} differ by {difference.total_seconds():.0f} s"
+    return Finding("clock", "wrong", message, "let chrony or ntpd set the clocks of all machines")
+
+
+async def _work(settings: Settings, ledger: Ledger) -> AsyncIterator[Finding]:
+    names, shared, waiting = await asyncio.to_thread(_read, settings, ledger)
+    authorization = environment_authorization()
+    async with PrefectApi(settings.prefect_api_url, authorization=authorization) as prefect:
+        try:
+            for pool in await pools(prefect, sorted(names)):
+                for finding in _pool(pool):
+                    yield finding
+            differing = await drift(Neighbours(ledger, prefect, settings), None)
+        except PrefectUnavailable:
+            yield Finding("work pools", "unknown", "can't be looked at without Prefect")
+        else:
+            yield _drift(len(differing))
+    yield _outbox(waiting)
+    for finding in _trust(shared):
+        yield finding
+
+
+def _read(settings: Settings, ledger: Ledger) -> tuple[set[str], dict[str, int], int]:
+    """The work pools in use, of each how many companies share it, and what is overdue."""
+    with ledger.reading() as session:
+        templates = [one for one in queries.templates_with_context(session, None) if one.active]
+        companies: dict[str, set[int]] = {settings.pool: set()}
+        for one in templates:
+            companies.setdefault(one.pool or settings.pool, set())
+            if one.executor == "Native":
+                companies[one.pool or settings.pool].add(one.company_id)
+        overdue = queries.wishes_older_than(session, ledger.clock() - OUTBOX_PATIENCE)
+    return set(companies), {name: len(those) for name, those in companies.items()}, overdue
+
+
+def _pool(pool: Pool) -> Iterable[Finding]:
+    name = f"work pool {pool.name}"
+    if pool.workers is None:
+        help_ = f"jobauto worker start --pool {pool.name} makes it and serves it"
+        yield Finding("work pools", "wrong", f"{name} is not there", help_)
+        return
+    if pool.paused:
+        help_ = f"prefect work-pool resume '{pool.name}'"
+        yield Finding("work pools", "wrong", f"{name} is paused: nothing starts", help_)
+    else:
+        yield Finding("work pools", "ok", f"{name} is there, of type {pool.type}")
+    online = [worker["name"] for worker in pool.workers if worker["status"] == "ONLINE"]
+    if online:
+        yield Finding("workers", "ok", f"{name} is served by {', '.join(online)}")
+    else:
+        help_ = f"jobauto worker start --pool {pool.name}"
+        yield Finding("workers", "wrong", f"{name} has no worker", help_)
+
+
+def _drift(differing: int) -> Finding:
+    if not differing:
+        return Finding("drift", "ok", "Prefect has what the records say")
+    message = f"of {differing} run templates Prefect has something else than the records say"
+    help_ = "see what: jobauto plan PATH; restore it: jobauto apply PATH"
+    return Finding("drift", "warning", message, help_)
+
+
+def _outbox(overdue: int) -> Finding:
+    """What Prefect has not been told for a while."""
+    if not overdue:
+        return Finding("outbox", "ok", "nothing waits to be told to Prefect")
+    message = f"{overdue} changes wait to be told to Prefect"
+    return Finding("outbox", "wrong", message, "jobauto services start, or all of it: jobauto up")
+
+
+def _trust(shared: dict[str, int]) -> Iterable[Finding]:
+    for name, companies in shared.items():
+        if companies > 1:
+            yield Finding(
+                "trust",
+                "warning",
+                f"native jobs of {companies} companies share work pool {name}: where its workers "
+                "run them as one user, they can read each other's files",
+                "a pool for each company, with jobauto worker start --run-as USER "
+                "(docs/security.md)",
+            )
