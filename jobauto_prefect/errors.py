@@ -3,7 +3,8 @@
     JobautoError
     ├── InvalidInput           bad input; carries every fault with its place
     │   ├── InvalidDefinition  an application definition that breaks the format
-    │   └── KeyReused          an idempotency key that came before, with another request
+    │   ├── KeyReused          an idempotency key that came before, with another request
+    │   └── OtherId            a body for another record than the path's
     ├── NotFound               a record that is not there, or not for this person
     ├── Conflict               the record's state forbids it
     │   ├── NumberTaken        a claim for a run that another job holds
@@ -75,6 +76,15 @@ class InvalidDefinition(InvalidInput):
 
 class KeyReused(InvalidInput):
     """An `Idempotency-Key` that this person used before, for another request."""
+
+
+class OtherId(InvalidInput):
+    """The body is for another record than the path's; `expected` is the path's id."""
+
+    def __init__(self, expected: int, received: Any) -> None:
+        self.expected = expected
+        self.received = received
+        super().__init__([Fault("/id", "mismatch", f"id must be {expected}, as the path says")])
 
 
 class NotFound(JobautoError):

@@ -6,6 +6,7 @@ from typing import Any
 from fastapi import Request
 from fastapi.responses import Response
 
+from jobauto_prefect.facade.addresses import address_of, asked_path
 from jobauto_prefect.facade.auth import Identity
 from jobauto_prefect.facade.rendering import (
     CONTENT_SECURITY_POLICY,
@@ -16,6 +17,7 @@ from jobauto_prefect.facade.rendering import (
     negotiate_error,
     render,
 )
+from jobauto_prefect.facade.requests import asked_of, warning_of
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.records import App, Company, RunTemplate, User
 from jobauto_prefect.ledger.store import ReadingSession
@@ -35,14 +37,13 @@ def format_of(request: Request, *, is_list: bool = False) -> str:
 
 
 def base_of(request: Request) -> str:
-    """The prefix of the contract that was used, `/api/v1` or its alias."""
-    path = request.url.path
-    return "/api/v1" if path.startswith("/api/v1/") else "/api"
+    """The prefix of the contract that was used."""
+    return address_of(request).prefix
 
 
 def path_of(request: Request) -> str:
     """The path without its suffix."""
-    path, suffix = request.url.path, request.path_params.get("suffix")
+    path, suffix = asked_path(request), request.path_params.get("suffix")
     return path.removesuffix(f".{suffix}") if suffix else path
 
 
@@ -56,15 +57,31 @@ def answer(
     request: Request, view: View, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
     """A view in the format asked for."""
-    return respond(format_of(request, is_list=view.is_list), view, status, headers)
+    return respond(request, format_of(request, is_list=view.is_list), view, status, headers)
 
 
 def respond(
-    format_name: str, view: View, status: int = 200, headers: Mapping[str, str] | None = None
+    request: Request,
+    format_name: str,
+    view: View,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
 ) -> Response:
-    """A view in a format."""
+    """A view in a format and in the dialect of the address; pages are the same everywhere."""
+    if format_name != "html":
+        view = address_of(request).dialect.view(route_of(request), view, asked_of(request))
+    return _rendered(format_name, view, status, {**(headers or {}), **warning_of(request)})
+
+
+def route_of(request: Request) -> str:
+    """The name of the route a request was led to."""
+    name: str = request.scope["route"].name
+    return name
+
+
+def _rendered(format_name: str, view: View, status: int, headers: Mapping[str, str]) -> Response:
     body, content_type = render(format_name, view)
-    said = {"Content-Type": content_type, "Vary": "Accept, Authorization", **(headers or {})}
+    said = {"Content-Type": content_type, "Vary": "Accept, Authorization", **headers}
     if format_name == "html":
         said["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
         said["Vary"] += ", Accept-Language"
@@ -72,14 +89,19 @@ def respond(
 
 
 def error_answer(
-    request: Request, status: int, body: Mapping[str, Any], headers: Mapping[str, str]
+    request: Request,
+    status: int,
+    error: Exception | None,
+    body: dict[str, Any],
+    headers: Mapping[str, str],
 ) -> Response:
     """An error in the format that was asked for, JSON where it is none we speak."""
-    _, dot, suffix = request.url.path.rpartition("/")[2].rpartition(".")
+    _, dot, suffix = asked_path(request).rpartition("/")[2].rpartition(".")
     known = suffix if dot and suffix in FORMATS else None
     format_name = negotiate_error(known, request.headers.get("accept"))
-    view = View(title=str(body["error"]), item="", data=dict(body), base=base_of(request))
-    return respond(format_name, view, status, headers)
+    said = address_of(request).dialect.error(error, body)
+    view = View(title=str(body["error"]), item="", data=said, base=base_of(request))
+    return _rendered(format_name, view, status, headers)
 
 
 def plain(

@@ -13,9 +13,11 @@ from jobauto_prefect.engine.api import PrefectApi, environment_authorization
 from jobauto_prefect.engine.wishes import Carrier, Neighbours
 from jobauto_prefect.facade import errors, internal
 from jobauto_prefect.facade.methods import HeadAsGet
+from jobauto_prefect.facade.addresses import CONTRACT, Address, Addresses
 from jobauto_prefect.facade.openapi import document, pages
 from jobauto_prefect.facade.passwords import RememberedPasswords
 from jobauto_prefect.facade.routes import contract_router
+from jobauto_prefect.facade.published import PREFIXES, published
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.facade.throttle import SignInThrottle
 from jobauto_prefect.facade.transport import TransportRules
@@ -35,8 +37,15 @@ class Facade(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         """As FastAPI's, inside our rules."""
-        service: Service = self.state.service
-        return TransportRules(HeadAsGet(super().build_middleware_stack()), service.settings)
+        settings: Settings = self.state.service.settings
+        routes = Addresses(super().build_middleware_stack(), addresses(settings))
+        return TransportRules(HeadAsGet(routes), settings)
+
+
+def addresses(settings: Settings) -> list[Address]:
+    """Where the contract is reached beside `/api/v1`."""
+    dialect = published(settings.language)
+    return [Address(ALIAS), *(Address(prefix, dialect) for prefix in PREFIXES)]
 
 
 def create_app(settings: Settings, ledger: Ledger, operator: Actor | None = None) -> FastAPI:
@@ -72,6 +81,5 @@ def create_app(settings: Settings, ledger: Ledger, operator: Actor | None = None
     errors.install(app)
     app.include_router(internal.router)
     app.include_router(pages.router)
-    app.include_router(contract_router(), prefix="/api/v1")
-    app.include_router(contract_router(), prefix=ALIAS, include_in_schema=False)
+    app.include_router(contract_router(), prefix=CONTRACT)
     return app

@@ -22,6 +22,7 @@ from jobauto_prefect.errors import (
     Unauthorized,
     Unavailable,
 )
+from jobauto_prefect.facade.addresses import CONTRACT, asked_path
 from jobauto_prefect.facade.answers import error_answer
 from jobauto_prefect.facade.methods import allowed_methods
 from jobauto_prefect.facade.requests import faults_in, request_id_of
@@ -69,8 +70,9 @@ def _answer(
     message: str,
     details: Any = None,
     headers: Mapping[str, str] | None = None,
+    error: Exception | None = None,
 ) -> Response:
-    body = {"error": NAMES.get(status, "Error"), "message": message}
+    body: dict[str, Any] = {"error": NAMES.get(status, "Error"), "message": message}
     if details:
         body["details"] = details
     body["request_id"] = request_id_of(request)
@@ -79,7 +81,7 @@ def _answer(
         said |= CHALLENGE
     if status == 503:
         said["Retry-After"] = "2"
-    return error_answer(request, status, body, said)
+    return error_answer(request, status, error, body, said)
 
 
 def install(app: FastAPI) -> None:
@@ -95,7 +97,7 @@ def install(app: FastAPI) -> None:
             headers["Retry-After"] = "1"
         if isinstance(error, NotAcceptable):
             details = {"formats": list(error.formats)}
-        return _answer(request, status_of(error), str(error), details, headers)
+        return _answer(request, status_of(error), str(error), details, headers, error)
 
     @app.exception_handler(RequestValidationError)
     def _invalid(request: Request, error: RequestValidationError) -> Response:
@@ -104,7 +106,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     def _http(request: Request, error: HTTPException) -> Response:
         messages = {
-            404: f"there is nothing at {request.url.path}; see /api/v1/index.json",
+            404: f"there is nothing at {asked_path(request)}; see {CONTRACT}/index.json",
             405: f"{request.method} is not possible here",
         }
         message = messages.get(error.status_code, error.detail)

@@ -22,7 +22,9 @@ def add_routes(router: APIRouter) -> None:
         ("/app/{app_id}/versions", versions),
     ):
         router.get(f"{path}.{{suffix}}", name=function.__name__)(function)
-        router.get(path, include_in_schema=path == "/status")(function)
+        in_schema = path == "/status"
+        router.get(path, name=function.__name__, include_in_schema=in_schema)(function)
+    router.get("/", name="index", include_in_schema=False)(index)
     router.get("/app/{app_id}/definition.json")(definition)
 
 

@@ -21,7 +21,7 @@ HEADER = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
 """Header of an answer that is given again."""
 
-KEPT_HEADERS = ("content-type", "location")
+KEPT_HEADERS = ("content-type", "location", "warning")
 _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 

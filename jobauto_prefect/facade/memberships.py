@@ -11,7 +11,7 @@ from jobauto_prefect.facade.access import allow
 from jobauto_prefect.facade.answers import plain
 from jobauto_prefect.facade.auth import Identity, Person
 from jobauto_prefect.facade.permissions import Membership
-from jobauto_prefect.facade.requests import Body, BodyFields, parse
+from jobauto_prefect.facade.requests import Body, BodyFields, parse_heard
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.spellings import Integer, Truth
 from jobauto_prefect.facade.writes.base import Id, ShortText
@@ -57,14 +57,14 @@ class RolesBody(Body):
 
     roles: list[RoleName]
     replace: Truth | None = None
-    assigned_by: ShortText | None = None
+    assigned_by: Id | ShortText | None = None
 
 
 def set_roles(
     user_id: Integer, fields: BodyFields, request: Request, who: Person, service: CurrentService
 ) -> Response:
     """Give a user roles."""
-    body = parse(RolesBody, fields)
+    body = parse_heard(request, "roles", RolesBody, fields)
     replace = body.replace is not False
     with service.ledger.writing(who.actor) as session:
         user = _seen(session, user_id, who)
@@ -105,7 +105,7 @@ def assign_member(
     company_id: Integer, fields: BodyFields, request: Request, who: Person, service: CurrentService
 ) -> Response:
     """Make a user a member of a company, or change the member's role."""
-    body = parse(MemberBody, fields)
+    body = parse_heard(request, "member", MemberBody, fields)
     if body.company_id not in (None, company_id):
         message = "company_id is another than the path's"
         raise InvalidInput([Fault("/company_id", "mismatch", message)])

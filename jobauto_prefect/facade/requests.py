@@ -2,8 +2,9 @@
 
 import json
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Annotated, Any, TypeVar
+from urllib.parse import quote
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -11,8 +12,12 @@ from starlette.exceptions import HTTPException
 
 from jobauto_prefect.definitions.limits import beyond_limits, read_integer
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.addresses import address_of
+from jobauto_prefect.facade.dialect import Heard
 
 Fields = dict[str, Any]
+WARNED = 50  # names in a Warning header
+SAFE = "$/:@[]-_. "
 SECRETS = ("password", "db_password")
 """Members that are secret themselves; those of `env` and `values` can't be in a query at all."""
 
@@ -184,3 +189,33 @@ def parse(model: type[B], fields: Mapping[str, Any]) -> B:
         return model.model_validate(fields)
     except ValidationError as error:
         raise InvalidInput(faults_in(error.errors(include_input=False))) from None
+
+
+def hear(request: Request, item: str, fields: Fields, known: Collection[str]) -> Heard:
+    """The fields of a request for an item, translated from the dialect of its address.
+
+    What is ignored is said in the answer (`warning_of`).
+    """
+    heard = address_of(request).dialect.hear(item, fields, known)
+    request.state.ignored = heard.ignored
+    return heard
+
+
+def parse_heard(request: Request, item: str, model: type[B], fields: Fields) -> B:
+    """`hear`, then `parse`."""
+    return parse(model, hear(request, item, fields, model.model_fields).fields)
+
+
+def warning_of(request: Request) -> dict[str, str]:
+    """The header that names the fields which were ignored, if any were."""
+    ignored = getattr(request.state, "ignored", ())
+    if not ignored:
+        return {}
+    named = ", ".join(quote(name[:64], safe=SAFE) for name in ignored[:WARNED])
+    return {"Warning": f'199 jobauto "unknown fields are ignored: {named}"'}
+
+
+def asked_of(request: Request) -> Mapping[str, Any]:
+    """The fields a request was made with, as far as they were read: at least its query."""
+    fields: Mapping[str, Any] = getattr(request.state, "fields", request.query_params)
+    return fields

@@ -6,19 +6,23 @@ from typing import Any, Literal, TypeVar
 
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade import records, rendering
+from jobauto_prefect.facade.requests import Body
 from jobauto_prefect.facade.spellings import as_instant, as_integer, as_truth
 from jobauto_prefect.facade.writes.applications import write_app
 from jobauto_prefect.facade.writes.base import Write, Written
-from jobauto_prefect.facade.writes.companies import write_company
+from jobauto_prefect.facade.writes.companies import CompanyBody, write_company
 from jobauto_prefect.facade.writes.credentials import (
+    CredentialBody,
+    CredentialTypeBody,
+    TopicBody,
     write_credential,
     write_credential_type,
     write_topic,
 )
-from jobauto_prefect.facade.writes.events import write_rule, write_source
-from jobauto_prefect.facade.writes.jobs import write_job
-from jobauto_prefect.facade.writes.templates import write_template
-from jobauto_prefect.facade.writes.users import write_user
+from jobauto_prefect.facade.writes.events import RuleBody, SourceBody, write_rule, write_source
+from jobauto_prefect.facade.writes.jobs import JobBody, write_job
+from jobauto_prefect.facade.writes.templates import TemplateBody, write_template
+from jobauto_prefect.facade.writes.users import UserBody, write_user
 from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.listing import Condition
 from jobauto_prefect.ledger.records import (
@@ -116,7 +120,9 @@ class Resource:
     `parameter` is the query parameter that may name the record in an upsert. `permissions` is
     the first part of its permissions' names; `audit` is read with `security.audit`. `orders` are
     the fields a list can be ordered by. `paged` lists come newest first, 100 at a time; the
-    others whole.
+    others whole. `body` is what clients write, None for definitions; `aliases` are other names
+    that some of its members have. `put`: PUT does what POST does to a record's path;
+    `listed_at_item`: GET at the path for new records is the list. Both are there for one client.
     """
 
     item: str
@@ -131,6 +137,10 @@ class Resource:
     orders: Sequence[str] = ("id", "name", "created_at", "updated_at")
     filters: Mapping[str, Filter] = field(default_factory=dict)
     columns: Sequence[str] = ()
+    body: type[Body] | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    put: bool = False
+    listed_at_item: bool = False
 
     @property
     def read(self) -> str:
@@ -164,6 +174,7 @@ RESOURCES: Sequence[Resource] = (
         orders=("id", "name", "slug", "created_at", "updated_at"),
         filters={"enabled": Filter("enabled", truth)},
         columns=("id", "name", "slug", "email", "enabled", "updated_at"),
+        body=CompanyBody,
     ),
     Resource(
         "runtemplate", "runtemplates", "runTemplateId", RunTemplate, "jobs",
@@ -174,6 +185,7 @@ RESOURCES: Sequence[Resource] = (
             "active": Filter("active", truth),
         },
         columns=("id", "name", "app_id", "company_id", "interv", "cron", "active", "updated_at"),
+        body=TemplateBody, aliases={"iterv": "interv"}, listed_at_item=True,
     ),
     Resource(
         "job", "jobs", "jobId", Job, "jobs", records.job_record, write_job, paged=True,
@@ -190,12 +202,14 @@ RESOURCES: Sequence[Resource] = (
             "id", "runtemplate_id", "company_id", "state", "severity", "exitcode", "message",
             "begin", "end",
         ),
+        body=JobBody,
     ),
     Resource(
         "user", "users", "userId", User, "users", records.user_record, write_user,
         orders=("id", "login", "created_at", "updated_at"),
         filters={"enabled": Filter("enabled", truth), "login": Filter("login", words)},
         columns=("id", "login", "firstname", "lastname", "email", "enabled", "roles"),
+        body=UserBody,
     ),
     Resource(
         "credential", "credentials", "credentialId", Credential, "companies",
@@ -205,16 +219,19 @@ RESOURCES: Sequence[Resource] = (
             "credential_type_id": _reference("credential_type_id"),
         },
         columns=("id", "name", "company_id", "credential_type_id", "updated_at"),
+        body=CredentialBody,
     ),
     Resource(
         "credential_type", "credential_types", "credentialTypeID", CredentialType,
         "applications", records.credential_type_record, write_credential_type,
         orders=("id", "name", "code", "created_at", "updated_at"),
         columns=("id", "name", "code", "version", "description", "updated_at"),
+        body=CredentialTypeBody,
     ),
     Resource(
         "topic", "topics", "topicId", Topic, "applications", records.topic_record, write_topic,
         columns=("id", "name", "description", "color"),
+        body=TopicBody,
     ),
     Resource(
         "task", "tasks", "taskId", Task, "jobs", records.task_record, deletable=False, paged=True,
@@ -252,11 +269,17 @@ RESOURCES: Sequence[Resource] = (
             "id", "event_source_id", "runtemplate_source_id", "evidence", "operation",
             "runtemplate_id", "enabled", "priority",
         ),
+        body=RuleBody, put=True,
+        aliases={
+            "source_runtemplate_id": "runtemplate_source_id",
+            "target_runtemplate_id": "runtemplate_id",
+        },
     ),
     Resource(
         "eventsource", "eventsources", "eventSourceId", EventSource, "companies",
         records.source_record, write_source,
         filters={"enabled": Filter("enabled", truth), "company_id": _reference("company_id")},
         columns=("id", "name", "adapter_type", "db_connection", "db_host", "enabled", "company_id"),
+        body=SourceBody,
     ),
 )  # fmt: skip

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade import records
 from jobauto_prefect.facade.answers import plain
-from jobauto_prefect.facade.auth import Person, located, verified_user
+from jobauto_prefect.facade.auth import Identity, Person, located, verified_user
 from jobauto_prefect.facade.credentials import authorization, decode_basic
 from jobauto_prefect.facade.requests import (
     Fields,
@@ -21,11 +21,11 @@ from jobauto_prefect.facade.requests import (
 )
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger import queries
-from jobauto_prefect.ledger.audit import Actor, write_entry
+from jobauto_prefect.ledger.audit import Actor, WritingSession, write_entry
 from jobauto_prefect.ledger.listing import Condition, Selection, page
 from jobauto_prefect.ledger.records import AuditEntry, Base, Company, Job, Token, User
 from jobauto_prefect.ledger.store import ReadingSession
-from jobauto_prefect.ledger.tokens import issue_user_token
+from jobauto_prefect.ledger.tokens import issue_user_token, valid_token
 
 FORM = "application/x-www-form-urlencoded"
 LOGIN_TOKEN = timedelta(hours=12)
@@ -44,6 +44,9 @@ def add_routes(router: APIRouter) -> None:
         in_schema = path == "/data-export"
         router.get(path, include_in_schema=in_schema)(data_export)
         router.post(path, include_in_schema=in_schema)(data_export)
+    router.get("/data-export-download", name="data_export_download", include_in_schema=False)(
+        data_export
+    )
 
 
 def sign_in_fields(raw: RawBody, request: Request) -> Fields:
@@ -57,8 +60,11 @@ def sign_in_fields(raw: RawBody, request: Request) -> Fields:
     if is_form and not raw.lstrip().startswith(b"{"):
         form = dict(parse_qsl(raw.decode("utf-8", "replace"), keep_blank_values=True))
         refuse_unfit(form)
-        return fields | form
-    return fields | (json_fields(raw) if raw.strip() else {})
+        said = form
+    else:
+        said = json_fields(raw) if raw.strip() else {}
+    request.state.fields = fields | said
+    return fields | said
 
 
 SignInFields = Annotated[Fields, Depends(sign_in_fields)]
@@ -94,17 +100,31 @@ def _credentials(fields: Fields, request: Request) -> tuple[str, str]:
     raise InvalidInput([Fault("/username", "required", message)])
 
 
-def logout(request: Request, who: Person, service: CurrentService) -> Response:
-    """Revoke the bearer token this request came with."""
-    if who.token_id is None:
-        message = "only a bearer token can be signed out; send it in the Authorization header"
-        raise InvalidInput([Fault("/token", "required", message)])
+def logout(
+    request: Request, fields: SignInFields, who: Person, service: CurrentService
+) -> Response:
+    """Revoke a token of one's own: `token` of the body, else the one this request came with."""
     with service.ledger.writing(who.actor) as session:
-        queries.get(session, Token, who.token_id).revoked_at = session.clock()
+        _own_token(session, fields, who).revoked_at = session.clock()
     return plain(request, None, "Signed out", {"message": "signed out", "status": "success"})
 
 
-def data_export(request: Request, who: Person, service: CurrentService) -> Response:
+def _own_token(session: WritingSession, fields: Fields, who: Identity) -> Token:
+    text = fields.get("token")
+    if isinstance(text, str):
+        named = valid_token(session, text, session.clock())
+        if named is None or who.user_id is None or named.user_id != who.user_id:
+            raise InvalidInput([Fault("/token", "reference", "this is none of your valid tokens")])
+        return named
+    if who.token_id is None:
+        message = "only a token can be signed out: as Bearer, or as token in the body"
+        raise InvalidInput([Fault("/token", "required", message)])
+    return queries.get(session, Token, who.token_id)
+
+
+def data_export(
+    request: Request, _fields: SignInFields, who: Person, service: CurrentService
+) -> Response:
     """What this service holds about the user who asks."""
     if who.user_id is None:
         raise Forbidden("only a user has data of their own; the local operator is none")

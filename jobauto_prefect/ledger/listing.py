@@ -75,7 +75,9 @@ def company_of(record: Base) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A filter: `column` equals a value, or is at least (`ge`) or below (`lt`) it."""
+    """A filter: `column` equals a value, is at least (`ge`) or below (`lt`) it, or is one of them
+    (`in`).
+    """
 
     column: str
     value: Any
@@ -150,6 +152,9 @@ def _expression(kind: type[Base], condition: Condition) -> ColumnElement[bool]:
     column = getattr(kind, condition.column)
     if type(condition.value) is int and not holds(column, condition.value):
         return false()
+    if condition.how == "in":
+        among: ColumnElement[bool] = column.in_(condition.value)
+        return among
     compared: ColumnElement[bool] = getattr(operator, condition.how)(column, condition.value)
     return compared
 

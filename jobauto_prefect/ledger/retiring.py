@@ -44,7 +44,7 @@ def retire(session: WritingSession, record: Any) -> None:
     Raises:
         Conflict: active things depend on it; the message names them.
     """
-    named = [*_dependents(session, record), *_work(session, record)]
+    named = hindrances(session, record)
     if named:
         raise Conflict(f"these depend on it, delete or end them first: {', '.join(named[:SHOWN])}")
     record.retired_at = session.clock()
@@ -52,6 +52,11 @@ def retire(session: WritingSession, record: Any) -> None:
 
 
 def _dependents(session: Session, record: Base) -> list[str]:
+def hindrances(session: Session, record: Base) -> list[str]:
+    """The active things that keep a record from going."""
+    return [*_dependents(session, record), *_work(session, record)]
+
+
     found = []
     for kind, column in DEPENDENTS.get(type(record), ()):
         key = select(kind.id).where(  # type: ignore[attr-defined]

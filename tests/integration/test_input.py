@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 
+from jobauto_prefect.facade.lists import PAGING
 from jobauto_prefect.facade.resources import RESOURCES, instant, integer, truth, words
-from jobauto_prefect.facade.routes import PAGING
 
 VALUES = {integer: "1", truth: "true", instant: "2026-05-01", words: "x"}
 HUGE = "9" * 5000

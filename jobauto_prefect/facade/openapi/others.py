@@ -116,8 +116,16 @@ def _session_operations() -> Operations:
             parameters=[SUFFIX, *fields], security=PASSWORD_TOO, **more,
         )  # fmt: skip
     yield "/logout", "post", _operation(
-        SIGNING_IN, "signOut", "Sign out", "Revokes the bearer token that the request comes with.",
+        SIGNING_IN, "signOut", "Sign out",
+        "Revokes the token of the body, one's own, else the bearer token of the request.",
         _ok("It is revoked.", "SignedOut") | parts.errors(413),
+        requestBody=parts.body(
+            {
+                "type": "object",
+                "properties": {"token": {"type": "string", "description": "A token of one's own."}},
+            },
+            required=False,
+        ),
     )  # fmt: skip
     for method in ("get", "post"):
         name = "exportData" if method == "get" else "exportDataByPost"

@@ -34,7 +34,6 @@ class Operation:
     answers: list[Row]
 
 
-@router.get("/api/openapi.json")
 @router.get("/api/v1/openapi.json")
 def openapi(_who: Person) -> Response:
     """The OpenAPI document."""

@@ -5,9 +5,9 @@ from typing import Any
 
 from jobauto_prefect.facade.errors import NAMES
 from jobauto_prefect.facade.idempotency import HEADER
+from jobauto_prefect.facade.lists import LARGEST_PAGE
 from jobauto_prefect.facade.openapi.schemas import Json, reference
 from jobauto_prefect.facade.rendering import FORMATS
-from jobauto_prefect.facade.routes import LARGEST_PAGE
 from jobauto_prefect.ledger.base import BIGGEST_ID
 
 ERRORS: Mapping[int, str] = {

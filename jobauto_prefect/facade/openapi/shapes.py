@@ -67,6 +67,15 @@ class Deleted(BaseModel):
     success: Literal[True]
 
 
+class JobsDeleted(BaseModel):
+    """Which jobs of those that a filter chose are gone, or with `dry_run` would be."""
+
+    dry_run: bool
+    matched: int
+    deleted: int
+    job_ids: list[int]
+
+
 class ApplicationVersion(BaseModel):
     """A definition that a later one replaced."""
 
@@ -443,6 +452,11 @@ class Endpoint(BaseModel):
     path: str
     methods: list[str]
 
+    topic: int | None = None
+    credential: int | None = None
+    credential_type: int | None = None
+    event_source: int | None = None
+    event_rule: int | None = None
 
 class Index(BaseModel):
     """All paths."""
@@ -511,7 +525,7 @@ class DataExport(BaseModel):
 
 SHAPES: tuple[type[BaseModel], ...] = (
     ApplicationVersion, AssignedRole, AuditEntry, Company, Credential, CredentialType, DataExport,
-    Deleted, Drift, Error, EventRule, EventSource, Index, Job, JobWithOutput, JobsByState, Member,
-    MembershipEnded, Output, Ping, RolesSet, RunTemplate, SignedIn, SignedOut, SourceTested, Status,
-    Task, TaskWithJobs, Topic, User, WorkPool, Written,
+    Deleted, Drift, Error, EventRule, EventSource, Index, Job, JobWithOutput, JobsByState,
+    JobsDeleted, Member, MembershipEnded, Output, Ping, RolesSet, RunTemplate, SignedIn, SignedOut,
+    SourceTested, Status, Task, TaskWithJobs, Topic, User, WorkPool, Written,
 )  # fmt: skip

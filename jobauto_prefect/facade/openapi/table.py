@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from jobauto_prefect.facade.idempotency import REPLAYED
+from jobauto_prefect.facade.lists import LARGEST_PAGE, PAGE
 from jobauto_prefect.facade.openapi import parts
 from jobauto_prefect.facade.openapi.parts import (
     ANYWHERE,
@@ -15,7 +16,6 @@ from jobauto_prefect.facade.openapi.parts import (
 from jobauto_prefect.facade.openapi.schemas import BODIES, Json, reference
 from jobauto_prefect.facade.rendering import KINDS
 from jobauto_prefect.facade.resources import RESOURCES, Filter, Resource, instant, integer, truth
-from jobauto_prefect.facade.routes import PAGE
 from jobauto_prefect.ledger.base import BIGGEST_ID
 
 Operations = Iterator[tuple[str, str, Json]]
@@ -97,6 +97,8 @@ def table_operations() -> Operations:
             yield item, "post", _update(resource)
         if resource.deletable:
             yield item, "delete", _delete(resource)
+        if resource.item == "job":
+            yield f"/{resource.collection}.{{suffix}}", "delete", _clear(resource)
 
 
 def _operation(resource: Resource, verb: str, words: str, permission: str, text: str) -> Json:
@@ -131,6 +133,29 @@ def _list(resource: Resource) -> Json:
                 "content": parts.content(listed, FOR_LISTS),
             },
             **parts.errors(*ANYWHERE, *SIGNED_IN),
+        },
+    }
+
+
+def _clear(resource: Resource) -> Json:
+    text = (
+        "Deletes those that the filters choose and that are over and belong to no task, the newest "
+        f"{LARGEST_PAGE} of them. At least one filter has to be said."
+    )
+    tried = parts.query("dry_run", "Only say what would be deleted.", {"type": "boolean"})
+    return {
+        **_operation(resource, "Delete", many(resource), f"{resource.permissions}.delete", text),
+        "parameters": [
+            parts.suffix(FOR_RECORDS),
+            *(_filter(name, one) for name, one in resource.filters.items()),
+            tried,
+        ],
+        "responses": {
+            "200": {
+                "description": "What is gone.",
+                "content": parts.content(reference("JobsDeleted"), FOR_RECORDS),
+            },
+            **parts.errors(*ANYWHERE, *SIGNED_IN, 409),
         },
     }
 

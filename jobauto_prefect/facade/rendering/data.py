@@ -50,13 +50,13 @@ def plain(value: Any) -> Any:
 
 def render_json(view: View) -> bytes:
     """The data alone."""
-    return to_json(_shown(view))
+    return to_json(_written(view))
 
 
 def render_yaml(view: View) -> bytes:
     """The data alone, in the order of JSON."""
     text = yaml.dump(
-        plain(_shown(view)),
+        plain(_written(view)),
         Dumper=_DUMPER,
         allow_unicode=True,
         sort_keys=False,
@@ -75,17 +75,23 @@ def records_of(view: View) -> list[tuple[str, Record]]:
     ]
 
 
-def stream_json(records: Iterable[Mapping[str, Any]]) -> Iterator[bytes]:
-    """An object of the records keyed by their `id`, in pieces that are worth sending."""
-    piece = bytearray(b"{")
+def stream_json(records: Iterable[Mapping[str, Any]], *, as_array: bool = False) -> Iterator[bytes]:
+    """An object of the records keyed by their `id`, or an array, in pieces worth sending."""
+    piece = bytearray(b"[" if as_array else b"{")
     separator = b""
     for record in records:
-        piece += separator + b'"%s":' % str(record["id"]).encode() + to_json(record)
+        key = b"" if as_array else b'"%s":' % str(record["id"]).encode()
+        piece += separator + key + to_json(record)
         separator = b","
         if len(piece) >= CHUNK_BYTES:
             yield bytes(piece)
             piece.clear()
-    yield bytes(piece + b"}")
+    yield bytes(piece + (b"]" if as_array else b"}"))
+
+
+def _written(view: View) -> Any:
+    """As programs read it: keyed by id, or an array of the same."""
+    return list(view.data.values()) if view.as_array else _shown(view)
 
 
 def _shown(view: View) -> Any:

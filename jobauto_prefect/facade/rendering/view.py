@@ -39,7 +39,7 @@ class View:
 
     `user` is who is signed in. `names` has names for ids in links, by kind and id:
     `{"app": {"3": "Invoice import"}}`. `languages` are those that pages prefer for texts in
-    several, the best first.
+    several, the best first. `as_array`: JSON and YAML show what is keyed by id as an array.
     """
 
     title: str
@@ -59,3 +59,4 @@ class View:
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     related: Sequence[Link] = ()
     languages: Sequence[str] = ()
+    as_array: bool = False

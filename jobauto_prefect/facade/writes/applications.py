@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from jobauto_prefect.definitions import Definition, check, text, validate, version_numbers
+from jobauto_prefect.engine.opening import keep_windows
 from jobauto_prefect.errors import Conflict, Fault, InvalidDefinition
 from jobauto_prefect.facade.requests import Fields
 from jobauto_prefect.facade.requests import parse as parse_body
@@ -44,8 +45,7 @@ def write_app(write: Write) -> Written:
     app = _known_app(write, given)
     if app is None:
         write.creating("applications", None)
-    whole = all(name in given for name in REQUIRED)
-    document = given if app is None or whole else {**app.document, **given}
+    document = _completed(write, app, given)
     created, warnings = app is None, list[Fault]()
     if app is None or not _same(document, app.document):
         definition, warnings = _judged(write, document)
@@ -62,6 +62,14 @@ def write_app(write: Write) -> Written:
     if labels is not None:
         app.labels = labels
     return Written(app, created, warnings)
+
+
+def _completed(write: Write, app: App | None, given: Fields) -> Fields:
+    """What is given, over what there is of it: a whole definition stands alone."""
+    if app is None:
+        return {**write.defaults, **given}
+    whole = all(name in given for name in REQUIRED)
+    return given if whole else {**app.document, **given}
 
 
 def _taken_labels(write: Write) -> list[str] | None:
@@ -131,6 +139,7 @@ def _store_definition(write: Write, app: App, definition: Definition) -> None:
     write.session.flush()
     _seal_values(write, app, definition)
     for template in queries.templates_of_app(write.session, app.id):
+        keep_windows(write.session, template, write.settings)
         wish(write.session, WishKind.APPLY_TEMPLATE, template.id)
 
 

@@ -2,6 +2,7 @@
 fields given.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
@@ -45,7 +46,10 @@ class LabelledBody(Body):
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One request to create or update; `record_id` is None where it names none."""
+    """One request to create or update; `record_id` is None where it names none.
+
+    `defaults` is what a new record takes where the request says nothing.
+    """
 
     session: WritingSession
     box: SecretBox
@@ -54,6 +58,7 @@ class Write:
     fields: Fields
     record_id: int | None = None
     raw: bytes = b""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def known(self, kind: type[R], permissions: str) -> R | None:
         """The record that the request names by its id, if it does; who asks may update it.

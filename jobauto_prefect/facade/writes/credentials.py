@@ -88,7 +88,7 @@ class CredentialBody(LabelledBody):
     """A credential, known by its name within its company.
 
     The type is `credential_type_id` or `credential_type` (its code). `values` are its members;
-    a blank or masked secret keeps the one there is.
+    a blank or masked secret keeps the one there is. `value` is that of a type with one field.
     """
 
     name: Name | None = None
@@ -97,6 +97,7 @@ class CredentialBody(LabelledBody):
     credential_type_id: Id | None = None
     credential_type: str | None = None
     values: dict[str, Any] = Field(default_factory=dict)
+    value: Any = None
 
 
 def write_credential(write: Write) -> Written:
@@ -118,9 +119,19 @@ def write_credential(write: Write) -> Written:
     known.credential_type = kind or known.credential_type
     if created or "labels" in body.model_fields_set:
         known.labels = body.labels
-    _take_values(write, known, body.values)
+    _take_values(write, known, _values_of(known, body))
     write.session.flush()
     return Written(known, created)
+
+
+def _values_of(credential: Credential, body: CredentialBody) -> dict[str, Any]:
+    if "value" not in body.model_fields_set:
+        return body.values
+    names = [one["keyword"] for one in credential.credential_type.fields]
+    if len(names) != 1:
+        message = f"the credential type has {len(names)} fields; give values, by their names"
+        raise InvalidInput([Fault("/value", "ambiguous", message)])
+    return {names[0]: body.value, **body.values}
 
 
 def _type_of(write: Write, body: CredentialBody) -> CredentialType | None:

@@ -1,0 +1,109 @@
+"""How single members look in the published dialect: null is what its clients always take."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobauto_prefect.definitions import to_text
+
+Shown = dict[str, Any]
+Convert = Callable[[Any], Any]
+CUT = "…"
+"""The end of a text that is longer than published clients take."""
+
+
+def integer(value: Any) -> int | None:
+    """A JSON integer."""
+    return value if type(value) is int else None
+
+
+def truth(value: Any) -> bool | None:
+    """true or false, never 1 or 0."""
+    return bool(value) if isinstance(value, bool | int) else None
+
+
+def text(value: Any) -> str | None:
+    """Text, whatever it was."""
+    return None if value is None else to_text(value)
+
+
+def mapping(value: Any) -> Shown | None:
+    """An object, never an array."""
+    return dict(value) if isinstance(value, Mapping) else None
+
+
+def values(value: Any) -> Shown:
+    """An object, also where there is none."""
+    return mapping(value) or {}
+
+
+def label(length: int) -> Convert:
+    """Text for people, cut where it is longer."""
+
+    def cut(value: Any) -> str | None:
+        said = text(value)
+        return said if said is None or len(said) <= length else said[: length - 1] + CUT
+
+    return cut
+
+
+def short(length: int) -> Convert:
+    """Text that means something only as a whole; null where it is longer."""
+
+    def whole(value: Any) -> str | None:
+        said = text(value)
+        return said if said is None or len(said) <= length else None
+
+    return whole
+
+
+def one_of(*choices: str, nearest: str | None) -> Convert:
+    """One of the published words, else the nearest."""
+
+    def chosen(value: Any) -> str | None:
+        return value if value in choices else None if value is None else nearest
+
+    return chosen
+
+
+def _nothing_more(_shown: Shown) -> Shown:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A published record: each member's name with ours and how it is converted.
+
+    `more` makes the members that come of several. Members of ours that are not named here stay as
+    they are: published clients read over them.
+    """
+
+    members: Mapping[str, tuple[str, Convert]]
+    more: Callable[[Shown], Shown] = _nothing_more
+
+    def of(self, shown: Shown) -> Shown:
+        """A record in this shape."""
+        named = {
+            name: convert(shown[ours])
+            for name, (ours, convert) in self.members.items()
+            if ours in shown
+        }
+        taken = {ours for ours, _ in self.members.values()}
+        others = {
+            name: value for name, value in shown.items() if name not in taken and name not in named
+        }
+        return named | self.more(shown) | others
+
+    def ours(self, name: str) -> str:
+        """Our name of a member."""
+        return self.members[name][0] if name in self.members else name
+
+
+def same(convert: Convert, *names: str) -> dict[str, tuple[str, Convert]]:
+    """Members that have the same name in both."""
+    return {name: (name, convert) for name in names}
+
+
+def times(created: str, updated: str) -> dict[str, tuple[str, Convert]]:
+    """When a record came and when it last changed, under the published names."""
+    return {created: ("created_at", text), updated: ("updated_at", text)}
