@@ -23,6 +23,7 @@ PROBE: dict[str, Any] = {
         "0": {"description": "All went well", "severity": "success"},
         "2": {"description": {"en": "Half done"}, "severity": "warning"},
         "5": {"description": "Came to nothing", "severity": "critical"},
+        "8": {"description": "Busy", "retry": True},
         "9": {"description": "No severity said"},
     },
     "artifacts": [{"name": "Result", "path": "result.json", "type": "file"}],

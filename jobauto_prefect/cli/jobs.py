@@ -35,7 +35,10 @@ def duration_of(job: Record) -> str:
 
 @group.command("show")
 def show_job(job_id: JobId, as_json: Json = False, url: Url = None) -> None:
-    """Show one job: its outcome, environment, output and artifacts."""
+    """Show one job: its outcome, environment, output and artifacts.
+
+    Example: jobauto job show 12
+    """
     from jobauto_prefect.cli.client import speak
     from jobauto_prefect.cli.show import print_json
 
@@ -118,7 +121,10 @@ def cancel(
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """End a job: one that waits does not start, one that runs is stopped with its children."""
+    """End a job: one that waits does not start, one that runs is stopped with its children.
+
+    Example: jobauto job cancel 12 --reason "Wrong data"
+    """
     from jobauto_prefect.cli.client import Client, speak
     from jobauto_prefect.cli.show import print_json, say
 

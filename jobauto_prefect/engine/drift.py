@@ -9,7 +9,8 @@ from uuid import UUID
 from jobauto_prefect.compiler.plan import DeploymentPlan
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.apply import AppliedIds, Found, differences
-from jobauto_prefect.engine.wishes import Neighbours, plan_of
+from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.wishes import plan_of
 from jobauto_prefect.ledger import queries
 
 AT_ONCE = 200  # objects Prefect tells of in one answer

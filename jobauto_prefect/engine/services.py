@@ -1,4 +1,4 @@
-"""What runs beside the facade: the outbox, the reaper of leases, the reconciler with Prefect."""
+"""What runs beside the facade: outbox, window keeper, reaper of leases, reconciler with Prefect."""
 
 import asyncio
 import contextlib
@@ -10,14 +10,17 @@ from uuid import UUID
 import httpx
 
 from jobauto_prefect.engine.api import PrefectApi, environment_authorization
+from jobauto_prefect.engine.keeper import Keeper, Lookout
+from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.runs import PAGE, states_of
-from jobauto_prefect.engine.settling import settle
-from jobauto_prefect.engine.wishes import Carrier, Neighbours, show_end
+from jobauto_prefect.engine.settling import lose
+from jobauto_prefect.engine.wishes import Carrier, show_end
 from jobauto_prefect.errors import Conflict, JobautoError
 from jobauto_prefect.ledger import jobs, queries
 from jobauto_prefect.ledger.answers import forget_old_answers
 from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.records import Lease
+from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.runtime.protocol import Ending, Report
@@ -32,6 +35,10 @@ SETTLED_FOR = timedelta(seconds=10)
 """How long a worker has to show Prefect the end of its job before the reconciler does."""
 
 REAPS_PER_LEASE = 10
+LOOKOUT_SECONDS = 10.0
+
+WAITING_STATES = ("SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING")
+"""Of a flow run whose job may still be claimed."""
 
 
 async def run_services(settings: Settings, ledger: Ledger) -> None:
@@ -44,7 +51,10 @@ async def run_services(settings: Settings, ledger: Ledger) -> None:
     ):
         near = Neighbours(ledger, prefect, settings)
         reaper = Reaper(ledger, settings, facade)
-        tasks.create_task(Carrier(near, OUTBOX_SECONDS).run())
+        carrier = Carrier(near, OUTBOX_SECONDS)
+        tasks.create_task(carrier.run())
+        tasks.create_task(Keeper(ledger, carrier.wake).run())
+        tasks.create_task(_every(LOOKOUT_SECONDS, Lookout(near).look))
         tasks.create_task(_every(settings.lease_seconds / REAPS_PER_LEASE, reaper.reap))
         tasks.create_task(_every(RECONCILE_SECONDS, lambda: reconcile(near)))
         tasks.create_task(_every(CLEANING_SECONDS, lambda: asyncio.to_thread(_clean, ledger)))
@@ -77,7 +87,7 @@ class Reaper:
 
     def __init__(self, ledger: Ledger, settings: Settings, facade: httpx.AsyncClient) -> None:
         self._ledger = ledger
-        self._language = settings.language
+        self._settings = settings
         self._lease = timedelta(seconds=settings.lease_seconds)
         self._facade = facade
         self._answering_since: datetime | None = None
@@ -130,7 +140,7 @@ class Reaper:
             if held is None or held.renewed_at >= instant:
                 return  # it was renewed, or its job ended, since we looked
             job = queries.job_with_context(session, lease.job_id)
-            settle(session, job, report, self._language)
+            lose(session, job, report, self._settings)
             wish(session, WishKind.SHOW_JOB, job.id)
             logger.warning("job %s is lost: %s", job.id, report.message)
 
@@ -138,8 +148,9 @@ class Reaper:
 async def reconcile(near: Neighbours) -> None:
     """Let Prefect and the ledger tell the same story where a driver died in between.
 
-    Runs that Prefect takes for unfinished and whose job is over show its end; jobs that wait for
-    a run somebody cancelled or deleted in Prefect are cancelled.
+    Runs that Prefect takes for unfinished and whose job is over show its end. Jobs that wait for
+    a run somebody cancelled in Prefect are cancelled; a window whose run was deleted gets another
+    one; a run that ended before its claim is a lost attempt.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
@@ -151,9 +162,9 @@ async def reconcile(near: Neighbours) -> None:
     waiting = await asyncio.to_thread(_overdue, near)
     states = await states_of(near.prefect, waiting)
     for flow_run_id, job_id in waiting.items():
-        state = states.get(flow_run_id, "deleted")
-        if state in ("CANCELLED", "deleted"):
-            await asyncio.to_thread(_cancel, near, job_id, f"its flow run is {state.lower()}")
+        state = states.get(flow_run_id)
+        if state not in WAITING_STATES:
+            await asyncio.to_thread(_run_ended, near, job_id, state)
 
 
 async def _unfinished_runs(prefect: PrefectApi) -> list[UUID]:
@@ -183,6 +194,18 @@ def _overdue(near: Neighbours) -> dict[UUID, int]:
         return queries.waiting_since(session, near.ledger.clock() - SETTLED_FOR)
 
 
-def _cancel(near: Neighbours, job_id: int, reason: str) -> None:
+def _run_ended(near: Neighbours, job_id: int, state: str | None) -> None:
+    """The flow run of a scheduled job is over, or gone (None), and nobody claimed it."""
     with contextlib.suppress(Conflict), near.ledger.writing(SERVICE) as session:
-        jobs.cancel(session, queries.job_with_context(session, job_id), reason)
+        job = queries.job_with_context(session, job_id)
+        jobs.lock(session, job)
+        if job.state != JobState.SCHEDULED:
+            return
+        if state is None and job.task_id is not None:
+            job.flow_run_id = None  # the window is owed all the same
+            wish(session, WishKind.CREATE_RUN, job.id)
+        elif state in (None, "CANCELLED"):
+            jobs.cancel(session, job, f"its flow run is {(state or 'deleted').lower()}")
+        else:
+            ended = f"its flow run was {state.lower()} before a worker claimed it"
+            jobs.lose_unclaimed(session, job, ended)

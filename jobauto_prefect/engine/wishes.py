@@ -4,24 +4,24 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.compiler.plan import DeploymentPlan, prefect_name
 from jobauto_prefect.compiler.planning import TemplateFacts, deployment_plan
 from jobauto_prefect.definitions import parse
-from jobauto_prefect.engine import runs
-from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine import pauses, runs
 from jobauto_prefect.engine.apply import Applied, AppliedIds, apply, retire
+from jobauto_prefect.engine.happenings import task_event
 from jobauto_prefect.engine.naming import name_is_shared, reserve_name
+from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.settling import labels_of, run_name, story_of
 from jobauto_prefect.errors import JobautoError, NotFound
 from jobauto_prefect.ledger import queries, wishes
 from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import Job, RunTemplate, Wish
-from jobauto_prefect.ledger.states import JobState
-from jobauto_prefect.ledger.store import Ledger, ReadingSession
+from jobauto_prefect.ledger.records import Job, RunTemplate, Task, Wish
+from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
+from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.ledger.wishes import WishKind
 from jobauto_prefect.runtime.protocol import PrefectState, Story
 from jobauto_prefect.settings import Settings
@@ -29,15 +29,6 @@ from jobauto_prefect.settings import Settings
 logger = logging.getLogger(__name__)
 
 AT_ONCE = 8  # wishes carried out side by side
-
-
-@dataclass(frozen=True, slots=True)
-class Neighbours:
-    """What carrying out a wish needs."""
-
-    ledger: Ledger
-    prefect: PrefectApi
-    settings: Settings
 
 
 async def carry_out(near: Neighbours, wish: Wish) -> None:
@@ -57,7 +48,7 @@ async def apply_template(near: Neighbours, template_id: int) -> Applied | None:
         return None
     plan, known = read
     applied = await apply(near.prefect, plan, known)
-    await asyncio.to_thread(_remember, near, template_id, plan.parameters, applied)
+    await asyncio.to_thread(_remember, near, template_id, plan, applied)
     return applied
 
 
@@ -124,27 +115,28 @@ def _distinct_name(session: ReadingSession, template: RunTemplate) -> str:
     return f"{template.name} ({template.id})" if taken else template.name
 
 
-def _remember(
-    near: Neighbours, template_id: int, parameters: Mapping[str, Any], applied: Applied
-) -> None:
+def _remember(near: Neighbours, template_id: int, plan: DeploymentPlan, applied: Applied) -> None:
     with near.ledger.writing(SERVICE) as session:
         template = session.get(RunTemplate, template_id)
         if template is None:
             return
         template.deployment_id = applied.deployment_id
-        template.applied_parameters = dict(parameters)
+        template.applied_parameters = dict(plan.parameters)
+        template.applied_paused = plan.paused
         template.app.flow_id = applied.flow_id
         for old, new in applied.moved.items():
             for job in queries.jobs_of_flow_run(session, old):
-                if job.state == JobState.WAITING:
+                if job.state == JobState.SCHEDULED:
                     job.flow_run_id = new
 
 
 async def _create_run(near: Neighbours, wish: Wish) -> None:
-    """A flow run for a waiting job; the job's id in its parameters ties the two."""
+    """A flow run for a scheduled job; the job's id in its parameters ties the two."""
     job = await asyncio.to_thread(_read_job, near, wish.subject_id)
-    if job is None or job.state != JobState.WAITING or job.flow_run_id is not None:
+    if job is None or job.state != JobState.SCHEDULED or job.flow_run_id is not None:
         return
+    if job.task_id is not None and await pauses.take_over(near, [job.runtemplate_id]):
+        return  # somebody paused the deployment in Prefect: its windows have ended
     flow_run_id = await _run_of(near, job)
     await asyncio.to_thread(_bind, near, job.id, flow_run_id)
 
@@ -188,7 +180,7 @@ def _bind(near: Neighbours, job_id: int, flow_run_id: UUID) -> None:
         job = session.get(Job, job_id)
         if job is not None and job.flow_run_id is None:
             job.flow_run_id = flow_run_id
-            if job.state == JobState.CANCELLED:  # cancelled while its run was being made
+            if job.state not in LIVE_JOBS:  # it ended while its run was being made
                 wishes.wish(session, WishKind.CANCEL_RUN, job_id)
 
 
@@ -196,13 +188,14 @@ async def _cancel_run(near: Neighbours, wish: Wish) -> None:
     """The flow run of a job is asked to end."""
     job = await asyncio.to_thread(_read_job, near, wish.subject_id)
     if job is not None and job.flow_run_id is not None:
-        await runs.cancel_run(near.prefect, job.flow_run_id, job.cancel_reason or "")
+        why = job.cancel_reason or job.message or ""
+        await runs.cancel_run(near.prefect, job.flow_run_id, why)
 
 
 async def _show_job(near: Neighbours, wish: Wish) -> None:
     """The flow run shows how its job ended."""
     job = await asyncio.to_thread(_read_job, near, wish.subject_id)
-    if job is None or job.flow_run_id is None or job.state in (JobState.WAITING, JobState.RUNNING):
+    if job is None or job.flow_run_id is None or job.state in LIVE_JOBS:
         return
     await show_end(near, job.id, job.flow_run_id)
 
@@ -219,9 +212,9 @@ def _story(near: Neighbours, job_id: int) -> Story:
 
 
 async def _reschedule_run(near: Neighbours, wish: Wish) -> None:
-    """The flow run of a waiting job starts when the job now says."""
+    """The flow run of a scheduled job starts when the job now says."""
     job = await asyncio.to_thread(_read_job, near, wish.subject_id)
-    if job is not None and job.flow_run_id is not None and job.state == JobState.WAITING:
+    if job is not None and job.flow_run_id is not None and job.state == JobState.SCHEDULED:
         later = Story(state=PrefectState.SCHEDULED, message="rescheduled", at=job.schedule)
         await runs.set_state(near.prefect, job.flow_run_id, later)
 
@@ -237,6 +230,18 @@ async def _delete_run(near: Neighbours, wish: Wish) -> None:
         await near.prefect.delete(f"/flow_runs/{wish.payload['id']}")
 
 
+async def _tell_task(near: Neighbours, wish: Wish) -> None:
+    """An event says that a window failed or was missed."""
+    event = await asyncio.to_thread(_event_of, near, wish.subject_id)
+    if event is not None:
+        await near.prefect.post("/events", [event])
+
+
+def _event_of(near: Neighbours, task_id: int) -> dict[str, Any] | None:
+    with near.ledger.reading() as session:
+        return task_event(session.get_one(Task, task_id))
+
+
 CARRIERS: Mapping[WishKind, Callable[[Neighbours, Wish], Awaitable[None]]] = {
     WishKind.APPLY_TEMPLATE: _apply_template,
     WishKind.CREATE_RUN: _create_run,
@@ -245,6 +250,7 @@ CARRIERS: Mapping[WishKind, Callable[[Neighbours, Wish], Awaitable[None]]] = {
     WishKind.RESCHEDULE_RUN: _reschedule_run,
     WishKind.RETIRE_DEPLOYMENT: _retire_deployment,
     WishKind.DELETE_RUN: _delete_run,
+    WishKind.TELL_TASK: _tell_task,
 }
 
 

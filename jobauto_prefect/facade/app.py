@@ -10,14 +10,15 @@ from starlette.types import ASGIApp
 
 from jobauto_prefect import __version__
 from jobauto_prefect.engine.api import PrefectApi, environment_authorization
-from jobauto_prefect.engine.wishes import Carrier, Neighbours
+from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.wishes import Carrier
 from jobauto_prefect.facade import errors, internal
-from jobauto_prefect.facade.methods import HeadAsGet
 from jobauto_prefect.facade.addresses import CONTRACT, Address, Addresses
+from jobauto_prefect.facade.methods import HeadAsGet
 from jobauto_prefect.facade.openapi import document, pages
 from jobauto_prefect.facade.passwords import RememberedPasswords
-from jobauto_prefect.facade.routes import contract_router
 from jobauto_prefect.facade.published import PREFIXES, published
+from jobauto_prefect.facade.routes import contract_router
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.facade.throttle import SignInThrottle
 from jobauto_prefect.facade.transport import TransportRules

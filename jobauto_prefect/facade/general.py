@@ -68,9 +68,9 @@ def jobs_status(request: Request, who: Person, service: CurrentService) -> Respo
     data = {
         "timestamp": service.ledger.clock().isoformat(),
         "total_jobs": sum(by_state.values()),
-        "successful_jobs": by_state.get("succeeded", 0),
+        "successful_jobs": by_state.get("succeeded", 0) + by_state.get("warning", 0),
         "failed_jobs": by_state.get("failed", 0) + by_state.get("lost", 0),
-        "incomplete_jobs": by_state.get("running", 0) + by_state.get("waiting", 0),
+        "incomplete_jobs": by_state.get("running", 0) + by_state.get("scheduled", 0),
         "states": by_state,
     }
     return plain(request, who, "Jobs by state", data)

@@ -12,6 +12,7 @@ from jobauto_prefect.definitions import parse
 from jobauto_prefect.errors import Forbidden
 from jobauto_prefect.facade import claims, reports
 from jobauto_prefect.facade.auth import Identity, Worker
+from jobauto_prefect.facade.claiming import ClaimContext
 from jobauto_prefect.facade.requests import ArtifactBody
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger import queries
@@ -62,7 +63,7 @@ def claim(asked: Claim, who: Worker, service: CurrentService) -> ClaimAnswer:
         _refusals_audited(service, who, subject),
         service.ledger.writing(who.actor) as session,
     ):
-        return claims.decide(claims.ClaimContext(service, session, asked, _pools(who)))
+        return claims.decide(ClaimContext(service, session, asked, _pools(who)))
 
 
 @router.post("/renewals")

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from jobauto_prefect.facade.permissions import ABOUT, ROLE_IDS, Role
 from jobauto_prefect.facade.values import Values
@@ -79,10 +80,12 @@ COMPANY_MEMBERS = (
 )
 
 
-def company_record(company: Company, _settings: Settings) -> Shown:
+def company_record(company: Company, settings: Settings) -> Shown:
     """A company; secret values are masked."""
-    env = Values(company.env, company.secrets).shown()
-    return _members(company, *COMPANY_MEMBERS) | {"env": env} | _times(company)
+    shown = _members(company, *COMPANY_MEMBERS)
+    shown["env"] = Values(company.env, company.secrets).shown()
+    shown["prefect_url"] = _tagged(settings, f"company:{company.slug}")
+    return shown | _times(company)
 
 
 TEMPLATE_MEMBERS = (
@@ -106,6 +109,7 @@ TEMPLATE_MEMBERS = (
     "retry_undeclared",
     "overlap",
     "misfire",
+    "on_contact_lost",
     "note",
 )
 
@@ -125,6 +129,7 @@ JOB_MEMBERS = (
     "runtemplate_id",
     "task_id",
     "attempt",
+    "retry_of",
     "state",
     "severity",
     "message",
@@ -137,6 +142,7 @@ JOB_MEMBERS = (
     "env",
     "undeclared",
     "worker",
+    "pid",
     "cancel_reason",
     "note",
 )
@@ -197,9 +203,15 @@ def _link(settings: Settings, path: str, object_id: object) -> str | None:
     return f"{settings.prefect_ui}/{path}/{object_id}" if object_id else None
 
 
+def _tagged(settings: Settings, tag: str) -> str:
+    """The deployments that bear a tag."""
+    return f"{settings.prefect_ui}/deployments?{urlencode({'deployments.tags.name': tag})}"
+
+
 def task_record(task: Task, _settings: Settings) -> Shown:
     """A task; its own record has its attempts besides."""
-    names = ("id", "runtemplate_id", "state", "reason", "attempts", "fulfilled_by_job_id")
+    names = ["id", "runtemplate_id", "state", "reason", "message", "attempts"]
+    names += ["fulfilled_by_job_id", "excuse", "excused_by"]
     times = ("window_start", "window_end", "deadline", "fulfilled_at", "created_at")
     return _members(task, *names) | {name: _time(getattr(task, name)) for name in times}
 
@@ -217,9 +229,10 @@ def credential_record(credential: Credential, _settings: Settings) -> Shown:
     return _members(credential, *names) | {"values": values} | _times(credential)
 
 
-def topic_record(topic: Topic, _settings: Settings) -> Shown:
+def topic_record(topic: Topic, settings: Settings) -> Shown:
     """A topic."""
-    return _members(topic, "id", "name", "description", "color") | _times(topic)
+    shown = _members(topic, "id", "name", "description", "color")
+    return shown | {"prefect_url": _tagged(settings, f"topic:{topic.name}")} | _times(topic)
 
 
 SOURCE_MEMBERS = (

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.errors import Conflict
@@ -21,7 +21,8 @@ from jobauto_prefect.ledger.records import (
     Token,
     User,
 )
-from jobauto_prefect.ledger.states import LIVE_JOBS
+from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
+from jobauto_prefect.ledger.tasks import switch_off
 from jobauto_prefect.ledger.wishes import WishKind, wish
 
 SHOWN = 20  # dependents named in a refusal
@@ -51,12 +52,12 @@ def retire(session: WritingSession, record: Any) -> None:
     AFTERWARDS.get(type(record), _nothing)(session, record)
 
 
-def _dependents(session: Session, record: Base) -> list[str]:
 def hindrances(session: Session, record: Base) -> list[str]:
     """The active things that keep a record from going."""
     return [*_dependents(session, record), *_work(session, record)]
 
 
+def _dependents(session: Session, record: Base) -> list[str]:
     found = []
     for kind, column in DEPENDENTS.get(type(record), ()):
         key = select(kind.id).where(  # type: ignore[attr-defined]
@@ -73,7 +74,11 @@ def _work(session: Session, record: Base) -> list[str]:
             return [f"task {record.task_id}"]
         return [f"job {record.id} itself, which is {record.state}"] * (record.state in LIVE_JOBS)
     if isinstance(record, RunTemplate):
-        live = select(Job.id).where(Job.runtemplate_id == record.id, Job.state.in_(LIVE_JOBS))
+        # Windows that have not begun end with their template; what somebody asked for does not.
+        asked = and_(Job.state == JobState.SCHEDULED, Job.task_id.is_(None))
+        live = select(Job.id).where(
+            Job.runtemplate_id == record.id, or_(Job.state == JobState.RUNNING, asked)
+        )
         return [f"job {one}" for one in session.scalars(live.limit(SHOWN))]
     return []
 
@@ -84,6 +89,8 @@ def _nothing(_session: WritingSession, _record: Base) -> None:
 
 def _retire_template(session: WritingSession, template: RunTemplate) -> None:
     template.active = False
+    template.kept_schedule = template.next_window = template.next_schedule = None
+    switch_off(session, template, "its run template was deleted")
     if template.deployment_id is not None:
         wish(
             session,

@@ -9,53 +9,92 @@ from jobauto_prefect.errors import Conflict
 class JobState(StrEnum):
     """Where one attempt stands."""
 
-    WAITING = "waiting"  #: committed, no worker has claimed it
+    SCHEDULED = "scheduled"  #: committed, no worker has claimed it
     RUNNING = "running"  #: claimed; its lease is alive
-    SUCCEEDED = "succeeded"  #: ended with severity success, info or warning
+    SUCCEEDED = "succeeded"  #: ended with severity success or info
+    WARNING = "warning"  #: ended with severity warning, which is good enough
     FAILED = "failed"  #: ended with severity error or critical, by timeout, or could not start
     LOST = "lost"  #: the worker died or fell silent
     CANCELLED = "cancelled"  #: ended because somebody asked for it
-    REFUSED = "refused"  #: never started: the reason says why
+    BLOCKED = "blocked"  #: could not start: something it needs is missing
+    SKIPPED = "skipped"  #: was not to start any more: its window has passed, or it was superseded
 
 
 class TaskState(StrEnum):
     """Where the obligation for one window stands (reference facts, section 3.3)."""
 
     OPEN = "open"  #: no attempt is live
-    RUNNING = "running"  #: an attempt is live
+    RUNNING = "running"  #: an attempt is live, or may be
     FULFILLED = "fulfilled"  #: an attempt succeeded in time
     FULFILLED_LATE = "fulfilled_late"  #: an attempt succeeded after the deadline, which is allowed
     FAILED = "failed"  #: no attempt is left
     MISSED = "missed"  #: the window passed without an attempt
 
 
+class TaskReason(StrEnum):
+    """Which rule ended a task; its message has the rest."""
+
+    OUTCOME = "outcome"  #: what its last attempt came to
+    ATTEMPTS = "attempts"  #: it would have been tried again, but no attempt was left
+    DEADLINE = "deadline"  #: too late
+    OVERLAP = "overlap"  #: the attempt before it still ran, and the template says skip
+    MISFIRE = "misfire"  #: its window passed while the service was away
+    CANCELLED = "cancelled"  #: somebody cancelled its attempt
+    BLOCKED = "blocked"  #: its attempt could not start
+    INACTIVE = "inactive"  #: its run template was switched off or deleted
+
+
 JOB_TRANSITIONS: Mapping[JobState, frozenset[JobState]] = {
-    JobState.WAITING: frozenset({JobState.RUNNING, JobState.CANCELLED, JobState.REFUSED}),
-    JobState.RUNNING: frozenset(
-        {JobState.SUCCEEDED, JobState.FAILED, JobState.LOST, JobState.CANCELLED}
+    JobState.SCHEDULED: frozenset(
+        {
+            JobState.RUNNING,
+            JobState.CANCELLED,
+            JobState.BLOCKED,
+            JobState.SKIPPED,
+            JobState.LOST,  # whoever started its flow run died before it claimed
+        }
     ),
-    # A job that was taken for lost may report after all, as long as nothing has succeeded it.
-    JobState.LOST: frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.CANCELLED}),
+    JobState.RUNNING: frozenset(
+        {
+            JobState.SUCCEEDED,
+            JobState.WARNING,
+            JobState.FAILED,
+            JobState.LOST,
+            JobState.CANCELLED,
+        }
+    ),
+    # A job that was taken for lost may report after all, until it is fenced.
+    JobState.LOST: frozenset(
+        {JobState.SUCCEEDED, JobState.WARNING, JobState.FAILED, JobState.CANCELLED}
+    ),
     JobState.SUCCEEDED: frozenset(),
+    JobState.WARNING: frozenset(),
     JobState.FAILED: frozenset(),
     JobState.CANCELLED: frozenset(),
-    JobState.REFUSED: frozenset(),
+    JobState.BLOCKED: frozenset(),
+    JobState.SKIPPED: frozenset(),
 }
 
 TASK_TRANSITIONS: Mapping[TaskState, frozenset[TaskState]] = {
-    TaskState.OPEN: frozenset({TaskState.RUNNING, TaskState.FAILED, TaskState.MISSED}),
-    TaskState.RUNNING: frozenset(
-        {TaskState.OPEN, TaskState.FULFILLED, TaskState.FULFILLED_LATE, TaskState.FAILED}
-    ),
+    TaskState.OPEN: frozenset(set(TaskState) - {TaskState.OPEN}),
+    TaskState.RUNNING: frozenset(set(TaskState) - {TaskState.RUNNING, TaskState.MISSED}),
     TaskState.FULFILLED: frozenset(),
     TaskState.FULFILLED_LATE: frozenset(),
-    # As a lost job may report after all, so may its task be fulfilled after all.
-    TaskState.FAILED: frozenset({TaskState.FULFILLED, TaskState.FULFILLED_LATE}),
+    TaskState.FAILED: frozenset(),
     TaskState.MISSED: frozenset(),
 }
 
-LIVE_JOBS = (JobState.WAITING, JobState.RUNNING)
+BY_AN_OPERATOR: Mapping[TaskState, frozenset[TaskState]] = {
+    TaskState.FAILED: frozenset({TaskState.OPEN}),
+    TaskState.MISSED: frozenset({TaskState.OPEN}),
+}
+"""What only an operator's explicit action may do to a task that has ended."""
+
+LIVE_JOBS = (JobState.SCHEDULED, JobState.RUNNING)
 """Jobs that are not over."""
+
+LIVE_TASKS = (TaskState.OPEN, TaskState.RUNNING)
+"""Tasks that have not ended."""
 
 
 def next_job_state(now: JobState, then: JobState) -> JobState:
@@ -69,12 +108,13 @@ def next_job_state(now: JobState, then: JobState) -> JobState:
     return then
 
 
-def next_task_state(now: TaskState, then: TaskState) -> TaskState:
-    """`then`, if it may follow `now`.
+def next_task_state(now: TaskState, then: TaskState, *, operator: bool = False) -> TaskState:
+    """`then`, if it may follow `now`; an operator may do more.
 
     Raises:
         Conflict: it may not.
     """
-    if then not in TASK_TRANSITIONS[now]:
+    allowed = BY_AN_OPERATOR.get(now, frozenset()) if operator else TASK_TRANSITIONS[now]
+    if then not in allowed:
         raise Conflict(f"the task is {now}; it can't become {then}")
     return then

@@ -23,12 +23,13 @@ class WishKind(StrEnum):
     """What can be wished for; the subject is named in brackets."""
 
     APPLY_TEMPLATE = "apply_template"  #: flow and deployment as the records say (run template)
-    CREATE_RUN = "create_run"  #: a flow run for a waiting job (job)
+    CREATE_RUN = "create_run"  #: a flow run for a scheduled job (job)
     CANCEL_RUN = "cancel_run"  #: the flow run ends (job)
     RETIRE_DEPLOYMENT = "retire_deployment"  #: the deployment of `payload.id` goes (run template)
     DELETE_RUN = "delete_run"  #: the flow run of `payload.id` goes (job)
     RESCHEDULE_RUN = "reschedule_run"  #: the flow run starts when its job now says (job)
     SHOW_JOB = "show_job"  #: the flow run shows how the job ended (job)
+    TELL_TASK = "tell_task"  #: an event says that a window failed or was missed (task)
 
 
 def wish(

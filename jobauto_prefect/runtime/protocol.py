@@ -59,7 +59,8 @@ class Launch(Message):
 
     `argv[0]` is looked up on the PATH of `environment`. `secrets` are the values to mask in
     captured output. `result_file` is the value of RESULT_FILE (relative paths are inside
-    `directory`). `deadline` is informative; `timeout_seconds` ends the process.
+    `directory`). `deadline` is informative; `timeout_seconds` ends the process, and so does, with
+    `stop_without_contact`, a lease that could not be renewed.
     """
 
     job_id: int
@@ -78,6 +79,7 @@ class Launch(Message):
     timeout_seconds: float
     deadline: AwareDatetime | None = None
     lease_seconds: float
+    stop_without_contact: bool = False
     output_limit_bytes: int
     artifact_limit_bytes: int
 

@@ -40,6 +40,8 @@ class Runner:
         self._stop_seconds = stop_seconds
         self._clock = clock
         self._jobs: dict[int, Job] = {}
+        self._begun_at: dict[int, float] = {}
+        self._renewed_at = float("-inf")
         self._idle = asyncio.Event()
         self._idle.set()
         self._grace: asyncio.Timeout | None = None
@@ -83,11 +85,12 @@ class Runner:
             clock=self._clock,
         )
         self._jobs[launch.job_id] = job
+        self._begun_at[launch.job_id] = asyncio.get_running_loop().time()
         self._idle.clear()
         try:
             return await job.run()
         finally:
-            del self._jobs[launch.job_id]
+            del self._jobs[launch.job_id], self._begun_at[launch.job_id]
             if not self._jobs:
                 self._idle.set()
 
@@ -153,10 +156,20 @@ class Runner:
                     await self._renew()
             except (JobautoError, TimeoutError) as error:
                 logger.warning("leases were not renewed: %s", str(error) or "no answer in time")
+                self._stop_without_contact()
             await asyncio.sleep(pause)
 
+    def _stop_without_contact(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for job_id, job in self._jobs.items():
+            silent = now - max(self._renewed_at, self._begun_at[job_id])
+            if job.launch.stop_without_contact and silent >= self._lease_seconds:
+                job.stop("its worker had no contact with the service for one lease", Ending.LOST)
+
     async def _renew(self) -> None:
+        asked_at = asyncio.get_running_loop().time()
         held = {job_id: job.launch.claim_id for job_id, job in self._jobs.items()}
         answer = await self._client.renew(Renewal(worker=self._worker, jobs=held))
+        self._renewed_at = asked_at
         for job_id, why in answer.stop.items():
             self.stop(job_id, why)

@@ -10,9 +10,10 @@ import httpx
 import pytest
 from sqlalchemy import select
 
+from jobauto_prefect.clock import utc_now
 from jobauto_prefect.engine.services import Reaper
 from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import AuditEntry, Job, Lease, OutputLine, RunTemplate, Task
+from jobauto_prefect.ledger.records import AuditEntry, Job, OutputLine, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.integration.test_facade import make_template
@@ -96,7 +97,7 @@ def test_a_launch_has_everything_the_process_needs(
     assert environment["JOBAUTO_COMPANY_CODE"] == "acme"
     assert "s3cret-word" in launch["secrets"]
     job = rest.get(f"/job/{launch['job_id']}.json").json()
-    assert (job["state"], job["schedule_type"], job["worker"]) == ("running", "adhoc-web", "w1")
+    assert (job["state"], job["schedule_type"], job["worker"]) == ("running", "adhoc-ui", "w1")
     assert job["env"]["PASSWORD"] == "********"
 
 
@@ -189,7 +190,7 @@ def test_missing_required_values_refuse_the_launch_with_their_names(
     assert (reason, state) == ("invalid_launch", "FAILED")
     assert "COUNT" in message
     (job,) = rest.get("/jobs.json").json().values()
-    assert (job["state"], job["message"]) == ("refused", message)
+    assert (job["state"], job["message"]) == ("blocked", message)
 
 
 def test_nothing_inactive_is_launched(
@@ -203,29 +204,36 @@ def test_a_deployment_that_is_not_ours_is_refused(claims: httpx.Client) -> None:
     assert refused(claims, claim_of())[:2] == ("unknown_deployment", "FAILED")
 
 
+def hourly_since_ten(rest: httpx.Client, ledger: Ledger, template: dict[str, Any]) -> datetime:
+    """A schedule written half an hour before ten, and a ledger that is a second past it."""
+    ten = datetime(2026, 5, 1, 10, tzinfo=UTC)
+    ledger.clock = lambda: ten - timedelta(minutes=30)
+    rest.post("/runtemplate/", json={"id": template["id"], "interv": "h"}).raise_for_status()
+    ledger.clock = lambda: ten + timedelta(seconds=1)
+    return ten
+
+
 def test_one_window_has_one_task_and_one_run(
     claims: httpx.Client, rest: httpx.Client, template: dict[str, Any], ledger: Ledger
 ) -> None:
-    rest.post("/runtemplate/", json={"id": template["id"], "interv": "h"})
-    due = "2026-05-01T10:00:00Z"
-    scheduled = {"auto_scheduled": True, "scheduled_for": due}
+    due = hourly_since_ten(rest, ledger, template)
+    scheduled = {"auto_scheduled": True, "scheduled_for": due.isoformat()}
     launch = granted(claims, claim_of(**scheduled))
     assert launch["task_id"] is not None
     assert refused(claims, claim_of(**scheduled))[:2] == ("duplicate_window", "CANCELLED")
-    report(claims, launch)
+    report(claims, launch, ended_at=(due + timedelta(minutes=9)).isoformat())
     assert refused(claims, claim_of(**scheduled))[:2] == ("duplicate_window", "CANCELLED")
     with ledger.reading() as session:
         task = session.scalars(select(Task)).one()
     assert (task.state, task.attempts) == ("fulfilled", 1)
-    assert task.window_start == datetime(2026, 5, 1, 10, tzinfo=UTC)
-    assert task.window_end == datetime(2026, 5, 1, 11, tzinfo=UTC)
+    assert (task.window_start, task.window_end) == (due, due + timedelta(hours=1))
 
 
 @pytest.mark.parametrize(
     ("ending", "exit_code", "state", "severity", "shown", "message"),
     [
         ("exited", 0, "succeeded", "success", "COMPLETED", "exit code 0 (success): All went well"),
-        ("exited", 2, "succeeded", "warning", "COMPLETED", "exit code 2 (warning): Half done"),
+        ("exited", 2, "warning", "warning", "COMPLETED", "exit code 2 (warning): Half done"),
         ("exited", 5, "failed", "critical", "FAILED", "exit code 5 (critical): Came to nothing"),
         ("exited", 9, "failed", "error", "FAILED", "exit code 9 (error): No severity said"),
         ("exited", 77, "failed", "error", "FAILED", "exit code 77 (error)"),
@@ -362,7 +370,11 @@ async def test_the_reaper_waits_one_full_lease_of_answered_time(
     await _reap(ledger, facade_settings, lambda: _seconds(start, 0, 10, 20, 31))
     assert _state(ledger, launch) == "lost"
     with ledger.reading() as session:
-        assert session.scalars(select(Lease)).all() == []
+        # Nobody said that its process is gone: nothing follows yet.
+        assert len(session.scalars(select(Job)).all()) == 1
+    ledger.clock = utc_now
+    answer = report(claims, launch)
+    assert (answer["recorded"], answer["story"]["state"]) == (True, "COMPLETED")
 
 
 async def test_the_reaper_does_not_count_while_the_facade_is_away(

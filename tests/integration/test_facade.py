@@ -170,6 +170,16 @@ def test_what_is_not_there_is_a_404_and_what_is_not_spoken_a_406(rest: httpx.Cli
     assert rest.delete("/apps.json").status_code == 405
 
 
+def test_companies_and_topics_lead_to_what_bears_their_tags_in_prefect(
+    rest: httpx.Client,
+) -> None:
+    company = rest.post("/company/", json={"slug": "tagged", "name": "Tagged Ltd."}).json()
+    topic = rest.post("/topic/", json={"name": "R & D"}).json()
+    deployments = "/deployments?deployments.tags.name="
+    assert company["prefect_url"].endswith(f"{deployments}company%3Atagged")
+    assert topic["prefect_url"].endswith(f"{deployments}topic%3AR+%26+D")
+
+
 def test_a_template_keeps_its_passwords_to_itself(rest: httpx.Client, ledger: Ledger) -> None:
     env = {"GREETING": "hi", "PASSWORD": "s3cret-word", "EXTRA": "x", "COUNT": 7}
     made = make_template(rest, env=env)
@@ -223,7 +233,7 @@ def test_a_job_is_committed_before_prefect_knows_of_it(rest: httpx.Client, ledge
     job = _ok(rest.post("/job/", json=body), 201)
     assert job["job_id"] == job["id"]
     assert (job["state"], job["begin"], job["end"], job["exitcode"]) == (
-        "waiting",
+        "scheduled",
         None,
         None,
         None,

@@ -11,8 +11,9 @@ import pytest
 from sqlalchemy import select
 
 from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.services import reconcile
-from jobauto_prefect.engine.wishes import Carrier, Neighbours, carry_out
+from jobauto_prefect.engine.wishes import Carrier, carry_out
 from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.records import Job, RunTemplate, Wish
 from jobauto_prefect.ledger.store import Ledger

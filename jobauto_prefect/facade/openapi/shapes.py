@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from jobauto_prefect.definitions import Backoff, Misfire, Overlap
+from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, Overlap
 from jobauto_prefect.facade.permissions import Membership, Role
-from jobauto_prefect.ledger.states import JobState, TaskState
+from jobauto_prefect.ledger.states import JobState, TaskReason, TaskState
 
 Severity = Literal["success", "info", "warning", "error", "critical"]
 Operation = Literal["any", "create", "update", "delete"]
@@ -133,6 +133,7 @@ class Company(Labelled):
     customer: int | None
     timezone: str | None
     env: dict[str, str]
+    prefect_url: str
 
 
 class RunTemplate(Labelled):
@@ -158,6 +159,7 @@ class RunTemplate(Labelled):
     retry_undeclared: bool
     overlap: Overlap
     misfire: Misfire
+    on_contact_lost: ContactLost
     note: str | None
     env: dict[str, str]
     prefect_url: str | None
@@ -172,6 +174,7 @@ class Job(BaseModel):
     runtemplate_id: int
     task_id: int | None
     attempt: int
+    retry_of: int | None
     state: JobState
     severity: Severity | None
     message: str | None
@@ -187,6 +190,7 @@ class Job(BaseModel):
     env: dict[str, str]
     undeclared: list[str]
     worker: str | None
+    pid: int | None
     cancel_reason: str | None
     note: str | None
     flow_run_id: str | None
@@ -250,9 +254,12 @@ class Task(BaseModel):
     id: int
     runtemplate_id: int
     state: TaskState
-    reason: str | None
+    reason: TaskReason | None
+    message: str | None
     attempts: int
     fulfilled_by_job_id: int | None
+    excuse: str | None
+    excused_by: str | None
     window_start: datetime
     window_end: datetime
     deadline: datetime
@@ -363,6 +370,7 @@ class Topic(Labelled):
     name: str
     description: str | None
     color: str
+    prefect_url: str
 
 
 class EventSource(Labelled):
@@ -384,6 +392,26 @@ class EventSource(Labelled):
     last_processed_id: int
     poll_error: str | None
     polled_at: datetime | None
+
+
+class Launch(BaseModel):
+    """A window of a run template, and when its job starts."""
+
+    runtemplate_id: int
+    launch_at: datetime
+    window_start: datetime
+    window_end: datetime
+    deadline: datetime
+    timezone: str
+
+
+class Forecast(BaseModel):
+    """What will run when; `more`: there are more windows than were asked for."""
+
+    from_: datetime = Field(alias="from")
+    until: datetime
+    more: bool
+    windows: list[Launch]
 
 
 class SourceTested(BaseModel):
@@ -444,6 +472,11 @@ class Status(BaseModel):
     runtemplate: int | None = None
     job: int | None = None
     user: int | None = None
+    topic: int | None = None
+    credential: int | None = None
+    credential_type: int | None = None
+    event_source: int | None = None
+    event_rule: int | None = None
 
 
 class Endpoint(BaseModel):
@@ -452,11 +485,6 @@ class Endpoint(BaseModel):
     path: str
     methods: list[str]
 
-    topic: int | None = None
-    credential: int | None = None
-    credential_type: int | None = None
-    event_source: int | None = None
-    event_rule: int | None = None
 
 class Index(BaseModel):
     """All paths."""
@@ -525,7 +553,7 @@ class DataExport(BaseModel):
 
 SHAPES: tuple[type[BaseModel], ...] = (
     ApplicationVersion, AssignedRole, AuditEntry, Company, Credential, CredentialType, DataExport,
-    Deleted, Drift, Error, EventRule, EventSource, Index, Job, JobWithOutput, JobsByState,
+    Deleted, Drift, Error, EventRule, EventSource, Forecast, Index, Job, JobWithOutput, JobsByState,
     JobsDeleted, Member, MembershipEnded, Output, Ping, RolesSet, RunTemplate, SignedIn, SignedOut,
     SourceTested, Status, Task, TaskWithJobs, Topic, User, WorkPool, Written,
 )  # fmt: skip

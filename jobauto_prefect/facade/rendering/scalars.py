@@ -27,7 +27,7 @@ TONES: Mapping[str, str] = {
     **dict.fromkeys(("succeeded", "success", "fulfilled", "ok", "available", "create"), "good"),
     **dict.fromkeys(("running", "info", "update"), "live"),
     **dict.fromkeys(("warning", "fulfilled_late", "lost"), "warn"),
-    **dict.fromkeys(("failed", "error", "missed", "refused", "delete"), "bad"),
+    **dict.fromkeys(("failed", "error", "missed", "refused", "blocked", "delete"), "bad"),
     "critical": "worst",
 }
 BADGES = frozenset({"state", "severity", "status", "action"})

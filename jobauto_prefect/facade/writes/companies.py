@@ -6,6 +6,7 @@ from pydantic import Field
 
 from jobauto_prefect.compiler.schedule import zone_of
 from jobauto_prefect.definitions import parse
+from jobauto_prefect.engine.opening import keep_windows
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import READ_INTEGER, SIGNED, OrText, Truth
 from jobauto_prefect.facade.values import secret_keys
@@ -59,6 +60,7 @@ def write_company(write: Write) -> Written:
     take_values(company, body.env, _secret_names(write, body), write.box, None)
     write.session.flush()
     for template in queries.templates_of_company(write.session, company.id):
+        keep_windows(write.session, template, write.settings)
         wish(write.session, WishKind.APPLY_TEMPLATE, template.id)
     return Written(company, created)
 

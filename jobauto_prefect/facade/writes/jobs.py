@@ -14,7 +14,7 @@ from jobauto_prefect.facade.spellings import Instant
 from jobauto_prefect.facade.values import Values, merged, secret_keys
 from jobauto_prefect.facade.writes.base import Id, LongText, Write, Written
 from jobauto_prefect.facade.writes.templates import ExecutorName, require_executor
-from jobauto_prefect.ledger import jobs, queries
+from jobauto_prefect.ledger import attempts, jobs, queries
 from jobauto_prefect.ledger.records import Job, RunTemplate
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
 from jobauto_prefect.ledger.wishes import WishKind, wish
@@ -77,6 +77,8 @@ def write_job(write: Write) -> Written:
         schedule_type=f"adhoc-{'cli' if write.who.actor.door == 'cli' else 'api'}",
     )
     job.launched_by, job.note = write.who.user_id, body.note
+    if retried is not None:
+        job.attempt, job.retry_of = retried.attempt + 1, retried.retry_of or retried.id
     _take_overrides(write, job, template, body, retried)
     write.session.add(job)
     write.session.flush()
@@ -88,7 +90,7 @@ def _retried(write: Write, body: JobBody) -> Job | None:
     """The job to run once more, with its template in the body; None: a job of its own.
 
     Raises:
-        Conflict: it is not over, or the attempts of its task count.
+        Conflict: it is not over, is tried again already, or is an attempt for a task.
     """
     if body.retry_of is None:
         return None
@@ -101,6 +103,9 @@ def _retried(write: Write, body: JobBody) -> Job | None:
         raise Conflict(f"job {job.id} is {job.state}; cancel it first, or wait for its end")
     if job.task_id is not None:
         raise Conflict(f"job {job.id} is an attempt for task {job.task_id}; retry that task")
+    follower = attempts.follower_of(write.session, job)
+    if follower is not None:
+        raise Conflict(f"job {follower.id} tries it again already, at {follower.schedule}")
     body.runtemplate_id = job.runtemplate_id
     return job
 
@@ -153,8 +158,8 @@ def _change(write: Write, body: JobBody) -> Job:
     _refuse_fixed(body)
     if not body.model_fields_set:
         return job
-    if job.state != JobState.WAITING:
-        raise Conflict(f"the job is {job.state}; only a waiting one can be changed")
+    if job.state != JobState.SCHEDULED:
+        raise Conflict(f"the job is {job.state}; only a scheduled one can be changed")
     if "note" in body.model_fields_set:
         job.note = body.note
     if "scheduled" in body.model_fields_set:

@@ -6,7 +6,8 @@ from pydantic import Field, WithJsonSchema
 
 from jobauto_prefect.compiler.schedule import CODES
 from jobauto_prefect.compiler.timing import timing_faults
-from jobauto_prefect.definitions import Backoff, Misfire, Overlap, parse
+from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, Overlap, parse
+from jobauto_prefect.engine.opening import keep_windows
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import READ_INTEGER, READ_NUMBER, OrText, Truth
@@ -68,6 +69,7 @@ class TemplateBody(LabelledBody):
     retry_undeclared: Truth = False
     overlap: Overlap = Overlap.WAIT
     misfire: Misfire = Misfire.LATEST
+    on_contact_lost: ContactLost = ContactLost.FINISH
     note: LongText | None = None
     env: dict[str, Any] = Field(default_factory=dict)
 
@@ -93,7 +95,7 @@ def write_template(write: Write) -> Written:
     _check(template, write.settings.timezone)
     definition = parse(template.app.document)
     take_values(template, body.env, secret_keys(definition), write.box, definition)
-    write.session.flush()
+    keep_windows(write.session, template, write.settings)
     wish(write.session, WishKind.APPLY_TEMPLATE, template.id)
     return Written(template, created)
 

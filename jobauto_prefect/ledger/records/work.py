@@ -13,10 +13,18 @@ from jobauto_prefect.ledger.states import JobState, TaskState
 
 
 class Task(Audited, Base):
-    """The obligation for one window `[window_start, window_end)` of a run template."""
+    """The obligation for one window `[window_start, window_end)` of a run template.
+
+    `attempts` counts those that began. `reason` is the rule that ended it, `message` says more.
+    `catch_up` marks a window that passed unattended and waits for its turn; its deadline counts
+    from when that comes. `excuse` is why somebody says that its end is all right.
+    """
 
     __tablename__ = "task"
-    __table_args__ = (UniqueConstraint("runtemplate_id", "window_start"),)
+    __table_args__ = (
+        UniqueConstraint("runtemplate_id", "window_start"),
+        Index("ix_task_state_deadline", "state", "deadline"),
+    )
     entity_name: ClassVar[str] = "Task"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
@@ -26,7 +34,11 @@ class Task(Audited, Base):
     deadline: Mapped[datetime]
     state: Mapped[str] = mapped_column(default=TaskState.OPEN)
     reason: Mapped[str | None]
+    message: Mapped[str | None] = mapped_column(Text)
     attempts: Mapped[int] = mapped_column(default=0)
+    catch_up: Mapped[bool] = mapped_column(default=False)
+    excuse: Mapped[str | None] = mapped_column(Text)
+    excused_by: Mapped[str | None]
     fulfilled_by_job_id: Mapped[int | None] = mapped_column(BigId)
     fulfilled_at: Mapped[datetime | None]
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
@@ -39,7 +51,8 @@ class Job(Audited, Retirable, Base):
 
     `env` and `command` are for people: secrets are masked in them. `overrides` are the values
     this job was asked to run with, `override_secrets` the encrypted ones among them. `policy`
-    are the exit codes of the definition as it was at the claim.
+    are the exit codes of the definition and the template's rules as they were at the claim.
+    `retry_of` is the first attempt of a job without a task. `pid` is of its leading process.
     """
 
     __tablename__ = "job"
@@ -76,7 +89,8 @@ class Job(Audited, Retirable, Base):
     runtemplate_id: Mapped[int] = mapped_column(ForeignKey("runtemplate.id"), index=True)
     task_id: Mapped[int | None] = mapped_column(ForeignKey("task.id"), index=True)
     attempt: Mapped[int] = mapped_column(default=1)
-    state: Mapped[str] = mapped_column(default=JobState.WAITING, index=True)
+    retry_of: Mapped[int | None] = mapped_column(ForeignKey("job.id"), index=True)
+    state: Mapped[str] = mapped_column(default=JobState.SCHEDULED, index=True)
     severity: Mapped[str | None]
     message: Mapped[str | None] = mapped_column(Text)
     exitcode: Mapped[int | None]
@@ -99,6 +113,7 @@ class Job(Audited, Retirable, Base):
     run_number: Mapped[int | None]
     claim_id: Mapped[UUID | None] = mapped_column(unique=True, info=UNAUDITED)
     worker: Mapped[str | None]
+    pid: Mapped[int | None]
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
 
     runtemplate: Mapped[RunTemplate] = relationship()
@@ -106,7 +121,11 @@ class Job(Audited, Retirable, Base):
 
 
 class Lease(Base):
-    """The sign of life of a running job; there is one exactly while a job is running."""
+    """The sign of life of a job; there is one exactly while its report counts.
+
+    At `ends_by` its timeout has ended it in any case. None: it is lost and its process is gone;
+    until another attempt is granted, or its task has ended, a report of it still counts.
+    """
 
     __tablename__ = "lease"
 
@@ -115,6 +134,7 @@ class Lease(Base):
     claim_id: Mapped[UUID]
     directory: Mapped[str]
     renewed_at: Mapped[datetime]
+    ends_by: Mapped[datetime | None]
 
 
 class OutputLine(Base):

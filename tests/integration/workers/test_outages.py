@@ -53,7 +53,7 @@ def test_a_prefect_that_is_away_costs_no_job(plant: Plant, own_prefect: OwnPrefe
         own_prefect.stop()
         assert plant.ended(running_job)["exitcode"] == 7
         later = plant.post_job(EXIT_WITH=4)
-        assert plant.job(later)["state"] == "waiting"
+        assert plant.job(later)["state"] == "scheduled"
         own_prefect.start()
         assert plant.run_in(flow_run, "FAILED")["state"]["message"].startswith("exit code 7")
         plant.post_job()  # its wish brings the one along that was put off

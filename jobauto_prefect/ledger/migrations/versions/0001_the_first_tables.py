@@ -3,35 +3,35 @@
 import sqlalchemy as sa
 from alembic import op
 
-revision = '0001'
+revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
 
 
 SQLITE_GUARDS = [
-    '''
+    """
     CREATE TRIGGER audit_entry_no_update BEFORE UPDATE ON audit_entry
     BEGIN SELECT RAISE(ABORT, 'audit entries are never changed'); END
-    ''',
-    '''
+    """,
+    """
     CREATE TRIGGER audit_entry_no_delete BEFORE DELETE ON audit_entry
     BEGIN SELECT RAISE(ABORT, 'audit entries are never deleted'); END
-    ''',
+    """,
 ]
 POSTGRESQL_GUARDS = [
-    '''
+    """
     CREATE FUNCTION refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN RAISE EXCEPTION 'audit entries are never changed, deleted or truncated'; END $$
-    ''',
-    '''
+    """,
+    """
     CREATE TRIGGER audit_entry_no_change BEFORE UPDATE OR DELETE ON audit_entry
     FOR EACH ROW EXECUTE FUNCTION refuse_audit_change()
-    ''',
-    '''
+    """,
+    """
     CREATE TRIGGER audit_entry_no_truncate BEFORE TRUNCATE ON audit_entry
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_audit_change()
-    ''',
+    """,
 ]
 
 
@@ -484,7 +484,7 @@ def upgrade() -> None:
     sa.Column('claim_id', sa.Uuid(), nullable=False),
     sa.Column('directory', sa.String(), nullable=False),
     sa.Column('renewed_at', sa.DateTime(timezone=True), nullable=False),
-    sa.Column('ends_by', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('ends_by', sa.DateTime(timezone=True), nullable=True),
     sa.ForeignKeyConstraint(['job_id'], ['job.id'], name=op.f('fk_lease_job_id_job'), ondelete='CASCADE'),
     sa.PrimaryKeyConstraint('job_id', name=op.f('pk_lease'))
     )

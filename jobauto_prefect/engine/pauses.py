@@ -1,0 +1,101 @@
+"""Pausing and resuming in Prefect's UI, taken over into the record."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from jobauto_prefect.engine.apply import SCHEDULE_SLUG
+from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.opening import keep_windows
+from jobauto_prefect.engine.runs import PAGE
+from jobauto_prefect.ledger import keeping
+from jobauto_prefect.ledger.audit import Actor
+from jobauto_prefect.ledger.records import RunTemplate
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.ledger.wishes import WishKind, wish
+
+SOMEBODY = Actor(name="prefect", door="ui")
+"""Prefect does not know who clicks in its pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What Prefect was last told of a template's deployment."""
+
+    template_id: int
+    deployment_id: UUID
+    paused: bool
+
+
+async def take_over_some(near: Neighbours, after_id: int) -> int:
+    """Look at a page of deployments, those of the templates above an id.
+
+    Returns the last template's id; 0: there are no more.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+    """
+    applied = await asyncio.to_thread(_applied, near.ledger, after_id)
+    await _take_over(near, applied)
+    return applied[-1].template_id if len(applied) == PAGE else 0
+
+
+async def take_over(near: Neighbours, template_ids: Collection[int]) -> set[int]:
+    """Of these templates, those whose deployments somebody paused or resumed; the records follow.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+    """
+    applied = await asyncio.to_thread(_applied, near.ledger, 0, template_ids)
+    return await _take_over(near, applied)
+
+
+def _applied(
+    ledger: Ledger, after_id: int, template_ids: Collection[int] | None = None
+) -> list[Applied]:
+    with ledger.reading() as session:
+        found = keeping.applied_pauses(session, after_id, PAGE, template_ids)
+        return [Applied(*one) for one in found]
+
+
+async def _take_over(near: Neighbours, applied: list[Applied]) -> set[int]:
+    if not applied:
+        return set()
+    wanted = [str(one.deployment_id) for one in applied]
+    body = {"deployments": {"id": {"any_": wanted}}, "limit": PAGE}
+    found = {UUID(one["id"]): one for one in await near.prefect.post("/deployments/filter", body)}
+    changed = [
+        one
+        for one in applied
+        if one.deployment_id in found and _differs(found[one.deployment_id], one.paused)
+    ]
+    if not changed:
+        return set()
+    return await asyncio.to_thread(_write, near, changed)
+
+
+def _differs(deployment: Mapping[str, Any], paused: bool) -> bool:
+    """A deployment can be switched as a whole, or its schedule: either counts."""
+    ours = (one for one in deployment["schedules"] if one.get("slug") == SCHEDULE_SLUG)
+    said = [deployment["paused"], *(not schedule["active"] for schedule in ours)]
+    return any(one != paused for one in said)
+
+
+def _write(near: Neighbours, changed: list[Applied]) -> set[int]:
+    taken: set[int] = set()
+    for one in changed:
+        with near.ledger.writing(SOMEBODY) as session:
+            template = session.get_one(RunTemplate, one.template_id)
+            keeping.hold(session, template)
+            # What was written or applied while we looked is newer than what we saw.
+            fresh = template.applied_paused == one.paused and template.retired_at is None
+            if not fresh or keeping.awaits_application(session, template.id):
+                continue
+            template.active = one.paused
+            template.applied_paused = not one.paused
+            keep_windows(session, template, near.settings)
+            wish(session, WishKind.APPLY_TEMPLATE, template.id)
+            taken.add(template.id)
+    return taken

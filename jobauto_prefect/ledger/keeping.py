@@ -1,0 +1,149 @@
+"""What the window keeper asks the ledger: always for many templates at once."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.records import Job, Lease, RunTemplate, Task, Wish
+from jobauto_prefect.ledger.states import JobState, TaskState
+from jobauto_prefect.ledger.wishes import WishKind
+
+MARKS = (RunTemplate.kept_schedule, RunTemplate.next_window, RunTemplate.next_schedule)
+
+
+def hold(session: WritingSession, template: RunTemplate) -> None:
+    """Let nobody else open windows of this template, and read how far they are open."""
+    mine = select(*MARKS).where(RunTemplate.id == template.id).with_for_update()
+    kept = session.execute(mine).one()
+    template.kept_schedule, template.next_window, template.next_schedule = kept
+
+
+def hold_due(session: WritingSession, now: datetime, limit: int) -> Sequence[RunTemplate]:
+    """Templates with windows that are due, nobody else's until this transaction ends."""
+    found = (
+        select(RunTemplate)
+        .where(RunTemplate.next_schedule <= now)
+        .order_by(RunTemplate.next_schedule)
+        .limit(limit)
+        .with_for_update(of=RunTemplate, skip_locked=True)
+    )
+    return session.scalars(found).all()
+
+
+def next_due(session: Session) -> datetime | None:
+    """When the next window is due; None: never."""
+    return session.scalar(select(func.min(RunTemplate.next_schedule)))
+
+
+def has_other_work(session: Session, now: datetime) -> bool:
+    """Whether a task is too late, waits for its turn, or nobody heard of its attempt in time."""
+    late = select(Task.id).where(Task.state == TaskState.OPEN, Task.deadline < now).limit(1)
+    turn = select(Task.id).where(Task.state == TaskState.OPEN, Task.catch_up.is_(True)).limit(1)
+    unheard = select(Lease.job_id).where(Lease.ends_by < now).limit(1)
+    return any(session.scalar(one) is not None for one in (late, turn, unheard))
+
+
+def known_windows(
+    session: Session, template_ids: Collection[int], since: datetime | None
+) -> set[tuple[int, datetime]]:
+    """The windows that have their tasks: template and start, of those that began since."""
+    if since is None:
+        return set()
+    found = select(Task.runtemplate_id, Task.window_start).where(
+        Task.runtemplate_id.in_(template_ids), Task.window_start >= since
+    )
+    return {(row[0], row[1]) for row in session.execute(found).all()}
+
+
+def busy_templates(session: Session, template_ids: Collection[int]) -> set[int]:
+    """Of these templates, those a window of which has an attempt whose process may live."""
+    found = (
+        select(Job.runtemplate_id)
+        .join(Lease, Lease.job_id == Job.id)
+        .where(
+            Job.runtemplate_id.in_(template_ids),
+            Job.task_id.is_not(None),
+            Lease.ends_by.is_not(None),
+        )
+    )
+    return set(session.scalars(found.distinct()))
+
+
+def running_attempt(session: Session, template_id: int, besides: int) -> int | None:
+    """An attempt of another task of a template whose process may live."""
+    return session.scalar(
+        select(Job.id)
+        .join(Lease, Lease.job_id == Job.id)
+        .where(
+            Job.runtemplate_id == template_id,
+            Job.task_id.is_not(None),
+            Job.task_id != besides,
+            Lease.ends_by.is_not(None),
+        )
+        .limit(1)
+    )
+
+
+def unheard_jobs(session: Session, now: datetime, limit: int) -> Sequence[Job]:
+    """Lost jobs of which nobody has heard until their time was up."""
+    found = (
+        select(Job)
+        .join(Lease, Lease.job_id == Job.id)
+        .where(Lease.ends_by < now, Job.state == JobState.LOST)
+        .order_by(Lease.ends_by)
+        .limit(limit)
+    )
+    return session.scalars(found).all()
+
+
+def jobs_without_run(session: Session, before: datetime, limit: int) -> Sequence[Job]:
+    """Attempts for windows that were due before an instant and have no flow run yet."""
+    wished = select(Wish.subject_id).where(Wish.kind == WishKind.CREATE_RUN)
+    found = (
+        select(Job)
+        .where(
+            Job.state == JobState.SCHEDULED,
+            Job.task_id.is_not(None),
+            Job.flow_run_id.is_(None),
+            Job.schedule < before,
+            Job.id.not_in(wished),
+        )
+        .order_by(Job.schedule)
+        .limit(limit)
+    )
+    return session.scalars(found).all()
+
+
+def applied_pauses(
+    session: Session, after_id: int, limit: int, among: Collection[int] | None = None
+) -> Sequence[tuple[int, UUID, bool]]:
+    """Template, deployment, and whether it was last applied as paused; by id, above one.
+
+    `among` are the templates that count; None: all.
+    """
+    found = (
+        select(RunTemplate.id, RunTemplate.deployment_id, RunTemplate.applied_paused)
+        .where(
+            RunTemplate.id > after_id,
+            RunTemplate.retired_at.is_(None),
+            RunTemplate.deployment_id.is_not(None),
+            RunTemplate.applied_paused.is_not(None),
+        )
+        .order_by(RunTemplate.id)
+        .limit(limit)
+    )
+    if among is not None:
+        found = found.where(RunTemplate.id.in_(among))
+    return [(row[0], row[1], row[2]) for row in session.execute(found).all()]
+
+
+def awaits_application(session: Session, template_id: int) -> bool:
+    """Whether Prefect has not been told yet what a template's record says."""
+    found = select(Wish.id).where(
+        Wish.kind == WishKind.APPLY_TEMPLATE, Wish.subject_id == template_id
+    )
+    return session.scalar(found.limit(1)) is not None
