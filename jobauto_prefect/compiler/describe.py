@@ -77,7 +77,7 @@ def _named(title: str, entries: Mapping[str, Any], language: str) -> str:
         kind = f" ({cell(', '.join(kinds))})" if kinds else ""
         said = line(text(entry.get("description") or "", language))
         lines.append(f"- {code(name)}{kind}{': ' + said if said else ''}")
-        lines += [f"  - {code(field)}{_field(value)}" for field, value in _fields(entry)]
+        lines += [f"  - {code(field)}{_field(value, language)}" for field, value in _fields(entry)]
     return section(title, "\n".join(lines))
 
 
@@ -85,7 +85,9 @@ def _fields(entry: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
     return (entry.get("fields") or {}).items()
 
 
-def _field(value: Mapping[str, Any]) -> str:
+def _field(value: Mapping[str, Any], language: str) -> str:
     kind = value.get("type") or value.get("format")
     target = value.get("target")
-    return (f" ({kind})" if kind else "") + (f" → {code(target)}" if target else "")
+    said = line(text(value.get("description") or "", language))
+    shown = (f" ({kind})" if kind else "") + (f" → {code(target)}" if target else "")
+    return f"{shown}: {said}" if said else shown

@@ -42,11 +42,13 @@ def page(
 
 def _facts(job: Job, records: str) -> str:
     # The outcome is the head: a table without one has an empty line above it.
-    outcome = ("Outcome", f"{job.state}, severity {job.severity}")
-    return table(outcome, [(name, value) for name, value in _details(job, records) if value])
+    return table(
+        ("Outcome", job.state), [(name, value) for name, value in _details(job, records) if value]
+    )
 
 
 def _details(job: Job, records: str) -> Iterator[tuple[str, str]]:
+    yield "Severity", job.severity or ""
     yield "Exit code", "" if job.exitcode is None else code(str(job.exitcode))
     yield "Duration", _duration(job)
     yield "Command", code(job.command or "")

@@ -9,6 +9,7 @@ from jobauto_prefect.compiler import SchedulePlan, TemplateFacts, deployment_pla
 from jobauto_prefect.definitions import Definition, parse
 from jobauto_prefect.errors import InvalidInput
 
+USED = {"type": "integer", "description": "How full"}
 DOCUMENT: dict[str, Any] = {
     "$schema": "https://example.com/schema.json",
     "name": {"en": "Disk report", "cs": "Zpráva o disku"},
@@ -29,7 +30,7 @@ DOCUMENT: dict[str, Any] = {
         "0": {"description": "All is well", "severity": "success"},
         "3": {"description": {"en": "Disk is full", "cs": "Disk je plný"}, "retry": True},
     },
-    "produces": {"report": {"format": "json", "fields": {"used": {"type": "integer"}}}},
+    "produces": {"report": {"format": "json", "fields": {"used": USED}}},
     "consumes": {"mounts": {"format": "json", "fields": {"mount": {"target": "MOUNT"}}}},
     "events": {
         "emits": {"disk.full": {"operation": "any", "description": "A disk is full"}},
@@ -137,7 +138,7 @@ def test_the_description_says_everything_a_reader_asks(definition: Definition) -
         "| `TOKEN` | password |  | •••• |  |",
         "| 3 | error | yes | Disk je plný |",
         "- `report` (json)",
-        "  - `used` (integer)",
+        "  - `used` (integer): How full",
         "  - `mount` → `MOUNT`",
         "- `disk.full` (any): A disk is full",
         "## Triggered by",

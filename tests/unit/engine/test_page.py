@@ -51,7 +51,8 @@ def test_it_says_how_the_job_ended_in_the_readers_language() -> None:
     assert shown.startswith(
         "# Acme Ltd. / Root \\| file system #12\n\n**exit code 2 (warning): Místo dochází**"
     )
-    assert "| Outcome | succeeded, severity warning |" in shown
+    assert "| Outcome | succeeded |" in shown
+    assert "| Severity | warning |" in shown
     assert "| Exit code | `2` |" in shown
     assert "| Duration | 0:03:12 |" in shown
     assert "| Command | `disk --password ********` |" in shown
