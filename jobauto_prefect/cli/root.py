@@ -12,6 +12,7 @@ from jobauto_prefect.cli import (
     demo,
     doctor,
     exporting,
+    forecasting,
     groups,
     jobs,
     local,
@@ -60,6 +61,7 @@ app.command(rich_help_panel=WORK)(applying.plan)
 app.command(rich_help_panel=WORK)(applying.apply)
 app.command(rich_help_panel=WORK)(exporting.export)
 app.command(rich_help_panel=WORK)(jobs.run)
+app.command(rich_help_panel=WORK)(forecasting.forecast)
 app.command(rich_help_panel=WORK)(top.top)
 app.command(rich_help_panel=INSTALLATION)(doctor.doctor)
 for _name, _group, _panel in (

@@ -24,7 +24,8 @@ def instants(draw: st.DrawFn, zone: ZoneInfo) -> datetime:
     """Any instant of ten years, or one around a clock change."""
     changes = [day for day in oracle.days_of_change(zone) if day >= FIRST.date()]
     minutes = timedelta(minutes=draw(st.integers(0, 2880)))
-    if changes and draw(st.booleans()):
+    near = draw(st.booleans())
+    if changes and near:
         day = draw(st.sampled_from(changes))
         return datetime(day.year, day.month, day.day, tzinfo=UTC) + minutes - timedelta(days=1)
     return FIRST + timedelta(days=draw(st.integers(0, 3650))) + minutes
