@@ -64,16 +64,23 @@ def start_prefect() -> None:
 
 @services.command("start")
 def start_services() -> None:
-    """Run the outbox towards Prefect, the reaper of lost jobs and the reconciler."""
+    """Run the outbox towards Prefect, the reaper of lost jobs, the reconciler, and events."""
     import asyncio
 
     from jobauto_prefect.cli.local import opened
     from jobauto_prefect.engine.services import run_services
     from jobauto_prefect.settings import load_settings
+    from jobauto_prefect.sources import Poller
+
+    async def run_all() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(run_services(settings, ledger))
+            tasks.create_task(Poller(ledger, settings).run())
 
     log_to_stderr()
+    settings = load_settings()
     with opened() as ledger:
-        asyncio.run(run_services(load_settings(), ledger))
+        asyncio.run(run_all())
 
 
 @worker.command("start")

@@ -10,6 +10,8 @@ from uuid import UUID
 import httpx
 
 from jobauto_prefect.engine.api import PrefectApi, environment_authorization
+from jobauto_prefect.engine.delivering import deliver_all
+from jobauto_prefect.engine.emitting import Emitter
 from jobauto_prefect.engine.keeper import Keeper, Lookout
 from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.runs import PAGE, states_of
@@ -31,6 +33,8 @@ logger = logging.getLogger(__name__)
 OUTBOX_SECONDS = 1.0
 RECONCILE_SECONDS = 15.0
 CLEANING_SECONDS = 600.0
+EMIT_SECONDS = 0.2
+DELIVER_SECONDS = 1.0
 SETTLED_FOR = timedelta(seconds=10)
 """How long a worker has to show Prefect the end of its job before the reconciler does."""
 
@@ -57,6 +61,8 @@ async def run_services(settings: Settings, ledger: Ledger) -> None:
         tasks.create_task(_every(LOOKOUT_SECONDS, Lookout(near).look))
         tasks.create_task(_every(settings.lease_seconds / REAPS_PER_LEASE, reaper.reap))
         tasks.create_task(_every(RECONCILE_SECONDS, lambda: reconcile(near)))
+        tasks.create_task(_every(EMIT_SECONDS, Emitter(ledger, prefect).emit_all))
+        tasks.create_task(_every(DELIVER_SECONDS, lambda: deliver_all(near)))
         tasks.create_task(_every(CLEANING_SECONDS, lambda: asyncio.to_thread(_clean, ledger)))
 
 

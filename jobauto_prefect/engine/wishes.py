@@ -15,6 +15,7 @@ from jobauto_prefect.engine.apply import Applied, AppliedIds, apply, retire
 from jobauto_prefect.engine.happenings import task_event
 from jobauto_prefect.engine.naming import name_is_shared, reserve_name
 from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.rules import apply_rule, retire_rule
 from jobauto_prefect.engine.settling import labels_of, run_name, story_of
 from jobauto_prefect.errors import JobautoError, NotFound
 from jobauto_prefect.ledger import queries, wishes
@@ -120,6 +121,9 @@ def _remember(near: Neighbours, template_id: int, plan: DeploymentPlan, applied:
         template = session.get(RunTemplate, template_id)
         if template is None:
             return
+        if template.deployment_id != applied.deployment_id:
+            for rule_id in queries.rules_starting(session, template_id):
+                wishes.wish(session, WishKind.APPLY_RULE, rule_id)
         template.deployment_id = applied.deployment_id
         template.applied_parameters = dict(plan.parameters)
         template.applied_paused = plan.paused
@@ -251,6 +255,8 @@ CARRIERS: Mapping[WishKind, Callable[[Neighbours, Wish], Awaitable[None]]] = {
     WishKind.RETIRE_DEPLOYMENT: _retire_deployment,
     WishKind.DELETE_RUN: _delete_run,
     WishKind.TELL_TASK: _tell_task,
+    WishKind.APPLY_RULE: apply_rule,
+    WishKind.RETIRE_AUTOMATION: retire_rule,
 }
 
 

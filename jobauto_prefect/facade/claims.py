@@ -10,10 +10,11 @@ from jobauto_prefect.definitions import ContactLost, Definition, parse, to_text
 from jobauto_prefect.engine.settling import run_name
 from jobauto_prefect.errors import InvalidInput, NumberTaken
 from jobauto_prefect.facade.claiming import ClaimContext, Refused
+from jobauto_prefect.facade.mapping import take_event
 from jobauto_prefect.facade.subjects import require_turn, subject
 from jobauto_prefect.facade.values import secret_keys
 from jobauto_prefect.facade.writes.jobs import inactive
-from jobauto_prefect.ledger import jobs
+from jobauto_prefect.ledger import deliveries, jobs
 from jobauto_prefect.ledger.policy import Policy
 from jobauto_prefect.ledger.records import Company, Job, RunTemplate
 from jobauto_prefect.ledger.states import JobState
@@ -46,6 +47,7 @@ def _grant(context: ClaimContext, job: Job) -> Launch:
         return _launch_granted(context, template, job)
     except Refused as refused:
         jobs.block(context.session, job, str(refused))
+        deliveries.refused(context.session, job, str(refused))
         raise
 
 
@@ -54,6 +56,7 @@ def _launch_granted(context: ClaimContext, template: RunTemplate, job: Job) -> L
     if reason is not None:
         raise Refused("inactive", reason, PrefectState.FAILED)
     definition = parse(template.app.document)
+    take_event(context, job, definition)
     _take_parameters(context, template, job, definition)
     prepared = _prepared(context, template, job, definition)
     job.run_number = context.claim.run_number

@@ -266,6 +266,7 @@ RULE_MEMBERS = (
     "runtemplate_id",
     "evidence",
     "operation",
+    "on",
     "enabled",
     "priority",
 )

@@ -8,6 +8,7 @@ from jobauto_prefect.engine.opening import open_until
 from jobauto_prefect.engine.settling import story_of
 from jobauto_prefect.errors import Forbidden, NumberTaken
 from jobauto_prefect.facade.claiming import ClaimContext, Refused
+from jobauto_prefect.facade.mapping import event_job, is_for_event
 from jobauto_prefect.ledger import attempts as following
 from jobauto_prefect.ledger import jobs, keeping, queries, tasks
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
@@ -107,6 +108,7 @@ def _of_known_run(context: ClaimContext, attempts: Sequence[Job]) -> Job:
     job = jobs.new_job(last.runtemplate, schedule=context.session.clock(), schedule_type="adhoc-ui")
     job.task, job.attempt = task, last.attempt + 1
     job.retry_of = None if task else last.retry_of or last.id
+    job.event_id = last.event_id
     job.overrides = dict(last.overrides)
     job.override_secrets = dict(last.override_secrets)
     return job
@@ -119,7 +121,9 @@ def _as_it_was(context: ClaimContext, job: Job, reason: str, message: str) -> Re
 
 
 def _of_new_run(context: ClaimContext, template: RunTemplate) -> Job:
-    """A run that Prefect began by itself, by its schedule, or somebody by a click on Run."""
+    """A run that Prefect began by its schedule or for an event, or somebody by a click on Run."""
+    if is_for_event(context):
+        return event_job(context, template)
     task = _owed_task(context, template)
     if task is not None:
         return _of_task(context, task)

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Select, delete, or_, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.definitions import Overlap, Severity, attempts_of
+from jobauto_prefect.ledger import events
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.policy import Decision, End, Limits, Policy, decide, limits_of
 from jobauto_prefect.ledger.records import Job, Lease, RunTemplate, Task
@@ -38,6 +39,7 @@ def conclude(
         said = _said(job, policy, decision)
         end_task(session, job.task, decision.state, decision.reason, said, job)
         release_next(session, job)
+    events.completed(session, job)
     return True
 
 
@@ -87,6 +89,7 @@ def follow(session: WritingSession, former: Job, at: datetime) -> Job:
         schedule=at,
         schedule_type="retry",
         launched_by=former.launched_by,
+        event_id=former.event_id,
         overrides=dict(former.overrides),
         override_secrets=dict(former.override_secrets),
     )

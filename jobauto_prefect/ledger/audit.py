@@ -17,7 +17,19 @@ from jobauto_prefect.ledger.records import AuditEntry, Company
 from jobauto_prefect.ledger.secrets import MASK
 
 BULK_ALLOWED = frozenset(
-    {"lease", "job_output_line", "artifact", "wish", "worker", "fact", "app_version", "kept_answer"}
+    {
+        "lease",
+        "job_output_line",
+        "artifact",
+        "wish",
+        "worker",
+        "fact",
+        "app_version",
+        "kept_answer",
+        "event",
+        "delivery",
+        "turn",
+    }
 )
 """Tables that are no entities: statements on many rows are theirs."""
 

@@ -1,7 +1,7 @@
 """Questions to the ledger that have a name."""
 
 from collections.abc import Collection, Sequence
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 from uuid import UUID
 
@@ -343,6 +343,28 @@ def source_named(session: Session, name: str) -> EventSource | None:
     return session.scalar(
         select(EventSource).where(EventSource.name == name, EventSource.retired_at.is_(None))
     )
+
+
+def rules_starting(session: Session, template_id: int) -> Sequence[int]:
+    """The rules that start a run template."""
+    found = select(EventRule.id).where(
+        EventRule.runtemplate_id == template_id, EventRule.retired_at.is_(None)
+    )
+    return session.scalars(found).all()
+
+
+def sources_due(session: Session, now: datetime) -> list[int]:
+    """The enabled event sources whose interval is over, those that wait longest first."""
+    found = select(EventSource.id, EventSource.polled_at, EventSource.poll_interval).where(
+        EventSource.enabled.is_(True), EventSource.retired_at.is_(None)
+    )
+    long_ago = datetime.min.replace(tzinfo=UTC)
+    due = [
+        (row[1] or long_ago, row[0])
+        for row in session.execute(found)
+        if row[1] is None or row[1] + timedelta(seconds=row[2]) <= now
+    ]
+    return [source_id for _, source_id in sorted(due)]
 
 
 def members_of(session: Session, company_id: int) -> Sequence[CompanyUser]:

@@ -113,9 +113,16 @@ def _retire_user(session: WritingSession, user: User) -> None:
         token.revoked_at = session.clock()
 
 
+def _retire_rule(session: WritingSession, rule: EventRule) -> None:
+    if rule.automation_id is not None:
+        gone = {"id": str(rule.automation_id)}
+        wish(session, WishKind.RETIRE_AUTOMATION, rule.id, gone)
+
+
 AFTERWARDS: Mapping[type[Base], Callable[[WritingSession, Any], None]] = {
     RunTemplate: _retire_template,
     Job: _retire_job,
+    EventRule: _retire_rule,
     User: _retire_user,
 }
 """What else happens when a record of a kind goes."""

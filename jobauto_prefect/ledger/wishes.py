@@ -28,6 +28,8 @@ class WishKind(StrEnum):
     RETIRE_DEPLOYMENT = "retire_deployment"  #: the deployment of `payload.id` goes (run template)
     DELETE_RUN = "delete_run"  #: the flow run of `payload.id` goes (job)
     RESCHEDULE_RUN = "reschedule_run"  #: the flow run starts when its job now says (job)
+    APPLY_RULE = "apply_rule"  #: the automation as the record says (event rule)
+    RETIRE_AUTOMATION = "retire_automation"  #: the automation of `payload.id` goes (event rule)
     SHOW_JOB = "show_job"  #: the flow run shows how the job ended (job)
     TELL_TASK = "tell_task"  #: an event says that a window failed or was missed (task)
 

@@ -6,6 +6,7 @@ The schema is the adapters' own: a table `changes_cache`, of which `inversion` (
 
 import contextlib
 import json
+import math
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     NullPool,
+    RowMapping,
     TableClause,
     column,
     create_engine,
@@ -139,11 +141,11 @@ class Adapter:
         return f"the adapter database can't be used: {printable[:SHOWN]}"
 
 
-def _members(row: Mapping[str, Any]) -> dict[str, Any]:
+def _members(row: RowMapping) -> dict[str, Any]:
     members = {str(name): _plain(value) for name, value in row.items()}
     if isinstance(members.get("context"), str):
         with contextlib.suppress(ValueError):
-            members["context"] = json.loads(members["context"])
+            members["context"] = json.loads(members["context"], parse_constant=str)
     return members
 
 
@@ -154,8 +156,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else str(value)
     if isinstance(value, bytes):
-        return value.decode(errors="replace")
-    return value if isinstance(value, str | int | float | bool | dict | list | None) else str(value)
+        value = value.decode(errors="replace")
+    if isinstance(value, str):
+        return value.replace("\0", "")  # the ledger's database can't keep it
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    return value if isinstance(value, int | float | bool | dict | list | None) else str(value)
 
 
 def _engine(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:

@@ -113,6 +113,7 @@ ABOUT: Mapping[str, str] = {
     "name": "The name for people.",
     "note": "Free text.",
     "number": "Counts the definitions of one application, from 1.",
+    "on": "Which ends count.",
     "on_contact_lost": "A job whose worker has no contact with the service for one lease: let it "
     "`finish`, or `stop` it.",
     "operation": "Which changes count.",

@@ -430,6 +430,7 @@ class EventRule(Labelled):
     runtemplate_id: int
     evidence: str | None
     operation: Operation
+    on: Literal["success", "warning", "failure", "any"]
     enabled: bool
     priority: int
     env_mapping: dict[str, Any]

@@ -29,10 +29,12 @@ from jobauto_prefect.facade.writes.base import (
     require,
     take,
 )
+from jobauto_prefect.facade.writes.rules import check_rule
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.records import EventRule, EventSource, RunTemplate
 from jobauto_prefect.ledger.secrets import MASK, SecretBox
+from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import fault_of, rules_of, target_of
 
@@ -129,6 +131,7 @@ class RuleBody(LabelledBody):
     runtemplate_id: Id | None = None
     evidence: ShortText | None = None
     operation: Literal["any", "create", "update", "delete"] = "any"
+    on: Literal["success", "warning", "failure", "any"] = "success"
     env_mapping: Annotated[dict[str, Any], WithJsonSchema(MAPPING)] = Field(default_factory=dict)
     enabled: Truth = True
     priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1), READ_INTEGER, OrText(SIGNED)] = 0
@@ -158,8 +161,9 @@ def write_rule(write: Write) -> Written:
     take(rule, body, except_for={"env_mapping"})
     if "env_mapping" in body.model_fields_set:
         rule.env_mapping = json.dumps(body.env_mapping, ensure_ascii=False)
-    _check_trigger(rule)
     write.session.flush()
+    check_rule(write.session, rule)
+    wish(write.session, WishKind.APPLY_RULE, rule.id)
     return Written(rule, created)
 
 
@@ -172,9 +176,3 @@ def _check_references(write: Write, body: RuleBody) -> None:
     if body.runtemplate_source_id is not None:
         pointer = "/runtemplate_source_id"
         write.referred(RunTemplate, body.runtemplate_source_id, pointer, "jobs")
-
-
-def _check_trigger(rule: EventRule) -> None:
-    if (rule.event_source_id is None) == (rule.runtemplate_source_id is None):
-        message = "give one of event_source_id and runtemplate_source_id: what the rule reacts to"
-        raise InvalidInput([Fault("/event_source_id", "required", message)])

@@ -2,9 +2,9 @@
 
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.records.applications import App, AppVersion, Company, RunTemplate
-from jobauto_prefect.ledger.records.bookkeeping import Fact, KeptAnswer, Wish, WorkerRecord
+from jobauto_prefect.ledger.records.bookkeeping import Fact, KeptAnswer, Turn, Wish, WorkerRecord
 from jobauto_prefect.ledger.records.credentials import Credential, CredentialType, Topic
-from jobauto_prefect.ledger.records.events import EventRule, EventSource
+from jobauto_prefect.ledger.records.events import Delivery, Event, EventRule, EventSource
 from jobauto_prefect.ledger.records.people import CompanyUser, Token, User, UserRole
 from jobauto_prefect.ledger.records.trail import AuditEntry
 from jobauto_prefect.ledger.records.work import Artifact, Job, Lease, OutputLine, Task
@@ -19,6 +19,8 @@ __all__ = [
     "CompanyUser",
     "Credential",
     "CredentialType",
+    "Delivery",
+    "Event",
     "EventRule",
     "EventSource",
     "Fact",
@@ -30,6 +32,7 @@ __all__ = [
     "Task",
     "Token",
     "Topic",
+    "Turn",
     "User",
     "UserRole",
     "Wish",

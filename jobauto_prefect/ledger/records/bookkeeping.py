@@ -30,6 +30,16 @@ class Wish(Base):
     error: Mapped[str | None] = mapped_column(Text)
 
 
+class Turn(Base):
+    """Whose turn something is that only one process may do at a time, and until when."""
+
+    __tablename__ = "turn"
+
+    name: Mapped[str] = mapped_column(primary_key=True)
+    holder: Mapped[UUID]
+    until: Mapped[datetime]
+
+
 class WorkerRecord(Base):
     """A worker as it last said hello; `instance` differs for each start."""
 

@@ -1,10 +1,10 @@
 """Event sources and the rules that react to them."""
 
 from datetime import datetime
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
-from sqlalchemy import ForeignKey, Text
+from sqlalchemy import ForeignKey, Index, Text, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from jobauto_prefect.ledger.base import (
@@ -25,8 +25,8 @@ class EventSource(Audited, Labelled, Retirable, Base):
 
     `db_password` is encrypted. None for `company_id`: the source belongs to no one company.
     `consume`: changes that are stored here are deleted there, or kept. Changes up to `start_after`
-    are never read; `last_processed_id` is the highest that was. Who reads it now is `taken_by`, and
-    alone with it until `taken_until`. `poll_error` is why the last look at it failed.
+    are never read; `last_processed_id` is the highest that was. `poll_error` is why the last look
+    at it failed.
     """
 
     __tablename__ = "event_source"
@@ -50,8 +50,6 @@ class EventSource(Audited, Labelled, Retirable, Base):
     last_processed_id: Mapped[int] = mapped_column(BigId, default=0, info=UNAUDITED)
     polled_at: Mapped[datetime | None] = mapped_column(info=UNAUDITED)
     poll_error: Mapped[str | None] = mapped_column(Text, info=UNAUDITED)
-    taken_by: Mapped[UUID | None] = mapped_column(info=UNAUDITED)
-    taken_until: Mapped[datetime | None] = mapped_column(info=UNAUDITED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
     updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
 
@@ -59,7 +57,8 @@ class EventSource(Audited, Labelled, Retirable, Base):
 class EventRule(Audited, Labelled, Retirable, Base):
     """What an event starts: a change of a source, or the end of another run template.
 
-    `env_mapping` is JSON text: environment key -> selector. Empty `evidence`: any.
+    `env_mapping` is JSON text: environment key -> selector. Empty `evidence`: any. Of ends, `on`
+    says which count. `automation_id` is Prefect's.
     """
 
     __tablename__ = "event_rule"
@@ -73,10 +72,82 @@ class EventRule(Audited, Labelled, Retirable, Base):
     runtemplate_id: Mapped[int] = mapped_column(ForeignKey("runtemplate.id"), index=True)
     evidence: Mapped[str | None]
     operation: Mapped[str] = mapped_column(default="any")
+    on: Mapped[str] = mapped_column(default="success")
     env_mapping: Mapped[str] = mapped_column(Text, default="{}")
     enabled: Mapped[bool] = mapped_column(default=True)
     priority: Mapped[int] = mapped_column(default=0)
+    automation_id: Mapped[UUID | None] = mapped_column(info=UNAUDITED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
     updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
 
     runtemplate: Mapped[RunTemplate] = relationship(foreign_keys=runtemplate_id)
+
+
+class Event(Base):
+    """Something that happened: a change of a source, or the end of a run template's job.
+
+    `data` is all that is known of it, as JSON; a change is told from others by `inversion` and
+    the `digest` of its row. `depth` counts the ends that led here. `emitted_at` is when Prefect
+    heard of it, `emission_error` why it will not.
+    """
+
+    __tablename__ = "event"
+    __table_args__ = (
+        UniqueConstraint("event_source_id", "inversion", "digest"),
+        # Those that Prefect has not heard of are few and looked for all the time.
+        Index(
+            "ix_event_silent",
+            "id",
+            sqlite_where=text("emitted_at IS NULL"),
+            postgresql_where=text("emitted_at IS NULL"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    kind: Mapped[str]
+    event_source_id: Mapped[int | None] = mapped_column(ForeignKey("event_source.id"))
+    runtemplate_id: Mapped[int | None] = mapped_column(ForeignKey("runtemplate.id"), index=True)
+    job_id: Mapped[int | None] = mapped_column(BigId, unique=True)
+    company_id: Mapped[int | None] = mapped_column(ForeignKey("company.id"), index=True)
+    inversion: Mapped[int | None] = mapped_column(BigId)
+    digest: Mapped[str | None]
+    evidence: Mapped[str | None]
+    operation: Mapped[str]
+    record_id: Mapped[str | None]
+    data: Mapped[dict[str, Any]]
+    depth: Mapped[int] = mapped_column(default=0)
+    created_at: Mapped[datetime]
+    emitted_at: Mapped[datetime | None]
+    emission_error: Mapped[str | None] = mapped_column(Text)
+
+
+class Delivery(Base):
+    """What one event owes one rule: there is one, so a rule starts once for an event.
+
+    While it is owed, `due_at` is when this service starts the job itself (None: once Prefect has
+    heard of the event), and `flow_run_id` the waiting run that Prefect's automation has made.
+    """
+
+    __tablename__ = "delivery"
+    __table_args__ = (
+        UniqueConstraint("event_id", "rule_id"),
+        Index(
+            "ix_delivery_owed",
+            "due_at",
+            sqlite_where=text("state = 'owed'"),
+            postgresql_where=text("state = 'owed'"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    event_id: Mapped[int] = mapped_column(ForeignKey("event.id", ondelete="CASCADE"))
+    rule_id: Mapped[int] = mapped_column(ForeignKey("event_rule.id"), index=True)
+    state: Mapped[str]
+    job_id: Mapped[int | None] = mapped_column(BigId, index=True)
+    flow_run_id: Mapped[UUID | None]
+    due_at: Mapped[datetime | None]
+    error: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[datetime]
+
+    event: Mapped[Event] = relationship()
+    rule: Mapped[EventRule] = relationship()

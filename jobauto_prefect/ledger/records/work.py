@@ -99,6 +99,7 @@ class Job(Audited, Retirable, Base):
     begin: Mapped[datetime | None]
     end: Mapped[datetime | None]
     executor: Mapped[str]
+    event_id: Mapped[int | None] = mapped_column(BigId, index=True)
     launched_by: Mapped[int | None] = mapped_column(ForeignKey("user.id"))
     app_version: Mapped[str | None]
     command: Mapped[str | None] = mapped_column(Text)

@@ -160,6 +160,12 @@ def upgrade() -> None:
     with op.batch_alter_table('topic', schema=None) as batch_op:
         batch_op.create_index('uq_topic_name', ['name'], unique=True, sqlite_where=sa.text('retired_at IS NULL'), postgresql_where=sa.text('retired_at IS NULL'))
 
+    op.create_table('turn',
+    sa.Column('name', sa.String(), nullable=False),
+    sa.Column('holder', sa.Uuid(), nullable=False),
+    sa.Column('until', sa.DateTime(timezone=True), nullable=False),
+    sa.PrimaryKeyConstraint('name', name=op.f('pk_turn'))
+    )
     op.create_table('user',
     sa.Column('id', sa.Integer(), nullable=False),
     sa.Column('login', sa.String(), nullable=False),
@@ -262,8 +268,6 @@ def upgrade() -> None:
     sa.Column('last_processed_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
     sa.Column('polled_at', sa.DateTime(timezone=True), nullable=True),
     sa.Column('poll_error', sa.Text(), nullable=True),
-    sa.Column('taken_by', sa.Uuid(), nullable=True),
-    sa.Column('taken_until', sa.DateTime(timezone=True), nullable=True),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('labels', sa.JSON(), nullable=False),
@@ -352,6 +356,35 @@ def upgrade() -> None:
     with op.batch_alter_table('user_role', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_user_role_user_id'), ['user_id'], unique=False)
 
+    op.create_table('event',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
+    sa.Column('kind', sa.String(), nullable=False),
+    sa.Column('event_source_id', sa.Integer(), nullable=True),
+    sa.Column('runtemplate_id', sa.Integer(), nullable=True),
+    sa.Column('job_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=True),
+    sa.Column('company_id', sa.Integer(), nullable=True),
+    sa.Column('inversion', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=True),
+    sa.Column('digest', sa.String(), nullable=True),
+    sa.Column('evidence', sa.String(), nullable=True),
+    sa.Column('operation', sa.String(), nullable=False),
+    sa.Column('record_id', sa.String(), nullable=True),
+    sa.Column('data', sa.JSON(), nullable=False),
+    sa.Column('depth', sa.Integer(), nullable=False),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.Column('emitted_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('emission_error', sa.Text(), nullable=True),
+    sa.ForeignKeyConstraint(['company_id'], ['company.id'], name=op.f('fk_event_company_id_company')),
+    sa.ForeignKeyConstraint(['event_source_id'], ['event_source.id'], name=op.f('fk_event_event_source_id_event_source')),
+    sa.ForeignKeyConstraint(['runtemplate_id'], ['runtemplate.id'], name=op.f('fk_event_runtemplate_id_runtemplate')),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_event')),
+    sa.UniqueConstraint('event_source_id', 'inversion', 'digest', name=op.f('uq_event_event_source_id_inversion_digest')),
+    sa.UniqueConstraint('job_id', name=op.f('uq_event_job_id'))
+    )
+    with op.batch_alter_table('event', schema=None) as batch_op:
+        batch_op.create_index(batch_op.f('ix_event_company_id'), ['company_id'], unique=False)
+        batch_op.create_index(batch_op.f('ix_event_runtemplate_id'), ['runtemplate_id'], unique=False)
+        batch_op.create_index('ix_event_silent', ['id'], unique=False, sqlite_where=sa.text('emitted_at IS NULL'), postgresql_where=sa.text('emitted_at IS NULL'))
+
     op.create_table('event_rule',
     sa.Column('id', sa.Integer(), nullable=False),
     sa.Column('event_source_id', sa.Integer(), nullable=True),
@@ -359,9 +392,11 @@ def upgrade() -> None:
     sa.Column('runtemplate_id', sa.Integer(), nullable=False),
     sa.Column('evidence', sa.String(), nullable=True),
     sa.Column('operation', sa.String(), nullable=False),
+    sa.Column('on', sa.String(), nullable=False),
     sa.Column('env_mapping', sa.Text(), nullable=False),
     sa.Column('enabled', sa.Boolean(), nullable=False),
     sa.Column('priority', sa.Integer(), nullable=False),
+    sa.Column('automation_id', sa.Uuid(), nullable=True),
     sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('updated_at', sa.DateTime(timezone=True), nullable=False),
     sa.Column('labels', sa.JSON(), nullable=False),
@@ -399,6 +434,26 @@ def upgrade() -> None:
     with op.batch_alter_table('task', schema=None) as batch_op:
         batch_op.create_index('ix_task_state_deadline', ['state', 'deadline'], unique=False)
 
+    op.create_table('delivery',
+    sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
+    sa.Column('event_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
+    sa.Column('rule_id', sa.Integer(), nullable=False),
+    sa.Column('state', sa.String(), nullable=False),
+    sa.Column('job_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=True),
+    sa.Column('flow_run_id', sa.Uuid(), nullable=True),
+    sa.Column('due_at', sa.DateTime(timezone=True), nullable=True),
+    sa.Column('error', sa.Text(), nullable=True),
+    sa.Column('created_at', sa.DateTime(timezone=True), nullable=False),
+    sa.ForeignKeyConstraint(['event_id'], ['event.id'], name=op.f('fk_delivery_event_id_event'), ondelete='CASCADE'),
+    sa.ForeignKeyConstraint(['rule_id'], ['event_rule.id'], name=op.f('fk_delivery_rule_id_event_rule')),
+    sa.PrimaryKeyConstraint('id', name=op.f('pk_delivery')),
+    sa.UniqueConstraint('event_id', 'rule_id', name=op.f('uq_delivery_event_id_rule_id'))
+    )
+    with op.batch_alter_table('delivery', schema=None) as batch_op:
+        batch_op.create_index(batch_op.f('ix_delivery_job_id'), ['job_id'], unique=False)
+        batch_op.create_index('ix_delivery_owed', ['due_at'], unique=False, sqlite_where=sa.text("state = 'owed'"), postgresql_where=sa.text("state = 'owed'"))
+        batch_op.create_index(batch_op.f('ix_delivery_rule_id'), ['rule_id'], unique=False)
+
     op.create_table('job',
     sa.Column('id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=False),
     sa.Column('app_id', sa.Integer(), nullable=False),
@@ -416,6 +471,7 @@ def upgrade() -> None:
     sa.Column('begin', sa.DateTime(timezone=True), nullable=True),
     sa.Column('end', sa.DateTime(timezone=True), nullable=True),
     sa.Column('executor', sa.String(), nullable=False),
+    sa.Column('event_id', sa.BigInteger().with_variant(sa.Integer(), 'sqlite'), nullable=True),
     sa.Column('launched_by', sa.Integer(), nullable=True),
     sa.Column('app_version', sa.String(), nullable=True),
     sa.Column('command', sa.Text(), nullable=True),
@@ -447,6 +503,7 @@ def upgrade() -> None:
         batch_op.create_index('ix_job_active', ['id'], unique=False, sqlite_where=sa.text('retired_at IS NULL'), postgresql_where=sa.text('retired_at IS NULL'))
         batch_op.create_index(batch_op.f('ix_job_app_id'), ['app_id'], unique=False)
         batch_op.create_index(batch_op.f('ix_job_company_id'), ['company_id'], unique=False)
+        batch_op.create_index(batch_op.f('ix_job_event_id'), ['event_id'], unique=False)
         batch_op.create_index(batch_op.f('ix_job_flow_run_id'), ['flow_run_id'], unique=False)
         batch_op.create_index(batch_op.f('ix_job_retry_of'), ['retry_of'], unique=False)
         batch_op.create_index(batch_op.f('ix_job_runtemplate_id'), ['runtemplate_id'], unique=False)

@@ -1,0 +1,81 @@
+"""Event rules as Prefect's automations, and the names of the events between them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+ANY = "any"
+
+
+@dataclass(frozen=True, slots=True)
+class AutomationPlan:
+    """One rule as a Prefect automation: on this event, with these labels, run that template."""
+
+    rule_id: int
+    name: str
+    description: str
+    enabled: bool
+    event: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFacts:
+    """What of a rule its automation shows. `trigger` and `target` are names for people; one of
+    `source_id` and `template_id` says whose events concern it. `on` is of ends alone.
+    """
+
+    rule_id: int
+    enabled: bool
+    trigger: str
+    target: str
+    company_slug: str
+    record_url: str
+    source_id: int | None = None
+    template_id: int | None = None
+    evidence: str | None = None
+    operation: str = ANY
+    on: str = "success"
+
+
+def change_event(source_id: int) -> str:
+    """The name of the Prefect events of one source; Prefect finds rules by it."""
+    return f"jobauto.source.{source_id}.change"
+
+
+def end_event(template_id: int, result: str) -> str:
+    """The name of the Prefect event of a run template's end; `*`: of any end."""
+    return f"jobauto.template.{template_id}.{result}"
+
+
+def automation_plan(facts: RuleFacts) -> AutomationPlan:
+    """What Prefect shall hold of a rule."""
+    if facts.source_id is not None:
+        event = change_event(facts.source_id)
+        what = f"{facts.evidence or 'anything'} is {_PAST[facts.operation]} in {facts.trigger}"
+    else:
+        result = "*" if facts.on == ANY else facts.on
+        event = end_event(facts.template_id or 0, result)
+        what = f"{facts.trigger} ends" + ("" if facts.on == ANY else f" with {facts.on}")
+    return AutomationPlan(
+        rule_id=facts.rule_id,
+        name=f"{facts.target} when {what}",
+        description=f"Event rule {facts.rule_id}: {facts.record_url}\n\n"
+        "Made by jobauto, which changes it back; change the rule instead.",
+        enabled=facts.enabled,
+        event=event,
+        labels=_labels(facts),
+        tags=("jobauto", f"company:{facts.company_slug}"),
+    )
+
+
+_PAST = {ANY: "changed", "create": "created", "update": "updated", "delete": "deleted"}
+
+
+def _labels(facts: RuleFacts) -> dict[str, str]:
+    labels = {}
+    if facts.source_id is not None and facts.evidence:
+        labels["jobauto.evidence"] = facts.evidence
+    if facts.source_id is not None and facts.operation != ANY:
+        labels["jobauto.operation"] = facts.operation
+    return labels

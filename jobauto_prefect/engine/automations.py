@@ -1,0 +1,127 @@
+"""Event rules as Prefect's automations: made, changed where they differ, retired."""
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from jobauto_prefect.compiler.rules import AutomationPlan, RuleFacts, automation_plan
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.errors import NotFound
+from jobauto_prefect.ledger.records import EventRule, EventSource, RunTemplate
+from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.settings import Settings
+
+EVENT_ID = "{{ event.payload.event }}"
+
+
+def plan_of(session: ReadingSession, rule: EventRule, settings: Settings) -> AutomationPlan:
+    """What Prefect shall hold of a rule."""
+    source = session.get(EventSource, rule.event_source_id) if rule.event_source_id else None
+    template = (
+        session.get(RunTemplate, rule.runtemplate_source_id) if rule.runtemplate_source_id else None
+    )
+    trigger = source.name if source else _name(template) if template else ""
+    return automation_plan(
+        RuleFacts(
+            rule_id=rule.id,
+            enabled=rule.enabled,
+            trigger=trigger,
+            target=_name(rule.runtemplate),
+            company_slug=rule.runtemplate.company.slug,
+            record_url=f"{settings.url}/api/v1/eventrule/{rule.id}.json",
+            source_id=rule.event_source_id,
+            template_id=rule.runtemplate_source_id,
+            evidence=rule.evidence,
+            operation=rule.operation,
+            on=rule.on,
+        )
+    )
+
+
+def _name(template: RunTemplate) -> str:
+    return f"{template.company.slug}/{template.name}"
+
+
+async def apply_automation(
+    api: PrefectApi, plan: AutomationPlan, deployment_id: UUID, known: UUID | None
+) -> UUID:
+    """Bring the automation to what the plan says; its id, another one where it had to be made.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+    """
+    wanted = _body(plan, deployment_id)
+    found = await _read(api, known) if known else None
+    found = found or await _made_before(api, plan)
+    if found is None:
+        answer = await api.post("/automations/", wanted)
+        return UUID(answer["id"])
+    if _differs(found, wanted):
+        await api.call("PUT", f"/automations/{found['id']}", wanted)
+    return UUID(found["id"])
+
+
+async def retire_automation(api: PrefectApi, automation_id: UUID) -> None:
+    """Delete an automation; one that is gone does no harm."""
+    try:
+        await api.delete(f"/automations/{automation_id}")
+    except NotFound:
+        return
+
+
+def _body(plan: AutomationPlan, deployment_id: UUID) -> dict[str, Any]:
+    return {
+        "name": plan.name,
+        "description": plan.description,
+        "enabled": plan.enabled,
+        "tags": list(plan.tags),
+        "trigger": {
+            "type": "event",
+            "posture": "Reactive",
+            "expect": [plan.event],
+            "match": dict(plan.labels),
+            "threshold": 1,
+            "within": 0,
+        },
+        "actions": [
+            {
+                "type": "run-deployment",
+                "source": "selected",
+                "deployment_id": str(deployment_id),
+                "parameters": {"jobauto": {"event": EVENT_ID, "rule": plan.rule_id}},
+            }
+        ],
+    }
+
+
+def _differs(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether members differ, of those that a plan says: Prefect adds others."""
+    if any(found.get(name) != wanted[name] for name in ("name", "description", "enabled", "tags")):
+        return True
+    trigger, action = found["trigger"], found["actions"][0] if found["actions"] else {}
+    asked = wanted["trigger"]
+    return (
+        sorted(trigger.get("expect", ())) != asked["expect"]
+        or trigger.get("match") != asked["match"]
+        or any(action.get(name) != value for name, value in wanted["actions"][0].items())
+    )
+
+
+async def _made_before(api: PrefectApi, plan: AutomationPlan) -> Mapping[str, Any] | None:
+    """One that was made for this rule by somebody who died before they could remember it."""
+    named = {"automations": {"name": {"any_": [plan.name]}}}
+    for found in await api.post("/automations/filter", named):
+        for action in found["actions"]:
+            said = (action.get("parameters") or {}).get("jobauto")
+            if isinstance(said, dict) and said.get("rule") == plan.rule_id:
+                made: Mapping[str, Any] = found
+                return made
+    return None
+
+
+async def _read(api: PrefectApi, automation_id: UUID) -> Mapping[str, Any] | None:
+    try:
+        found: Mapping[str, Any] = await api.get(f"/automations/{automation_id}")
+    except NotFound:
+        return None
+    return found

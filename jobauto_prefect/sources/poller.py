@@ -1,0 +1,163 @@
+"""Reading the changes of event sources into the ledger, each source in its own time.
+
+What is read is stored, with the mark, in one transaction, and only then removed from the adapter:
+a change that was stored twice is known by its number and content, one that was not is still there.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from uuid import UUID, uuid4
+
+from jobauto_prefect.errors import JobautoError, SourceUnavailable
+from jobauto_prefect.ledger import queries, turns
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.events import SourceChange, store_changes
+from jobauto_prefect.ledger.records import EventSource
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+from jobauto_prefect.sources.adapters import Adapter, Change
+from jobauto_prefect.sources.known import rules_of, target_of
+
+logger = logging.getLogger(__name__)
+
+BATCH = 500  # changes stored at once
+LOOK_SECONDS = 0.2
+AT_ONCE = 16  # sources read side by side
+TURN = timedelta(seconds=60)
+"""How long a source is one reader's; longer than a server may take for one answer."""
+
+LOOKBACK = 1000
+"""Where changes are kept, how far below the mark to look: a lower number may be committed later."""
+
+
+class NotOurTurn(JobautoError):
+    """Another process reads this source now."""
+
+
+class Poller:
+    """Reads the sources that are due, until cancelled."""
+
+    def __init__(self, ledger: Ledger, settings: Settings) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._me = uuid4()
+        self._reading: dict[int, asyncio.Task[None]] = {}
+
+    async def run(self) -> None:
+        """Look which sources are due and read them, until cancelled."""
+        with ThreadPoolExecutor(AT_ONCE, "source") as threads:
+            while True:
+                for source_id in await asyncio.to_thread(self._due):
+                    if source_id not in self._reading and len(self._reading) < AT_ONCE:
+                        self._reading[source_id] = asyncio.create_task(
+                            self._read_in(threads, source_id)
+                        )
+                await asyncio.sleep(LOOK_SECONDS)
+
+    def _due(self) -> list[int]:
+        try:
+            with self._ledger.reading() as session:
+                return queries.sources_due(session, self._ledger.clock())
+        except JobautoError as error:
+            logger.warning("%s", error)
+            return []
+
+    async def _read_in(self, threads: ThreadPoolExecutor, source_id: int) -> None:
+        try:
+            await asyncio.get_running_loop().run_in_executor(threads, self.read, source_id)
+        finally:
+            self._reading.pop(source_id, None)
+
+    def read(self, source_id: int) -> int:
+        """Read one source to its end, if it is our turn; how many changes were new.
+
+        Nothing is raised: why it could not be read is kept with the source.
+        """
+        reading = _Reading(self._ledger, self._settings, self._me)
+        error = None
+        try:
+            reading.to_the_end(self._begin(source_id))
+        except NotOurTurn:
+            return 0
+        except JobautoError as failed:
+            error = str(failed)
+            logger.warning("event source %s: %s", source_id, error)
+        except Exception:
+            error = "an error in this program; see the log of jobauto services"
+            logger.exception("event source %s failed", source_id)
+        with contextlib.suppress(JobautoError):
+            self._end(source_id, error)
+        return reading.new
+
+    def _begin(self, source_id: int) -> EventSource:
+        with self._ledger.writing(SERVICE) as session:
+            if not turns.take(session, _turn(source_id), self._me, TURN):
+                raise NotOurTurn
+            return queries.get(session, EventSource, source_id)
+
+    def _end(self, source_id: int, error: str | None) -> None:
+        with self._ledger.writing(SERVICE) as session:
+            source = session.get(EventSource, source_id)
+            if source is not None:
+                source.polled_at, source.poll_error = session.clock(), error
+            turns.pass_on(session, _turn(source_id), self._me)
+
+
+def _turn(source_id: int) -> str:
+    return f"source {source_id}"
+
+
+class _Reading:
+    """One look at one source, all its pages; `new` counts the changes that were not here yet."""
+
+    def __init__(self, ledger: Ledger, settings: Settings, me: UUID) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._me = me
+        self.new = 0
+
+    def to_the_end(self, source: EventSource) -> None:
+        """Store, then remove, page by page.
+
+        Raises:
+            SourceUnavailable: it can't be read, or its changes can't be removed.
+            NotOurTurn: this took so long that somebody else has taken over.
+        """
+        unremoved = None
+        target = target_of(source, self._ledger.box)
+        with Adapter(target, rules_of(self._settings)) as adapter:
+            after, full = _floor(source), True
+            while full and (changes := adapter.after(after, BATCH)):
+                self._store(source, changes)
+                if source.consume == "delete":
+                    unremoved = _remove(adapter, changes) or unremoved
+                after, full = changes[-1].inversion, len(changes) == BATCH
+        if unremoved is not None:
+            raise unremoved
+
+    def _store(self, source: EventSource, changes: Sequence[Change]) -> None:
+        rows = [SourceChange(one.inversion, one.members) for one in changes]
+        with self._ledger.writing(SERVICE) as session:
+            if not turns.take(session, _turn(source.id), self._me, TURN):
+                raise NotOurTurn
+            self.new += store_changes(session, session.get_one(EventSource, source.id), rows)
+
+
+def _floor(source: EventSource) -> int:
+    """Where to begin. What was removed can't come again, so all that is there is new."""
+    if source.consume == "delete":
+        return source.start_after
+    return max(source.start_after, source.last_processed_id - LOOKBACK)
+
+
+def _remove(adapter: Adapter, changes: Sequence[Change]) -> SourceUnavailable | None:
+    """Take stored changes out. Where that is not allowed, reading goes on all the same."""
+    try:
+        adapter.remove([one.inversion for one in changes])
+    except SourceUnavailable as error:
+        return SourceUnavailable(f"its changes are stored but can't be removed: {error}")
+    return None
