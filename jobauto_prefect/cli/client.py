@@ -93,6 +93,10 @@ class Client:
         """Create or update a record."""
         return await self._ask("POST", f"/{item}/", json=fields, params=query)
 
+    async def post_to(self, path: str, fields: Mapping[str, Any] | None = None) -> Any:
+        """What a POST, without a body or with JSON, is answered at a path below the base."""
+        return await self._ask("POST", path, **({"json": fields} if fields else {}))
+
     async def delete(self, path: str) -> None:
         """Delete the record at a path below the base."""
         await self._ask("DELETE", path)

@@ -12,7 +12,6 @@ group = typer.Typer(help="Tasks: one for each window of a run template.", no_arg
 
 TaskId = Annotated[int, typer.Argument(metavar="TASK", min=1, help="Number of the task.")]
 TIMES = ("window_start", "window_end", "deadline", "fulfilled_at", "created_at")
-
 COLUMNS = ("job", "attempt", "state", "exit", "began", "took", "message")
 
 add_list(group, TASKS)
@@ -41,9 +40,7 @@ def _print_task(task: dict[str, Any]) -> None:
     print_members(task | {name: moment(task[name]) for name in TIMES})
     if jobs:
         say("")
-        print_table(
-            ("job", "attempt", "state", "exit", "began", "took", "message"), map(_row, jobs)
-        )
+        print_table(COLUMNS, map(_row, jobs))
 
 
 def _row(job: Record) -> tuple[Any, ...]:
@@ -52,3 +49,49 @@ def _row(job: Record) -> tuple[Any, ...]:
     took = duration(job["begin"], job["end"])
     what = (job["id"], job["attempt"], job["state"], job["exitcode"])
     return (*what, moment(job["begin"]), took, job["message"])
+
+
+@group.command()
+def retry(task_id: TaskId, as_json: Json = False, url: Url = None) -> None:
+    """Try a failed or missed window once more, now; its outcome settles the task anew.
+
+    Example: jobauto task retry 7
+    """
+    from jobauto_prefect.cli.client import Client, speak
+    from jobauto_prefect.cli.show import print_json, say
+
+    async def start(client: Client) -> Record:
+        job: Record = await client.post_to(f"/task/{task_id}/retry.json")
+        await client.wait_for_prefect()
+        return job
+
+    job = speak(url, start, writes=True)
+    if as_json:
+        print_json(job)
+    else:
+        say(f"attempt {job['attempt']} at task {task_id} is job {job['id']}")
+
+
+@group.command()
+def excuse(
+    task_id: TaskId,
+    why: Annotated[str, typer.Option("--why", help="Why it is all right; kept with the task.")],
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Say why it is all right that a window failed or was missed; its state stays.
+
+    Example: jobauto task excuse 7 --why "the bank was closed"
+    """
+    from jobauto_prefect.cli.client import Client, speak
+    from jobauto_prefect.cli.show import print_json, say
+
+    async def tell(client: Client) -> Record:
+        task: Record = await client.post_to(f"/task/{task_id}/excuse.json", {"why": why})
+        return task
+
+    task = speak(url, tell, writes=True)
+    if as_json:
+        print_json(task)
+    else:
+        say(f"task {task_id}, {task['state']}, is excused: {task['excuse']}")

@@ -1,5 +1,6 @@
 """The REST contract: routes made from the table of resources."""
 
+import functools
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -8,9 +9,11 @@ from fastapi import APIRouter, Depends, Request, Response
 from jobauto_prefect.errors import Fault, InvalidInput, NotFound, OtherId
 from jobauto_prefect.facade import (
     clearing,
+    forecasts,
     general,
     memberships,
     neighbours,
+    obligations,
     output,
     people,
     records,
@@ -48,11 +51,25 @@ from jobauto_prefect.ledger.records import App, Job, Task, User
 from jobauto_prefect.ledger.retiring import retire
 from jobauto_prefect.ledger.store import ReadingSession
 
+OTHERS = (
+    clearing,
+    forecasts,
+    general,
+    memberships,
+    neighbours,
+    obligations,
+    sessions,
+    sources,
+    output,
+)
+"""Modules of routes that follow no pattern."""
 
+
+@functools.cache  # it holds no state, and takes a tenth of a second
 def contract_router() -> APIRouter:
     """All routes of the contract, without a prefix."""
     router = APIRouter()
-    for module in (clearing, general, memberships, neighbours, sessions, sources, output):
+    for module in OTHERS:
         module.add_routes(router)  # before the patterns, which would take some of their paths
     for resource in RESOURCES:
         add_list(router, resource)

@@ -412,6 +412,29 @@ def test_an_attempt_that_can_not_start_ends_its_task(yard: Yard) -> None:
     assert [job.state for job in yard.jobs()] == ["blocked"]
 
 
+def test_an_operator_may_have_a_missed_window_tried_once_more(yard: Yard) -> None:
+    yard.schedule(env={"PASSWORD": "s3cret-word"})
+    yard.keep_at(NOON)
+    (task,) = yard.tasks()
+    assert yard.rest.post(f"/task/{task.id}/retry.json").status_code == 409
+    yard.keep_at(NOON + HOUR + MINUTE)
+    assert yard.states()[0] == ("missed", "deadline")
+    answer = yard.rest.post(f"/task/{task.id}/excuse.json", json={"why": "the bank was closed"})
+    assert (answer.json()["excuse"], answer.json()["state"]) == ("the bank was closed", "missed")
+    job = yard.rest.post(f"/task/{task.id}/retry.json").raise_for_status().json()
+    assert (job["task_id"], job["attempt"], job["schedule_type"]) == (task.id, 1, "retry")
+    record = next(one for one in yard.jobs() if one.id == job["id"])
+    yard.ends(granted(yard.claims, yard.of_job(record)), exit_code=0)
+    shown = yard.rest.get(f"/task/{task.id}.json").raise_for_status().json()
+    assert (shown["state"], shown["reason"], shown["excuse"]) == ("fulfilled", "outcome", None)
+    assert [one["state"] for one in shown["jobs"]] == ["skipped", "succeeded"]
+    assert shown["jobs"][1]["env"]["PASSWORD"] == "********"
+    refusal = yard.rest.post(f"/task/{task.id}/excuse.json", json={"why": "x"})
+    assert refusal.status_code == 409
+    entries = yard.rest.get("/auditlog.json", params={"entity_type": "Task"}).json().values()
+    assert {"root", "service", "worker"} <= {entry["actor"].split()[0] for entry in entries}
+
+
 class Counted:
     """The statements a ledger's database is given meanwhile."""
 

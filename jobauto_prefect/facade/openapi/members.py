@@ -192,6 +192,7 @@ ABOUT: Mapping[str, str] = {
     "version": "Its version.",
     "waiting_for_prefect": "How many changes Prefect has not been told yet.",
     "warnings": "What is allowed and surely wrong.",
+    "why": "Why it is all right.",
     "window_end": "End of the window, not within it.",
     "window_start": "Beginning of the window.",
     "worker": "The worker that runs it.",

@@ -19,8 +19,23 @@ APP = parts.key("appId", "application")
 COMPANY = parts.key("companyId", "company")
 JOB = parts.key("jobId", "job")
 SOURCE = parts.key("eventSourceId", "event source")
+TASK = parts.key("taskId", "task")
 USER = parts.key("userId", "user")
 SUFFIX = parts.suffix(FOR_RECORDS)
+FORECAST = [
+    parts.query(
+        "days", "How far to look.",
+        {"type": "integer", "minimum": 1, "maximum": 3660, "default": 7},
+    ),
+    parts.query(
+        "runtemplate_id", "Only these run templates: ids, with commas.",
+        {"type": "string", "pattern": "^[0-9]{1,10}(,[0-9]{1,10})*$"},
+    ),
+    parts.query(
+        "limit", "Only so many, the first ones.",
+        {"type": "integer", "minimum": 1, "maximum": 10000, "default": 1000},
+    ),
+]  # fmt: skip
 FORM: Json = {
     "type": "object",
     "properties": {
@@ -37,6 +52,7 @@ def other_operations() -> Operations:
     yield from _session_operations()
     yield from _member_operations()
     yield from _detail_operations()
+    yield from _task_operations()
     yield from _event_operations()
 
 
@@ -80,6 +96,12 @@ def _service_operations() -> Operations:
         _ok("All endpoints.", "Index"), parameters=[SUFFIX],
     )  # fmt: skip
 
+    yield "/forecast.{suffix}", "get", _operation(
+        SERVICE, "forecast", "Ask what will run when",
+        "The windows whose jobs start within so many days, in the order of their starts, of the "
+        "active run templates one may see.",
+        _ok("The windows.", "Forecast"), parameters=[SUFFIX, *FORECAST],
+    )  # fmt: skip
     yield "/drift.{suffix}", "get", _operation(
         SERVICE, "listDrift", "Compare Prefect with the records",
         "The run templates whose flow, work pool or deployment in Prefect is not what the records "
@@ -223,6 +245,22 @@ def _event_operations() -> Operations:
         "Whether its adapter database answers and `changes_cache` can be read and, where changes "
         "are deleted, written. Takes at most five seconds. Needs `companies.update`.",
         _ok("What was found.", "SourceTested") | parts.errors(413), parameters=[SOURCE, SUFFIX],
+    )  # fmt: skip
+
+
+def _task_operations() -> Operations:
+    yield "/task/{taskId}/retry.{suffix}", "post", _operation(
+        "Tasks", "retryTask", "Try a task once more",
+        "A failed or missed task is open again, and one more attempt at it starts now; its "
+        "deadline is one window length later. Needs `jobs.execute`.",
+        _ok("The job of that attempt.", "Job") | parts.errors(409, 413), parameters=[TASK, SUFFIX],
+    )  # fmt: skip
+    yield "/task/{taskId}/excuse.{suffix}", "post", _operation(
+        "Tasks", "excuseTask", "Excuse a task",
+        "Keeps with a failed or missed task why that is all right; its state stays. Needs "
+        "`jobs.update`.",
+        _ok("The task.", "Task") | parts.errors(*WRITING), parameters=[TASK, SUFFIX],
+        requestBody=parts.body(reference("ExcuseBody")),
     )  # fmt: skip
 
 

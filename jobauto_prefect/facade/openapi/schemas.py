@@ -10,6 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from jobauto_prefect.definitions import schema as definition_schema
 from jobauto_prefect.facade.memberships import MemberBody, RolesBody
+from jobauto_prefect.facade.obligations import ExcuseBody
 from jobauto_prefect.facade.openapi.members import about
 from jobauto_prefect.facade.openapi.shapes import SHAPES
 from jobauto_prefect.facade.writes.base import NEVER_NULL
@@ -39,7 +40,7 @@ BODIES: Mapping[str, str] = {
 """Record kind -> schema of what clients write."""
 
 _MODELS = (
-    CompanyBody, CredentialBody, CredentialTypeBody, JobBody, MemberBody, RolesBody, RuleBody,
+    CompanyBody, CredentialBody, CredentialTypeBody, ExcuseBody, JobBody, MemberBody, RolesBody, RuleBody,
     SourceBody, TemplateBody, TopicBody, UserBody,
 )  # fmt: skip
 

@@ -1,0 +1,70 @@
+"""What an operator may do about a task that has ended: have it tried again, or excuse it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request, Response
+from pydantic import StringConstraints
+
+from jobauto_prefect.errors import Conflict
+from jobauto_prefect.facade import records
+from jobauto_prefect.facade.access import allow
+from jobauto_prefect.facade.answers import plain
+from jobauto_prefect.facade.auth import Identity, Person
+from jobauto_prefect.facade.requests import Body, BodyFields, parse
+from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.facade.spellings import Integer
+from jobauto_prefect.facade.writes.jobs import inactive
+from jobauto_prefect.ledger import queries, tasks
+from jobauto_prefect.ledger.records import Task
+from jobauto_prefect.ledger.store import ReadingSession
+
+Why = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000)]
+
+
+class ExcuseBody(Body):
+    """Why it is all right that a window failed or was missed."""
+
+    why: Why
+
+
+def add_routes(router: APIRouter) -> None:
+    """Add them to the contract."""
+    for name, function in (("retry", retry), ("excuse", excuse)):
+        path = f"/task/{{task_id}}/{name}"
+        router.post(f"{path}.{{suffix}}", name=f"{name} task")(function)
+        router.post(path, include_in_schema=False)(function)
+
+
+def retry(task_id: Integer, request: Request, who: Person, service: CurrentService) -> Response:
+    """One more attempt at a failed or missed window, now; the answer is its job."""
+    with service.ledger.writing(who.actor) as session:
+        task = _task(session, task_id, who, "execute")
+        reason = inactive(task.runtemplate)
+        if reason is not None:
+            raise Conflict(f"{reason}; activate it first")
+        job = tasks.retry(session, task, who.user_id)
+        session.flush()
+        shown = records.job_record(job, service.settings)
+    service.carrier.wake()
+    return plain(request, who, f"Retry of task {task_id}", shown)
+
+
+def excuse(
+    task_id: Integer, fields: BodyFields, request: Request, who: Person, service: CurrentService
+) -> Response:
+    """Keep with a failed or missed task why that is all right."""
+    body = parse(ExcuseBody, fields)
+    return plain(request, who, f"Excuse of task {task_id}", _excused(service, task_id, who, body))
+
+
+def _excused(service: Service, task_id: int, who: Identity, body: ExcuseBody) -> records.Shown:
+    with service.ledger.writing(who.actor) as session:
+        task = _task(session, task_id, who, "update")
+        tasks.excuse(session, task, body.why)
+        return records.task_record(task, service.settings)
+
+
+def _task(session: ReadingSession, task_id: int, who: Identity, action: str) -> Task:
+    task = queries.get(session, Task, task_id)
+    allow(who, "jobs", action, task.runtemplate.company_id, task)
+    return task
