@@ -130,7 +130,10 @@ def import_(
 
 @group.command()
 def export(app: App, output: Output = None, url: Url = None) -> None:
-    """Print the definition of an application, byte for byte as it was imported."""
+    """Print the definition of an application, byte for byte as it was imported.
+
+    Example: jobauto app export Probe -o probe.app.json
+    """
     import sys
 
     from jobauto_prefect.cli.client import Client, speak
@@ -153,7 +156,10 @@ add_list(group, APPS)
 
 @group.command()
 def show(app: App, as_json: Json = False, url: Url = None, lang: Lang = None) -> None:
-    """Show an application: what it is, its variables, exit codes and data."""
+    """Show an application: what it is, its variables, exit codes and data.
+
+    Example: jobauto app show Probe --lang cs
+    """
     from jobauto_prefect.cli.client import speak
     from jobauto_prefect.cli.lookup import application
     from jobauto_prefect.cli.show import print_json, print_markdown, print_members
@@ -175,6 +181,8 @@ def versions(app: App, as_json: Json = False, url: Url = None) -> None:
     """List the definitions an application had before, the latest first.
 
     Their numbers are for: jobauto app diff APP@NUMBER APP
+
+    Example: jobauto app versions Probe
     """
     from jobauto_prefect.cli.client import Client, speak
     from jobauto_prefect.cli.lookup import application

@@ -171,6 +171,34 @@ def _add_delete(group: typer.Typer, kind: str) -> None:
     group.command("delete")(delete)
 
 
+def _add_test(group: typer.Typer) -> None:
+    def test(name: str, as_json: Json = False, url: Url = None) -> None:
+        """Test whether the database of an event source answers and can be read.
+
+        Exit code 1: it can't.
+
+        Example: jobauto source test Accounting
+        """
+        from jobauto_prefect.cli.client import Client, speak
+        from jobauto_prefect.cli.lookup import number_of
+        from jobauto_prefect.cli.show import print_json, printable, say
+
+        async def ask(client: Client) -> Any:
+            number = await number_of(client, "eventsource", name)
+            return await client.post_to(f"/eventsource/{number}/test.json")
+
+        found = speak(url, ask)
+        if as_json:
+            print_json(found)
+        else:
+            say(printable(found["message"]), style="green" if found["reachable"] else "red")
+        if not found["reachable"]:
+            raise typer.Exit(1)
+
+    test.__annotations__["name"] = _name("eventsource")
+    group.command("test")(test)
+
+
 ALL: Mapping[str, typer.Typer] = {
     GROUPS[table.item]: group_of(table)
     for table in (
@@ -184,3 +212,5 @@ ALL: Mapping[str, typer.Typer] = {
     )
 }
 """By the names of the commands."""
+
+_add_test(ALL["source"])

@@ -68,13 +68,19 @@ def passwd(
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Give a user a new password."""
+    """Give a user a new password.
+
+    Example: printf %s "$PASSWORD" | jobauto user passwd anna --password-stdin
+    """
     _change(login, {"password": _password(password_stdin)}, "has a new password", as_json, url)
 
 
 @users.command()
 def disable(login: Login, as_json: Json = False, url: Url = None) -> None:
-    """Keep a user out, from the next request on."""
+    """Keep a user out, from the next request on.
+
+    Example: jobauto user disable anna
+    """
     _change(login, {"enabled": False}, "may not sign in any more", as_json, url)
 
 
@@ -223,7 +229,10 @@ def _token(token: Any, now: Any) -> dict[str, Any]:
 def revoke(
     number: Annotated[int, typer.Argument(metavar="ID", min=1)], as_json: Json = False
 ) -> None:
-    """Make a token worthless, from the next request on."""
+    """Make a token worthless, from the next request on.
+
+    Example: jobauto token revoke 3
+    """
     from jobauto_prefect.cli.local import opened, operator
     from jobauto_prefect.cli.show import print_json, say
     from jobauto_prefect.ledger.queries import get

@@ -5,16 +5,24 @@ import json
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from pydantic import BaseModel
 
 from jobauto_prefect.definitions import schema
 from jobauto_prefect.definitions.files import RECORD_KINDS, record_schema
 from jobauto_prefect.facade.writes.companies import CompanyBody
+from jobauto_prefect.facade.writes.credentials import (
+    CredentialBody,
+    CredentialTypeBody,
+    TopicBody,
+)
+from jobauto_prefect.facade.writes.events import RuleBody, SourceBody
 from jobauto_prefect.facade.writes.templates import EXECUTORS, TemplateBody
 from jobauto_prefect.settings import Settings
 
@@ -41,13 +49,37 @@ def test_published_schemas_are_those_of_the_package(kind: str) -> None:
     assert published == (schema() if kind == "application" else record_schema(kind))
 
 
-def test_files_of_records_have_the_members_the_facade_takes() -> None:
-    own = {"$schema", "kind"}
-    company = set(record_schema("company")["properties"])
-    template = set(record_schema("runtemplate")["properties"])
+NOT_IN_FILES: Mapping[str, set[str]] = {
+    "company": {"logo", "settings"},
+    "runtemplate": {"app_id", "company_id"},
+    "credential": {"company_id", "credential_type_id", "value"},
+    "eventsource": {"company_id", "db_password", "last_processed_id"},
+    "eventrule": {"event_source_id", "runtemplate_source_id", "runtemplate_id"},
+}
+"""Members that files say otherwise, or not at all."""
 
-    assert company - own == set(CompanyBody.model_fields) - {"logo", "settings"}
-    assert template - own == set(TemplateBody.model_fields) - {"app_id", "company_id"}
+
+@pytest.mark.parametrize(
+    ("kind", "body", "only_in_files"),
+    [
+        ("company", CompanyBody, set()),
+        ("runtemplate", TemplateBody, set()),
+        ("credential_type", CredentialTypeBody, set()),
+        ("credential", CredentialBody, set()),
+        ("topic", TopicBody, set()),
+        ("eventsource", SourceBody, set()),
+        ("eventrule", RuleBody, {"event_source", "runtemplate_source", "runtemplate"}),
+    ],
+)
+def test_files_of_records_have_the_members_the_facade_takes(
+    kind: str, body: type[BaseModel], only_in_files: set[str]
+) -> None:
+    in_files = set(record_schema(kind)["properties"]) - {"$schema", "kind"}
+
+    assert in_files - only_in_files == set(body.model_fields) - NOT_IN_FILES.get(kind, set())
+
+
+def test_files_of_run_templates_know_the_executors() -> None:
     assert record_schema("runtemplate")["properties"]["executor"]["enum"] == list(EXECUTORS)
 
 
@@ -151,4 +183,6 @@ def test_every_command_explains_itself_and_is_documented() -> None:
         waiting += [(f"{name} {word}", one) for word, one in below.items()]
         if not (command.help or "").strip() or (not below and f"`{name}" not in documented):
             unexplained.append(name)
+        if any(each.param_type_name == "argument" for each in getattr(command, "params", ())):
+            assert "Example" in str(command.help), f"{name} has no example"
     assert unexplained == []

@@ -1,0 +1,216 @@
+"""`--json` of every command is what `docs/cli.md` says it is."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from jobauto_prefect.cli.root import app
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import OutputLine, Task
+from jobauto_prefect.ledger.states import TaskState
+from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.settings import Settings
+from tests.definitions import PROBE
+from tests.integration.test_app_commands import Here
+
+ROOT = Path(__file__).parents[2]
+ROW = re.compile(r"^\| `(jobauto [a-z -]+)` \| (record|records|lines|members)\b(.*) \|$")
+STARTS_PROCESSES = {"jobauto up"}
+BROKEN_SOURCE = 1  # the exit code of testing one that is not there
+
+FILES = [
+    {"kind": "company", "slug": "acme", "name": "Acme"},
+    {"kind": "runtemplate", "company": "acme", "app": "Probe", "name": "One"},
+]
+SCENARIO: tuple[tuple[str, str, str, int], ...] = (
+    # command, its further words, standard input, exit code
+    ("secrets init", "", "", 0),
+    ("db upgrade", "", "", 0),
+    ("db check", "", "", 0),
+    ("app validate", "probe.json", "", 0),
+    ("app upgrade", "old.json", "", 0),
+    ("app import", "probe.json", "", 0),
+    ("app list", "", "", 0),
+    ("app show", "Probe", "", 0),
+    ("app versions", "Probe", "", 0),
+    ("app diff", "Probe probe.json", "", 0),
+    ("plan", "files.json", "", 3),
+    ("apply", "files.json --yes", "", 0),
+    ("company create", "other name=Other", "", 0),
+    ("company set", "other email=a@example.org --env TOWN=Brno", "", 0),
+    ("company show", "acme", "", 0),
+    ("company list", "--enabled", "", 0),
+    ("template create", "acme/Two app=Probe --env COUNT=2 --secret PASSWORD", "hush\n", 0),
+    ("template set", "acme/Two note=Hello --unset COUNT", "", 0),
+    ("template show", "acme/Two", "", 0),
+    ("template list", "--company acme --app Probe --active", "", 0),
+    ("credential-type create", "bank fields=[{\"keyword\":\"PIN\",\"type\":\"secret\"}]", "", 0),
+    ("credential-type set", "bank version=2", "", 0),
+    ("credential-type show", "bank", "", 0),
+    ("credential-type list", "", "", 0),
+    ("credential create", "acme/Main credential_type=bank --secret PIN", "1234\n", 0),
+    ("credential set", "acme/Main --secret PIN", "5678\n", 0),
+    ("credential show", "acme/Main", "", 0),
+    ("credential list", "--company acme --type bank", "", 0),
+    ("topic create", "money", "", 0),
+    ("topic set", "money color=00FF00", "", 0),
+    ("topic show", "money", "", 0),
+    ("topic list", "", "", 0),
+    ("source create", "Hooks db_connection=sqlite db_database=/nowhere/hooks.db", "", 0),
+    ("source set", "Hooks poll_interval=30 --secret db_password", "word\n", 0),
+    ("source show", "Hooks", "", 0),
+    ("source list", "--enabled", "", 0),
+    ("source test", "Hooks", "", BROKEN_SOURCE),
+    ("rule create", "event_source=Hooks runtemplate=acme/One", "", 0),
+    ("rule set", "1 priority=5", "", 0),
+    ("rule show", "1", "", 0),
+    ("rule list", "--template acme/One --source Hooks", "", 0),
+    ("run", "acme/Two", "", 0),
+    ("job list", "--state scheduled --template acme/Two", "", 0),
+    ("job show", "1", "", 0),
+    ("job logs", "1", "", 0),
+    ("job cancel", "1", "", 0),
+    ("job retry", "1", "", 0),
+    ("task list", "--template acme/One", "", 0),
+    ("task show", "1", "", 0),
+    ("task excuse", "1 --why holiday", "", 0),
+    ("task retry", "1", "", 0),
+    ("forecast", "--days 1", "", 0),
+    ("top", "", "", 0),
+    ("user create", "anna --role editor --password-stdin", "Dlouhe.heslo-77", 0),
+    ("user passwd", "anna --password-stdin", "Jine.heslo-88", 0),
+    ("user roles", "anna viewer", "", 0),
+    ("user disable", "anna", "", 0),
+    ("user list", "", "", 0),
+    ("token issue", "--worker --pool main", "", 0),
+    ("token list", "", "", 0),
+    ("token revoke", "1", "", 0),
+    ("audit list", "--action create", "", 0),
+    ("doctor", "", "", 1),
+    ("rule delete", "1 --yes", "", 0),
+    ("source delete", "Hooks --yes", "", 0),
+    ("topic delete", "money --yes", "", 0),
+    ("credential delete", "acme/Main --yes", "", 0),
+    ("credential-type delete", "bank --yes", "", 0),
+    ("template delete", "acme/One --yes", "", 0),
+    ("company delete", "other --yes", "", 0),
+)  # fmt: skip
+
+
+def commands() -> Iterator[str]:
+    """Every command that has --json."""
+    waiting = [("jobauto", get_command(app))]
+    while waiting:
+        name, command = waiting.pop()
+        waiting += [
+            (f"{name} {word}", one) for word, one in getattr(command, "commands", {}).items()
+        ]
+        if any(parameter.name == "as_json" for parameter in command.params):
+            yield name
+
+
+def documented() -> dict[str, tuple[str, list[str]]]:
+    """Command -> how it prints, and the words in backticks."""
+    text = (ROOT / "docs" / "cli.md").read_text().partition("## JSON")[2]
+    found = (ROW.match(line) for line in text.splitlines())
+    return {one[1]: (one[2], re.findall(r"`([\w]+)`", one[3])) for one in found if one}
+
+
+def test_the_json_of_every_command_is_documented_and_tried() -> None:
+    tried = {f"jobauto {command}" for command, *_ in SCENARIO}
+
+    assert set(commands()) - set(documented()) == set()
+    assert set(documented()) - set(commands()) == set()
+    assert set(commands()) - tried - STARTS_PROCESSES == set()
+
+
+def test_every_command_prints_the_json_that_is_documented(
+    tmp_path: Path, prefect_server: str
+) -> None:
+    home = Here(tmp_path)
+    home.environment |= {"PREFECT_API_URL": prefect_server, "JOBAUTO_POOL": "json"}
+    definition = {**PROBE, "uuid": "00000000-0000-4000-8000-00000000aaaa", "name": "Probe"}
+    for name, content in (("probe", definition), ("files", FILES), ("old", {**definition})):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+
+    said = documented()
+    for command, words, stdin, code in SCENARIO:
+        if command == "job logs":
+            add_output_and_a_task(home)
+        done = home.run(
+            *command.split(), *words.split(" " if words else None), "--json", stdin=stdin
+        )
+        assert done.returncode == code, (command, done.stdout, done.stderr)
+        assert "Traceback" not in done.stderr
+        how, named = said[f"jobauto {command}"]
+        for one in printed(how, done.stdout):
+            assert fits(one, named) == [], (command, one)
+
+
+def add_output_and_a_task(home: Here) -> None:
+    """What else takes a worker: a line of output, and a window that has come."""
+    path = Path(home.environment["JOBAUTO_HOME"])
+    ledger = open_ledger(Settings(home=path))
+    now = datetime.now(UTC)
+    with ledger.writing(SERVICE) as session:
+        session.add(OutputLine(job_id=1, seq=1, stream="stdout", text="hello", at=now))
+        later = now + timedelta(days=1)
+        window = Task(runtemplate_id=1, window_start=now, window_end=later, deadline=later)
+        window.state = TaskState.MISSED
+        session.add(window)
+    ledger.close()
+
+
+def printed(how: str, text: str) -> list[Any]:
+    """The objects whose members are documented."""
+    if how == "lines":
+        found = [json.loads(line) for line in text.splitlines()]
+    elif how == "records":
+        found = [*json.loads(text).values()]
+    else:
+        return [json.loads(text)]
+    if how == "lines":
+        assert found
+    return found
+
+
+def fits(value: Mapping[str, Any], named: list[str]) -> list[str]:
+    """What is wrong with the members of an object; a schema's name stands for its members."""
+    schemas = [name for name in named if name[0].isupper()][:1]
+    members = {name for name in named if name[0].islower()}
+    required, known = set(members), set(members)
+    for name in schemas:
+        needs, has = members_of(name)
+        required |= needs
+        known |= has
+    missing = required - set(value)
+    more = set() if "Application" in schemas else set(value) - known - {"warnings"}
+    return [
+        *(f"{one} is missing" for one in missing),
+        *(f"{one} is not documented" for one in more),
+    ]
+
+
+@cache
+def members_of(name: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The members a schema of the REST contract requires, and all it has."""
+    schemas = json.loads((ROOT / "api" / "openapi.json").read_text())["components"]["schemas"]
+    schema = schemas[name]
+    required, known = {*schema.get("required", ())}, {*schema.get("properties", {})}
+    for part in schema.get("allOf", ()):
+        needs, has = members_of(part["$ref"].rpartition("/")[2])
+        required |= needs
+        known |= has
+    return frozenset(required), frozenset(known)
+
+
+def test_a_schema_that_is_not_kept_is_noticed() -> None:
+    assert fits({"id": 1}, ["id", "deleted"]) == ["deleted is missing"]
+    assert fits({"id": 1, "more": 2}, ["id"]) == ["more is not documented"]
+    assert "slug is missing" in fits({"id": 1}, ["Company"])
