@@ -1,0 +1,113 @@
+"""Documents as a reader follows them: files are written, commands are typed, answers compared."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Self
+
+FENCE = re.compile(r"^```(?P<kind>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+FILE_NAME = re.compile(r"\(?`(?P<name>[\w./-]+\.\w+|bin/[\w-]+)`[^`\n]*:\s*\Z")
+"""A block is the file that the line before it names last."""
+
+ELLIPSIS = "…"  # in an answer: any text; on a line of its own: any lines
+END = "--- the command has ended with"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file the reader is told to write."""
+
+    name: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command and what the document says it answers."""
+
+    words: str
+    answer: str
+
+
+def steps(document: str) -> Iterator[File | Command]:
+    """What a reader does, in order: blocks of `console` are typed, blocks with a name written."""
+    for block in FENCE.finditer(document):
+        if block["kind"] == "console":
+            yield from _commands(block["body"])
+        elif named := FILE_NAME.search(document[: block.start()]):
+            yield File(named["name"], block["body"])
+
+
+def _commands(body: str) -> Iterator[Command]:
+    for part in re.split(r"^\$ ", body, flags=re.MULTILINE)[1:]:
+        words, *answer = re.split(r"(?<!\\)\n", part, maxsplit=1)
+        yield Command(words, "".join(answer))
+
+
+def is_answer(expected: str, said: str) -> bool:
+    """Whether a program said what a document says it does."""
+    return re.fullmatch(_pattern(_tidy(expected)), _tidy(said), re.DOTALL) is not None
+
+
+def _tidy(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+
+
+def _pattern(expected: str) -> str:
+    lines = []
+    for line in expected.splitlines():
+        if line.strip() == ELLIPSIS:
+            lines.append(r"(?:[^\n]*(?:\n|\Z))*")
+        else:
+            lines.append(r"[^\n]*".join(map(re.escape, line.split(ELLIPSIS))) + r"(?:\n|\Z)")
+    return "".join(lines)
+
+
+class Shell:
+    """One shell in which a whole document is typed, so that it keeps what was set."""
+
+    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+        self._folder = folder
+        self._bash = subprocess.Popen(
+            ["bash", "--noprofile", "--norc"],
+            cwd=folder,
+            env=environment | {"COLUMNS": "100"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bash.kill()
+        self._bash.communicate()
+
+    def write(self, file: File) -> None:
+        """Write a file; a script can be run then."""
+        path = self._folder / file.name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(file.content)
+        if file.content.startswith("#!"):
+            path.chmod(0o755)
+
+    def type(self, words: str) -> str:
+        """What a command says, on both its outputs."""
+        bash = self._bash
+        assert bash.stdin is not None
+        assert bash.stdout is not None
+        bash.stdin.write(f"{words}\necho; echo '{END}' $?\n")
+        bash.stdin.flush()
+        return "".join(_until_end(bash.stdout))
+
+
+def _until_end(output: IO[str]) -> Iterator[str]:
+    for line in output:
+        if line.startswith(END):
+            return
+        yield line
+    raise AssertionError("the shell has ended")

@@ -1,0 +1,54 @@
+"""The first hour: what the tutorial and the README tell people to do, done."""
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.reading import Command, File, Shell, is_answer, steps
+from tests.acceptance.service import Service
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = ("docs/tutorial.md", "README.md")
+IN_DOCUMENTS = ("http://127.0.0.1:8000", "http://127.0.0.1:4200")
+NUMBERED = re.compile(r"\b(job |#)\d+")
+"""The second document begins with another number than it says."""
+
+
+@pytest.fixture(scope="module")
+def own_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    """A service in which nothing has happened yet."""
+    service = Service(tmp_path_factory.mktemp("first") / "home", JOBAUTO_GRACE_SECONDS="2")
+    service.start()
+    try:
+        yield service
+    finally:
+        service.stop()
+
+
+def environment_of(service: Service) -> dict[str, str]:
+    path = os.pathsep.join([str(Path(sys.executable).parent), service.environment["PATH"]])
+    addresses = {"JOBAUTO_URL": service.url, "PREFECT_API_URL": f"{service.prefect}/api"}
+    return service.environment | addresses | {"PATH": path}
+
+
+def test_the_tutorial_and_the_readme_do_what_they_say(own_service: Service) -> None:
+    real = dict(zip(IN_DOCUMENTS, (own_service.url, own_service.prefect), strict=True))
+    with Shell(own_service.home.parent, environment_of(own_service)) as shell:
+        for name in DOCUMENTS:
+            for step in steps((ROOT / name).read_text()):
+                follow(name, step, shell, real)
+
+
+def follow(name: str, step: File | Command, shell: Shell, real: dict[str, str]) -> None:
+    if isinstance(step, File):
+        shell.write(step)
+        return
+    words = step.words
+    for written, address in real.items():
+        words = words.replace(written, address)
+    expected, said = (NUMBERED.sub(r"\1N", text) for text in (step.answer, shell.type(words)))
+    assert is_answer(expected, said), f"{name}: $ {step.words}\n{said}\n-- instead of\n{expected}"
