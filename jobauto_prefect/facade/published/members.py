@@ -88,11 +88,11 @@ class Shape:
             for name, (ours, convert) in self.members.items()
             if ours in shown
         }
+        made = named | self.more(shown)
         taken = {ours for ours, _ in self.members.values()}
-        others = {
-            name: value for name, value in shown.items() if name not in taken and name not in named
+        return made | {
+            name: value for name, value in shown.items() if name not in taken and name not in made
         }
-        return named | self.more(shown) | others
 
     def ours(self, name: str) -> str:
         """Our name of a member."""

@@ -44,7 +44,7 @@ def _as_json(value: Any) -> str | None:
 
 
 def _with_hash(value: Any) -> str | None:
-    return None if value is None else f"#{value}"
+    return None if value is None else short(7)(f"#{value}")
 
 
 JOB = Shape(

@@ -1,0 +1,91 @@
+"""The published dialect without a server: whatever a record holds, its clients can read it."""
+
+from typing import Any
+
+import multiflexi_client
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobauto_prefect.facade.published.applications import definition, flat
+from jobauto_prefect.facade.published.inputs import hear
+from jobauto_prefect.facade.published.members import CUT
+from jobauto_prefect.facade.published.table import SHAPES
+from jobauto_prefect.facade.resources import RESOURCES
+from tests.corpus import usable_documents
+from tests.definitions import PROBE
+
+MODELS: dict[str, Any] = {
+    "company": multiflexi_client.Company,
+    "runtemplate": multiflexi_client.RunTemplate,
+    "user": multiflexi_client.User,
+    "credential": multiflexi_client.Credential,
+    "credential_type": multiflexi_client.CredentialType,
+    "topic": multiflexi_client.Topic,
+}
+TIMES = ("created_at", "updated_at", "last_schedule", "next_schedule")
+NOW = "2026-05-01T08:00:00+00:00"
+OURS = {"id": 1, "enabled": True, "created_at": NOW, "updated_at": NOW, "prefect_url": None}
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=300),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
+    max_leaves=3,
+)
+
+
+def test_every_kind_but_applications_has_a_shape() -> None:
+    assert {one.item for one in RESOURCES} - {"app"} == set(SHAPES)
+
+
+@given(data=st.data())
+@pytest.mark.parametrize("item", MODELS)
+def test_whatever_a_record_holds_the_published_model_takes_it(item: str, data: Any) -> None:
+    shape = SHAPES[item]
+    ours = {source for source, _ in shape.members.values()}
+    shown = {name: NOW if name in TIMES else data.draw(anything, name) for name in ours}
+    record = shape.of({**shown, "values": {}, "unheard_of": data.draw(anything)})
+    MODELS[item].from_dict(record)
+    assert record["unheard_of"] == {**shown, **record}["unheard_of"]
+
+
+def test_members_of_another_type_are_null_and_further_ones_stay() -> None:
+    job = SHAPES["job"].of({"id": 1, "exitcode": "0", "env": [], "launched_by": True, "new": [1]})
+    assert job == {"id": 1, "exitcode": None, "env": {}, "launched_by": None, "new": [1]}
+    task = SHAPES["task"].of({"id": 1, "state": "halted", "jobs": [{"id": 2, "env": None}]})
+    assert (task["state"], task["jobs"]) == ("open", [{"id": 2, "env": {}}])
+    rule = SHAPES["eventrule"].of({"operation": "any", "env_mapping": {"A": "$.á"}})
+    assert (rule["operation"], rule["env_mapping"]) == ("any", '{"A": "$.á"}')
+
+
+def test_every_definition_has_a_flat_record() -> None:
+    for document in (PROBE, *usable_documents().values()):
+        record = flat({**document, **OURS}, "en")
+        readable = {**record, "tags": None, "exitCodes": None}  # what 1.1.0 expects otherwise
+        multiflexi_client.App.from_dict(readable)
+        assert isinstance(record["tags"], str | None)
+        assert all(isinstance(one["description"], dict) for one in record["exitCodes"].values())
+        assert isinstance(record["produces"], dict)
+        assert isinstance(record["consumes"], dict)
+
+
+def test_a_flat_record_that_comes_back_takes_nothing_away() -> None:
+    record = flat({**PROBE, **OURS, "tags": ["a", "b"]}, "en")
+    heard = definition(dict(record))
+    assert heard.fields["tags"] == ["a", "b"]
+    assert "artifacts" not in heard.fields
+    assert heard.fields["cmdparamsTemplate"] == PROBE["cmdparamsTemplate"]
+    assert set(heard.ignored) <= {"id", "artifacts", "topics", "DatCreate", "DatUpdate"}
+    assert definition(PROBE).fields == PROBE
+
+
+def test_what_is_not_usable_is_ignored_by_name() -> None:
+    known = ("slug", "name", "customer", "env", "scheduled")
+    heard = hear("company", {"code": "a", "name": f"long{CUT}", "customer": "X", "limit": 1}, known)
+    assert (heard.fields, heard.ignored) == ({"slug": "a"}, ["name", "customer"])
+    both = hear("company", {"code": "a", "slug": "b"}, known)
+    assert (both.fields, both.ignored) == ({"slug": "b"}, ["code"])
+    text = hear("job", {"env": "no JSON", "schedule": "now"}, known)
+    assert (text.fields, text.ignored) == ({"scheduled": "now"}, ["env"])
+    read = hear("job", {"env": '{"A": 1}'}, known)
+    assert read.fields == {"env": {"A": 1}}
