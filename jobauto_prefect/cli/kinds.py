@@ -61,7 +61,7 @@ KINDS: Mapping[str, FileKind] = {
         FileKind(
             "eventrule",
             "eventrules",
-            ("event_source", "runtemplate_source", "runtemplate", "evidence", "operation"),
+            ("event_source", "runtemplate_source", "runtemplate", "evidence", "operation", "on"),
             {
                 "event_source": Reference("eventsource", "event_source_id"),
                 "runtemplate_source": Reference("runtemplate", "runtemplate_source_id"),
@@ -94,7 +94,7 @@ GROUPS: Mapping[str, str] = {
 }
 """The commands of each kind."""
 
-DEFAULTS: Mapping[str, Any] = {"operation": "any"}
+DEFAULTS: Mapping[str, Any] = {"operation": "any", "on": "success"}
 """Members of keys that a file may leave out."""
 
 
@@ -117,11 +117,15 @@ def title_of(kind: str, content: Record) -> str:
     if kind == "app":
         return str(localized(content["name"]))
     if kind == "eventrule":
-        source = content.get("event_source") or content.get("runtemplate_source")
-        evidence, operation = content.get("evidence"), content.get("operation", "any")
-        changes = f" {evidence or 'anything'} {operation}" if content.get("event_source") else ""
-        return f"{source}{changes} → {content['runtemplate']}"
+        return f"{_trigger(content)} → {content['runtemplate']}"
     return "/".join(str(part) for part in key_of(kind, content))
+
+
+def _trigger(rule: Record) -> str:
+    if rule.get("event_source"):
+        changes = f"{rule.get('evidence') or 'anything'} {rule.get('operation', 'any')}"
+        return f"{rule['event_source']} {changes}"
+    return f"{rule.get('runtemplate_source')} {rule.get('on', 'success')}"
 
 
 def means(template: Record, app: Record) -> bool:

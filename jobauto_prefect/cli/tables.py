@@ -44,7 +44,7 @@ def _took(job: Record, _names: Names) -> str:
 
 def _trigger(rule: Record, names: Names) -> str:
     if rule["event_source_id"] is None:
-        return f"end of {template_title('runtemplate_source_id')(rule, names)}"
+        return f"{rule['on']} of {template_title('runtemplate_source_id')(rule, names)}"
     source = referred("eventsources", "event_source_id", "name")(rule, names)
     return f"{rule['evidence'] or 'anything'} {rule['operation']} in {source}"
 
