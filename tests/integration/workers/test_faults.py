@@ -1,0 +1,85 @@
+"""Real processes on PostgreSQL, killed, stopped and cut off while windows come due.
+
+Of each window there is one task, which ends; of each task no two processes at once. Without the
+mark `soak` leases and outages are a tenth of what they are with it.
+"""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobauto_prefect.ledger import migrate
+from jobauto_prefect.ledger.store import make_engine
+from jobauto_prefect.settings import Settings
+from tests.databases import database
+from tests.faults import PATIENCE, Town, pause, town
+from tests.plant import eventually
+
+EVERY = 6  # seconds between two windows of all templates
+
+
+@pytest.fixture(params=[3.0, pytest.param(30.0, marks=pytest.mark.soak)])
+def faulty(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Town]:
+    """An installation whose leases last that many seconds."""
+    with (
+        database("postgresql", tmp_path) as ledger_url,
+        database("postgresql", tmp_path) as prefect_url,
+    ):
+        engine = make_engine(Settings(database_url=ledger_url).ledger_url)
+        migrate.upgrade(engine)
+        engine.dispose()
+        asyncpg = prefect_url.replace("postgresql://", "postgresql+asyncpg://")
+        with town(ledger_url, asyncpg, tmp_path, request.param) as made:
+            yield made
+
+
+def test_no_fault_costs_a_window_or_runs_one_twice(faulty: Town) -> None:
+    for delay in range(0, 60, EVERY):
+        stops = "stop" if delay % (2 * EVERY) else "finish"
+        # A deadline no outage reaches: what is lost is tried again within it.
+        members = {"on_contact_lost": stops, "deadline_offset": "+1h", "overlap": "parallel"}
+        faulty.add_template(f"at {delay}", interv="i", delay=delay, **members)
+    faulty.until_started(1)
+    _every_fault(faulty, faulty.settings.lease_seconds)
+    faulty.until_started(2)
+    faulty.switch_off()
+    faulty.until_all_tasks_ended()
+    found = faulty.match()
+    assert (found.missed, found.extra, faulty.overlaps()) == ([], [], [])
+    assert found.states["fulfilled"] > 0
+
+
+def _every_fault(faulty: Town, lease: float) -> None:
+    parts = faulty.parts
+    faulty.run_by_hand(faulty.until_running())
+    for name in ("worker-1", "services-1", "facade", "prefect"):
+        faulty.until_running()
+        parts[name].kill()
+        pause(lease)
+        parts[name].start()
+    faulty.relay.cut()
+    for name in ("services-2", "worker-2"):
+        parts[name].signal(signal.SIGSTOP)
+        pause(2 * lease)
+        parts[name].signal(signal.SIGCONT)
+    faulty.relay.mend()
+    faulty.until_running()
+    faulty.cut_database()
+
+
+@pytest.mark.soak
+def test_twenty_jobs_outlive_five_minutes_without_the_facade(faulty: Town) -> None:
+    env = {"SECONDS_TO_SLEEP": 60}
+    for number in range(20):
+        faulty.add_template(f"long {number}", interv="i", deadline_offset="+1h", env=env)
+    eventually(lambda: len(faulty.starts()) >= 20, PATIENCE)
+    faulty.parts["facade"].kill()
+    pause(300)
+    faulty.parts["facade"].start()
+    faulty.until_started(1)
+    faulty.switch_off()
+    faulty.until_all_tasks_ended()
+    found = faulty.match()
+    assert (found.missed, found.extra, faulty.overlaps()) == ([], [], [])
