@@ -56,7 +56,8 @@ NAMES: Mapping[int, str] = {
     503: "Service Unavailable",
 }
 
-CHALLENGE = {"WWW-Authenticate": 'Bearer realm="jobauto", Basic realm="jobauto", charset="UTF-8"'}
+CHALLENGES = ('Bearer realm="jobauto"', 'Basic realm="jobauto", charset="UTF-8"')
+"""A header each: of several in one, Chromium reads the first and asks nobody for a password."""
 
 
 def status_of(error: JobautoError) -> int:
@@ -77,11 +78,13 @@ def _answer(
         body["details"] = details
     body["request_id"] = request_id_of(request)
     said = dict(headers or {})
-    if status == 401:
-        said |= CHALLENGE
     if status == 503:
         said["Retry-After"] = "2"
-    return error_answer(request, status, error, body, said)
+    answer = error_answer(request, status, error, body, said)
+    if status == 401:
+        for challenge in CHALLENGES:
+            answer.headers.append("WWW-Authenticate", challenge)
+    return answer
 
 
 def install(app: FastAPI) -> None:

@@ -39,7 +39,7 @@ def _asked(url: str, *authorization: str, path: str = "/api/v1/apps.json") -> in
     port = int(url.rpartition(":")[2])
     status, headers, body = spoken(port, f"GET {path} HTTP/1.1", "Host: localhost", *lines)
     if status == 401:
-        assert headers["www-authenticate"].startswith("Bearer ")
+        assert "www-authenticate" in headers
         assert not [value for value in authorization if len(value) > 8 and value.encode() in body]
     return status
 
