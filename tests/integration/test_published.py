@@ -5,6 +5,7 @@ The numbers are those of the list in `docs/migration.md`.
 
 import base64
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -500,3 +501,16 @@ def test_the_core_does_not_know_the_dialect() -> None:
     }
     importing = {name for name in knowing if "facade.published" in (package / name).read_text()}
     assert importing == {"facade/app.py"}
+
+
+def test_an_event_source_takes_the_whole_body_that_clients_send(
+    old: httpx.Client,
+    rest: httpx.Client,
+    everything: dict[str, int],  # noqa: F811
+) -> None:
+    shown = ok(old.get(f"/eventsource/{everything['eventsource']}.json"))
+    assert (shown["db_port"], shown["last_processed_id"]) == ("3306", 0)
+    answer = old.post("/eventsource/", json=shown)
+    assert ok(answer, 201) == {**shown, "modified": answer.json()["modified"]}
+    assert {"created", "modified"} <= set(re.findall(r"\w+", answer.headers["warning"]))
+    assert ok(rest.get(f"/eventsource/{everything['eventsource']}.json"))["db_password"]

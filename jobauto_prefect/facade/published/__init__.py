@@ -38,7 +38,7 @@ def published(language: str) -> Dialect:
             return flat(shown, language)
         return SHAPES[item].of(shown) if item in SHAPES else shown
 
-    def view(route: str, view: View, asked: Mapping[str, Any]) -> View:
+    def translated(route: str, view: View, asked: Mapping[str, Any]) -> View:
         if not view.item:
             return OTHERS[route](view, asked) if route in OTHERS else view
         if not view.is_list:
@@ -46,7 +46,15 @@ def published(language: str) -> Dialect:
         data = {key: show(view.item, one) for key, one in view.data.items()}
         return replace(view, data=data, columns=(), as_array=arrays(route))
 
-    return Dialect(hear, member, ONLY.get, show, arrays, view, error)
+    return Dialect(
+        hear=hear,
+        member=member,
+        only=ONLY.get,
+        show=show,
+        arrays=arrays,
+        view=translated,
+        error=error,
+    )
 
 
 def arrays(route: str) -> bool:
@@ -63,9 +71,11 @@ def error(failure: Exception | None, body: Members) -> Members:
     """What clients of this dialect look for in an error, beside ours."""
     said = body | {"success": False}
     if isinstance(failure, OtherId):
-        received = failure.received
-        said |= {"error": "ID mismatch", "expected": failure.expected}
-        said["received"] = _number(received)
+        said |= {
+            "error": "ID mismatch",
+            "expected": failure.expected,
+            "received": _number(failure.received),
+        }
     return said
 
 
