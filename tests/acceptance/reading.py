@@ -88,12 +88,10 @@ class Shell:
         self._bash.communicate()
 
     def write(self, file: File) -> None:
-        """Write a file; a script can be run then."""
+        """Write a file."""
         path = self._folder / file.name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(file.content)
-        if file.content.startswith("#!"):
-            path.chmod(0o755)
 
     def type(self, words: str) -> str:
         """What a command says, on both its outputs."""
