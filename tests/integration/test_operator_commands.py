@@ -1,0 +1,199 @@
+"""`jobauto doctor`, `top`, `job retry` and the lists, as operators use them."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from jobauto_prefect.ledger.records import Job
+from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.settings import Settings
+from tests.integration.test_app_commands import Here, prepared
+from tests.integration.test_command_line import Home
+from tests.servers import facade, free_port
+
+__all__ = ["prepared"]
+
+DEFINITION = {
+    "$schema": "https://example.org/schema.json",
+    "name": "Probe",
+    "description": "Looks",
+    "executable": "probe",
+    "environment": {"COUNT": {"type": "integer"}, "KEY": {"type": "password"}},
+}
+POOL = "operators"
+
+
+@pytest.fixture
+def home(tmp_path: Path, prepared: Path, prefect_server: str) -> Home:
+    """A home with two companies and a run template each."""
+    shutil.copytree(prepared, tmp_path / "home")
+    home = Here(tmp_path)
+    home.environment |= {
+        "PREFECT_API_URL": prefect_server,
+        "JOBAUTO_POOL": POOL,
+        "JOBAUTO_URL": f"http://127.0.0.1:{free_port()}",
+    }
+    (tmp_path / "all.json").write_text(
+        json.dumps(
+            [
+                DEFINITION,
+                {"kind": "company", "slug": "acme", "name": "Acme"},
+                {"kind": "company", "slug": "other", "name": "Other"},
+                {"kind": "runtemplate", "company": "acme", "app": "Probe", "name": "One"},
+                {"kind": "runtemplate", "company": "other", "app": "Probe", "name": "Two"},
+            ]
+        )
+    )
+    applied = home.run("apply", "all.json", "--yes")
+    assert applied.returncode == 0, applied.stderr
+    return home
+
+
+def told(home: Home, *words: str, code: int = 0) -> Any:
+    done = home.run(*words, "--json")
+    assert done.returncode == code, (done.stdout, done.stderr)
+    return json.loads(done.stdout)
+
+
+def checks(home: Home, code: int) -> dict[str, list[dict[str, Any]]]:
+    """What the doctor says, by the name of the check."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in told(home, "doctor", code=code)["checks"]:
+        found.setdefault(one["name"], []).append(one)
+    return found
+
+
+@pytest.fixture
+def served(home: Home) -> Iterator[Home]:
+    """The same, with its facade running."""
+    settings = Settings(
+        home=Path(home.environment["JOBAUTO_HOME"]),
+        url=home.environment["JOBAUTO_URL"],
+        prefect_api_url=home.environment["PREFECT_API_URL"],
+        pool=POOL,
+    )
+    ledger = open_ledger(settings)
+    with facade(settings, ledger):
+        yield home
+    ledger.close()
+
+
+def test_the_doctor_names_what_is_wrong_and_the_command_that_helps(served: Home) -> None:
+    prefect = httpx.Client(base_url=served.environment["PREFECT_API_URL"], timeout=30)
+
+    before = checks(served, code=1)
+    heard = {"name": "w1", "heartbeat_interval_seconds": 30}
+    prefect.post(f"/work_pools/{POOL}/workers/heartbeat", json=heard).raise_for_status()
+    well = checks(served, code=0)
+    prefect.patch(f"/work_pools/{POOL}", json={"is_paused": True}).raise_for_status()
+    paused = checks(served, code=1)
+    prefect.patch(f"/work_pools/{POOL}", json={"is_paused": False}).raise_for_status()
+    served.environment["PREFECT_API_URL"] = f"http://127.0.0.1:{free_port()}/api"
+    away = checks(served, code=1)
+    key = Path(served.environment["JOBAUTO_HOME"]) / "secret.key"
+    key.unlink()
+    keyless = checks(served, code=1)
+
+    assert before["workers"][0]["status"] == "wrong"
+    assert before["workers"][0]["fix"] == f"jobauto worker start --pool {POOL}"
+    assert {one["status"] for name in well for one in well[name] if name != "trust"} == {"ok"}
+    assert {*well} >= {"database", "migrations", "key", "facade", "Prefect", "clock", "work pools"}
+    assert "companies share work pool" in well["trust"][0]["message"]
+    assert paused["work pools"][0]["fix"] == f"prefect work-pool resume '{POOL}'"
+    assert away["Prefect"][0]["status"] == "wrong"
+    assert "jobauto prefect start" in away["Prefect"][0]["fix"]
+    assert keyless["key"][0]["status"] == "wrong"
+    assert "jobauto secrets init" in keyless["key"][0]["fix"]
+
+
+def test_the_doctor_of_an_empty_home_says_what_to_run_first(tmp_path: Path) -> None:
+    home = Here(tmp_path)
+    home.run("secrets", "init")
+
+    found = checks(home, code=1)
+
+    assert found["migrations"][0]["fix"] == "jobauto db upgrade"
+    assert found["facade"][0]["status"] == "wrong"
+
+
+def test_lists_take_the_filters_of_the_rest_contract_and_the_columns_asked_for(home: Home) -> None:
+    home.run("template", "set", "other/Two", "active=false")
+
+    of_acme = told(home, "template", "list", "--company", "acme", "--app", "probe")
+    inactive = told(home, "template", "list", "--not-active")
+    chosen = home.run("template", "list", "--active", "--columns", "name,interv,company")
+    newest = home.run("company", "list", "--limit", "1")
+    unknown = home.run("template", "list", "--columns", "nothing")
+    nobody = home.run("template", "list", "--company", "nobody")
+
+    assert [one["name"] for one in of_acme.values()] == ["One"]
+    assert [one["name"] for one in inactive.values()] == ["Two"]
+    assert chosen.stdout == "name  interv  company\nOne   n       acme\n"
+    assert newest.stdout.splitlines()[1].split()[1] == "other"
+    assert "these are the newest 1; more with --limit" in newest.stderr
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "there is no column 'nothing'" in unknown.stderr
+    assert (nobody.returncode, nobody.stdout) == (1, "")
+    assert nobody.stderr == "error: there is no company 'nobody'; see: jobauto company list\n"
+
+
+def test_a_job_that_is_over_runs_once_more_with_its_own_values(home: Home) -> None:
+    first = told(home, "run", "acme/One", "--env", "COUNT=7", "--env", "KEY=s3cret-word")
+    early = home.run("job", "retry", str(first["id"]))
+    told(home, "job", "cancel", str(first["id"]))
+
+    again = told(home, "job", "retry", str(first["id"]))
+    other = home.run("job", "retry", str(first["id"]))
+
+    assert early.returncode == 1
+    assert "cancel it first" in early.stderr
+    assert again["env"] == {"COUNT": "7", "KEY": "********"}
+    assert (again["attempt"], again["retry_of"]) == (2, first["id"])
+    assert other.returncode == 1
+    assert f"job {again['id']} tries it again already" in other.stderr
+    ledger = open_ledger(Settings(home=Path(home.environment["JOBAUTO_HOME"])))
+    with ledger.reading() as session:
+        job = session.get_one(Job, again["id"])
+        assert ledger.box.open(job.override_secrets) == {"KEY": "s3cret-word"}
+    ledger.close()
+
+
+def test_top_shows_queue_and_workers_once_where_there_is_no_terminal(home: Home) -> None:
+    job = told(home, "run", "acme/One")
+
+    shown = home.run("top")
+    looked = told(home, "top")
+
+    assert "Queue (1)" in shown.stdout
+    assert "acme/One" in shown.stdout
+    assert POOL in shown.stdout
+    assert [one["id"] for one in looked["queue"]] == [job["id"]]
+    assert looked["pools"][POOL]["exists"] is True
+
+
+def test_a_record_is_created_changed_and_deleted_by_its_name(home: Home) -> None:
+    made = told(
+        home, "template", "create", "acme/Three", "app=Probe", "interv=h", "--env", "COUNT=2"
+    )
+    twice = home.run("template", "create", "acme/Three", "app=Probe")
+    wrong = home.run("template", "set", "acme/Three", "interv=often", "--env", "COUNT=many")
+    unknown = home.run("template", "set", "acme/Three", "colour=red")
+    changed = told(home, "template", "set", "acme/Three", "note=Hello", "--unset", "COUNT")
+    asked = home.run("template", "delete", "acme/Three")
+    told(home, "template", "delete", "acme/Three", "--yes")
+    gone = home.run("template", "show", "acme/Three")
+
+    assert (made["interv"], made["env"]) == ("h", {"COUNT": "2"})
+    assert "there is such a run template already" in twice.stderr
+    assert (wrong.returncode, wrong.stderr.count("\n")) == (1, 1)
+    assert "'often' is not one of" in wrong.stderr
+    assert unknown.returncode == 2
+    assert (changed["note"], changed["interv"], changed["env"]) == ("Hello", "h", {})
+    assert asked.returncode == 2
+    assert gone.returncode == 1
+    assert "there is no run template 'acme/Three'" in gone.stderr

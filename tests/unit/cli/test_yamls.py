@@ -1,0 +1,38 @@
+"""YAML that is written is read as what it was."""
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jobauto_prefect.cli.yamls import dump_all, load_all
+
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"])) | st.sampled_from(
+    ["no", "on", "y", "~", "null", "12:30", "1e5", "0x1f", "007", "2026-01-01", "<<", "a\nb\n", ""]
+)
+NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+RECORDS = st.lists(st.dictionaries(TEXTS, VALUES, min_size=1, max_size=4), min_size=1, max_size=3)
+
+
+@given(RECORDS)
+def test_json_values_come_back_as_they_were(records: list[dict[str, Any]]) -> None:
+    read = [content for content, _ in load_all(dump_all(records))]
+
+    assert json.dumps(read) == json.dumps(records)
+
+
+@pytest.mark.parametrize("text", ["no", "on", "12:30", "1e5", "007", "2026-01-01", "0x1f"])
+def test_other_readers_take_texts_for_texts_too(text: str) -> None:
+    assert list(yaml.safe_load_all(dump_all([{"value": text}]))) == [{"value": text}]
+
+
+def test_texts_of_several_lines_are_readable() -> None:
+    assert dump_all([{"note": "one\ntwo\n"}]) == "---\nnote: |\n  one\n  two\n"
