@@ -1,5 +1,6 @@
 """What happened to obligations, as events of Prefect, so that people's automations can react."""
 
+from datetime import datetime
 from typing import Any
 from uuid import UUID, uuid5
 
@@ -10,7 +11,7 @@ EVENTS = UUID("6c0d2b0e-7d6f-4d39-9a43-5b1f0a3c8f61")
 """The namespace of our events' ids: an event that is told twice is one."""
 
 
-def task_event(task: Task) -> dict[str, Any] | None:
+def task_event(task: Task, occurred: datetime) -> dict[str, Any] | None:
     """`jobauto.task.missed` or `jobauto.task.failed`; None: the task has not ended so."""
     if task.state not in (TaskState.MISSED, TaskState.FAILED):
         return None
@@ -19,6 +20,7 @@ def task_event(task: Task) -> dict[str, Any] | None:
     began = task.window_start.isoformat()
     return {
         "id": str(uuid5(EVENTS, f"{task.id} {task.created_at.isoformat()} {task.attempts}")),
+        "occurred": occurred.isoformat(),
         "event": f"jobauto.task.{task.state}",
         "resource": {
             "prefect.resource.id": f"jobauto.task.{task.id}",

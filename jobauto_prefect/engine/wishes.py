@@ -236,14 +236,14 @@ async def _delete_run(near: Neighbours, wish: Wish) -> None:
 
 async def _tell_task(near: Neighbours, wish: Wish) -> None:
     """An event says that a window failed or was missed."""
-    event = await asyncio.to_thread(_event_of, near, wish.subject_id)
+    event = await asyncio.to_thread(_event_of, near, wish)
     if event is not None:
         await near.prefect.post("/events", [event])
 
 
-def _event_of(near: Neighbours, task_id: int) -> dict[str, Any] | None:
+def _event_of(near: Neighbours, wish: Wish) -> dict[str, Any] | None:
     with near.ledger.reading() as session:
-        return task_event(session.get_one(Task, task_id))
+        return task_event(session.get_one(Task, wish.subject_id), wish.created_at)
 
 
 CARRIERS: Mapping[WishKind, Callable[[Neighbours, Wish], Awaitable[None]]] = {

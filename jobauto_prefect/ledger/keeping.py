@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.records import Job, Lease, RunTemplate, Task, Wish
@@ -114,6 +114,7 @@ def jobs_without_run(session: Session, before: datetime, limit: int) -> Sequence
         )
         .order_by(Job.schedule)
         .limit(limit)
+        .options(joinedload(Job.runtemplate))
     )
     return session.scalars(found).all()
 

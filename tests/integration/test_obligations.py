@@ -432,7 +432,7 @@ def test_an_operator_may_have_a_missed_window_tried_once_more(yard: Yard) -> Non
     refusal = yard.rest.post(f"/task/{task.id}/excuse.json", json={"why": "x"})
     assert refusal.status_code == 409
     entries = yard.rest.get("/auditlog.json", params={"entity_type": "Task"}).json().values()
-    assert {"root", "service", "worker"} <= {entry["actor"].split()[0] for entry in entries}
+    assert {"rest", "service", "worker"} <= {entry["door"] for entry in entries}
 
 
 class Counted:
