@@ -67,6 +67,7 @@ def _settlement(job: Job, report: Report, language: str) -> jobs.Settlement:
         ended_at=report.ended_at,
         exit_code=report.exit_code,
         started_at=report.started_at,
+        pid=report.pid,
         again=_is_tried_again(job, ending, report.exit_code, codes),
     )
 

@@ -7,8 +7,9 @@ from jobauto_prefect.engine.settling import settle, story_of
 from jobauto_prefect.errors import Conflict, Forbidden
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.ledger import leases, queries
-from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.audit import WritingSession, write_entry
 from jobauto_prefect.ledger.records import Job
+from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.runtime.protocol import (
     Ending,
@@ -108,8 +109,11 @@ def accept(service: Service, session: WritingSession, job: Job, report: Report) 
     try:
         settle(session, job, report, service.settings.language)
         recorded = True
-    except Conflict:
+    except Conflict as error:
         recorded = False
+        if job.state == JobState.LOST and report.ending is not Ending.LOST:
+            said = {"report": [None, f"{report.ending} {report.exit_code}: {error}"]}
+            write_entry(session, "Job", "refuse", said, job.id)
     if recorded and report.ending is Ending.LOST:
         wish(session, WishKind.SHOW_JOB, job.id)  # who reports a loss can't tell Prefect
     artifacts = queries.artifacts_of(session, job.id)

@@ -101,6 +101,8 @@ def _of_known_run(context: ClaimContext, attempts: Sequence[Job]) -> Job:
         message = f"task {task.id} is {task.state}; to run it again: jobauto task retry {task.id}"
         raise _as_it_was(context, last, "task_ended", message)
     waiting = following.follower_of(context.session, last)
+    if keeping.may_live(context.session, last):
+        raise _as_it_was(context, last, "unheard", f"the process of job {last.id} may still run")
     if task is not None and task.state == TaskState.RUNNING:
         raise _as_it_was(context, last, "overlap", f"another attempt at task {task.id} is running")
     if waiting is not None:

@@ -42,6 +42,7 @@ class Settlement:
     ended_at: datetime
     exit_code: int | None = None
     started_at: datetime | None = None
+    pid: int | None = None
     again: bool = False
     heard: bool = True
     not_before: datetime | None = None
@@ -143,6 +144,7 @@ def settle(session: WritingSession, job: Job, settlement: Settlement) -> bool:
     job.message = settlement.message
     job.exitcode = settlement.exit_code
     job.begin = settlement.started_at or job.begin
+    job.pid = settlement.pid or job.pid
     job.end = settlement.ended_at
     if not settlement.heard:
         return False
@@ -179,6 +181,8 @@ def give_up(session: WritingSession, job: Job) -> None:
     if job.state != JobState.LOST or lease is None or lease.ends_by is None:
         return
     job.end = session.clock()
+    if job.cancel_reason is not None:
+        job.state = next_job_state(JobState.LOST, JobState.CANCELLED)
     settles = attempts.conclude(session, job, again=True)
     _end_lease(session, lease, may_report=not settles)
 
@@ -219,6 +223,8 @@ def cancel(session: WritingSession, job: Job, reason: str) -> None:
         Conflict: it is over already.
     """
     lock(session, job)
+    if job.state == JobState.LOST and session.get(Lease, job.id) is None:
+        raise Conflict(f"job {job.id} is lost, and what follows it has been decided")
     next_job_state(JobState(job.state), JobState.CANCELLED)  # or it is over: Conflict
     job.cancel_reason = reason
     if job.state == JobState.SCHEDULED:

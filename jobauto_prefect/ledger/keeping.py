@@ -88,6 +88,12 @@ def running_attempt(session: Session, template_id: int, besides: int) -> int | N
     )
 
 
+def may_live(session: Session, job: Job) -> bool:
+    """Whether nobody has said that the process of a job is gone."""
+    found = select(Lease.job_id).where(Lease.job_id == job.id, Lease.ends_by.is_not(None))
+    return session.scalar(found) is not None
+
+
 def unheard_jobs(session: Session, now: datetime, limit: int) -> Sequence[Job]:
     """Lost jobs of which nobody has heard until their time was up."""
     found = (

@@ -31,6 +31,10 @@ class Execution(Protocol):
     async def stop(self, seconds: float) -> None:
         """Ask it to end, and end it after so many seconds."""
 
+    @property
+    def pid(self) -> int | None:
+        """The number of its leading process; None: it has none here, or has not begun."""
+
     def collector(self) -> Collector:
         """What takes its artifacts, once it has ended."""
 

@@ -159,6 +159,7 @@ class Job:
             worker=self._worker,
             ending=ending,
             exit_code=exit_code,
+            pid=self._execution.pid,
             message=message,
             started_at=started_at,
             ended_at=self._clock(),

@@ -124,6 +124,11 @@ class NativeExecution:
             os.close(stdout)
             os.close(stderr)
 
+    @property
+    def pid(self) -> int | None:
+        """The number of its leading process; None: it has not begun."""
+        return self._record.pid
+
     def _note_start(self, pid: int) -> None:
         leader = tree.read(pid)
         self._record.pid = pid

@@ -169,6 +169,7 @@ class Report(Message):
     worker: WorkerName
     ending: Ending
     exit_code: int | None = None
+    pid: int | None = None
     message: str = ""
     started_at: AwareDatetime | None = None
     ended_at: AwareDatetime

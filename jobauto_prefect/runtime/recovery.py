@@ -69,6 +69,7 @@ def _lost(record: JobRecord, worker: str, clock: Clock) -> Report:
         claim_id=record.claim_id,
         worker=worker,
         ending=Ending.LOST,
+        pid=record.pid,
         message="its worker died" if same_boot else "its machine was restarted",
         started_at=record.started_at,
         ended_at=clock(),
