@@ -6,7 +6,6 @@ another person.
 """
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -163,7 +162,7 @@ def _shape(path: str) -> str:
 
 
 @pytest.fixture
-def world(rest: httpx.Client, ledger: Ledger) -> Iterator[dict[str, int]]:
+def world(rest: httpx.Client, ledger: Ledger) -> dict[str, int]:
     """One record of each kind, all of one company; nothing depends on any of them."""
     ids: dict[str, int] = {}
 

@@ -228,6 +228,10 @@ def test_10_what_no_document_has_and_clients_call(
     listed = ok(old.get("/users.json?limit=1&offset=1&order=-DatCreate"))
     assert len(listed) == 1
     assert old.get("/users.json?order=nonsense").status_code == 400
+    following = old.get("/users.json?limit=1").headers["link"]
+    assert following.startswith(f"<{PREFIXES[0]}/users.json?limit=1&cursor=")
+    next_page = following.removeprefix("<").partition(">")[0]
+    assert len(ok(old.get(str(old.base_url.copy_with(raw_path=next_page.encode()))))) == 1
 
     rule = f"/eventrule/{everything['eventrule']}.json"
     assert ok(old.put(rule, json={"priority": "7"}), 201)["priority"] == 7
