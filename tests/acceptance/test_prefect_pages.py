@@ -1,0 +1,72 @@
+"""From a record of the facade to Prefect's pages and back, in a real browser."""
+
+from collections.abc import Callable, Iterator
+from urllib.parse import quote
+
+import httpx
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.common.by import By
+
+from tests.acceptance.browser import PAGE_WITHIN, chromium
+from tests.acceptance.service import Service, until
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[webdriver.Chrome]:
+    with chromium() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="module")
+def job_id(service: Service) -> int:
+    """A job with a warning, standard error, an artifact and produced values."""
+    templates = service.rest().get("/api/v1/runtemplates.json").json().values()
+    (template,) = [one for one in templates if one["name"] == "Root file system"]
+    body = {"runtemplate_id": template["id"], "env": {"WARN_PERCENT": 0}}
+    number: int = service.rest().post("/api/v1/job/", json=body).raise_for_status().json()["id"]
+    service.job_in(number, "warning")
+    return number
+
+
+def shows(browser: webdriver.Chrome, *texts: str) -> Callable[[], bool]:
+    """Whether the page shows all of these texts; what is drawn anew is looked at again."""
+
+    def look() -> bool:
+        try:
+            seen = browser.find_element(By.TAG_NAME, "body").text
+        except WebDriverException:
+            return False
+        return all(text in seen for text in texts)
+
+    return look
+
+
+def test_a_record_leads_to_its_flow_run_with_the_log_and_the_page_leads_back(
+    service: Service, browser: webdriver.Chrome, job_id: int
+) -> None:
+    admin = service.said("admin")
+    assert admin is not None
+    login = f"{admin['login']}:{quote(admin['password'], safe='')}@"
+    # The browser sends the password only where it is asked for one, as it asks people.
+    browser.get(f"{service.url.replace('//', '//' + login)}/api/v1/job/{job_id}.html")
+    browser.find_element(By.LINK_TEXT, "Show in Prefect").click()
+    title = f"Acme Ltd. / Root file system #{job_id}"
+    until(shows(browser, title, "used", "WARNING", "that is 0 % or more"), PAGE_WITHIN)
+
+    page = until(lambda: artifact_of(service, job_id), PAGE_WITHIN)
+    browser.get(f"{service.prefect}/artifacts/artifact/{page}")
+    told = (title, "It is filling up", "disk.json", "used_percent", "How full it is, in percent")
+    until(shows(browser, *told), PAGE_WITHIN)
+    browser.get(str(browser.find_element(By.LINK_TEXT, f"job {job_id}").get_attribute("href")))
+    assert browser.current_url == f"{service.url}/api/v1/job/{job_id}.html"
+    assert shows(browser, f"Job {job_id}", "It is filling up")()
+
+
+def artifact_of(service: Service, job_id: int) -> str | None:
+    flow_run_id = service.job(job_id)["flow_run_id"]
+    body = {"artifacts": {"flow_run_id": {"any_": [flow_run_id]}}}
+    answer = httpx.post(f"{service.prefect}/api/artifacts/filter", json=body, timeout=30)
+    found = answer.raise_for_status().json()
+    return found[0]["id"] if found else None
