@@ -15,6 +15,7 @@ from jobauto_prefect.engine.server import prefect_command, wait_ready
 from jobauto_prefect.settings import Settings
 
 ENDS_WITHIN = 10  # seconds
+START_WITHIN = 240  # of a Prefect server on a busy machine
 
 
 def free_port() -> int:
@@ -63,5 +64,5 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     settings = Settings(home=home, prefect_port=port, prefect_api_url=url)
     argv, environment = prefect_command(settings, clean_environment())
     with running(argv, environment, home / "server.log"):
-        asyncio.run(wait_ready(url))
+        asyncio.run(wait_ready(url, START_WITHIN))
         yield url
