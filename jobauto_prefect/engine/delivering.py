@@ -6,7 +6,7 @@ An automation's run that waits for a worker is looked for first, so that a rule 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +16,9 @@ from jobauto_prefect.ledger import deliveries, starting
 from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.deliveries import DeliveryState
 from jobauto_prefect.ledger.records import Delivery
+
+CLOCKS_APART = timedelta(seconds=60)
+"""By so much Prefect's clock may be behind the ledger's."""
 
 LOOK_AGAIN = timedelta(seconds=60)
 """How often to ask whether a run that waits for a worker is still there."""
@@ -31,6 +34,7 @@ class Due:
     """A delivery to be started; `deployment_id` is its target's, `flow_run_id` a run seen."""
 
     key: Key
+    happened_at: datetime
     deployment_id: UUID | None
     flow_run_id: UUID | None
 
@@ -54,7 +58,7 @@ async def deliver(near: Neighbours) -> int:
     due = await asyncio.to_thread(_due, near)
     if not due:
         return 0
-    waiting = await _waiting_runs(near, {one.deployment_id for one in due if one.deployment_id})
+    waiting = await _waiting_runs(near, due)
     ended = await _ended_runs(near, [one for one in due if one.key not in waiting])
     for one in due:
         await asyncio.to_thread(_settle, near, one.key, waiting.get(one.key), ended.get(one.key))
@@ -66,6 +70,7 @@ def _due(near: Neighbours) -> list[Due]:
         return [
             Due(
                 (one.event_id, one.rule_id),
+                one.event.created_at,
                 one.rule.runtemplate.deployment_id,
                 one.flow_run_id,
             )
@@ -73,10 +78,15 @@ def _due(near: Neighbours) -> list[Due]:
         ]
 
 
-async def _waiting_runs(near: Neighbours, deployments: set[UUID]) -> dict[Key, UUID]:
-    """The runs of these deployments that wait and say what they are for."""
+async def _waiting_runs(near: Neighbours, due: Sequence[Due]) -> dict[Key, UUID]:
+    """The runs that wait and say that they are for one of these.
+
+    A run from before its event is another ledger's, which counted as this one does.
+    """
+    happened = {one.key: one.happened_at - CLOCKS_APART for one in due}
+    deployments = sorted({str(one.deployment_id) for one in due if one.deployment_id})
     body: dict[str, Any] = {
-        "deployments": {"id": {"any_": sorted(map(str, deployments))}},
+        "deployments": {"id": {"any_": deployments}},
         "flow_runs": {"state": {"type": {"any_": WAITING}}},
         "sort": "ID_DESC",
         "limit": PAGE,
@@ -85,7 +95,10 @@ async def _waiting_runs(near: Neighbours, deployments: set[UUID]) -> dict[Key, U
     found: dict[Key, UUID] = {}
     while deployments:
         page = await near.prefect.post("/flow_runs/filter", body)
-        found |= {key: UUID(run["id"]) for run in page if (key := _key(run)) is not None}
+        for run in page:
+            key = _key(run)
+            if key in happened and datetime.fromisoformat(run["created"]) > happened[key]:
+                found[key] = UUID(run["id"])
         if len(page) < PAGE:
             break
         body["offset"] += PAGE

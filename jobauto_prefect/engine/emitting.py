@@ -23,7 +23,7 @@ from jobauto_prefect.ledger.store import Ledger, ReadingSession
 logger = logging.getLogger(__name__)
 
 NAMESPACE = UUID("4c0f3f0e-6a53-4c2b-9d5c-6f2f3c1c9f10")
-TURN = timedelta(seconds=30)
+TURN = timedelta(seconds=10)
 PATIENCE = timedelta(seconds=15)
 """How long Prefect's automations have to make a run before we look for it."""
 

@@ -1,0 +1,275 @@
+"""From a change to a flow run, over a real Prefect: automations, and what they miss."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.delivering import deliver_all
+from jobauto_prefect.engine.emitting import Emitter
+from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.ledger.records import Delivery, Event, EventRule, Job, RunTemplate, Wish
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+from jobauto_prefect.sources import Poller
+from tests.integration.sources.adapters import AdapterDatabase, adapter_database
+from tests.integration.test_claims import claim_of, granted, refused, report
+from tests.integration.test_facade import make_template
+from tests.servers import client, worker_token
+
+PATIENCE = 60  # seconds
+
+pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
+    """The facade knows the real Prefect; the pool is this test's own."""
+    pool = f"pool-{facade_settings.url.rpartition(':')[2]}"
+    return facade_settings.model_copy(update={"prefect_api_url": prefect_server, "pool": pool})
+
+
+@pytest.fixture
+def claims(facade_url: str, ledger: Ledger, facade_settings: Settings) -> Iterator[httpx.Client]:
+    token = worker_token(ledger, facade_settings.pool)
+    with client(f"{facade_url}/internal/v1", token) as signed_in:
+        yield signed_in
+
+
+@pytest.fixture
+def prefect(prefect_server: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=prefect_server, timeout=20) as http:
+        yield http
+
+
+@pytest.fixture
+def adapter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdapterDatabase]:
+    with adapter_database("sqlite", tmp_path_factory.mktemp("adapter")) as made:
+        yield made
+
+
+def eventually(look: Callable[[], Any]) -> Any:
+    """What `look` finds, once it finds something."""
+    until = time.monotonic() + PATIENCE
+    while not (found := look()):
+        assert time.monotonic() < until, "it did not come"
+        time.sleep(0.1)
+    return found
+
+
+class World:
+    """A template, an event source with a rule for it, and what services do, step by step."""
+
+    def __init__(
+        self,
+        rest: httpx.Client,
+        prefect: httpx.Client,
+        ledger: Ledger,
+        settings: Settings,
+        adapter: AdapterDatabase,
+    ) -> None:
+        self.rest, self.prefect, self.ledger = rest, prefect, ledger
+        self.settings, self.adapter = settings, adapter
+        # One Prefect serves all tests, and names are identities there.
+        self.name = f"daily {settings.url.rpartition(':')[2]}"
+        values = {"PASSWORD": "s3cret-word", "COUNT": 4}
+        self.template = make_template(rest, name=self.name, env=values)
+        self.source = rest.post("/eventsource/", json=adapter.as_source("erp")).json()["id"]
+        body = {"event_source_id": self.source, "runtemplate_id": self.template["id"],
+                "evidence": "invoice", "env_mapping": {"COUNT": "recordid"}}  # fmt: skip
+        self.rule = rest.post("/eventrule/", json=body).json()["id"]
+
+    def automation(self, rule_id: int | None = None) -> dict[str, Any]:
+        """The automation of a rule, once Prefect has it."""
+
+        def look() -> UUID | None:
+            with self.ledger.reading() as session:
+                return session.get_one(EventRule, rule_id or self.rule).automation_id
+
+        answer = self.prefect.get(f"/automations/{eventually(look)}")
+        found: dict[str, Any] = answer.json()
+        return found
+
+    def read(self) -> list[int]:
+        """Read the source; the ids of its events."""
+        Poller(self.ledger, self.settings).read(self.source)
+        with self.ledger.reading() as session:
+            return list(session.scalars(select(Event.id).order_by(Event.id)))
+
+    def tell(self) -> None:
+        """Emit what Prefect has not heard."""
+        self._with_prefect(lambda near: Emitter(near.ledger, near.prefect).emit_all())
+
+    def deliver(self, later: timedelta) -> None:
+        """Look after deliveries, some time later."""
+        clock = self.ledger.clock
+        self.ledger.clock = lambda: clock() + later
+        self._with_prefect(deliver_all)
+        self.ledger.clock = clock
+
+    def _with_prefect(self, work: Callable[[Neighbours], Awaitable[None]]) -> None:
+        async def run() -> None:
+            async with PrefectApi(self.settings.prefect_api_url) as api:
+                await work(Neighbours(self.ledger, api, self.settings))
+
+        asyncio.run(run())
+
+    def runs(self, template_id: int | None = None) -> list[dict[str, Any]]:
+        """The flow runs of a template."""
+        with self.ledger.reading() as session:
+            template = session.get_one(RunTemplate, template_id or self.template["id"])
+        of_deployment = {"deployments": {"id": {"any_": [str(template.deployment_id)]}}}
+        found: list[dict[str, Any]] = self.prefect.post(
+            "/flow_runs/filter", json=of_deployment
+        ).json()
+        return found
+
+    def delivery(self, event: int) -> Delivery:
+        with self.ledger.reading() as session:
+            return session.scalars(select(Delivery).where(Delivery.event_id == event)).one()
+
+    def claim_of(self, run: dict[str, Any]) -> dict[str, Any]:
+        return claim_of(
+            UUID(run["id"]), deployment_id=run["deployment_id"], parameters=run["parameters"]
+        )
+
+
+@pytest.fixture
+def world(
+    rest: httpx.Client,
+    prefect: httpx.Client,
+    ledger: Ledger,
+    facade_settings: Settings,
+    adapter: AdapterDatabase,
+) -> World:
+    return World(rest, prefect, ledger, facade_settings, adapter)
+
+
+def test_a_rule_is_an_automation_that_follows_its_record(world: World) -> None:
+    made = world.automation()
+    assert made["name"] == f"acme/{world.name} when invoice is changed in erp"
+    assert f"/eventrule/{world.rule}.json" in made["description"]
+    assert made["trigger"]["expect"] == [f"jobauto.source.{world.source}.change"]
+    assert made["trigger"]["match"] == {"jobauto.evidence": "invoice"}
+    world.rest.post("/eventrule/", json={"id": world.rule, "operation": "create", "enabled": False})
+    eventually(lambda: not world.automation()["enabled"])
+    assert world.automation()["id"] == made["id"]
+    assert world.automation()["name"] == f"acme/{world.name} when invoice is created in erp"
+    world.rest.post("/runtemplate/", json={"id": world.template["id"], "name": f"other {world.name}"})
+
+    def deployment() -> UUID | None:
+        with world.ledger.reading() as session:
+            return session.get_one(RunTemplate, world.template["id"]).deployment_id
+
+    eventually(lambda: world.automation()["actions"][0]["deployment_id"] == str(deployment()))
+    eventually(lambda: world.automation()["name"].startswith("acme/other"))
+    assert world.rest.delete(f"/eventrule/{world.rule}.json").status_code == 200
+    eventually(lambda: world.prefect.get(f"/automations/{made['id']}").status_code == 404)
+
+
+def test_a_change_starts_a_run_and_its_end_the_next_one(world: World, claims: httpx.Client) -> None:
+    body = {"app_id": world.template["app_id"], "company": "acme", "name": f"after {world.name}",
+            "env": {"PASSWORD": "s3cret-word", "COUNT": 4}}  # fmt: skip
+    after = world.rest.post("/runtemplate/", json=body).json()
+    chain = {"runtemplate_source_id": world.template["id"], "runtemplate_id": after["id"],
+             "env_mapping": {"COUNT": "job_id"}}  # fmt: skip
+    chained = world.rest.post("/eventrule/", json=chain).json()["id"]
+    world.automation()
+    named = f"acme/after {world.name} when acme/{world.name} ends with success"
+    assert world.automation(chained)["name"] == named
+    world.adapter.add(5)
+    (event,) = world.read()
+    world.tell()
+    (run,) = eventually(world.runs)
+    assert run["parameters"]["jobauto"] == {"event": event, "rule": world.rule}
+    # It waits for a worker: it is found, and no second one made.
+    world.deliver(timedelta(minutes=1))
+    assert str(world.delivery(event).flow_run_id) == run["id"]
+    assert len(world.runs()) == 1
+    launch = granted(claims, world.claim_of(run))
+    assert launch["environment"]["COUNT"] == "1005"
+    assert report(claims, launch)["recorded"] is True
+    world.tell()
+    (second,) = eventually(lambda: world.runs(after["id"]))
+    launched = granted(claims, world.claim_of(second))
+    assert launched["environment"]["COUNT"] == str(launch["job_id"])
+    assert launched["environment"]["EVENT_OPERATION"] == "success"
+    with world.ledger.reading() as session:
+        assert session.get_one(Job, launched["job_id"]).schedule_type == "chained"
+
+
+def test_what_an_automation_misses_is_started_all_the_same(
+    world: World, claims: httpx.Client
+) -> None:
+    automation = world.automation()
+    world.prefect.delete(f"/automations/{automation['id']}").raise_for_status()
+    world.adapter.add(1)
+    (event,) = world.read()
+    world.tell()
+    world.deliver(timedelta(seconds=1))
+    assert world.delivery(event).state == "owed"
+    world.deliver(timedelta(minutes=1))
+    started = world.delivery(event)
+    assert started.state == "started"
+
+    def bound() -> UUID | None:
+        with world.ledger.reading() as session:
+            return session.get_one(Job, started.job_id).flow_run_id
+
+    run_id = eventually(bound)
+    (run,) = world.runs()
+    assert (run["id"], run["parameters"]["jobauto"]) == (str(run_id), {"job": started.job_id})
+    forged = run | {"id": str(UUID(int=7)), "parameters": {
+        "jobauto": {"event": event, "rule": world.rule}}}  # fmt: skip
+    assert refused(claims, world.claim_of(forged))[:2] == ("duplicate_event", "CANCELLED")
+    assert granted(claims, world.claim_of(run))["environment"]["COUNT"] == "1001"
+
+
+def test_a_waiting_run_that_somebody_cancels_is_a_dead_letter(world: World) -> None:
+    world.automation()
+    world.adapter.add(1)
+    (event,) = world.read()
+    world.tell()
+    (run,) = eventually(world.runs)
+    world.deliver(timedelta(minutes=1))
+    cancelled = {"state": {"type": "CANCELLED"}, "force": True}
+    world.prefect.post(f"/flow_runs/{run['id']}/set_state", json=cancelled).raise_for_status()
+    world.deliver(timedelta(minutes=5))
+    dead = world.delivery(event)
+    assert (dead.state, dead.job_id) == ("dead", None)
+    assert "cancelled" in str(dead.error)
+
+
+def test_with_prefect_away_events_wait_and_come_in_order(
+    world: World, facade_settings: Settings
+) -> None:
+    world.automation()
+    world.adapter.add(1, 3)
+    events = world.read()
+    away = facade_settings.model_copy(update={"prefect_api_url": "http://127.0.0.1:9/api"})
+    world.settings = away
+    with pytest.raises(Exception, match="does not answer"):
+        world.tell()
+    world.settings = facade_settings
+    world.tell()
+    runs = eventually(lambda: len(found := world.runs()) == 3 and found)
+    started = sorted(runs, key=lambda run: str(run["created"]))
+    assert {run["parameters"]["jobauto"]["event"] for run in started} == set(events)
+    names = {"event": {"name": [f"jobauto.source.{world.source}.change"]}, "order": "ASC"}
+    told = eventually(
+        lambda: len(found := world.prefect.post("/events/filter", json={"filter": names}).json()[
+            "events"]) == 3 and found
+    )  # fmt: skip
+    assert [one["payload"]["event"] for one in told] == events
+    assert told[0]["resource"]["prefect.resource.name"] == "invoice 1001"
+    world.tell()
+    with world.ledger.reading() as session:
+        assert session.scalars(select(Event).where(Event.emitted_at.is_(None))).all() == []
+        assert session.scalars(select(Wish)).all() == []
