@@ -49,6 +49,16 @@ def _trigger(rule: Record, names: Names) -> str:
     return f"{rule['evidence'] or 'anything'} {rule['operation']} in {source}"
 
 
+def _origin(event: Record, names: Names) -> str:
+    if event["event_source_id"] is None:
+        return str(template_title("runtemplate_id")(event, names))
+    return str(referred("eventsources", "event_source_id", "name")(event, names))
+
+
+def _happening(event: Record, _names: Names) -> str:
+    return f"{event['evidence'] or ''} {event['record_id'] or ''} {event['operation']}".strip()
+
+
 APPS = Kind(
     "app",
     "apps",
@@ -136,6 +146,30 @@ TASKS = Kind(
     },
     whole=False,
     example="Example: jobauto task list --template acme/backup --state missed",
+)
+EVENTS = Kind(
+    "event",
+    "events",
+    "events",
+    {
+        "id": member("id"),
+        "at": time_of("created_at"),
+        "from": _origin,
+        "what": _happening,
+        "state": member("state"),
+    },
+    refers=("companies", "runtemplates", "eventsources"),
+    filters={
+        "state": Filter("state", "Only in this state: done, owed, dead.", "STATE"),
+        "source": Filter("event_source_id", "Only of this event source.", "SOURCE", "eventsource"),
+        "template": Filter(
+            "runtemplate_id", "Only ends of this run template.", "TEMPLATE", "runtemplate"
+        ),
+        "from_": Filter("from", "From this time on.", "TIME"),
+        "to": Filter("to", "Before this time.", "TIME"),
+    },
+    whole=False,
+    example="Example: jobauto event list --state dead",
 )
 CREDENTIALS = Kind(
     "credential",

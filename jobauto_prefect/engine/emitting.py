@@ -23,6 +23,7 @@ from jobauto_prefect.ledger.store import Ledger, ReadingSession
 logger = logging.getLogger(__name__)
 
 NAMESPACE = UUID("4c0f3f0e-6a53-4c2b-9d5c-6f2f3c1c9f10")
+TURN_NAME = "emission"
 TURN = timedelta(seconds=10)
 PATIENCE = timedelta(seconds=15)
 """How long Prefect's automations have to make a run before we look for it."""
@@ -44,15 +45,25 @@ class Emitter:
         Raises:
             PrefectUnavailable: Prefect does not answer; what it has not heard comes again.
         """
-        while batch := await asyncio.to_thread(self._next):
-            await self._emit(batch)
+        emitting = False
+        try:
+            while batch := await asyncio.to_thread(self._next):
+                emitting = True
+                await self._emit(batch)
+        finally:
+            if emitting:
+                await asyncio.to_thread(self._pass_on)
+
+    def _pass_on(self) -> None:
+        with self._ledger.writing(SERVICE) as session:
+            turns.pass_on(session, TURN_NAME, self._me)
 
     def _next(self) -> list[tuple[int, dict[str, Any]]]:
         with self._ledger.reading() as session:
             if not events.silent(session):
                 return []  # looked for all the time: without writing anything
         with self._ledger.writing(SERVICE) as session:
-            if not turns.take(session, "emission", self._me, TURN):
+            if not turns.take(session, TURN_NAME, self._me, TURN):
                 return []
             found = events.silent(session)
             return [(one.id, self._told(session, one)) for one in found]

@@ -18,6 +18,8 @@ from jobauto_prefect.ledger.records import (
     CompanyUser,
     Credential,
     CredentialType,
+    Delivery,
+    Event,
     EventRule,
     EventSource,
     Job,
@@ -130,6 +132,7 @@ JOB_MEMBERS = (
     "task_id",
     "attempt",
     "retry_of",
+    "event_id",
     "state",
     "severity",
     "message",
@@ -276,6 +279,43 @@ def rule_record(rule: EventRule, _settings: Settings) -> Shown:
     """An event rule."""
     mapping = {"env_mapping": json.loads(rule.env_mapping)}
     return _members(rule, *RULE_MEMBERS) | mapping | _times(rule)
+
+
+EVENT_MEMBERS = (
+    "id",
+    "kind",
+    "state",
+    "event_source_id",
+    "runtemplate_id",
+    "job_id",
+    "company_id",
+    "inversion",
+    "evidence",
+    "operation",
+    "record_id",
+    "depth",
+    "emission_error",
+)
+
+
+def event_record(event: Event, _settings: Settings) -> Shown:
+    """An event."""
+    times = {name: _time(getattr(event, name)) for name in ("emitted_at", "created_at")}
+    return _members(event, *EVENT_MEMBERS) | times
+
+
+def event_details(event: Event, deliveries: Sequence[Delivery]) -> Shown:
+    """What is known of an event, and what it owes."""
+    shown = [
+        _members(one, "state", "job_id", "error")
+        | {
+            "eventrule_id": one.rule_id,
+            "flow_run_id": str(one.flow_run_id) if one.flow_run_id else None,
+            "due_at": _time(one.due_at),
+        }
+        for one in deliveries
+    ]
+    return {"data": event.data, "deliveries": shown}
 
 
 AUDIT_MEMBERS = (

@@ -24,6 +24,7 @@ from jobauto_prefect.facade.writes.jobs import JobBody, write_job
 from jobauto_prefect.facade.writes.templates import TemplateBody, write_template
 from jobauto_prefect.facade.writes.users import UserBody, write_user
 from jobauto_prefect.ledger.base import BIGGEST_ID
+from jobauto_prefect.ledger.deliveries import EventKind
 from jobauto_prefect.ledger.listing import Condition
 from jobauto_prefect.ledger.records import (
     App,
@@ -31,6 +32,7 @@ from jobauto_prefect.ledger.records import (
     Company,
     Credential,
     CredentialType,
+    Event,
     EventRule,
     EventSource,
     Job,
@@ -281,5 +283,23 @@ RESOURCES: Sequence[Resource] = (
         filters={"enabled": Filter("enabled", truth), "company_id": _reference("company_id")},
         columns=("id", "name", "adapter_type", "db_connection", "db_host", "enabled", "company_id"),
         body=SourceBody,
+    ),
+    Resource(
+        "event", "events", "eventId", Event, "jobs", records.event_record, deletable=False,
+        paged=True, orders=("id", "created_at"),
+        filters={
+            "state": _choice("state", ("done", "owed", "dead")),
+            "kind": _choice("kind", tuple(EventKind)),
+            "event_source_id": _reference("event_source_id"),
+            "runtemplate_id": _reference("runtemplate_id"),
+            "company_id": _reference("company_id"),
+            "evidence": Filter("evidence", words),
+            "from": Filter("created_at", instant, "ge"),
+            "to": Filter("created_at", instant, "lt"),
+        },
+        columns=(
+            "id", "created_at", "kind", "event_source_id", "runtemplate_id", "evidence",
+            "operation", "record_id", "state",
+        ),
     ),
 )  # fmt: skip

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from jobauto_prefect.errors import Fault, InvalidInput, NotFound, OtherId
 from jobauto_prefect.facade import (
     clearing,
+    events,
     forecasts,
     general,
     memberships,
@@ -46,8 +47,8 @@ from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.spellings import Integer
 from jobauto_prefect.facade.writes.applications import read_definition
 from jobauto_prefect.facade.writes.base import Write, Written
-from jobauto_prefect.ledger import listing, queries
-from jobauto_prefect.ledger.records import App, Job, Task, User
+from jobauto_prefect.ledger import deliveries, listing, queries
+from jobauto_prefect.ledger.records import App, Event, Job, Task, User
 from jobauto_prefect.ledger.retiring import retire
 from jobauto_prefect.ledger.store import ReadingSession
 
@@ -59,6 +60,7 @@ OTHERS = (
     neighbours,
     obligations,
     sessions,
+    events,
     sources,
     output,
 )
@@ -119,6 +121,8 @@ def _details(session: ReadingSession, record: Any, service: Service) -> records.
     if isinstance(record, Job):
         lines = queries.last_output_of(session, record.id)
         return records.job_details(lines, queries.artifacts_of(session, record.id))
+    if isinstance(record, Event):
+        return records.event_details(record, deliveries.of_event(session, record.id))
     if isinstance(record, Task):
         attempts = queries.attempts_of(session, record.id)
         return {"jobs": [records.job_record(job, service.settings) for job in attempts]}

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, false, func, inspect, or_, select
-from sqlalchemy.orm import Session, defer, joinedload
+from sqlalchemy.orm import Session, defer, joinedload, undefer
 from sqlalchemy.orm.interfaces import ORMOption
 
 from jobauto_prefect.errors import Fault, InvalidInput
@@ -23,6 +23,7 @@ from jobauto_prefect.ledger.base import Base, Retirable, holds
 from jobauto_prefect.ledger.records import (
     Company,
     Credential,
+    Event,
     EventRule,
     EventSource,
     Job,
@@ -49,6 +50,7 @@ IN_COMPANIES: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool
     Job: Job.company_id.in_,
     Credential: Credential.company_id.in_,
     EventSource: EventSource.company_id.in_,
+    Event: Event.company_id.in_,
     Task: _of_templates(Task.runtemplate_id),
     EventRule: _of_templates(EventRule.runtemplate_id),
 }
@@ -57,6 +59,7 @@ IN_COMPANIES: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool
 NEEDED: Mapping[type[Base], tuple[ORMOption, ...]] = {
     Job: (defer(Job.policy), defer(Job.overrides), defer(Job.override_secrets)),
     EventRule: (joinedload(EventRule.runtemplate),),
+    Event: (undefer(Event.state), defer(Event.data)),
     Task: (joinedload(Task.runtemplate),),
 }
 """What lists read along, because it says to which company a record belongs, and what they leave

@@ -152,11 +152,15 @@ def test_a_value_that_is_not_there_blocks_the_job_and_can_be_replayed(
     assert (dead.state, dead.error) == ("dead", message)
     assert refused(claims, run_of(event, rule))[:2] == ("duplicate_event", "CANCELLED")
     rest.post("/eventrule/", json={"id": rule["id"], "env_mapping": {"COUNT": "recordid"}})
-    with ledger.writing(SERVICE) as session:
-        kept = session.get_one(Event, event)
-        starting.replay(session, kept, deliveries.rule_of(session, rule["id"]))
+    (listed,) = rest.get("/events.json", params={"state": "dead"}).json().values()
+    assert (listed["id"], listed["record_id"]) == (event, "42")
+    replayed = rest.post(f"/event/{event}/replay.json").json()
+    assert (replayed["state"], replayed["deliveries"][0]["state"]) == ("done", "started")
     again = delivery(ledger, event, rule)
-    assert again.state == "started"
+    assert again.job_id == replayed["deliveries"][0]["job_id"]
+    assert rest.post(f"/event/{event}/replay.json").status_code == 409
+    body = {"eventrule_id": rule["id"]}
+    assert rest.post(f"/event/{event}/replay.json", json=body).status_code == 409
     launch = granted(claims, claim_of(parameters={"jobauto": {"job": again.job_id}}))
     assert launch["environment"]["COUNT"] == "42"
 
@@ -204,7 +208,10 @@ def test_a_rule_does_not_see_what_is_older_than_it_unless_asked(
     event = happened(ledger, source)
     rule = make_rule(rest, template, source)
     assert refused(claims, run_of(event, rule))[:2] == ("unknown_event", "FAILED")
-    with ledger.writing(SERVICE) as session:
-        kept = session.get_one(Event, event)
-        starting.replay(session, kept, deliveries.rule_of(session, rule["id"]))
+    asked = rest.post(f"/event/{event}/replay.json", json={"eventrule_id": rule["id"]})
+    assert asked.status_code == 200
     assert delivery(ledger, event, rule).state == "started"
+    shown = rest.get(f"/event/{event}.json").json()
+    assert shown["data"]["externalids"] == "code:X"
+    job = rest.get(f"/job/{shown['deliveries'][0]['job_id']}.json").json()
+    assert job["event_id"] == event

@@ -15,6 +15,7 @@ from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.delivering import deliver_all
 from jobauto_prefect.engine.emitting import Emitter
 from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.wishes import Carrier
 from jobauto_prefect.ledger.records import Delivery, Event, EventRule, Job, RunTemplate, Wish
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
@@ -111,7 +112,7 @@ class World:
         """Look after deliveries, some time later."""
         clock = self.ledger.clock
         self.ledger.clock = lambda: clock() + later
-        self._with_prefect(deliver_all)
+        self._with_prefect(_deliver)
         self.ledger.clock = clock
 
     def _with_prefect(self, work: Callable[[Neighbours], Awaitable[None]]) -> None:
@@ -141,6 +142,11 @@ class World:
         )
 
 
+async def _deliver(near: Neighbours) -> None:
+    await deliver_all(near)
+    await Carrier(near).carry_all()
+
+
 @pytest.fixture
 def world(
     rest: httpx.Client,
@@ -162,7 +168,8 @@ def test_a_rule_is_an_automation_that_follows_its_record(world: World) -> None:
     eventually(lambda: not world.automation()["enabled"])
     assert world.automation()["id"] == made["id"]
     assert world.automation()["name"] == f"acme/{world.name} when invoice is created in erp"
-    world.rest.post("/runtemplate/", json={"id": world.template["id"], "name": f"other {world.name}"})
+    renamed = {"id": world.template["id"], "name": f"other {world.name}"}
+    world.rest.post("/runtemplate/", json=renamed)
 
     def deployment() -> UUID | None:
         with world.ledger.reading() as session:

@@ -17,7 +17,15 @@ from jobauto_prefect.facade.addresses import CONTRACT
 from jobauto_prefect.facade.published import PREFIXES
 from jobauto_prefect.facade.routes import contract_router
 from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import Artifact, Company, CompanyUser, Task, User, UserRole
+from jobauto_prefect.ledger.records import (
+    Artifact,
+    Company,
+    CompanyUser,
+    Event,
+    Task,
+    User,
+    UserRole,
+)
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.tokens import issue_user_token
 from tests.definitions import PROBE
@@ -115,6 +123,12 @@ def rows() -> list[Row]:
         Row("GET", "/tasks.json", SIGNED_IN, SIGNED_IN),
         Row("POST", "/task/{task}/excuse.json", CREATORS, READERS, {"why": "closed"}),
         Row("POST", "/task/{task}/retry.json", EDITORS, READERS),
+        Row("POST", "/eventsource/{eventsource}/test.json", EDITORS, READERS),
+        Row("GET", "/event/{event}.json", READERS, READERS),
+        Row("GET", "/events.json", SIGNED_IN, SIGNED_IN),
+        Row(
+            "POST", "/event/{event}/replay.json", EDITORS, READERS, {"eventrule_id": "{eventrule}"}
+        ),
         Row("GET", "/auditlog/{entry}.json", WIDE, WIDE),
         Row("GET", "/auditlog.json", SIGNED_IN, SIGNED_IN),
         Row("GET", "/job/{job}/output.json", READERS, READERS),
@@ -195,9 +209,16 @@ def world(rest: httpx.Client, ledger: Ledger) -> dict[str, int]:
         )
         named = {"path": "a", "name": "a", "type": "file", "content_type": "text/plain"}
         artifact = Artifact(job_id=ids["job"], size=1, content=b"a", created_at=now, **named)
-        session.add_all([task, artifact])
+        event = Event(
+            kind="change",
+            company_id=ids["company"],
+            operation="create",
+            data={},
+            created_at=now,
+        )
+        session.add_all([task, artifact, event])
         session.flush()
-        ids |= {"task": task.id, "artifact": artifact.id, "entry": 1}
+        ids |= {"task": task.id, "artifact": artifact.id, "entry": 1, "event": event.id}
     return ids
 
 

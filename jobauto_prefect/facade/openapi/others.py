@@ -18,6 +18,7 @@ PASSWORD_TOO: list[Json] = [{}, {"basic": []}]
 APP = parts.key("appId", "application")
 COMPANY = parts.key("companyId", "company")
 JOB = parts.key("jobId", "job")
+EVENT = parts.key("eventId", "event")
 SOURCE = parts.key("eventSourceId", "event source")
 TASK = parts.key("taskId", "task")
 USER = parts.key("userId", "user")
@@ -245,6 +246,13 @@ def _event_operations() -> Operations:
         "Whether its adapter database answers and `changes_cache` can be read and, where changes "
         "are deleted, written. Takes at most five seconds. Needs `companies.update`.",
         _ok("What was found.", "SourceTested") | parts.errors(413), parameters=[SOURCE, SUFFIX],
+    )  # fmt: skip
+    yield "/event/{eventId}/replay.{suffix}", "post", _operation(
+        "Events", "replayEvent", "Replay an event",
+        "Starts the rules whose delivery is a dead letter, or the one rule that is named. A rule "
+        "that was started by an event never is twice. Needs `jobs.execute`.",
+        _ok("The event, and what it owes now.", "EventWithDeliveries") | parts.errors(*WRITING),
+        parameters=[EVENT, SUFFIX], requestBody=parts.body(reference("ReplayBody"), required=False),
     )  # fmt: skip
 
 

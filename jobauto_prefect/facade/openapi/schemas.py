@@ -9,6 +9,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from jobauto_prefect.definitions import schema as definition_schema
+from jobauto_prefect.facade.events import ReplayBody
 from jobauto_prefect.facade.memberships import MemberBody, RolesBody
 from jobauto_prefect.facade.obligations import ExcuseBody
 from jobauto_prefect.facade.openapi.members import about
@@ -40,8 +41,8 @@ BODIES: Mapping[str, str] = {
 """Record kind -> schema of what clients write."""
 
 _MODELS = (
-    CompanyBody, CredentialBody, CredentialTypeBody, ExcuseBody, JobBody, MemberBody, RolesBody, RuleBody,
-    SourceBody, TemplateBody, TopicBody, UserBody,
+    CompanyBody, CredentialBody, CredentialTypeBody, ExcuseBody, JobBody, MemberBody, ReplayBody,
+    RolesBody, RuleBody, SourceBody, TemplateBody, TopicBody, UserBody,
 )  # fmt: skip
 
 TRUTH: Json = {"anyOf": [{"type": "boolean"}, {"enum": [0, 1, "0", "1", "true", "false"]}]}

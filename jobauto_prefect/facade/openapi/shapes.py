@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field
 
 from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, Overlap
 from jobauto_prefect.facade.permissions import Membership, Role
+from jobauto_prefect.ledger.deliveries import DeliveryState, EventKind
 from jobauto_prefect.ledger.states import JobState, TaskReason, TaskState
 
 Severity = Literal["success", "info", "warning", "error", "critical"]
@@ -175,6 +176,7 @@ class Job(BaseModel):
     task_id: int | None
     attempt: int
     retry_of: int | None
+    event_id: int | None
     state: JobState
     severity: Severity | None
     message: str | None
@@ -414,6 +416,44 @@ class Forecast(BaseModel):
     windows: list[Launch]
 
 
+class Event(BaseModel):
+    """Something that happened: a change of an event source, or the end of a run template's job."""
+
+    id: int
+    kind: EventKind
+    state: Literal["done", "owed", "dead"]
+    event_source_id: int | None
+    runtemplate_id: int | None
+    job_id: int | None
+    company_id: int | None
+    inversion: int | None
+    evidence: str | None
+    operation: str
+    record_id: str | None
+    depth: int
+    emission_error: str | None
+    emitted_at: datetime | None
+    created_at: datetime
+
+
+class Delivery(BaseModel):
+    """What an event owes one rule."""
+
+    eventrule_id: int
+    state: DeliveryState
+    job_id: int | None
+    flow_run_id: str | None
+    due_at: datetime | None
+    error: str | None
+
+
+class EventWithDeliveries(Event):
+    """An event, all that is known of it, and what it owes."""
+
+    data: dict[str, Any]
+    deliveries: list[Delivery]
+
+
 class SourceTested(BaseModel):
     """What a test of an event source found."""
 
@@ -554,7 +594,8 @@ class DataExport(BaseModel):
 
 SHAPES: tuple[type[BaseModel], ...] = (
     ApplicationVersion, AssignedRole, AuditEntry, Company, Credential, CredentialType, DataExport,
-    Deleted, Drift, Error, EventRule, EventSource, Forecast, Index, Job, JobWithOutput, JobsByState,
-    JobsDeleted, Member, MembershipEnded, Output, Ping, RolesSet, RunTemplate, SignedIn, SignedOut,
-    SourceTested, Status, Task, TaskWithJobs, Topic, User, WorkPool, Written,
+    Deleted, Drift, Error, Event, EventRule, EventSource, EventWithDeliveries, Forecast, Index, Job,
+    JobWithOutput, JobsByState, JobsDeleted, Member, MembershipEnded, Output, Ping, RolesSet,
+    RunTemplate, SignedIn, SignedOut, SourceTested, Status, Task, TaskWithJobs, Topic, User,
+    WorkPool, Written,
 )  # fmt: skip

@@ -32,6 +32,7 @@ RECORDS: Mapping[str, tuple[str, str]] = {
     "topic": ("Topic", "Topic"),
     "task": ("TaskWithJobs", "Task"),
     "auditlog": ("AuditEntry", "AuditEntry"),
+    "event": ("EventWithDeliveries", "Event"),
     "eventrule": ("EventRule", "EventRule"),
     "eventsource": ("EventSource", "EventSource"),
 }

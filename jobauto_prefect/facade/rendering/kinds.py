@@ -146,6 +146,23 @@ _ALL = (
         (("Roles", "roles.html"),),
     ),
     Kind(
+        "event",
+        "events",
+        "Event",
+        "Events",
+        (
+            "id",
+            "created_at",
+            "kind",
+            "event_source_id",
+            "runtemplate_id",
+            "evidence",
+            "operation",
+            "record_id",
+            "state",
+        ),
+    ),
+    Kind(
         "auditlog",
         "auditlog",
         "Audit entry",

@@ -4,8 +4,8 @@ from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
-from sqlalchemy import ForeignKey, Index, Text, UniqueConstraint, text
-from sqlalchemy.orm import Mapped, mapped_column, relationship
+from sqlalchemy import ColumnElement, ForeignKey, Index, Text, UniqueConstraint, case, exists, text
+from sqlalchemy.orm import Mapped, column_property, mapped_column, relationship
 
 from jobauto_prefect.ledger.base import (
     SECRET,
@@ -83,12 +83,49 @@ class EventRule(Audited, Labelled, Retirable, Base):
     runtemplate: Mapped[RunTemplate] = relationship(foreign_keys=runtemplate_id)
 
 
+class Delivery(Base):
+    """What one event owes one rule: there is one, so a rule starts once for an event.
+
+    While it is owed, `due_at` is when this service starts the job itself (None: once Prefect has
+    heard of the event), and `flow_run_id` the waiting run that Prefect's automation has made.
+    """
+
+    __tablename__ = "delivery"
+    __table_args__ = (
+        UniqueConstraint("event_id", "rule_id"),
+        Index(
+            "ix_delivery_owed",
+            "due_at",
+            sqlite_where=text("state = 'owed'"),
+            postgresql_where=text("state = 'owed'"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    event_id: Mapped[int] = mapped_column(ForeignKey("event.id", ondelete="CASCADE"))
+    rule_id: Mapped[int] = mapped_column(ForeignKey("event_rule.id"), index=True)
+    state: Mapped[str]
+    job_id: Mapped[int | None] = mapped_column(BigId, index=True)
+    flow_run_id: Mapped[UUID | None]
+    due_at: Mapped[datetime | None]
+    error: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[datetime]
+
+    event: Mapped["Event"] = relationship()
+    rule: Mapped[EventRule] = relationship()
+
+
+def _owing(event_id: Any, state: str) -> ColumnElement[bool]:
+    return exists().where(Delivery.event_id == event_id, Delivery.state == state)
+
+
 class Event(Base):
     """Something that happened: a change of a source, or the end of a run template's job.
 
     `data` is all that is known of it, as JSON; a change is told from others by `inversion` and
     the `digest` of its row. `depth` counts the ends that led here. `emitted_at` is when Prefect
-    heard of it, `emission_error` why it will not.
+    heard of it, `emission_error` why it will not. `state` sums up what it owes: dead where a
+    delivery is, owed where one is, else done.
     """
 
     __tablename__ = "event"
@@ -119,35 +156,11 @@ class Event(Base):
     created_at: Mapped[datetime]
     emitted_at: Mapped[datetime | None]
     emission_error: Mapped[str | None] = mapped_column(Text)
-
-
-class Delivery(Base):
-    """What one event owes one rule: there is one, so a rule starts once for an event.
-
-    While it is owed, `due_at` is when this service starts the job itself (None: once Prefect has
-    heard of the event), and `flow_run_id` the waiting run that Prefect's automation has made.
-    """
-
-    __tablename__ = "delivery"
-    __table_args__ = (
-        UniqueConstraint("event_id", "rule_id"),
-        Index(
-            "ix_delivery_owed",
-            "due_at",
-            sqlite_where=text("state = 'owed'"),
-            postgresql_where=text("state = 'owed'"),
+    state: Mapped[str] = column_property(
+        case(
+            (_owing(id, "dead"), "dead"),  # noqa: A003 - the column
+            (_owing(id, "owed"), "owed"),  # noqa: A003 - the column
+            else_="done",
         ),
+        deferred=True,
     )
-
-    id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    event_id: Mapped[int] = mapped_column(ForeignKey("event.id", ondelete="CASCADE"))
-    rule_id: Mapped[int] = mapped_column(ForeignKey("event_rule.id"), index=True)
-    state: Mapped[str]
-    job_id: Mapped[int | None] = mapped_column(BigId, index=True)
-    flow_run_id: Mapped[UUID | None]
-    due_at: Mapped[datetime | None]
-    error: Mapped[str | None] = mapped_column(Text)
-    created_at: Mapped[datetime]
-
-    event: Mapped[Event] = relationship()
-    rule: Mapped[EventRule] = relationship()

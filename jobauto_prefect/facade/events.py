@@ -1,0 +1,64 @@
+"""Replaying events: dead letters, and what a rule was too young for."""
+
+from fastapi import APIRouter, Request, Response
+
+from jobauto_prefect.errors import Conflict
+from jobauto_prefect.facade import records
+from jobauto_prefect.facade.access import allow
+from jobauto_prefect.facade.answers import plain
+from jobauto_prefect.facade.auth import Person
+from jobauto_prefect.facade.requests import Body, BodyFields, parse
+from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.facade.spellings import Integer
+from jobauto_prefect.facade.writes.base import Id
+from jobauto_prefect.ledger import deliveries, queries, starting
+from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.deliveries import DeliveryState
+from jobauto_prefect.ledger.records import Event, EventRule
+
+
+class ReplayBody(Body):
+    """Which rule to start; without one, all whose delivery is a dead letter."""
+
+    eventrule_id: Id | None = None
+
+
+def add_routes(router: APIRouter) -> None:
+    """Add them to the contract."""
+    router.post("/event/{event_id}/replay.{suffix}", name="replay event")(replay)
+    router.post("/event/{event_id}/replay", include_in_schema=False)(replay)
+
+
+def replay(
+    event_id: Integer, fields: BodyFields, request: Request, who: Person, service: CurrentService
+) -> Response:
+    """Start rules for an event once more; the answer is the event and what it owes now."""
+    body = parse(ReplayBody, fields)
+    with service.ledger.writing(who.actor) as session:
+        event = queries.get(session, Event, event_id)
+        allow(who, "jobs", "read", event.company_id, event)
+        for rule in _rules(session, event, body.eventrule_id):
+            allow(who, "jobs", "execute", rule.runtemplate.company_id, rule)
+            starting.replay(session, event, rule)
+        session.flush()
+        owed = deliveries.of_event(session, event.id)
+        shown = records.event_record(event, service.settings)
+        shown |= records.event_details(event, owed)
+    service.carrier.wake()
+    return plain(request, who, f"Replay of event {event_id}", shown)
+
+
+def _rules(session: WritingSession, event: Event, rule_id: int | None) -> list[EventRule]:
+    """The rules to start.
+
+    Raises:
+        NotFound: there is no such rule.
+        Conflict: none is named, and none died.
+    """
+    if rule_id is not None:
+        return [deliveries.rule_of(session, rule_id)]
+    owed = deliveries.of_event(session, event.id)
+    dead = [one.rule_id for one in owed if one.state == DeliveryState.DEAD]
+    if not dead:
+        raise Conflict(f"event {event.id} has no dead letter; name the rule to start for it")
+    return [deliveries.rule_of(session, one) for one in dead]
