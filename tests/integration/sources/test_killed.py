@@ -1,0 +1,95 @@
+"""Pollers that are killed at any moment: no change is lost, none is there twice."""
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from jobauto_prefect.ledger.records import Delivery, Event
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+from jobauto_prefect.sources import Poller
+from tests.conftest import clean_environment
+from tests.integration.sources.adapters import KINDS, AdapterDatabase, adapter_database
+from tests.integration.sources.test_poller import add_source, stored
+from tests.integration.test_facade import make_template
+from tests.servers import client, facade, user_token
+
+POLLER = """
+import asyncio
+from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.settings import load_settings
+from jobauto_prefect.sources import Poller
+settings = load_settings()
+print("ready", flush=True)
+asyncio.run(Poller(open_ledger(settings), settings).run())
+"""
+
+
+@contextmanager
+def polling(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that polls; it is killed at the end."""
+    environment = clean_environment() | {
+        "JOBAUTO_HOME": str(settings.home),
+        "JOBAUTO_DATABASE_URL": settings.database_url,
+    }
+    with subprocess.Popen(
+        [sys.executable, "-c", POLLER], env=environment, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _storm(
+    ledger: Ledger, settings: Settings, adapter: AdapterDatabase, *, kills: int, changes: int
+) -> None:
+    """Changes come while pollers, two at a time, are killed; then one reads what is left."""
+    with facade(settings, ledger) as url, client(f"{url}/api/v1", user_token(ledger)) as rest:
+        template = make_template(rest)["id"]
+        source = add_source(ledger, adapter, poll_interval=1)
+        body = {"event_source_id": source, "runtemplate_id": template}
+        rest.post("/eventrule/", json=body).raise_for_status()
+    chance = random.Random(changes)
+    share = changes // kills
+    for turn in range(kills):
+        with polling(settings) as one, polling(settings) as other:
+            adapter.add(turn * share + 1, (turn + 1) * share)
+            for process in (one, other):
+                try:
+                    process.wait(chance.uniform(0.05, 1.5))
+                except subprocess.TimeoutExpired:
+                    process.kill()
+    # The last turn of a killed reader has to end before anybody else may read.
+    clock = ledger.clock
+    ledger.clock = lambda: clock().replace(year=clock().year + 1)
+    Poller(ledger, settings).read(source)
+    assert sorted(filter(None, stored(ledger, source))) == list(range(1, kills * share + 1))
+    assert adapter.inversions() == []
+    with ledger.reading() as session:
+        events = session.scalar(select(func.count(Event.id)))
+        owed = session.scalar(select(func.count(Delivery.id)))
+    assert events == owed == kills * share
+
+
+def test_killed_pollers_lose_and_repeat_nothing(
+    ledger: Ledger, facade_settings: Settings, sqlite_adapter: AdapterDatabase
+) -> None:
+    _storm(ledger, facade_settings, sqlite_adapter, kills=2, changes=1000)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", KINDS)
+def test_twenty_kills_among_ten_thousand_changes(
+    ledger: Ledger, facade_settings: Settings, kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with adapter_database(kind, Path(tmp_path_factory.mktemp("adapter"))) as adapter:
+        _storm(ledger, facade_settings, adapter, kills=20, changes=10_000)
