@@ -99,7 +99,8 @@ def _process(argv: list[str], environment: dict[str, str], log: Path) -> Iterato
 
 
 @contextlib.contextmanager
-def _database() -> Iterator[str]:
+def database() -> Iterator[str]:
+    """The URL of an empty database on PostgreSQL, gone afterwards."""
     name = f"jobauto_bench_{uuid.uuid4().hex}"
     with psycopg.connect(POSTGRESQL, autocommit=True) as server:
         server.execute(f'CREATE DATABASE "{name}"')
@@ -151,7 +152,7 @@ def stack() -> Iterator[Stack]:
     home = Path(tempfile.mkdtemp(prefix="jobauto-bench-"))
     try:
         with contextlib.ExitStack() as exits:
-            ledger, prefect = (exits.enter_context(_database()) for _ in range(2))
+            ledger, prefect = (exits.enter_context(database()) for _ in range(2))
             yield _start(home, exits, _settings(home, ledger), prefect)
     finally:
         shutil.rmtree(home, ignore_errors=True)
