@@ -5,6 +5,7 @@ it, and a write that changes the schedule.
 """
 
 import itertools
+import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
@@ -14,6 +15,7 @@ from jobauto_prefect.compiler.openings import Fate, Opening, openings
 from jobauto_prefect.compiler.schedule import Schedule, schedule_of, zone_of
 from jobauto_prefect.compiler.windows import next_window
 from jobauto_prefect.definitions import Overlap
+from jobauto_prefect.errors import JobautoError
 from jobauto_prefect.ledger import keeping, tasks
 from jobauto_prefect.ledger.attempts import is_on
 from jobauto_prefect.ledger.audit import WritingSession
@@ -22,6 +24,8 @@ from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from jobauto_prefect.ledger.states import TaskReason, TaskState
 from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 SPREAD = timedelta(seconds=0.1)
 """Between the starts of windows that are caught up."""
@@ -83,29 +87,37 @@ def open_windows(session: WritingSession, held: Sequence[RunTemplate], now: date
     return len(new)
 
 
-Due = tuple[RunTemplate, Schedule, Opening]
+Due = tuple[RunTemplate, Schedule, Opening, datetime]
 
 
 def due_since(due: Sequence[Due]) -> datetime | None:
     """When the first of these windows began; None: there are none."""
-    return min((opening.window.start for _, _, opening in due), default=None)
+    return min((opening.window.start for _, _, opening, _ in due), default=None)
 
 
 def _due(template: RunTemplate, now: datetime) -> Iterator[Due]:
     """The template's windows that open now; its mark moves behind them."""
     if template.kept_schedule is None or template.next_window is None:
         return
-    schedule = _from_text(template.kept_schedule)
-    found, following = openings(schedule, template.next_window, now, template.misfire)
+    try:
+        schedule = _from_text(template.kept_schedule)
+        found, following = openings(schedule, template.next_window, now, template.misfire)
+        deadlines = [deadline_of(template.deadline_offset, schedule, one.window) for one in found]
+    except (JobautoError, ValueError):
+        # A zone may vanish with an update of the machine: the other templates have their windows.
+        logger.exception("run template %s has no windows until it is written again", template.id)
+        template.next_schedule = None
+        return
     template.next_window, template.next_schedule = following.start, following.launch_at
-    for opening in found:
-        yield template, schedule, opening
+    for opening, deadline in zip(found, deadlines, strict=True):
+        yield template, schedule, opening, deadline
 
 
 def _obligation(
     template: RunTemplate,
     schedule: Schedule,
     opening: Opening,
+    deadline: datetime,
     starts: Iterator[datetime],
     busy: set[int],
 ) -> tuple[Task, Job | None, bool]:
@@ -115,7 +127,7 @@ def _obligation(
         runtemplate_id=template.id,
         window_start=window.start,
         window_end=window.end,
-        deadline=deadline_of(template.deadline_offset, schedule, window),
+        deadline=deadline,
         state=TaskState.OPEN,
     )
     if opening.fate is Fate.MISSED:

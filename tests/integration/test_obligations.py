@@ -435,6 +435,30 @@ def test_an_operator_may_have_a_missed_window_tried_once_more(yard: Yard) -> Non
     assert {"rest", "service", "worker"} <= {entry["door"] for entry in entries}
 
 
+def test_a_schedule_that_can_not_be_read_any_more_stops_no_other(yard: Yard) -> None:
+    yard.schedule()
+    body = {"app_id": yard.template["app_id"], "company": "acme", "name": "other", "interv": "h"}
+    other = yard.rest.post("/runtemplate/", json=body).raise_for_status().json()
+    with yard.ledger.writing(SERVICE) as session:
+        broken = session.get_one(RunTemplate, yard.template["id"])
+        broken.kept_schedule = "0 * * * *|Atlantis/Center|0"
+    yard.keep_at(NOON)
+    assert [task.runtemplate_id for task in yard.tasks()] == [other["id"]]
+
+
+def test_a_lost_run_without_a_task_is_not_started_beside_its_process(yard: Yard) -> None:
+    yard.schedule(interv="n")
+    run = uuid4()
+    launch = granted(yard.claims, claim_of(run))
+    yard.loses(launch)
+    assert refused(yard.claims, claim_of(run, run_number=2))[:2] == ("unheard", "CRASHED")
+    yard.ends(launch, ending="lost", exit_code=None)
+    granted(yard.claims, claim_of(run, run_number=2))
+    assert yard.ends(launch, exit_code=0)["recorded"] is False
+    entries = yard.rest.get("/auditlog.json", params={"action": "refuse"}).json().values()
+    assert ["report"] in [list(entry["changes"]) for entry in entries]
+
+
 class Counted:
     """The statements a ledger's database is given meanwhile."""
 
