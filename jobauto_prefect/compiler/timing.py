@@ -10,7 +10,7 @@ from jobauto_prefect.compiler.schedule import cron_of, schedule_of, zone_of
 from jobauto_prefect.compiler.windows import windows_after
 from jobauto_prefect.errors import Fault, InvalidInput
 
-LOOKED_AT = 100
+LOOKED_AT = 24
 """Windows whose deadlines are compared with their launch."""
 
 _SOME_MONDAY = datetime(2001, 1, 1, tzinfo=UTC)
