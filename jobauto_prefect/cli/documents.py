@@ -72,7 +72,8 @@ class Judged:
 def judge(document: Document, kind: str | None) -> Judged:
     """What is wrong with a record, taken for one of that kind."""
     if kind is None:
-        known = " or ".join(f"kind: {kind}" for kind in sorted(RECORD_KINDS))
+        *names, last = sorted(RECORD_KINDS)
+        known = f"kind: {', '.join(names)} or {last}"
         fault = Fault(
             "",
             "kind",

@@ -124,7 +124,7 @@ def test_the_doctor_of_an_empty_home_says_what_to_run_first(tmp_path: Path) -> N
 def test_lists_take_the_filters_of_the_rest_contract_and_the_columns_asked_for(home: Home) -> None:
     home.run("template", "set", "other/Two", "active=false")
 
-    of_acme = told(home, "template", "list", "--company", "acme", "--app", "probe")
+    of_acme = told(home, "template", "list", "--company", "acme", "--app", "Probe")
     inactive = told(home, "template", "list", "--not-active")
     chosen = home.run("template", "list", "--active", "--columns", "name,interv,company")
     newest = home.run("company", "list", "--limit", "1")

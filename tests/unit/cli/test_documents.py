@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from jobauto_prefect.cli.documents import files_of, judge, read
+from jobauto_prefect.definitions.files import RECORD_KINDS
 from jobauto_prefect.errors import Fault
 
 TEMPLATE = """\
@@ -132,7 +133,7 @@ def test_a_document_that_says_nothing_of_its_kind_is_a_fault_that_names_the_kind
 ) -> None:
     (fault,) = faults_of(written(tmp_path, "x.yaml", "name: what\n"))
 
-    assert "kind: company or kind: runtemplate" in fault.message
+    assert all(kind in fault.message for kind in ("kind: ", *RECORD_KINDS))
 
 
 def test_a_run_template_names_its_application_in_exactly_one_way(tmp_path: Path) -> None:
