@@ -1,0 +1,290 @@
+"""A simulated installation: the real keeper, claims and reports on a real ledger.
+
+Time, Prefect's flow runs, the worker and the processes are the simulation's; nothing sleeps.
+"""
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import delete, select, update
+
+from jobauto_prefect.engine.keeper import Keeper
+from jobauto_prefect.engine.settling import lose
+from jobauto_prefect.errors import Conflict, NumberTaken
+from jobauto_prefect.facade import claims, reports
+from jobauto_prefect.facade.app import create_app
+from jobauto_prefect.facade.claiming import ClaimContext
+from jobauto_prefect.facade.service import Service
+from jobauto_prefect.ledger import keeping, queries
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import Job, RunTemplate, Wish
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.ledger.wishes import WishKind
+from jobauto_prefect.runtime.protocol import Claim, Ending, PrefectState, Report
+from jobauto_prefect.settings import Settings
+from tests.integration.simulation.matcher import Outage, Process
+
+LOOK = timedelta(minutes=15)
+"""How often is looked again where nothing is due: each second is too often for a year."""
+
+SECOND = timedelta(seconds=1)
+WORKER = "simulated"
+
+Codes = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(slots=True)
+class Run:
+    """A flow run: `turn` counts its start times, so that a former one starts nothing."""
+
+    id: UUID
+    job_id: int
+    deployment_id: UUID
+    number: int = 0
+    turn: int = 0
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How the processes of a template behave."""
+
+    codes: Codes
+    usual: timedelta
+
+    def process(self, chance: random.Random) -> tuple[int, bool, timedelta]:
+        """An exit code, whether it fulfils, and how long it takes."""
+        declared = [int(code) for code in self.codes]
+        drawn = chance.random()
+        code = 0
+        if drawn > 0.97:
+            code = 99
+        elif drawn > 0.8 and declared:
+            code = chance.choice(declared)
+        severity = self.codes.get(str(code), {}).get("severity", "error" if code else "success")
+        if str(code) in self.codes and "severity" not in self.codes[str(code)]:
+            severity = "error"
+        slow = chance.random() > 0.985
+        takes = chance.uniform(0.5, 14) * timedelta(hours=1) if slow else self.usual
+        return code, severity in ("success", "info", "warning"), takes * chance.uniform(0.5, 1.5)
+
+
+class World:
+    """Everything that happens, in the order of its instants."""
+
+    def __init__(self, ledger: Ledger, settings: Settings, start: datetime, seed: int) -> None:
+        self.now = start
+        self.ledger, self.settings = ledger, settings
+        ledger.clock = lambda: self.now
+        self.service: Service = create_app(settings, ledger).state.service
+        self.keeper = Keeper(ledger)
+        self.chance = random.Random(seed)
+        self.habits: dict[int, Habits] = {}
+        self.overlaps: dict[int, str] = {}
+        self.template_of: dict[UUID, int] = {}
+        self.outages: Sequence[Outage] = ()
+        self.processes: list[Process] = []
+        self.duplicates = 0
+        self._running: dict[int, tuple[Process, UUID]] = {}
+        self._runs: dict[int, Run] = {}
+        self._queue: list[tuple[datetime, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+
+    def at(self, instant: datetime, action: Callable[[], None]) -> None:
+        heapq.heappush(self._queue, (max(instant, self.now), next(self._order), action))
+
+    def begin(self, outages: Sequence[Outage]) -> None:
+        """The service starts; parts of it will be away."""
+        self.outages = outages
+        for outage in self.outages:
+            if outage.part in ("crash", "cut"):
+                self.at(outage.start, lambda one=outage: self._lose_worker(one))  # type: ignore[misc]
+        self.at(self.now, self._tick)
+
+    def run(self, until: datetime) -> None:
+        """Let time go by."""
+        while self._queue and self._queue[0][0] <= until:
+            self.now, _, action = heapq.heappop(self._queue)
+            action()
+        self.now = until
+
+    def _back(self, *parts: str) -> datetime | None:
+        """When all these parts are there again; None: they are."""
+        ends = [o.end for o in self.outages if o.part in parts and o.start <= self.now < o.end]
+        return max(ends, default=None)
+
+    def _tick(self) -> None:
+        back = self._back("services", "database")
+        if back is not None:
+            self.at(back, self._tick)
+            return
+        self.keeper.tick()
+        self._carry()
+        with self.ledger.reading() as session:
+            due = keeping.next_due(session)
+        self.at(min(due or self.now + LOOK, self.now + LOOK), self._tick)
+
+    def _carry(self) -> None:
+        """What Prefect is told."""
+        with self.ledger.engine.begin() as connection:
+            said = delete(Wish).returning(Wish.id, Wish.kind, Wish.subject_id)
+            wishes = sorted(connection.execute(said).all())
+            made = [one.subject_id for one in wishes if one.kind == WishKind.CREATE_RUN]
+            found = select(Job.id, Job.schedule, RunTemplate.deployment_id).join(RunTemplate)
+            jobs = (
+                connection.execute(found.where(Job.id.in_(made), Job.flow_run_id.is_(None))).all()
+                if made
+                else []
+            )
+            for job_id, schedule, deployment_id in jobs:
+                run = Run(self._uuid(), job_id, deployment_id)
+                self._runs[job_id] = run
+                connection.execute(
+                    update(Job.__table__)  # type: ignore[arg-type]
+                    .where(Job.__table__.c.id == job_id)
+                    .values(flow_run_id=run.id)
+                )
+                self._start(run, schedule)
+                if self.chance.random() < 0.03:
+                    self.duplicates += 1
+                    delay = timedelta(seconds=self.chance.uniform(0, 900))
+                    self._start(Run(self._uuid(), job_id, deployment_id), schedule + delay)
+        for one in wishes:
+            run_of = self._runs.get(one.subject_id)
+            if run_of is None:
+                continue
+            if one.kind == WishKind.RESCHEDULE_RUN:
+                self._start(run_of, self.now)
+            elif one.kind == WishKind.CANCEL_RUN:
+                run_of.over = True
+
+    def _uuid(self) -> UUID:
+        return UUID(int=self.chance.getrandbits(128))
+
+    def _start(self, run: Run, due: datetime) -> None:
+        run.turn += 1
+        turn = run.turn
+        self.at(due, lambda: self._claim(run, turn))
+
+    def _claim(self, run: Run, turn: int) -> None:
+        if run.over or run.turn != turn:
+            return
+        back = self._back("crash", "cut", "database")
+        if back is not None:
+            self.at(back, lambda: self._claim(run, turn))
+            return
+        claim = Claim(
+            claim_id=self._uuid(),
+            flow_run_id=run.id,
+            run_number=run.number + 1,
+            deployment_id=run.deployment_id,
+            parameters={"jobauto": {"job": run.job_id}},
+            worker=WORKER,
+            work_directory="/simulated",
+        )
+        try:
+            with self.ledger.writing(SERVICE) as session:
+                context = ClaimContext(self.service, session, claim, (self.settings.pool,))
+                answer = claims.decide(context)
+        except NumberTaken:
+            run.over = True
+            return
+        if answer.launch is not None:
+            run.number += 1
+            self._launch(
+                run,
+                answer.launch.job_id,
+                answer.launch.task_id,
+                claim.claim_id,
+                timedelta(seconds=answer.launch.timeout_seconds),
+            )
+        elif answer.refusal is not None:
+            story = answer.refusal.story
+            if story.state is PrefectState.SCHEDULED and story.at is not None:
+                # Who waits for another is told when that one ends; looking again is for the rest.
+                self._start(run, max(story.at, self.now + LOOK))
+            else:
+                run.over = True
+        self._carry()
+
+    def _launch(
+        self, run: Run, job_id: int, task_id: int | None, claim_id: UUID, timeout: timedelta
+    ) -> None:
+        template = self.template_of[run.deployment_id]
+        code, fulfils, takes = self.habits[template].process(self.chance)
+        ended_by_us = takes > timeout
+        process = Process(template, task_id, job_id, self.now, code, fulfils and not ended_by_us)
+        self.processes.append(process)
+        self._running[job_id] = (process, claim_id)
+        ending = Ending.TIMEOUT if ended_by_us else Ending.EXITED
+        self.at(self.now + min(takes, timeout), lambda: self._end(process, claim_id, ending))
+
+    def _end(self, process: Process, claim_id: UUID, ending: Ending) -> None:
+        if process.dead:
+            return
+        process.ended = self.now
+        self._report(process, claim_id, ending, self.now)
+
+    def _report(self, process: Process, claim_id: UUID, ending: Ending, ended: datetime) -> None:
+        """Until it is accepted."""
+        back = self._back("crash", "cut", "database")
+        if back is not None:
+            self.at(back, lambda: self._report(process, claim_id, ending, ended))
+            return
+        report = Report(
+            claim_id=claim_id,
+            worker=WORKER,
+            ending=ending,
+            exit_code=process.exit_code if ending is Ending.EXITED else None,
+            started_at=process.started,
+            ended_at=ended,
+        )
+        with self.ledger.writing(SERVICE) as session:
+            job = reports.job_of_claim(
+                session, process.job_id, claim_id, (self.settings.pool,), self.settings
+            )
+            reports.accept(self.service, session, job, report)
+        process.settled_at = self.now
+        self._running.pop(process.job_id, None)
+        self._carry()
+
+    def _lose_worker(self, outage: Outage) -> None:
+        """A crash ends its processes, which its successor tells; a cut keeps it from telling."""
+        if outage.part == "crash":
+            for process, claim_id in list(self._running.values()):
+                if process.ended is None:
+                    process.dead, process.ended = True, self.now
+                    self._report(process, claim_id, Ending.LOST, self.now)
+        lease = timedelta(seconds=self.settings.lease_seconds)
+        self.at(self.now + lease, lambda: self._reap(outage))
+
+    def _reap(self, outage: Outage) -> None:
+        """The worker has been silent for a lease."""
+        if self.now >= outage.end:
+            return
+        back = self._back("services", "database")
+        if back is not None:
+            lease = timedelta(seconds=self.settings.lease_seconds)
+            self.at(back + lease, lambda: self._reap(outage))
+            return
+        for process, claim_id in list(self._running.values()):
+            said = Report(
+                claim_id=claim_id,
+                worker=WORKER,
+                ending=Ending.LOST,
+                message="no sign of life",
+                ended_at=self.now,
+            )
+            try:
+                with self.ledger.writing(SERVICE) as session:
+                    job = queries.job_with_context(session, process.job_id)
+                    lose(session, job, said, self.settings)
+            except Conflict:
+                continue
+        self._carry()
