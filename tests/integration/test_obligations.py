@@ -479,8 +479,10 @@ class Counted:
             self.statements.append(statement)
 
 
-def test_a_minute_of_ten_thousand_templates_costs_a_bounded_number_of_queries(yard: Yard) -> None:
-    number = 10_000
+@pytest.mark.parametrize("number", [1_000, pytest.param(10_000, marks=pytest.mark.soak)])
+def test_a_minute_of_many_templates_costs_a_bounded_number_of_queries(
+    yard: Yard, number: int
+) -> None:
     made = yard.schedule(interv="i")
     with yard.ledger.engine.execution_options(jobauto_writes=True).begin() as connection:
         columns = inspect(RunTemplate).local_table
