@@ -1,0 +1,92 @@
+"""What a run template says about windows and attempts, over REST and in files."""
+
+from typing import Any
+
+import httpx
+
+from jobauto_prefect.cli.documents import Document, judge
+from tests.definitions import PROBE
+
+RULES: dict[str, Any] = {
+    "interv": "c",
+    "cron": "0 6 * * MON-FRI",
+    "timezone": "Europe/Prague",
+    "delay": 90,
+    "deadline_offset": "+3h",
+    "allow_late": True,
+    "max_attempts": 5,
+    "retry_backoff": "exponential",
+    "retry_min_gap": 60,
+    "retry_undeclared": True,
+    "overlap": "skip",
+    "misfire": "all",
+}
+
+
+def template(rest: httpx.Client, **members: Any) -> httpx.Response:
+    rest.post("/app/", json=PROBE)
+    rest.post("/company/", json={"slug": "acme", "name": "Acme"})
+    body = {"company": "acme", "app_uuid": PROBE["uuid"], "name": "Ruled", **members}
+    return rest.post("/runtemplate/", json=body)
+
+
+def pointers(answer: httpx.Response) -> list[str]:
+    assert answer.status_code == 400, answer.text
+    return [fault["pointer"] for fault in answer.json()["details"]]
+
+
+def test_rules_are_kept_as_they_are_said(rest: httpx.Client) -> None:
+    made = template(rest, **RULES).json()
+    again = rest.get(f"/runtemplate/{made['id']}.json").json()
+    assert {name: again[name] for name in RULES} == RULES
+
+
+def test_unsaid_rules_are_the_careful_ones(rest: httpx.Client) -> None:
+    made = template(rest).json()
+    said = rest.get(f"/runtemplate/{made['id']}.json").json()
+    assert {name: said[name] for name in RULES} == {
+        "interv": "n",
+        "cron": None,
+        "timezone": None,
+        "delay": 0,
+        "deadline_offset": None,
+        "allow_late": False,
+        "max_attempts": None,
+        "retry_backoff": "none",
+        "retry_min_gap": 0,
+        "retry_undeclared": False,
+        "overlap": "wait",
+        "misfire": "latest",
+    }
+
+
+def test_faults_are_told_together_and_change_nothing(rest: httpx.Client) -> None:
+    wrong = {
+        "retry_backoff": "double",
+        "max_attempts": 0,
+        "retry_min_gap": -1,
+        "overlap": "",
+        "misfire": "maybe",
+        "allow_late": "perhaps",
+    }
+    assert sorted(pointers(template(rest, **RULES | wrong))) == sorted(f"/{name}" for name in wrong)
+    times = {"cron": "61 * * * *", "timezone": "Mars/Olympus", "deadline_offset": "soon"}
+    assert sorted(pointers(template(rest, **RULES | times))) == sorted(f"/{name}" for name in times)
+    late = {"deadline_offset": "+90s"}
+    assert pointers(template(rest, **RULES | late)) == ["/delay"]
+    assert rest.get("/runtemplates.json").json() == {}
+
+
+def test_a_companys_zone_must_be_one(rest: httpx.Client) -> None:
+    company = {"slug": "zoned", "name": "Zoned", "timezone": "Europe/Prag"}
+    assert pointers(rest.post("/company/", json=company)) == ["/timezone"]
+
+
+def test_a_file_may_say_them_all() -> None:
+    content = {"kind": "runtemplate", "company": "acme", "app": "Probe", "name": "Ruled"}
+    right = Document("x.yaml", content | RULES, lambda _pointer: None)
+    assert list(judge(right, "runtemplate").faults) == []
+    said = content | {"deadline_offset": "3h", "misfire": "no"}
+    wrong = Document("x.yaml", said, lambda _pointer: None)
+    found = {fault.pointer for fault in judge(wrong, "runtemplate").faults}
+    assert found == {"/deadline_offset", "/misfire"}
