@@ -21,6 +21,7 @@ END_FIELDS = ("recordid", "evidence", "operation", "job_id", "exitcode", "severi
 _STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
 _PATH = re.compile(r"[^.\[\]]+(\[\d+\])*(\.[^.\[\]]+(\[\d+\])*)*")
 MISSING = object()
+"""No value; null is one."""
 
 
 class Unresolved(LookupError):
@@ -58,15 +59,20 @@ def read_selector(text: str) -> Constant | Path:
     return Path(steps, rooted)
 
 
-def fault_in(text: Any, fields: Sequence[str]) -> str | None:
-    """What is wrong with a selector for events with these fields; None: nothing."""
+def fault_in(text: Any, fields: Sequence[str], *, closed: bool = False) -> str | None:
+    """What is wrong with a selector for events with these fields; None: nothing.
+
+    `closed`: paths too begin with one of the fields.
+    """
     if not isinstance(text, str):
         return "must be a text"
     try:
         selector = read_selector(text)
     except ValueError as error:
         return str(error)
-    if isinstance(selector, Constant) or selector.rooted or len(selector.steps) > 1:
+    if isinstance(selector, Constant):
+        return None
+    if not closed and (selector.rooted or len(selector.steps) > 1):
         return None
     if selector.steps[0] in fields:
         return None
@@ -92,13 +98,14 @@ def _value(selector: Constant | Path, data: Mapping[str, Any]) -> Any:
     context = data.get("context")
     places = [context, data] if selector.rooted else [data, context]
     for place in places:
-        value = _walk(place, selector.steps)
+        value = walk(place, selector.steps)
         if value is not MISSING and value is not None:
             return value
     return MISSING
 
 
-def _walk(value: Any, steps: Sequence[str | int]) -> Any:
+def walk(value: Any, steps: Sequence[str | int]) -> Any:
+    """What is found by some steps into a value; `MISSING` where one leads nowhere."""
     for step in steps:
         known = len(value) > step if isinstance(step, int) and isinstance(value, list) else False
         if not known and not (isinstance(value, Mapping) and step in value):

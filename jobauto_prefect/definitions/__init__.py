@@ -13,6 +13,7 @@ from jobauto_prefect.definitions.model import (
 )
 from jobauto_prefect.definitions.names import INJECTED, is_known, placeholders
 from jobauto_prefect.definitions.parse import parse, parse_exit_codes
+from jobauto_prefect.definitions.patterns import pattern_of
 from jobauto_prefect.definitions.policies import ContactLost, Misfire, Overlap
 from jobauto_prefect.definitions.retrying import Backoff, attempts_of, retry_at, retry_wait
 from jobauto_prefect.definitions.schema import SCHEMA_VERSION, schema
@@ -48,6 +49,7 @@ __all__ = [
     "is_known",
     "parse",
     "parse_exit_codes",
+    "pattern_of",
     "placeholders",
     "retry_at",
     "retry_wait",

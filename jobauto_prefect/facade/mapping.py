@@ -4,16 +4,21 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from jobauto_prefect.compiler.produced import Remains, produced
 from jobauto_prefect.compiler.selectors import Unresolved, resolve
 from jobauto_prefect.definitions import Definition, to_text
 from jobauto_prefect.facade.claiming import ClaimContext, Refused
 from jobauto_prefect.facade.values import secret_keys
-from jobauto_prefect.ledger import deliveries, starting
+from jobauto_prefect.ledger import deliveries, queries, starting
 from jobauto_prefect.ledger.audit import WritingSession, write_entry
 from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.deliveries import DeliveryState, EventKind
 from jobauto_prefect.ledger.records import Delivery, Event, Job, RunTemplate
+from jobauto_prefect.runtime.artifacts import RESULT_NAME
 from jobauto_prefect.runtime.protocol import PrefectState
+
+LARGEST_VALUE = 100_000
+"""Bytes; no process can be given a variable of 128 KiB."""
 
 SHOWN = 200  # characters of a forged reference
 
@@ -71,16 +76,47 @@ def take_event(context: ClaimContext, job: Job, definition: Definition) -> None:
     delivery = deliveries.of_job(context.session, job.id) if job.event_id is not None else None
     if delivery is None:
         return  # a later attempt has the values of the first
+    mapping = json.loads(delivery.rule.env_mapping)
     try:
-        found = resolve(json.loads(delivery.rule.env_mapping), delivery.event.data)
+        found = resolve(mapping, _data(context.session, delivery.event) if mapping else {})
     except Unresolved as error:
         raise Refused("unresolved_mapping", str(error), PrefectState.FAILED) from None
     texts = {key: to_text(value) for key, value in found.items()}
+    _refuse_large(texts)
     secret = secret_keys(definition) & texts.keys()
     plain = {key: text for key, text in texts.items() if key not in secret}
     sealed = context.service.ledger.box.seal({key: texts[key] for key in secret})
     job.overrides = event_variables(delivery.event) | plain | job.overrides
     job.override_secrets = sealed | job.override_secrets
+
+
+def _refuse_large(texts: Mapping[str, str]) -> None:
+    large = [key for key, text in texts.items() if len(text.encode()) > LARGEST_VALUE]
+    if large:
+        message = f"too large to be a variable (at most {LARGEST_VALUE} bytes): {', '.join(large)}"
+        raise Refused("unresolved_mapping", message, PrefectState.FAILED)
+
+
+def _data(session: WritingSession, event: Event) -> Mapping[str, Any]:
+    """What selectors find: the change, or the end with what the job has produced."""
+    if event.job_id is None:
+        return event.data
+    job = session.get_one(Job, event.job_id)
+    entries = job.runtemplate.app.document.get("produces") or {}
+    return produced(entries, _remains(session, job)) | event.data if entries else event.data
+
+
+def _remains(session: WritingSession, job: Job) -> Remains:
+    artifacts = {one.path: one for one in queries.artifacts_of(session, job.id)}
+    named = job.env.get("RESULT_FILE", "").removeprefix("./")
+    results = [one.path for one in artifacts.values() if one.name == RESULT_NAME]
+    lines = queries.last_output_of(session, job.id)
+    return Remains(
+        paths=list(artifacts),
+        read=lambda path: artifacts[path].content,
+        result_path=next(iter(results), named if named in artifacts else None),
+        stdout="\n".join(line.text for line in lines if line.stream == "stdout"),
+    )
 
 
 def event_variables(event: Event) -> dict[str, str]:

@@ -1,10 +1,10 @@
 """From a definition and its values to everything a process needs; pure."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from jobauto_prefect.definitions import ArtifactDeclaration, Definition, text
+from jobauto_prefect.definitions import ArtifactDeclaration, Definition, pattern_of, text
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.runtime import command
 from jobauto_prefect.runtime.environment import Environment, Layer, resolve
@@ -83,7 +83,10 @@ def prepare(
         undeclared=list(environment.undeclared),
         refused=list(environment.refused),
         result_file=texts.get("RESULT_FILE") or None,
-        artifacts=[_pattern(artifact, environment) for artifact in definition.artifacts],
+        artifacts=[
+            *(_pattern(artifact, environment) for artifact in definition.artifacts),
+            *_produced(definition),
+        ],
     )
 
 
@@ -106,6 +109,15 @@ def _refuse_faults(definition: Definition, environment: Environment) -> None:
 
 def _at(name: str, rule: str, message: str) -> Fault:
     return Fault(f"/environment/{name}", rule, message)
+
+
+def _produced(definition: Definition) -> Iterator[ArtifactPattern]:
+    """What is produced for others has to be kept, whether it is declared as an artifact or not."""
+    for name, entry in definition.produces.items():
+        for pattern in entry.get("patterns") or ():
+            yield ArtifactPattern(
+                name=name, path=pattern, pattern=pattern_of(pattern), type="produced"
+            )
 
 
 def _pattern(artifact: ArtifactDeclaration, environment: Environment) -> ArtifactPattern:

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -10,9 +11,17 @@ from sqlalchemy import select
 from jobauto_prefect.ledger import deliveries, starting
 from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.events import SourceChange, store_changes
-from jobauto_prefect.ledger.records import AuditEntry, Delivery, Event, EventSource, Job
+from jobauto_prefect.ledger.records import (
+    AuditEntry,
+    Delivery,
+    Event,
+    EventSource,
+    Job,
+    RunTemplate,
+)
 from jobauto_prefect.ledger.store import Ledger
-from tests.integration.test_claims import claim_of, granted, refused, template
+from tests.definitions import PROBE
+from tests.integration.test_claims import claim_of, granted, refused, report, template
 
 __all__ = ["template"]
 
@@ -200,6 +209,58 @@ def test_a_rule_says_which_changes_concern_it(
     event = happened(ledger, source)
     with ledger.reading() as session:
         assert [one.rule_id for one in deliveries.of_event(session, event)] == concerned
+
+
+def test_what_a_job_produced_is_given_to_the_next(
+    claims: httpx.Client, rest: httpx.Client, ledger: Ledger, template: dict[str, Any]
+) -> None:
+    produces = {"stock": {"format": "json", "patterns": ["stock-.*"], "fields": {
+        "items": {"type": "integer", "path": "$.count"}}}}  # fmt: skip
+    rest.post("/app/", json=PROBE | {"produces": produces, "version": "99.0"}).raise_for_status()
+    body = {"app_id": template["app_id"], "company": "acme", "name": "after",
+            "env": {"PASSWORD": "s3cret-word", "COUNT": 4}}  # fmt: skip
+    after = rest.post("/runtemplate/", json=body).json()
+    deployment = uuid4()
+    with ledger.writing(SERVICE) as session:
+        session.get_one(RunTemplate, after["id"]).deployment_id = deployment
+    chain = {"runtemplate_source_id": template["id"], "runtemplate_id": after["id"],
+             "env_mapping": {"COUNT": "items", "GREETING": "stock.place"}}  # fmt: skip
+    unknown = rest.post("/eventrule/", json=chain | {"env_mapping": {"COUNT": "bills.total"}})
+    assert unknown.json()["details"][0]["pointer"] == "/env_mapping/COUNT"
+    rule = rest.post("/eventrule/", json=chain).json()
+    launch = granted(claims, claim_of())
+    assert ("stock", "stock-.*") in [(one["name"], one["path"]) for one in launch["artifacts"]]
+    where = {"claim_id": launch["claim_id"], "path": "stock-1.json", "name": "stock"}
+    content = b'{"count": "17", "place": "Brno"}'
+    path = f"/jobs/{launch['job_id']}/artifacts"
+    assert claims.put(path, params=where, content=content).status_code == 204
+    report(claims, launch)
+    (event,) = rest.get("/events.json").json().values()
+    assert (event["kind"], event["operation"], event["job_id"]) == (
+        "completion", "success", launch["job_id"])  # fmt: skip
+    claim = run_of(event["id"], rule, deployment_id=str(deployment))
+    environment = granted(claims, claim)["environment"]
+    assert (environment["COUNT"], environment["GREETING"]) == ("17", "Brno")
+
+
+def test_only_the_ends_a_rule_is_about_concern_it(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any]
+) -> None:
+    body = {"app_id": template["app_id"], "company": "acme", "name": "after"}
+    after = rest.post("/runtemplate/", json=body).json()["id"]
+    rules = {}
+    for on in ("success", "warning", "failure", "any"):
+        chain = {"runtemplate_source_id": template["id"], "runtemplate_id": after, "on": on}
+        rules[rest.post("/eventrule/", json=chain).json()["id"]] = on
+    for exit_code, concerned in ((0, "success"), (2, "warning"), (5, "failure")):
+        report(claims, granted(claims, claim_of()), exit_code=exit_code)
+        newest = max(map(int, rest.get("/events.json").json()))
+        owed = rest.get(f"/event/{newest}.json").json()["deliveries"]
+        assert {rules[one["eventrule_id"]] for one in owed} == {concerned, "any"}
+    launch = granted(claims, claim_of())
+    rest.post("/job/", json={"id": launch["job_id"], "state": "cancelled"})
+    report(claims, launch, ending="cancelled", exit_code=143)
+    assert max(map(int, rest.get("/events.json").json())) == newest
 
 
 def test_a_rule_does_not_see_what_is_older_than_it_unless_asked(

@@ -1,8 +1,9 @@
 """What a rule has to fulfil beyond its shape: values it can get, and a chain that ends."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from jobauto_prefect.compiler.produced import names_of
 from jobauto_prefect.compiler.selectors import END_FIELDS, FIELDS, fault_in
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.errors import Fault, InvalidInput
@@ -33,7 +34,7 @@ def _trigger_faults(rule: EventRule) -> Iterator[Fault]:
 def _mapping_faults(session: WritingSession, rule: EventRule) -> Iterator[Fault]:
     target = session.get_one(RunTemplate, rule.runtemplate_id)
     keys = parse(target.app.document).environment
-    fields = FIELDS if rule.event_source_id is not None else END_FIELDS
+    fields, closed = _fields(session, rule)
     for key, selector in json.loads(rule.env_mapping).items():
         if key not in keys:
             known = ", ".join(keys) or "none"
@@ -41,8 +42,16 @@ def _mapping_faults(session: WritingSession, rule: EventRule) -> Iterator[Fault]
                 f"the application of run template {target.id} has no key {key}; it has {known}"
             )
             yield Fault(f"/env_mapping/{key}", "reference", message)
-        elif fault := fault_in(selector, fields):
+        elif fault := fault_in(selector, fields, closed=closed):
             yield Fault(f"/env_mapping/{key}", "selector", fault)
+
+
+def _fields(session: WritingSession, rule: EventRule) -> tuple[Sequence[str], bool]:
+    """What events of a rule have, and whether that is all: a change's context has anything."""
+    if rule.runtemplate_source_id is None:
+        return FIELDS, False
+    source = session.get_one(RunTemplate, rule.runtemplate_source_id)
+    return [*END_FIELDS, *names_of(source.app.document.get("produces") or {})], True
 
 
 def _circle_faults(session: WritingSession, start: int) -> Iterator[Fault]:
