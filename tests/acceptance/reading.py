@@ -73,7 +73,7 @@ class Shell:
         self._bash = subprocess.Popen(
             ["bash", "--noprofile", "--norc"],
             cwd=folder,
-            env=environment | {"COLUMNS": "100"},
+            env=environment | {"COLUMNS": "120"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
