@@ -83,6 +83,14 @@ def test_a_delay_shifts_the_launch_and_not_the_window(
 
 
 @pytest.mark.usefixtures("templates")
+@pytest.mark.parametrize("suffix", ["html", "xml", "yaml"])
+def test_it_is_spoken_in_every_format_of_records(rest: httpx.Client, suffix: str) -> None:
+    answer = rest.get(f"/forecast.{suffix}", params={"days": 2})
+    assert answer.status_code == 200
+    assert "Asia/Tokyo" in answer.text
+
+
+@pytest.mark.usefixtures("templates")
 def test_it_says_that_there_is_more(rest: httpx.Client) -> None:
     found = rest.get("/forecast.json", params={"days": 9, "limit": 2}).json()
 
