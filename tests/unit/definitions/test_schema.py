@@ -8,6 +8,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from jobauto_prefect.definitions import check, schema
+from jobauto_prefect.definitions.files import RECORD_KINDS, record_schema
 from jobauto_prefect.definitions.messages import SENTENCES
 from tests.unit.definitions.documents import smallest, with_variable
 
@@ -67,11 +68,12 @@ def test_every_pattern_means_the_whole_text_in_python_as_in_javascript() -> None
         assert not re.search(r"\\[wdsbWDSBAZz]", pattern), "these mean other things elsewhere"
 
 
-def test_every_rule_of_the_schema_has_a_sentence() -> None:
+def test_every_rule_of_the_schemas_has_a_sentence() -> None:
     structure = {"title", "description", "default", "items", "properties", "propertyNames"}
     structure |= {"$schema", "$ref", "definitions", "allOf", "if", "then", "const"}
     own = {"required", "additionalProperties"}
-    names = {key for node in nodes(schema()) for key in node} - structure - own
+    schemas = [schema(), *map(record_schema, RECORD_KINDS)]
+    names = {key for one in schemas for node in nodes(one) for key in node} - structure - own
     keywords = names & set(Draft7Validator.VALIDATORS)
     assert keywords == SENTENCES.keys()
 
