@@ -22,7 +22,7 @@ cycle = Cycle()
 cycle.itself, cycle.cursor = cycle, writer.cursor()
 holder.execute("BEGIN IMMEDIATE")
 try:
-    cycle.cursor.execute("INSERT INTO entry VALUES (1)")  # fails: its statement stays with the cursor
+    cycle.cursor.execute("INSERT INTO entry VALUES (1)")  # fails, and keeps its statement
 except sqlite3.OperationalError:
     pass
 
