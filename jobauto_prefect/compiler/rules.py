@@ -48,6 +48,11 @@ def end_event(template_id: int, result: str) -> str:
     return f"jobauto.template.{template_id}.{result}"
 
 
+def emitted_event(name: str) -> str:
+    """The name of the Prefect event that an application's definition emits under `name`."""
+    return f"jobauto.emits.{name}"
+
+
 def automation_plan(facts: RuleFacts) -> AutomationPlan:
     """What Prefect shall hold of a rule."""
     if facts.source_id is not None:

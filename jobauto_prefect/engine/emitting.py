@@ -6,12 +6,12 @@ once. What Prefect then loses is found by `engine/delivering.py`.
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
-from jobauto_prefect.compiler.rules import change_event, end_event
+from jobauto_prefect.compiler.rules import change_event, emitted_event, end_event
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.errors import Conflict
 from jobauto_prefect.ledger import events, turns
@@ -27,6 +27,11 @@ TURN_NAME = "emission"
 TURN = timedelta(seconds=10)
 PATIENCE = timedelta(seconds=15)
 """How long Prefect's automations have to make a run before we look for it."""
+
+FAILURE = "failure"
+Body = dict[str, Any]
+Told = tuple[int, list[Body]]
+"""An event of the ledger, and what Prefect is told of it."""
 
 EXTERNAL_IDS_SHOWN = 300  # characters
 
@@ -58,7 +63,7 @@ class Emitter:
         with self._ledger.writing(SERVICE) as session:
             turns.pass_on(session, TURN_NAME, self._me)
 
-    def _next(self) -> list[tuple[int, dict[str, Any]]]:
+    def _next(self) -> list[Told]:
         with self._ledger.reading() as session:
             if not events.silent(session):
                 return []  # looked for all the time: without writing anything
@@ -66,11 +71,11 @@ class Emitter:
             if not turns.take(session, TURN_NAME, self._me, TURN):
                 return []
             found = events.silent(session)
-            return [(one.id, self._told(session, one)) for one in found]
+            return [(one.id, self._bodies(session, one)) for one in found]
 
-    async def _emit(self, batch: Sequence[tuple[int, dict[str, Any]]]) -> None:
+    async def _emit(self, batch: Sequence[Told]) -> None:
         try:
-            await self._prefect.post("/events", [body for _, body in batch])
+            await self._prefect.post("/events", [body for _, bodies in batch for body in bodies])
         except Conflict as error:
             if len(batch) > 1:
                 for one in batch:
@@ -81,22 +86,45 @@ class Emitter:
         else:
             await asyncio.to_thread(self._heard, batch, None)
 
-    def _heard(self, batch: Sequence[tuple[int, dict[str, Any]]], error: str | None) -> None:
+    def _heard(self, batch: Sequence[Told], error: str | None) -> None:
         with self._ledger.writing(SERVICE) as session:
             events.heard(session, [event_id for event_id, _ in batch], PATIENCE, error)
 
-    def _told(self, session: ReadingSession, event: Event) -> dict[str, Any]:
+    def _bodies(self, session: ReadingSession, event: Event) -> list[Body]:
+        """What Prefect is told of an event, each body with an id of its own that stays the same."""
         # A ledger begun anew counts from 1 again: its key tells its events from former ones.
         name = f"{self._ledger.box.fingerprint} {event.id} {event.created_at.isoformat()}"
-        told = _change(session, event) if event.kind == EventKind.CHANGE else _end(session, event)
-        return {
-            "id": str(uuid5(NAMESPACE, name)),
-            "occurred": event.created_at.isoformat(),
-            **told,
-        }
+        change = event.kind == EventKind.CHANGE
+        bodies = [_change(session, event)] if change else _ends(session, event)
+        occurred = event.created_at.isoformat()
+        return [
+            {"id": str(uuid5(NAMESPACE, f"{name} {body['event']}")), "occurred": occurred, **body}
+            for body in bodies
+        ]
 
 
-def _change(session: ReadingSession, event: Event) -> dict[str, Any]:
+def _ends(session: ReadingSession, event: Event) -> list[Body]:
+    """The end itself and, where the job has done what it was to do, what its application emits."""
+    template = session.get_one(RunTemplate, event.runtemplate_id)
+    end = _end(template, event)
+    if event.operation == FAILURE:
+        return [end]
+    declared = (template.app.document.get("events") or {}).get("emits") or {}
+    return [end, *(_emitted(end, name, said) for name, said in declared.items())]
+
+
+def _emitted(end: Body, name: str, said: Mapping[str, Any]) -> Body:
+    evidence, operation = said.get("evidence") or "", said.get("operation") or "any"
+    labels = {"jobauto.evidence": evidence, "jobauto.operation": operation}
+    about = {"evidence": evidence, "operation": operation}
+    return end | {
+        "event": emitted_event(name),
+        "resource": end["resource"] | labels,
+        "payload": end["payload"] | about,
+    }
+
+
+def _change(session: ReadingSession, event: Event) -> Body:
     source = session.get_one(EventSource, event.event_source_id)
     evidence, record_id = event.evidence or "record", event.record_id or ""
     external_ids = str(event.data.get("externalids") or "")[:EXTERNAL_IDS_SHOWN]
@@ -126,8 +154,7 @@ def _change(session: ReadingSession, event: Event) -> dict[str, Any]:
     }
 
 
-def _end(session: ReadingSession, event: Event) -> dict[str, Any]:
-    template = session.get_one(RunTemplate, event.runtemplate_id)
+def _end(template: RunTemplate, event: Event) -> Body:
     return {
         "event": end_event(template.id, event.operation),
         "resource": {

@@ -20,6 +20,7 @@ from jobauto_prefect.ledger.records import Delivery, Event, EventRule, Job, RunT
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Poller
+from tests.definitions import PROBE
 from tests.integration.sources.adapters import AdapterDatabase, adapter_database
 from tests.integration.test_claims import claim_of, granted, refused, report
 from tests.integration.test_facade import make_template
@@ -210,6 +211,27 @@ def test_a_change_starts_a_run_and_its_end_the_next_one(world: World, claims: ht
     assert launched["environment"]["EVENT_OPERATION"] == "success"
     with world.ledger.reading() as session:
         assert session.get_one(Job, launched["job_id"]).schedule_type == "chained"
+
+
+def test_a_finished_job_emits_what_its_definition_declares(
+    world: World, claims: httpx.Client
+) -> None:
+    world.automation()
+    began = world.ledger.clock()
+    name = f"bill.paid-{world.name.split()[-1]}"
+    emits = {name: {"evidence": "bill", "operation": "update"}}
+    newer = PROBE | {"version": "99.0", "events": {"emits": emits}}
+    world.rest.post("/app/", json=newer).raise_for_status()
+    job = world.rest.post("/job/", json={"runtemplate_id": world.template["id"]}).json()
+    (run,) = eventually(world.runs)
+    report(claims, granted(claims, world.claim_of(run)))
+    world.tell()
+    asked = {"filter": {"event": {"name": [f"jobauto.emits.{name}"]},
+                        "occurred": {"since": began.isoformat()}}}  # fmt: skip
+    (told,) = eventually(lambda: world.prefect.post("/events/filter", json=asked).json()["events"])
+    assert told["resource"]["jobauto.evidence"] == "bill"
+    assert told["payload"]["operation"] == "update"
+    assert told["payload"]["job"] == job["id"]
 
 
 def test_what_an_automation_misses_is_started_all_the_same(
