@@ -12,7 +12,7 @@ from typer.main import get_command
 
 from jobauto_prefect.cli.root import app
 from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import OutputLine, Task
+from jobauto_prefect.ledger.records import Delivery, Event, OutputLine, Task
 from jobauto_prefect.ledger.states import TaskState
 from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
@@ -81,6 +81,9 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("task show", "1", "", 0),
     ("task excuse", "1 --why holiday", "", 0),
     ("task retry", "1", "", 0),
+    ("event list", "--source Hooks --state dead", "", 0),
+    ("event show", "1", "", 0),
+    ("event replay", "1", "", 0),
     ("forecast", "--days 1", "", 0),
     ("top", "", "", 0),
     ("user create", "anna --role editor --password-stdin", "Dlouhe.heslo-77", 0),
@@ -98,7 +101,8 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("topic delete", "money --yes", "", 0),
     ("credential delete", "acme/Main --yes", "", 0),
     ("credential-type delete", "bank --yes", "", 0),
-    ("template delete", "acme/One --yes", "", 0),
+    ("template create", "acme/Three app=Probe", "", 0),
+    ("template delete", "acme/Three --yes", "", 0),
     ("company delete", "other --yes", "", 0),
 )  # fmt: skip
 
@@ -142,7 +146,7 @@ def test_every_command_prints_the_json_that_is_documented(
     said = documented()
     for command, words, stdin, code in SCENARIO:
         if command == "job logs":
-            add_output_and_a_task(home)
+            add_what_takes_a_worker(home)
         done = home.run(
             *command.split(), *words.split(" " if words else None), "--json", stdin=stdin
         )
@@ -153,8 +157,8 @@ def test_every_command_prints_the_json_that_is_documented(
             assert fits(one, named) == [], (command, one)
 
 
-def add_output_and_a_task(home: Here) -> None:
-    """What else takes a worker: a line of output, and a window that has come."""
+def add_what_takes_a_worker(home: Here) -> None:
+    """A line of output, a window that was missed, an event whose rule could not start."""
     path = Path(home.environment["JOBAUTO_HOME"])
     ledger = open_ledger(Settings(home=path))
     now = datetime.now(UTC)
@@ -164,6 +168,10 @@ def add_output_and_a_task(home: Here) -> None:
         window = Task(runtemplate_id=1, window_start=now, window_end=later, deadline=later)
         window.state = TaskState.MISSED
         session.add(window)
+        members = {"operation": "create", "data": {}, "created_at": now, "emitted_at": now}
+        event = Event(kind="change", event_source_id=1, inversion=1, digest="x", **members)
+        dead = Delivery(event=event, rule_id=1, state="dead", error="away", created_at=now)
+        session.add_all([event, dead])
     ledger.close()
 
 
