@@ -24,7 +24,8 @@ class TemplateFacts:
     """What of a run template, its application and its company Prefect shows.
 
     `values` are the effective values that are no secrets: environment key -> text. The keys
-    `withheld` get their values elsewhere and are no parameters. `name_is_shared` says that
+    `withheld` get their values elsewhere and are no parameters; those that event rules map get
+    theirs at the claim, and a run may be made without them. `name_is_shared` says that
     another application bears the same name. `interval` is a code of `schedule.CRON`, or `c` with
     `cron`; `delay` is in seconds from the start of a window. `record_url` leads to the record.
     """
@@ -39,6 +40,7 @@ class TemplateFacts:
     name_is_shared: bool = False
     values: Mapping[str, str] = field(default_factory=dict)
     withheld: Collection[str] = frozenset()
+    mapped: Collection[str] = frozenset()
     executor: str = "Native"
     interval: str = "n"
     cron: str | None = None
@@ -95,7 +97,7 @@ def deployment_plan(facts: TemplateFacts, definition: Definition) -> DeploymentP
         },
         work_pool=facts.pool,
         parameters=shown,
-        parameter_schema=_schema(compiled, shown, facts.withheld),
+        parameter_schema=_schema(compiled, shown, facts),
         schedule=_schedule(facts),
         paused=not facts.active,
     )
@@ -122,19 +124,22 @@ def _shown(
 
 
 def _schema(
-    compiled: ParameterSchema, shown: Mapping[str, Any], withheld: Collection[str]
+    compiled: ParameterSchema, shown: Mapping[str, Any], facts: TemplateFacts
 ) -> dict[str, Any]:
     """The schema of one template: it takes the template's own values, whatever they are.
 
     Prefect refuses deployments with values that don't fit; the job is given them all the same.
     """
-    hidden = {name for name, key in compiled.parameter_keys.items() if key in withheld}
+    keys = compiled.parameter_keys
+    hidden = {name for name, key in keys.items() if key in facts.withheld}
+    given_later = {name for name, key in keys.items() if key in facts.mapped}
     properties = {
         name: content if name not in shown or compiled.accepts(name, shown[name]) else _any(content)
         for name, content in compiled.schema["properties"].items()
         if name not in hidden
     }
-    required = [name for name in compiled.schema["required"] if name not in hidden]
+    waived = hidden | given_later
+    required = [name for name in compiled.schema["required"] if name not in waived]
     return {**compiled.schema, "properties": properties, "required": required}
 
 

@@ -90,6 +90,7 @@ def _facts_of(session: ReadingSession, template: RunTemplate, settings: Settings
         pool=template.pool or settings.pool,
         values={name: text for name, text in values.items() if name not in secret},
         withheld=frozenset(secret),
+        mapped=queries.keys_mapped_for(session, template.id),
         executor=template.executor,
         interval=template.interv,
         cron=template.cron,

@@ -1,5 +1,6 @@
 """Questions to the ledger that have a name."""
 
+import json
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TypeVar
@@ -351,6 +352,14 @@ def rules_starting(session: Session, template_id: int) -> Sequence[int]:
         EventRule.runtemplate_id == template_id, EventRule.retired_at.is_(None)
     )
     return session.scalars(found).all()
+
+
+def keys_mapped_for(session: Session, template_id: int) -> frozenset[str]:
+    """The environment keys that event rules give values to when they start a run template."""
+    found = select(EventRule.env_mapping).where(
+        EventRule.runtemplate_id == template_id, EventRule.retired_at.is_(None)
+    )
+    return frozenset(key for text in session.scalars(found) for key in json.loads(text))
 
 
 def sources_due(session: Session, now: datetime) -> list[int]:

@@ -114,6 +114,7 @@ def _retire_user(session: WritingSession, user: User) -> None:
 
 
 def _retire_rule(session: WritingSession, rule: EventRule) -> None:
+    wish(session, WishKind.APPLY_TEMPLATE, rule.runtemplate_id)
     if rule.automation_id is not None:
         gone = {"id": str(rule.automation_id)}
         wish(session, WishKind.RETIRE_AUTOMATION, rule.id, gone)

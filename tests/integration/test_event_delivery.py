@@ -183,11 +183,17 @@ def test_a_rule_is_an_automation_that_follows_its_record(world: World) -> None:
 
 
 def test_a_change_starts_a_run_and_its_end_the_next_one(world: World, claims: httpx.Client) -> None:
+    # WHO is required and has no value but the rule's: Prefect must make the run all the same.
+    variables = PROBE["environment"] | {"WHO": {"type": "string", "required": True}}
+    newer = PROBE | {"version": "99.0", "environment": variables}
+    world.rest.post("/app/", json=newer).raise_for_status()
+    values = {"id": world.template["id"], "env": {"WHO": "me"}}
+    world.rest.post("/runtemplate/", json=values).raise_for_status()
     body = {"app_id": world.template["app_id"], "company": "acme", "name": f"after {world.name}",
-            "env": {"PASSWORD": "s3cret-word", "COUNT": 4}}  # fmt: skip
+            "env": {"PASSWORD": "s3cret-word"}}  # fmt: skip
     after = world.rest.post("/runtemplate/", json=body).json()
     chain = {"runtemplate_source_id": world.template["id"], "runtemplate_id": after["id"],
-             "env_mapping": {"COUNT": "job_id"}}  # fmt: skip
+             "env_mapping": {"COUNT": "job_id", "WHO": "severity"}}  # fmt: skip
     chained = world.rest.post("/eventrule/", json=chain).json()["id"]
     world.automation()
     named = f"acme/after {world.name} when acme/{world.name} ends with success"
@@ -208,6 +214,7 @@ def test_a_change_starts_a_run_and_its_end_the_next_one(world: World, claims: ht
     (second,) = eventually(lambda: world.runs(after["id"]))
     launched = granted(claims, world.claim_of(second))
     assert launched["environment"]["COUNT"] == str(launch["job_id"])
+    assert launched["environment"]["WHO"] == "success"
     assert launched["environment"]["EVENT_OPERATION"] == "success"
     with world.ledger.reading() as session:
         assert session.get_one(Job, launched["job_id"]).schedule_type == "chained"

@@ -91,6 +91,14 @@ def test_no_secret_is_in_a_plan(definition: Definition) -> None:
     assert "hunter2" not in str(plan)
 
 
+def test_what_event_rules_give_a_run_may_be_made_without(definition: Definition) -> None:
+    without = replace(FACTS, values={})
+    assert "MOUNT" in deployment_plan(without, definition).parameter_schema["required"]
+    mapped = deployment_plan(replace(without, mapped={"MOUNT"}), definition)
+    assert "MOUNT" not in mapped.parameter_schema["required"]
+    assert "MOUNT" in mapped.parameter_schema["properties"]
+
+
 def test_a_value_that_does_not_fit_its_type_is_shown_as_it_is(definition: Definition) -> None:
     plan = deployment_plan(replace(FACTS, values={"MOUNT": "/", "LIMIT": "{MOST}"}), definition)
     assert plan.parameters["LIMIT"] == "{MOST}"

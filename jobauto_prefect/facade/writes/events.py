@@ -163,6 +163,7 @@ def write_rule(write: Write) -> Written:
         rule.env_mapping = json.dumps(body.env_mapping, ensure_ascii=False)
     write.session.flush()
     check_rule(write.session, rule)
+    wish(write.session, WishKind.APPLY_TEMPLATE, rule.runtemplate_id)  # what runs may leave out
     wish(write.session, WishKind.APPLY_RULE, rule.id)
     return Written(rule, created)
 
