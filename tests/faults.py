@@ -4,12 +4,7 @@ After the faults a matcher assigns the processes that really started to the wind
 """
 
 import contextlib
-import os
-import signal
-import socket
-import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -29,6 +24,7 @@ from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.states import LIVE_TASKS, TaskReason
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
+from tests.breakable import Part, Relay
 from tests.conftest import clean_environment, free_port
 from tests.plant import eventually
 from tests.servers import client, user_token, worker_token
@@ -38,122 +34,17 @@ MINUTE = timedelta(minutes=1)
 
 PROBE = """#!/bin/sh
 # A second process of one task, at the same time, would be seen.
-mkdir "$MARKS/live-$JOBAUTO_TASK_ID" || echo "$JOBAUTO_TASK_ID" >> "$MARKS/overlaps"
-trap 'rmdir "$MARKS/live-$JOBAUTO_TASK_ID"; exit 143' TERM
+live="$MARKS/live-$JOBAUTO_TASK_ID"
+trap 'rm -f "$live"; exit 143' TERM
+# What was killed outright leaves its file: only a process that lives counts.
+if [ -e "$live" ] && kill -0 "$(cat "$live")"; then
+    echo "$JOBAUTO_TASK_ID" >> "$MARKS/overlaps"
+fi
+echo $$ > "$live"
 echo "$JOBAUTO_JOB_ID $JOBAUTO_TASK_ID" >> "$MARKS/starts"
 sleep "$SECONDS_TO_SLEEP" & wait $!
-rmdir "$MARKS/live-$JOBAUTO_TASK_ID"
+rm -f "$live"
 """
-
-
-class Part:
-    """One process of the installation; it can be killed and started again."""
-
-    def __init__(self, name: str, argv: list[str], environment: dict[str, str], log: Path) -> None:
-        self.name, self._argv, self._environment, self._log = name, argv, environment, log
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Begin; not whether it is ready."""
-        with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
-                self._argv,
-                env=self._environment,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-            )
-
-    def signal(self, number: signal.Signals) -> None:
-        """Send it a signal."""
-        assert self._process is not None
-        self._process.send_signal(number)
-
-    def kill(self) -> None:
-        """As the kernel does when memory is short: the process alone, without a word."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait()
-
-    def restart(self) -> None:
-        """Kill it, and let it come back."""
-        self.kill()
-        self.start()
-
-    def end(self) -> None:
-        """It and its children are gone."""
-        if self._process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGCONT)
-            os.killpg(self._process.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(15)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-
-class Relay:
-    """A TCP relay on loopback to a port; while it is cut, nobody gets through."""
-
-    def __init__(self, to_port: int) -> None:
-        self._to_port = to_port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self._cut = False
-        self._open: set[socket.socket] = set()
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def cut(self) -> None:
-        """Let nobody through any more."""
-        self._cut = True
-        for one in list(self._open):
-            _close(one)
-
-    def mend(self) -> None:
-        """Let everybody through again."""
-        self._cut = False
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.cut()
-        _close(self._listener)
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                inner, _ = self._listener.accept()
-                threading.Thread(target=self._join, args=(inner,), daemon=True).start()
-
-    def _join(self, inner: socket.socket) -> None:
-        if self._cut:
-            _close(inner)
-            return
-        try:
-            outer = socket.create_connection(("127.0.0.1", self._to_port), 5)
-        except OSError:
-            _close(inner)
-            return
-        self._open |= {inner, outer}
-        for source, target in ((inner, outer), (outer, inner)):
-            threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
-
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while not self._cut and (data := source.recv(65536)):
-                target.sendall(data)
-        for one in (source, target):
-            self._open.discard(one)
-            _close(one)
-
-
-def _close(one: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
-    one.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +155,8 @@ class Town:
         return found
 
     def _judge(self, task: Task, begun: int, found: Findings) -> None:
-        said = f"task {task.id} {task.state} ({task.reason}), {begun} of {task.attempts} began"
+        said = f"task {task.id} {task.state} ({task.reason}: {task.message})"
+        said += f", {begun} of {task.attempts} began"
         if task.state in ("fulfilled", "fulfilled_late"):
             if not begun:
                 found.missed.append(said)

@@ -191,7 +191,10 @@ class Driver:
         report = Report(
             claim_id=launch.claim_id,
             worker=self._worker,
-            ending=Ending.CANCELLED,
+            # A window is owed all the same, unless somebody cancelled its run.
+            ending=Ending.LOST
+            if launch.task_id and why != CANCELLED_IN_PREFECT
+            else Ending.CANCELLED,
             message=why,
             ended_at=utc_now(),
         )

@@ -59,11 +59,13 @@ def _settlement(job: Job, report: Report, language: str) -> jobs.Settlement:
     ending = _ending(job, report)
     codes = parse_exit_codes(job.policy.get("exit_codes", {}))
     level = severity(codes, ending, report.exit_code)
-    said = job.cancel_reason or "" if ending is Ending.CANCELLED else report.message
+    said = job.cancel_reason if ending is Ending.CANCELLED else None
     return jobs.Settlement(
         state=_final_state(ending, level),
         severity=level,
-        message=end_message(ending, report.exit_code, level, codes, language, said),
+        message=end_message(
+            ending, report.exit_code, level, codes, language, said or report.message
+        ),
         ended_at=report.ended_at,
         exit_code=report.exit_code,
         started_at=report.started_at,

@@ -1,7 +1,7 @@
 """Real processes on PostgreSQL, killed, stopped and cut off while windows come due.
 
-Of each window there is one task, which ends; of each task no two processes at once. Without the
-mark `soak` leases and outages are a tenth of what they are with it.
+Of each window there is one task, which ends; of each task no two processes at once. Once with
+leases and outages of some seconds, once with ten times as much.
 """
 
 import signal
@@ -20,7 +20,10 @@ from tests.plant import eventually
 EVERY = 6  # seconds between two windows of all templates
 
 
-@pytest.fixture(params=[3.0, pytest.param(30.0, marks=pytest.mark.soak)])
+pytestmark = pytest.mark.soak
+
+
+@pytest.fixture(params=[3.0, 30.0])
 def faulty(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Town]:
     """An installation whose leases last that many seconds."""
     with (
@@ -69,7 +72,6 @@ def _every_fault(faulty: Town, lease: float) -> None:
     faulty.cut_database()
 
 
-@pytest.mark.soak
 def test_twenty_jobs_outlive_five_minutes_without_the_facade(faulty: Town) -> None:
     env = {"SECONDS_TO_SLEEP": 60}
     for number in range(20):
