@@ -44,9 +44,13 @@ def subject(context: ClaimContext) -> Job:
             raise NumberTaken("another job of this flow run is live, or has this run number")
     if attempts:
         return _of_known_run(context, attempts)
-    if named is not None:
-        return _bound(context, named)
-    return _of_new_run(context, template)
+    try:
+        return _bound(context, named) if named is not None else _of_new_run(context, template)
+    except Refused:
+        # What a claim at the same instant was granted is not to be shown as refused.
+        if queries.jobs_of_flow_run(context.session, claim.flow_run_id):
+            raise NumberTaken("another worker was granted this flow run just now") from None
+        raise
 
 
 def _named(context: ClaimContext) -> Job | None:
