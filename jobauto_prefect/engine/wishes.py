@@ -244,7 +244,8 @@ async def _tell_task(near: Neighbours, wish: Wish) -> None:
 
 def _event_of(near: Neighbours, wish: Wish) -> dict[str, Any] | None:
     with near.ledger.reading() as session:
-        return task_event(session.get_one(Task, wish.subject_id), wish.created_at)
+        task = session.get(Task, wish.subject_id)
+        return task and task_event(task, wish.created_at)
 
 
 CARRIERS: Mapping[WishKind, Callable[[Neighbours, Wish], Awaitable[None]]] = {
