@@ -245,7 +245,7 @@ async def _tell_task(near: Neighbours, wish: Wish) -> None:
 def _event_of(near: Neighbours, wish: Wish) -> dict[str, Any] | None:
     with near.ledger.reading() as session:
         task = session.get(Task, wish.subject_id)
-        return task and task_event(task, wish.created_at)
+        return None if task is None else task_event(task, wish.created_at)
 
 
 CARRIERS: Mapping[WishKind, Callable[[Neighbours, Wish], Awaitable[None]]] = {
