@@ -13,7 +13,7 @@ demo: $(READY) ## Start everything in a temporary home, run the examples, show w
 
 .PHONY: test
 test: $(READY) ## Run the tests; those for databases that do not answer are skipped
-	$(VENV)/bin/pytest
+	$(VENV)/bin/pytest -n 2 --dist loadfile
 
 .PHONY: soak
 soak: $(READY) ## Run the tests that take minutes
