@@ -35,7 +35,7 @@ anything = st.recursive(
 
 
 FLAT, OURS_ALONE = {"app"}, {"event"}
-"""Applications have a form of their own; what the reference service does not have stays as it is."""
+"""Applications have a form of their own; what the reference service lacks stays as it is."""
 
 
 def test_every_other_kind_has_a_shape() -> None:
