@@ -19,7 +19,7 @@ from jobauto_prefect.settings import Settings
 from tests.conftest import clean_environment, running
 from tests.servers import client, facade, free_port, user_token, worker_token
 
-PATIENCE = 30  # seconds
+PATIENCE = 90  # seconds
 
 PROBE = """#!/bin/sh
 # Says that it runs, and what it is told; a second instance of one job would be seen.

@@ -37,7 +37,7 @@ def test_a_warning_is_a_good_result(service: Service) -> None:
 
     job = service.json("run", "acme/Probe", *values, "--wait")
 
-    assert (job["state"], job["severity"], job["exitcode"]) == ("succeeded", "warning", 3)
+    assert (job["state"], job["severity"], job["exitcode"]) == ("warning", "warning", 3)
 
 
 @pytest.mark.parametrize("text", ["; touch /tmp/x", "-n", "$(id)", "a b 'c' \"d\"", "{é}\n${X}"])

@@ -159,12 +159,16 @@ def _running_job(ledger: Ledger) -> int:
         session.flush()
         job = jobs.new_job(template, schedule=ledger.clock(), schedule_type="adhoc")
         session.add(job)
-        jobs.grant(session, job, claim_id=_uuid(1), worker="w", directory="/d")
+        jobs.grant(session, job, _grant(1))
         return job.id
 
 
 def _uuid(number: int) -> UUID:
     return UUID(int=number)
+
+
+def _grant(number: int) -> jobs.Grant:
+    return jobs.Grant(_uuid(number), worker="w", directory="/d", timeout_seconds=60)
 
 
 def test_a_settled_job_stays_settled(ledger: Ledger) -> None:
@@ -192,7 +196,7 @@ def test_the_database_allows_one_live_job_of_a_flow_run(ledger: Ledger) -> None:
         twin = jobs.new_job(job.runtemplate, schedule=ledger.clock(), schedule_type="adhoc")
         twin.flow_run_id, twin.run_number = _uuid(9), 2
         session.add(twin)
-        jobs.grant(session, twin, claim_id=_uuid(2), worker="w", directory="/d")
+        jobs.grant(session, twin, _grant(2))
 
 
 def test_a_wish_is_taken_once_and_comes_again_when_put_off(ledger: Ledger) -> None:

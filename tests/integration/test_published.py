@@ -309,7 +309,7 @@ def test_13_event_rules_have_two_bodies_and_one_answer(
     everything: dict[str, int],  # noqa: F811
 ) -> None:
     template = everything["runtemplate"]
-    mapping = {"TARGET": "$.path"}
+    mapping = {"TARGET": "$.recordid"}
     documented = {
         "event_source_id": everything["eventsource"], "evidence": "invoice",
         "operation": "create", "runtemplate_id": template, "priority": 1, "enabled": True,
