@@ -130,8 +130,10 @@ def applied_pauses(
 ) -> Sequence[tuple[int, UUID, bool]]:
     """Template, deployment, and whether it was last applied as paused; by id, above one.
 
-    `among` are the templates that count; None: all.
+    `among` are the templates that count; None: all. Not those about which Prefect is still to be
+    told something: what it shows of them is older than the record.
     """
+    wished = select(Wish.subject_id).where(Wish.kind == WishKind.APPLY_TEMPLATE)
     found = (
         select(RunTemplate.id, RunTemplate.deployment_id, RunTemplate.applied_paused)
         .where(
@@ -139,6 +141,7 @@ def applied_pauses(
             RunTemplate.retired_at.is_(None),
             RunTemplate.deployment_id.is_not(None),
             RunTemplate.applied_paused.is_not(None),
+            RunTemplate.id.not_in(wished),
         )
         .order_by(RunTemplate.id)
         .limit(limit)
