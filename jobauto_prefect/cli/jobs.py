@@ -23,6 +23,8 @@ POLL_SECONDS = 0.25
 JobId = Annotated[int, typer.Argument(metavar="JOB", min=1, help="Number of the job.")]
 
 
+Wait = Annotated[bool, typer.Option("--wait", help="Show its output and end with its result.")]
+
 add_list(group, JOBS)
 
 
@@ -149,9 +151,7 @@ def retry(
         list[str] | None,
         typer.Option("--env", "-e", metavar="KEY=VALUE", help="Instead of the value it had."),
     ] = None,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Show its output and end with its result.")
-    ] = False,
+    wait: Wait = False,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
@@ -177,9 +177,7 @@ def run(
         list[str] | None,
         typer.Option("--env", "-e", metavar="KEY=VALUE", help="A value for this job alone."),
     ] = None,
-    wait: Annotated[
-        bool, typer.Option("--wait", help="Show its output and end with its result.")
-    ] = False,
+    wait: Wait = False,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
