@@ -33,7 +33,7 @@ def _definition(executable: Path) -> dict[str, object]:
     }
 
 
-def _templates(running: Stack) -> dict[str, int]:
+def templates_of(running: Stack) -> dict[str, int]:
     """A template for each kind of worker: pool -> its id."""
     executable = running.home / "started"
     executable.write_text(SCRIPT)
@@ -47,7 +47,8 @@ def _templates(running: Stack) -> dict[str, int]:
     }
 
 
-def _start_workers(running: Stack) -> None:
+def start_workers(running: Stack) -> None:
+    """A jobauto worker for the pool jobauto, a process worker of Prefect for the pool stock."""
     worker_token = token(running, "--worker", "--pool", "jobauto", "--pool", "stock")
     jobauto = [sys.executable, "-m", "jobauto_prefect.cli", "worker", "start", "--pool", "jobauto"]
     prefect = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "stock"]
@@ -81,9 +82,9 @@ def measure() -> dict[str, object]:
     """The figures, as one JSON object."""
     with stack() as running:
         running.prefect.post("/work_pools/", json={"name": "stock", "type": "process"})
-        templates = _templates(running)
+        templates = templates_of(running)
         eventually(lambda: running.rest.get("/status").json()["waiting_for_prefect"] == 0)
-        _start_workers(running)
+        start_workers(running)
         for template in templates.values():
             _milliseconds(running, template, 0)  # warm
         ours = [_milliseconds(running, templates["jobauto"], n) for n in range(1, JOBS + 1)]

@@ -24,6 +24,9 @@ DRIVERS = {
 }
 """What DB_CONNECTION may say, and the SQLAlchemy driver it means."""
 
+WebAddress = Annotated[str, Field(max_length=2000, pattern=r"^https?://[^\s@#/?]+([/?][^\s#]*)?$")]
+"""An address with http or https, without a user, a password or a fragment."""
+
 
 def _home() -> Path:
     return Path(os.environ.get("JOBAUTO_HOME") or "~/.jobauto").expanduser()
@@ -99,6 +102,38 @@ class Settings(BaseSettings):
         ge=1,
         description="Jobs a worker runs at once; default: 4 per core, at most 16.",
     )
+    run_as: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Users of a worker's native jobs, with commas: USER, or COMPANY=USER for the "
+        "jobs of one company; default: the worker's own.",
+    )
+    docker_url: str | None = Field(
+        default=None, description="Address of Docker's API; default: DOCKER_HOST, or its socket."
+    )
+    podman_url: str | None = Field(
+        default=None,
+        description="Address of Podman's API; default: CONTAINER_HOST, or its socket.",
+    )
+    kubernetes_namespace: str | None = Field(
+        default=None,
+        description="Namespace of jobs whose application names none; default: that of the "
+        "cluster's configuration.",
+    )
+    kubernetes_context: str | None = Field(
+        default=None, description="Context of KUBECONFIG; default: the current one."
+    )
+    kubernetes_pending_seconds: float = Field(
+        default=300, gt=0, description="Seconds after which a pod that does not run is given up."
+    )
+    kubernetes_copy_image: str = Field(
+        default="docker.io/library/busybox:1.37",
+        description="Image with sh and tar, to copy files out of pods.",
+    )
+    helm_directory: Path | None = Field(
+        default=None,
+        description="Folder of Helm charts and values files with relative paths; default: helm "
+        "in home.",
+    )
     tls_cert: Path | None = Field(
         default=None, description="PEM file with the certificate and its chain, to serve HTTPS."
     )
@@ -114,6 +149,26 @@ class Settings(BaseSettings):
         default=(),
         description="Addresses, CIDR ranges, host names and folders of SQLite files, with commas, "
         "that event sources may use; default: all but link-local and metadata addresses.",
+    )
+    webhook_urls: Annotated[tuple[WebAddress, ...], NoDecode] = Field(
+        default=(),
+        description="Addresses, with commas, that are told of every change and every end of a job.",
+    )
+    webhook_secret: SecretStr | None = Field(
+        default=None, description="Key of the signature of what these addresses are told."
+    )
+    webhook_token: SecretStr | None = Field(
+        default=None, description="Sent to these addresses as X-MultiFlexi-Token."
+    )
+    webhook_targets: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Addresses, CIDR ranges and host names, with commas, that webhooks may be sent "
+        "to; default: all but link-local and metadata addresses.",
+    )
+    availability_commands: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Absolute paths of programs, or of folders of programs, with commas, that "
+        "credential types may name to check availability; default: none.",
     )
     password_min_length: int = Field(
         default=8, ge=1, le=128, description="Characters a new password must have at least."
@@ -134,11 +189,19 @@ class Settings(BaseSettings):
     db_username: str = Field(default="", validation_alias="DB_USERNAME")
     db_password: SecretStr = Field(default=SecretStr(""), validation_alias="DB_PASSWORD")
 
-    @field_validator("trusted_proxies", "event_source_targets", mode="before")
+    @field_validator(
+        "trusted_proxies",
+        "event_source_targets",
+        "run_as",
+        "webhook_urls",
+        "webhook_targets",
+        "availability_commands",
+        mode="before",
+    )
     @classmethod
     def _separated(cls, value: Any) -> Any:
         if isinstance(value, str):
-            return [item.strip() for item in value.split(",") if item.strip()]
+            return list(dict.fromkeys(item.strip() for item in value.split(",") if item.strip()))
         return value
 
     @classmethod

@@ -24,6 +24,12 @@ def source(name: str) -> bytes:
     return (CORPUS / "applications" / name).read_bytes()
 
 
+def example(name: str) -> Any:
+    """A published example; those that are part of a document are made one."""
+    text = (CORPUS / "examples" / name).read_text("utf-8").strip()
+    return json.loads(text if text.startswith(("{", "[")) else f"{{{text}}}")
+
+
 def valid_documents() -> dict[str, dict[str, Any]]:
     """Every valid definition by file name."""
     return {

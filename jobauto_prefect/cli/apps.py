@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jobauto_prefect.cli.completing import names_of
 from jobauto_prefect.cli.listing import add_list
 from jobauto_prefect.cli.options import Json, Lang, Paths, Url
 from jobauto_prefect.cli.tables import APPS
@@ -17,7 +18,12 @@ if TYPE_CHECKING:
 group = typer.Typer(help="Applications and their definitions.", no_args_is_help=True)
 
 App = Annotated[
-    str, typer.Argument(metavar="APP", help="Its id, its UUID, or its name in any language.")
+    str,
+    typer.Argument(
+        metavar="APP",
+        help="Its id, its UUID, or its name in any language.",
+        autocompletion=names_of("app"),
+    ),
 ]
 Side = Annotated[
     str,
@@ -101,11 +107,11 @@ def import_(
     Examples: jobauto app import probe.app.json · jobauto app import apps/ --force
     """
     from jobauto_prefect.cli.client import Client, speak
-    from jobauto_prefect.cli.importing import definitions_in, take_in, tell
+    from jobauto_prefect.cli.importing import documents_in, take_in, tell
     from jobauto_prefect.cli.judging import tell_faults
     from jobauto_prefect.cli.show import hint, messages, print_json
 
-    documents, warnings = definitions_in(paths)
+    documents, warnings = documents_in(paths, "app", ("app", None))
     imported: list[Imported] = []
 
     def done(one: "Imported") -> None:

@@ -3,14 +3,15 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from jobauto_prefect.cli.actions import references
 from jobauto_prefect.cli.documents import Document
 from jobauto_prefect.cli.kinds import KINDS, NOUNS, Key, Record, key_of, means, title_of
 from jobauto_prefect.cli.known import Known
 from jobauto_prefect.compiler import timing_faults, zone_of
 from jobauto_prefect.definitions import parse
+from jobauto_prefect.definitions.credentials import missing, secret_keywords, value_faults
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.values import refuse_faults, secret_keys
-from jobauto_prefect.facade.writes.credentials import SECRET_TYPES
 from jobauto_prefect.ledger.secrets import MASK
 
 
@@ -64,6 +65,15 @@ class Checker:
             if self._known.titled(one.kind, title) is None:
                 yield Fault(f"/{name}", "reference", f"there is no {NOUNS[one.kind]} {title!r}")
 
+    def _actions(self, content: Record) -> Iterator[Fault]:
+        """What the actions of a run template start is there, or in the files."""
+        for pointer, kind, title in references(content):
+            there = title in self._given[kind] or self._known.titled(kind, title) is not None
+            if kind == "app":
+                there = any(means({"app": title}, app) for app in self._apps)
+            if not there:
+                yield Fault(pointer, "reference", f"there is no {NOUNS[kind]} {title!r}")
+
     def of_company(self, content: Record) -> Iterable[Fault]:
         """A company: its zone, and values that all applications may be given."""
         yield from _raised(zone_of, content.get("timezone") or "UTC")
@@ -74,7 +84,8 @@ class Checker:
         yield from _secrets("env", values, secret, where)
 
     def of_template(self, content: Record) -> Iterable[Fault]:
-        """A run template: its application, its values, its schedule."""
+        """A run template: its application, its credentials, its values, its schedule."""
+        yield from self._credentials(content)
         meant = [app for app in self._apps if means(content, app)]
         member = "app" if "app" in content else "app_uuid"
         if not meant:
@@ -88,20 +99,28 @@ class Checker:
             where = f"jobauto template set '{title_of('runtemplate', content)}'"
             yield from _secrets("env", values, secret_keys(definition), where)
         yield from timing_faults(content, "UTC")
+        yield from self._actions(content)
+
+    def _credentials(self, content: Record) -> Iterator[Fault]:
+        for place, title in enumerate(KINDS["runtemplate"].titles("credentials", content)):
+            there = title in self._given["credential"]
+            if not there and self._known.titled("credential", title) is None:
+                message = f"there is no {NOUNS['credential']} {title!r}"
+                yield Fault(f"/credentials/{place}", "reference", message)
 
     def of_credential(self, content: Record) -> Iterable[Fault]:
         """A credential: values its type has, and none of the secret ones."""
         kind = self._type(content["credential_type"])
         if kind is None:
             return
-        types = {one["keyword"]: one.get("type") for one in kind.get("fields", ())}
-        values = content.get("values", {})
-        for name in values:
-            if name not in types:
-                known = ", ".join(types) or "none"
-                message = f"the credential type has no field {name}; there are {known}"
-                yield Fault(f"/values/{name}", "unknown", message)
-        secret = {name for name, one in types.items() if one in SECRET_TYPES}
+        fields, values = kind.get("fields", ()), content.get("values", {})
+        secret = secret_keywords(fields)
+        given = {name: value for name, value in values.items() if name not in secret}
+        yield from value_faults(fields, given)
+        new = self._known.id_of("credential", content) is None
+        for one in missing(fields, {name for name in given if given[name] is not None}):
+            if given and new and one["keyword"] not in secret:
+                yield Fault("/values", "required", f"{one['keyword']} is required")
         where = f"jobauto credential set '{title_of('credential', content)}'"
         yield from _secrets("values", values, secret, where)
 

@@ -29,7 +29,7 @@ TIMEOUT_SECONDS = 30.0
 LARGEST_PAGE = 1000
 """Records the facade gives at once."""
 
-PATIENCE_SECONDS = 3.0
+PATIENCE_SECONDS = 5.0
 """How long the outbox may stand still before a command no longer waits for it."""
 
 POLL_SECONDS = 0.1

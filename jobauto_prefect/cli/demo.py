@@ -137,7 +137,7 @@ def _tell_endings(name: str, event: str, number: int | None) -> None:
 def _print_addresses(settings: "Settings", password: str | None) -> None:
     from jobauto_prefect.cli.show import say
 
-    say(f"  Prefect UI   {settings.prefect_ui}/runs")
+    say(f"  Prefect UI   {settings.prefect_ui}/runs  (admin:{password})")
     say(f"  REST facade  {settings.url}/api/v1/index.json  (admin / {password})")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from jobauto_prefect.definitions import check, validate
 from jobauto_prefect.definitions.files import RECORD_KINDS, check_record
+from jobauto_prefect.definitions.older_credentials import is_older_type, upgraded_type
 from jobauto_prefect.definitions.positions import locate
 from jobauto_prefect.errors import Fault
 
@@ -25,6 +26,7 @@ class Document:
 
     `prefix` is the pointer of the record in its file; `raw` the bytes of the file where the
     record is all there is in it, and JSON. `labels` are those it gets, None: those it says.
+    `notes` are warnings about what reading it left out.
     """
 
     file: str
@@ -33,6 +35,7 @@ class Document:
     prefix: str = ""
     raw: bytes | None = field(default=None, repr=False)
     labels: tuple[str, ...] | None = None
+    notes: tuple[Fault, ...] = ()
 
     @property
     def kind(self) -> str | None:
@@ -82,7 +85,8 @@ def judge(document: Document, kind: str | None) -> Judged:
         return Judged(document, (document.placed(fault),))
     if kind != "app":
         faults = check_record(kind, document.content)
-        return Judged(document, tuple(map(document.placed, faults)))
+        placed = tuple(map(document.placed, faults))
+        return Judged(document, placed, tuple(map(document.placed, document.notes)))
     report = check(document.content) if document.raw is None else validate(document.raw)
     return Judged(
         document,
@@ -127,7 +131,16 @@ def take(name: str, raw: bytes) -> tuple[list[Document], list[Fault]]:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         return [], _unread(name, raw)
-    return _read_yaml(name, text) if is_yaml(name, text) else _read_json(name, text, raw)
+    found, faults = _read_yaml(name, text) if is_yaml(name, text) else _read_json(name, text, raw)
+    return [_of_today(each) for each in found], faults
+
+
+def _of_today(document: Document) -> Document:
+    """A credential type that is written the older way, as its record; others as they are."""
+    if not is_older_type(document.content):
+        return document
+    content, notes = upgraded_type(document.content)
+    return replace(document, content=content, raw=None, notes=tuple(notes))
 
 
 def _unread(name: str, raw: bytes) -> list[Fault]:

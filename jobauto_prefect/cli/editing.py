@@ -161,7 +161,7 @@ def _one_line(faults: Iterable[Any]) -> str:
 def _write(kind: str, edit: Edit, work: Any, as_json: bool, url: str | None, verb: str) -> None:
     from jobauto_prefect.cli.client import Client, speak
     from jobauto_prefect.cli.known import Known
-    from jobauto_prefect.cli.show import print_json, printable, say
+    from jobauto_prefect.cli.show import hint_warnings, print_json, printable, say
 
     secrets = _asked_secrets(edit.secrets)
 
@@ -177,6 +177,7 @@ def _write(kind: str, edit: Edit, work: Any, as_json: bool, url: str | None, ver
         print_json(record)
     else:
         say(printable(f"{NOUNS[kind]} {record['id']} is {verb}"))
+        hint_warnings(f"{NOUNS[kind]} {record['id']}", record)
 
 
 async def _post(

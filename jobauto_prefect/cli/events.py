@@ -15,7 +15,9 @@ group = typer.Typer(
 
 EventId = Annotated[int, typer.Argument(metavar="EVENT", min=1, help="Number of the event.")]
 TIMES = ("created_at", "emitted_at")
-COLUMNS = ("rule", "state", "job", "error")
+ACTION_COLUMNS = ("action", "target", "state", "job", "error")
+ACTION_MEMBERS = ("kind", "target", "state", "job_id", "error")
+COLUMNS = ("rule", "element", "state", "job", "error")
 
 add_list(group, EVENTS)
 
@@ -43,6 +45,8 @@ def replay(
 ) -> None:
     """Start the rules for which an event is a dead letter, or one rule that never saw it.
 
+    Without a rule, actions and webhooks that are dead letters are done, too.
+
     Example: jobauto event replay 12
     """
     from jobauto_prefect.cli.client import Client, speak
@@ -62,12 +66,16 @@ def _print(event: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(event)
         return
-    deliveries = event.pop("deliveries")
+    deliveries, actions = event.pop("deliveries"), event.pop("actions")
     print_members(event | {name: moment(event[name]) for name in TIMES})
     if deliveries:
         say("")
         print_table(COLUMNS, map(_row, deliveries))
+    if actions:
+        say("")
+        print_table(ACTION_COLUMNS, ([one[name] for name in ACTION_MEMBERS] for one in actions))
 
 
 def _row(delivery: Record) -> tuple[Any, ...]:
-    return (delivery["eventrule_id"], delivery["state"], delivery["job_id"], delivery["error"])
+    members = ("eventrule_id", "element", "state", "job_id", "error")
+    return tuple(delivery[name] for name in members)

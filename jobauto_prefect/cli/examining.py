@@ -11,7 +11,8 @@ from typing import Any, Literal
 import httpx
 
 from jobauto_prefect.cli.running import addresses_in
-from jobauto_prefect.engine.api import PrefectApi, environment_authorization
+from jobauto_prefect.cli.sharing import sharing, users_of_workers
+from jobauto_prefect.engine.api import PrefectApi, own_authorization
 from jobauto_prefect.engine.drift import drift
 from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.workers import Pool, pools
@@ -133,7 +134,7 @@ def _clock(name: str, told: str | None) -> Finding:
 
 async def _work(settings: Settings, ledger: Ledger) -> AsyncIterator[Finding]:
     names, shared, waiting = await asyncio.to_thread(_read, settings, ledger)
-    authorization = environment_authorization()
+    authorization = own_authorization(ledger.box)
     async with PrefectApi(settings.prefect_api_url, authorization=authorization) as prefect:
         try:
             for pool in await pools(prefect, sorted(names)):
@@ -150,16 +151,18 @@ async def _work(settings: Settings, ledger: Ledger) -> AsyncIterator[Finding]:
 
 
 def _read(settings: Settings, ledger: Ledger) -> tuple[set[str], dict[str, int], int]:
-    """The work pools in use, of each how many companies share it, and what is overdue."""
+    """The work pools in use, of each how many companies share a user there, what is overdue."""
     with ledger.reading() as session:
         templates = [one for one in queries.templates_with_context(session, None) if one.active]
-        companies: dict[str, set[int]] = {settings.pool: set()}
+        companies: dict[str, set[str]] = {settings.pool: set()}
         for one in templates:
             companies.setdefault(one.pool or settings.pool, set())
             if one.executor == "Native":
-                companies[one.pool or settings.pool].add(one.company_id)
+                companies[one.pool or settings.pool].add(one.company.slug)
+        users = users_of_workers(session, ledger.clock())
         overdue = queries.wishes_older_than(session, ledger.clock() - OUTBOX_PATIENCE)
-    return set(companies), {name: len(those) for name, those in companies.items()}, overdue
+    shared = {name: sharing(those, users.get(name, [])) for name, those in companies.items()}
+    return set(companies), shared, overdue
 
 
 def _pool(pool: Pool) -> Iterable[Finding]:
@@ -185,7 +188,7 @@ def _drift(differing: int) -> Finding:
     if not differing:
         return Finding("drift", "ok", "Prefect has what the records say")
     message = f"of {differing} run templates Prefect has something else than the records say"
-    help_ = "see what: jobauto plan PATH; restore it: jobauto apply PATH"
+    help_ = "see what: jobauto plan PATH; settle it: jobauto reconcile"
     return Finding("drift", "warning", message, help_)
 
 
@@ -203,8 +206,8 @@ def _trust(shared: dict[str, int]) -> Iterable[Finding]:
             yield Finding(
                 "trust",
                 "warning",
-                f"native jobs of {companies} companies share work pool {name}: where its workers "
-                "run them as one user, they can read each other's files",
-                "a pool for each company, with jobauto worker start --run-as USER "
+                f"native jobs of {companies} companies run as one user in work pool {name}: they "
+                "can read each other's files and environments",
+                "jobauto worker start --run-as COMPANY=USER for each company, or a pool for each "
                 "(docs/security.md)",
             )

@@ -1,14 +1,17 @@
 """`jobauto company|template|credential|credential-type|topic|rule|source`: one group for each."""
 
+import sys
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from jobauto_prefect.cli import tables
+from jobauto_prefect.cli.completing import names_of
 from jobauto_prefect.cli.kinds import GROUPS, KINDS, NOUNS
 from jobauto_prefect.cli.listing import Kind, add_list
-from jobauto_prefect.cli.options import Json, Url
+from jobauto_prefect.cli.options import Json, Paths, Url
+from jobauto_prefect.cli.suggesting import suggest
 
 HELP: Mapping[str, str] = {
     "company": "Companies: who applications are run for.",
@@ -75,28 +78,63 @@ def group_of(table: Kind) -> typer.Typer:
 
 def _name(kind: str) -> Any:
     metavar = NAMED[kind]
-    words = "Its number." if metavar == "ID" else f"Its number, or {metavar}."
-    return Annotated[str, typer.Argument(metavar=metavar, help=words)]
+    if metavar == "ID":
+        return Annotated[str, typer.Argument(metavar=metavar, help="Its number.")]
+    words = f"Its number, or {metavar}."
+    return Annotated[
+        str, typer.Argument(metavar=metavar, help=words, autocompletion=names_of(kind))
+    ]
 
 
 def _add_show(group: typer.Typer, kind: str) -> None:
     def show(name: str, as_json: Json = False, url: Url = None) -> None:
-        from jobauto_prefect.cli.client import Client, speak
-        from jobauto_prefect.cli.lookup import number_of
-        from jobauto_prefect.cli.show import print_json, print_members
+        _show(kind, name, as_json, url)
 
-        async def read(client: Client) -> Any:
-            return await client.get(f"/{kind}/{await number_of(client, kind, name)}.json")
+    def show_or_reveal(
+        name: str,
+        reveal: Annotated[
+            bool, typer.Option("--reveal", help="With the secret values in clear; is audited.")
+        ] = False,
+        yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+        as_json: Json = False,
+        url: Url = None,
+    ) -> None:
+        if reveal and not yes:
+            confirm_reveal(name, as_json)
+        _show(kind, name, as_json, url, reveal)
 
-        record = speak(url, read)
-        if as_json:
-            print_json(record)
-        else:
-            print_members(record)
+    function = show_or_reveal if kind == "credential" else show
+    function.__annotations__["name"] = _name(kind)
+    function.__doc__ = f"Show one {NOUNS[kind]}.\n\nExample: jobauto {GROUPS[kind]} show 1"
+    group.command("show")(function)
 
-    show.__annotations__["name"] = _name(kind)
-    show.__doc__ = f"Show one {NOUNS[kind]}.\n\nExample: jobauto {GROUPS[kind]} show 1"
-    group.command("show")(show)
+
+def _show(kind: str, name: str, as_json: bool, url: str | None, reveal: bool = False) -> None:
+    from jobauto_prefect.cli.client import Client, speak
+    from jobauto_prefect.cli.lookup import number_of
+    from jobauto_prefect.cli.show import print_json, print_members
+
+    async def read(client: Client) -> Any:
+        path = f"/{kind}/{await number_of(client, kind, name)}"
+        record = await client.get(f"{path}.json")
+        return record | await client.post_to(f"{path}/reveal.json") if reveal else record
+
+    record = speak(url, read)
+    if as_json:
+        print_json(record)
+    else:
+        print_members(record)
+
+
+def confirm_reveal(name: str, as_json: bool) -> None:
+    """Ask, where there is somebody to ask.
+
+    Raises:
+        BadParameter: there is nobody.
+    """
+    if as_json or not sys.stdin.isatty():
+        raise typer.BadParameter("there is nobody to ask: confirm with --yes", param_hint="--yes")
+    typer.confirm(f"Show the secret values of {name} here? It is audited.", abort=True)
 
 
 def _add_create(group: typer.Typer, kind: str) -> None:
@@ -199,6 +237,39 @@ def _add_test(group: typer.Typer) -> None:
     group.command("test")(test)
 
 
+def _add_import(group: typer.Typer) -> None:
+    @group.command("import")
+    def import_(paths: Paths, as_json: Json = False, url: Url = None) -> None:
+        """Take credential types into the service: by their UUID, else their code.
+
+        Files of older programs are understood. A fault in any file stops before the first import.
+
+        Examples: jobauto credential-type import bank.json · jobauto credential-type import types/
+        """
+        from jobauto_prefect.cli.client import Client, speak
+        from jobauto_prefect.cli.importing import Imported, documents_in, tell
+        from jobauto_prefect.cli.importing_types import KIND, take_in_types
+        from jobauto_prefect.cli.judging import tell_faults
+        from jobauto_prefect.cli.show import messages, print_json
+
+        documents, warnings = documents_in(paths, KIND, (KIND,))
+        imported: list[Imported] = []
+
+        def done(one: Imported) -> None:
+            imported.append(one)
+            if not as_json:
+                tell(one)
+
+        async def work(client: Client) -> None:
+            await take_in_types(client, documents, done)
+            await client.wait_for_prefect()
+
+        tell_faults(warnings, "warning", (), messages())
+        speak(url, work, writes=True)
+        if as_json:
+            print_json({"imported": [one.as_dict() for one in imported]})
+
+
 ALL: Mapping[str, typer.Typer] = {
     GROUPS[table.item]: group_of(table)
     for table in (
@@ -213,4 +284,6 @@ ALL: Mapping[str, typer.Typer] = {
 }
 """By the names of the commands."""
 
+_add_import(ALL["credential-type"])
 _add_test(ALL["source"])
+ALL["rule"].command()(suggest)

@@ -1,7 +1,7 @@
 """Taking definitions from files into the service."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,7 +10,7 @@ from jobauto_prefect.cli.checking import refuse
 from jobauto_prefect.cli.client import Client
 from jobauto_prefect.cli.documents import Document, files_of, judge, read
 from jobauto_prefect.cli.kinds import localized
-from jobauto_prefect.cli.show import printable, say
+from jobauto_prefect.cli.show import hint_warnings, printable, say
 from jobauto_prefect.errors import Conflict, Fault
 
 STYLES = {"created": "green", "updated": "yellow", "unchanged": "dim", "refused": "red"}
@@ -32,8 +32,13 @@ class Imported:
         return {"file": self.file, "action": self.action, **named, **reason}
 
 
-def definitions_in(paths: Sequence[Path]) -> tuple[list[Document], list[Fault]]:
-    """The definitions of the files, all valid, and the warnings about them.
+def documents_in(
+    paths: Sequence[Path], kind: str, said: Collection[str | None]
+) -> tuple[list[Document], list[Fault]]:
+    """The records of one kind in the files, all valid, and the warnings about them.
+
+    `said` are the kinds that files found in folders may say they are, None where they say nothing;
+    the others are left out.
 
     Raises:
         InvalidInput: with the faults of all files.
@@ -45,8 +50,8 @@ def definitions_in(paths: Sequence[Path]) -> tuple[list[Document], list[Fault]]:
         found, unread = read(path)
         faults += unread
         for document in found:
-            if path in paths or document.kind in ("app", None):
-                judged = judge(document, "app")
+            if path in paths or document.kind in said:
+                judged = judge(document, kind)
                 faults += judged.faults
                 warnings += judged.warnings
                 documents.append(document)
@@ -69,6 +74,7 @@ async def take_in(
             continue
         former = times.get(record["id"])
         times[record["id"]] = record["updated_at"]
+        hint_warnings(str(localized(record["name"])), record)
         changed = "created" if former is None else "updated"
         action = "unchanged" if former == record["updated_at"] else changed
         done(Imported(document.file, action, record))

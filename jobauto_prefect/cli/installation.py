@@ -15,7 +15,7 @@ from jobauto_prefect.ledger import migrate, queries
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger, database_errors, make_engine, open_ledger
-from jobauto_prefect.ledger.tokens import issue_worker_token, valid_token
+from jobauto_prefect.ledger.tokens import bearer, issue_worker_token
 from jobauto_prefect.settings import Settings
 
 ADMIN = "admin"
@@ -99,7 +99,7 @@ def _worker_token(settings: Settings, ledger: Ledger) -> Path:
     """A file with a valid token for the workers of this home's pool."""
     path = settings.home / TOKEN_FILE
     with contextlib.suppress(FileNotFoundError), ledger.reading() as session:
-        token = valid_token(session, path.read_text().strip(), ledger.clock())
+        token = bearer(session, path.read_text().strip(), ledger.clock())
         if token is not None and settings.pool in token.pools:
             return path
     with ledger.writing(operator()) as session:

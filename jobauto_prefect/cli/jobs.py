@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from jobauto_prefect.cli.completing import names_of
 from jobauto_prefect.cli.listing import Record, add_list
 from jobauto_prefect.cli.options import Json, Url
 from jobauto_prefect.cli.tables import JOBS
@@ -171,7 +172,12 @@ async def _ready(fields: dict[str, Any]) -> dict[str, Any]:
 
 def run(
     template: Annotated[
-        str, typer.Argument(metavar="TEMPLATE", help="Number, or company/name, of a run template.")
+        str,
+        typer.Argument(
+            metavar="TEMPLATE",
+            help="Number, or company/name, of a run template.",
+            autocompletion=names_of("runtemplate"),
+        ),
     ],
     env: Annotated[
         list[str] | None,

@@ -22,7 +22,8 @@ class Reference:
 @dataclass(frozen=True, slots=True)
 class FileKind:
     """One kind. `key` are the members it is known by; `values` the member that maps names to
-    values, which are compared one by one.
+    values, which are compared one by one. `lists` are members that name several records of a kind
+    within the record's company.
     """
 
     item: str
@@ -30,6 +31,11 @@ class FileKind:
     key: tuple[str, ...]
     references: Mapping[str, Reference] = field(default_factory=dict)
     values: str | None = None
+    lists: Mapping[str, str] = field(default_factory=dict)
+
+    def titles(self, member: str, content: Record) -> list[str]:
+        """How people call the records that one of `lists` names."""
+        return [f"{content['company']}/{name}" for name in content.get(member) or ()]
 
 
 COMPANY = Reference("company", "company_id")
@@ -56,6 +62,7 @@ KINDS: Mapping[str, FileKind] = {
             ("company", "name"),
             {"company": COMPANY, "app": Reference("app", "app_id")},
             values="env",
+            lists={"credentials": "credential"},
         ),
         FileKind("eventsource", "eventsources", ("name",), {"company": COMPANY}),
         FileKind(

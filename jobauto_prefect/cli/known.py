@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jobauto_prefect.cli.actions import MODES, as_file
 from jobauto_prefect.cli.kinds import KINDS, Key, Record, key_of, means, title_of
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ class Known:
                 key_of(kind, records[number]): number for number in sorted(records, reverse=True)
             }
             self._titles[kind] = {number: title_of(kind, one) for number, one in records.items()}
+        templates = self.records["runtemplate"].items()
+        self.records["runtemplate"] = {
+            number: {**one, **{mode: as_file(one.get(mode, {}), self._titles) for mode in MODES}}
+            for number, one in templates
+        }
 
     @classmethod
     async def of(cls, client: "Client", *kinds: str) -> "Known":
@@ -44,6 +50,12 @@ class Known:
             name: self._titles[one.kind].get(record[one.member])
             for name, one in KINDS[kind].references.items()
         }
+        for name, other in KINDS[kind].lists.items():
+            titles = self._titles[other]
+            names[name] = [titles.get(one, "/").partition("/")[2] for one in record[name]]
+            names[f"{name}_ids"] = record[name]
+        if kind == "credential_type":
+            names |= record["translations"]
         if kind == "runtemplate":  # which texts mean its application, only the application tells
             names["application"] = self.records["app"].get(record["app_id"], {"name": ""})
         return {**record, **names}
@@ -66,6 +78,10 @@ class Known:
         titles = self._titles[kind].items()
         return min((number for number, one in titles if one == title), default=None)
 
+    def titles(self, kind: str) -> Iterable[str]:
+        """How people call the records of a kind."""
+        return self._titles[kind].values()
+
     def title(self, kind: str, number: int) -> str:
         """How people call a record."""
         return self._titles[kind][number]
@@ -83,16 +99,26 @@ class Known:
                 number = self.titled(one.kind, content[name])
                 if number is not None:
                     yield one.kind, number
+        for member, other in KINDS[kind].lists.items():
+            numbers = (self.titled(other, title) for title in KINDS[kind].titles(member, content))
+            yield from ((other, number) for number in numbers if number is not None)
 
     def dependents(self, kind: str, number: int) -> Sequence[tuple[str, int]]:
         """The kinds and ids of the records that refer to one."""
         return [
             (other, one_id)
             for other, described in KINDS.items()
-            for reference in described.references.values()
-            if reference.kind == kind
             for one_id, one in self.records[other].items()
-            if one[reference.member] == number
+            if any(
+                one[reference.member] == number
+                for reference in described.references.values()
+                if reference.kind == kind
+            )
+            or any(
+                number in one[f"{member}_ids"]
+                for member, named in described.lists.items()
+                if named == kind
+            )
         ]
 
 
@@ -105,4 +131,5 @@ def with_references(kinds: Iterable[str]) -> set[str]:
         if kind not in found:
             found.add(kind)
             waiting += [one.kind for one in KINDS[kind].references.values()]
+            waiting += KINDS[kind].lists.values()
     return found

@@ -2,7 +2,7 @@
 
 import contextlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -88,6 +88,37 @@ def _engine() -> "Iterator[Any]":
             yield engine
     finally:
         engine.dispose()
+
+
+@secrets.command()
+def rotate(
+    settle: Annotated[
+        float,
+        typer.Option(
+            "--settle", metavar="SECONDS", min=0, help="Wait so long before the last look."
+        ),
+    ] = 5,
+    as_json: Json = False,
+) -> None:
+    """Encrypt all secret values with a new key. Interrupted, the same command goes on.
+
+    The service may run meanwhile. Backups of the database made before need the key of before:
+    keep a copy of the key file with them, apart.
+
+    Example: jobauto secrets rotate
+    """
+    from jobauto_prefect.cli.show import counted, hint, print_json, say
+    from jobauto_prefect.ledger.rotation import rotate as give_new_key
+
+    with opened() as ledger:
+        if not as_json and len(ledger.box.ring.keys) > 1:
+            hint("a rotation was interrupted; it goes on")
+        done = give_new_key(ledger, operator(), settle)
+        path = str(ledger.box.path)
+    if as_json:
+        print_json({"path": path, "resealed": done.resealed, "fingerprint": done.fingerprint})
+    else:
+        say(f"{counted(done.resealed, 'value')} encrypted with a new key, which is in {path}")
 
 
 @secrets.command()

@@ -54,12 +54,51 @@ def start_api() -> None:
 
 @prefect.command("start")
 def start_prefect() -> None:
-    """Run a Prefect server with its UI; its files are in the folder prefect of the home."""
-    from jobauto_prefect.engine.server import prefect_command
+    """Run a Prefect server with its UI; its files are in the folder prefect of the home.
+
+    People, programs and workers sign in to it as they do at the facade.
+    """
+    import uvicorn
+
+    from jobauto_prefect.engine.server import prefect_environment
+    from jobauto_prefect.facade.serving import server_options
     from jobauto_prefect.settings import load_settings
 
-    argv, environment = prefect_command(load_settings())
-    os.execve(argv[0], argv, environment)  # noqa: S606 - signals reach the server itself
+    log_to_stderr()
+    settings = load_settings()
+    options = server_options(settings)
+    # Before Prefect is imported: it reads its settings then.
+    os.environ |= prefect_environment(settings, os.environ)
+    _give_block_key()
+    logger.info("Prefect listens on %s:%d", settings.api_host, settings.prefect_port)
+    uvicorn.run(
+        "jobauto_prefect.facade.gateway.app:application",
+        factory=True,
+        host=settings.api_host,
+        port=settings.prefect_port,
+        timeout_graceful_shutdown=GRACEFUL_SECONDS,
+        **options,
+    )
+
+
+def _give_block_key() -> None:
+    """Let Prefect encrypt its blocks with a key that is kept outside of its database.
+
+    One that the environment says already stays. The variable is set in this process only: what it
+    was started with could be read by others of its user.
+    """
+    import asyncio
+
+    from jobauto_prefect.cli.local import opened
+    from jobauto_prefect.engine.block_key import VARIABLE, take_over_blocks
+    from jobauto_prefect.ledger.store import prefect_key
+
+    if not os.environ.get(VARIABLE):
+        with opened() as ledger:
+            os.environ[VARIABLE] = prefect_key(ledger)
+    taken = asyncio.run(take_over_blocks(os.environ[VARIABLE]))
+    if taken:
+        logger.info("%d blocks are encrypted with the service's key now", taken)
 
 
 @services.command("start")
@@ -70,12 +109,14 @@ def start_services() -> None:
     from jobauto_prefect.cli.local import opened
     from jobauto_prefect.engine.services import run_services
     from jobauto_prefect.settings import load_settings
-    from jobauto_prefect.sources import Poller
+    from jobauto_prefect.sources import Poller, Webhooks
 
     async def run_all() -> None:
+        happened = asyncio.Event()
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(run_services(settings, ledger))
-            tasks.create_task(Poller(ledger, settings).run())
+            tasks.create_task(run_services(settings, ledger, happened))
+            tasks.create_task(Poller(ledger, settings, happened).run())
+            tasks.create_task(Webhooks(ledger, settings).run())
 
     log_to_stderr()
     settings = load_settings()
@@ -94,8 +135,12 @@ def start_worker(
         int | None, typer.Option("--limit", metavar="N", min=1, help="Jobs at once.")
     ] = None,
     run_as: Annotated[
-        str | None,
-        typer.Option("--run-as", metavar="USER", help="User its jobs run as; needs root."),
+        list[str] | None,
+        typer.Option(
+            "--run-as",
+            metavar="[COMPANY=]USER",
+            help="User of its native jobs, of all or of one company; needs root. Repeatable.",
+        ),
     ] = None,
     token_file: Annotated[
         Path | None,
@@ -118,7 +163,7 @@ def start_worker(
         _leave_token_out_of_environment()
     log_to_stderr()
     given = {"worker_token": SecretStr(_token_in(token_file))} if token_file else {}
-    asyncio.run(run_worker(load_settings(**given), pool, name, limit, run_as))
+    asyncio.run(run_worker(load_settings(**given), pool, name, limit, run_as or ()))
 
 
 def _token_in(file: Path) -> str:

@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from jobauto_prefect.cli.actions import in_order
 from jobauto_prefect.cli.checking import Checker, refuse
 from jobauto_prefect.cli.documents import Document, files_of, judge, read
 from jobauto_prefect.cli.kinds import KINDS, NOT_MEMBERS, Record, means, title_of
@@ -89,7 +90,11 @@ class Planner:
         drift: Mapping[int, Fields] | None = None,
     ) -> None:
         self._known = known
-        self._documents = [each for kind in KINDS for each in documents if each.kind == kind]
+        self._documents = [
+            each
+            for kind in KINDS
+            for each in _in_order(kind, [one for one in documents if one.kind == kind])
+        ]
         self._definitions = definitions
         self._labels = frozenset(labels)
         self._prune = prune
@@ -136,7 +141,7 @@ class Planner:
         yield from _labels_compared(document, record)
 
     def _deletions(self) -> list[Change]:
-        gone = self._unnamed(self._owned())
+        gone = self._in_order(self._unnamed(self._owned()))
         for kind, number in gone:
             stays = [one for one in self._known.dependents(kind, number) if one not in gone]
             if stays:
@@ -150,6 +155,13 @@ class Planner:
             Change(kind, self._known.title(kind, number), "delete", None, number)
             for kind, number in reversed(gone)
         ]
+
+    def _in_order(self, gone: list[tuple[str, int]]) -> list[tuple[str, int]]:
+        """Run templates after those that their actions start."""
+        records = self._known.records["runtemplate"]
+        templates = [number for kind, number in gone if kind == "runtemplate"]
+        ordered = iter(in_order(templates, lambda number: records[number]))
+        return [(kind, next(ordered) if kind == "runtemplate" else number) for kind, number in gone]
 
     def _owned(self) -> frozenset[str]:
         said = chain.from_iterable(
@@ -179,6 +191,10 @@ class Planner:
         ]
 
 
+def _in_order(kind: str, documents: list[Document]) -> list[Document]:
+    return in_order(documents, lambda one: one.content) if kind == "runtemplate" else documents
+
+
 def _compared(document: Document, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
     kind, content = KINDS[document.kind or ""], document.content
     apart = {*NOT_MEMBERS, kind.values, "labels", "app", "app_uuid"}
@@ -199,6 +215,8 @@ def _plain(name: str, value: Any) -> Any:
     if name == "fields":
         without = [{key: each for key, each in one.items() if each is not None} for one in value]
         return [{"type": "string", "required": False, **one} for one in without]
+    if name == "availability" and value:
+        return {"timeout_seconds": 5, "retry_seconds": 60, **value}
     return value
 
 

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
 
 from jobauto_prefect.settings import Settings
 
@@ -17,11 +18,20 @@ def own_settings(load: Callable[..., Settings], **ports: int | None) -> Settings
     """
     named = {name: port for name, port in ports.items() if port is not None}
     settings = load(**named)
-    host = reachable(settings.api_host)
-    own = {"prefect_api_url": f"http://{host}:{settings.prefect_port}/api"}
+    own = {"prefect_api_url": _prefect_address(settings)}
     if "url" not in settings.model_fields_set:
         own["url"] = facade_address(settings)
     return load(**named, **own)
+
+
+def _prefect_address(settings: Settings) -> str:
+    """Over HTTPS the name that the certificate is for: that of the facade's address."""
+    host, scheme = reachable(settings.api_host), "http"
+    if settings.tls_cert is not None:
+        scheme = "https"
+        if "url" in settings.model_fields_set:
+            host = urlsplit(settings.url).hostname or host
+    return f"{scheme}://{host}:{settings.prefect_port}/api"
 
 
 def facade_address(settings: Settings) -> str:

@@ -18,6 +18,7 @@ from jobauto_prefect.cli import (
     jobs,
     local,
     parts,
+    reconciling,
     tasks,
     top,
     up,
@@ -60,6 +61,7 @@ app.command(rich_help_panel=WHOLE)(up.up)
 app.command(rich_help_panel=WHOLE)(demo.demo)
 app.command(rich_help_panel=WORK)(applying.plan)
 app.command(rich_help_panel=WORK)(applying.apply)
+app.command(rich_help_panel=WORK)(reconciling.reconcile)
 app.command(rich_help_panel=WORK)(exporting.export)
 app.command(rich_help_panel=WORK)(jobs.run)
 app.command(rich_help_panel=WORK)(forecasting.forecast)

@@ -14,7 +14,7 @@ import httpx
 from jobauto_prefect.cli.installation import Prepared
 from jobauto_prefect.cli.program import command, environment_of, facade_address
 from jobauto_prefect.cli.supervise import READY_WITHIN_SECONDS, Part, Supervisor, Tell
-from jobauto_prefect.engine.server import prefect_command, wait_ready
+from jobauto_prefect.engine.server import wait_ready
 from jobauto_prefect.ledger.records import WorkerRecord
 from jobauto_prefect.settings import Settings
 
@@ -63,15 +63,14 @@ def stages(settings: Settings, prepared: Prepared) -> list[list[Part]]:
     environment = environment_of(settings, os.environ)
     hidden = {name for name in environment if name.startswith(LEDGER_ONLY)}
     outside = {name: value for name, value in environment.items() if name not in hidden}
-    prefect_argv, prefect_environment = prefect_command(settings, outside)
     worker = command("worker", "start", "--pool", settings.pool)
     worker += ["--token-file", str(prepared.token_file)]
     return [
         [
             Part(
                 "prefect",
-                prefect_argv,
-                prefect_environment,
+                command("prefect", "start"),
+                environment,
                 ready=partial(wait_ready, settings.prefect_api_url, READY_WITHIN_SECONDS),
             ),
             Part(

@@ -70,6 +70,16 @@ def hint(text: str) -> None:
     messages().print(text, markup=False, soft_wrap=True, style="dim")
 
 
+def hint_warnings(named: str, record: Any) -> None:
+    """What the service warns of in a record it has written, a line each on standard error.
+
+    What is odd in definitions is told when they are judged; here it is what is missing beside them.
+    """
+    for one in record.get("warnings", ()):
+        if "executable" not in record or one["rule"] == "unknown_requirement":
+            hint(printable(f"warning: {named}: {one['message']}"))
+
+
 def print_json(value: Any) -> None:
     """A JSON value and nothing else."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")

@@ -97,6 +97,7 @@ class _Told:
         self._say(f"  Work pool    {settings.pool}")
         self._say(f"  Home         {settings.home}  (logs in {settings.home / 'logs'})")
         self._say("")
+        self._say("Both ask for a login and its password; Prefect's UI for LOGIN:PASSWORD.")
         self._say("Ready. Ctrl-C ends it.")
 
     def stopping(self, settings: "Settings") -> None:

@@ -3,12 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
+from jobauto_prefect.cli.actions import MODES, as_fields
 from jobauto_prefect.cli.client import Client
 from jobauto_prefect.cli.documents import Document
 from jobauto_prefect.cli.kinds import KINDS, NOT_MEMBERS, Record, means, title_of
 from jobauto_prefect.cli.known import Known
 from jobauto_prefect.cli.plans import Change
-from jobauto_prefect.cli.show import counted
+from jobauto_prefect.cli.show import counted, hint_warnings
 from jobauto_prefect.errors import InvalidInput, JobautoError
 
 
@@ -43,6 +44,7 @@ class Writer:
             await self._client.post(change.kind, {"id": change.number})
         elif change.document is not None:
             record = await self._post(change, change.document)
+            hint_warnings(f"{change.kind} {change.title}", record)
             self._written[change.kind, title_of(change.kind, change.document.content)] = record[
                 "id"
             ]
@@ -74,7 +76,11 @@ class Writer:
                 members[one.member] = self._app(content)
             elif content.get(name) is not None:
                 members[one.member] = self._id(one.kind, content[name])
-        return members
+        named = {mode: content[mode] for mode in MODES if mode in content}
+        return members | {mode: as_fields(said, self._number) for mode, said in named.items()}
+
+    def _number(self, kind: str, title: str) -> int | None:
+        return self._app({"app": title}) if kind == "app" else self._id(kind, title)
 
     def _app(self, content: Record) -> int:
         """The service knows names in its own language only; a file may use any."""

@@ -1,5 +1,12 @@
 """What an application definition says (specification 2.1): pure, without I/O."""
 
+from jobauto_prefect.definitions.kubernetes import (
+    Helm,
+    Kubernetes,
+    PodArtifacts,
+    Setting,
+    parse_kubernetes,
+)
 from jobauto_prefect.definitions.localized import text
 from jobauto_prefect.definitions.model import (
     ArtifactDeclaration,
@@ -32,11 +39,15 @@ __all__ = [
     "ContactLost",
     "Definition",
     "ExitCode",
+    "Helm",
+    "Kubernetes",
     "Localized",
     "Misfire",
     "Option",
     "Overlap",
+    "PodArtifacts",
     "Report",
+    "Setting",
     "Severity",
     "Upgrade",
     "Variable",
@@ -49,6 +60,7 @@ __all__ = [
     "is_known",
     "parse",
     "parse_exit_codes",
+    "parse_kubernetes",
     "pattern_of",
     "placeholders",
     "retry_at",

@@ -119,8 +119,11 @@ SENTENCES: Mapping[str, Callable[[Broken], str]] = {
     "minProperties": lambda broken: f"must have at least {broken.wanted} member",
     "minItems": lambda broken: f"must have at least {broken.wanted} item",
     "minimum": lambda broken: f"must be at least {broken.wanted}",
+    "exclusiveMinimum": lambda broken: f"must be more than {broken.wanted}",
     "maximum": lambda broken: f"must be at most {broken.wanted}",
     "maxItems": lambda broken: f"must have at most {broken.wanted} items",
+    "uniqueItems": lambda _: "must not have an item twice",
+    "minLength": lambda broken: f"must have at least {broken.wanted} characters",
     "maxLength": lambda broken: f"must have at most {broken.wanted} characters",
 }
 """The sentence of each rule that `findings` does not handle itself."""

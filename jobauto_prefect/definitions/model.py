@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from jobauto_prefect.definitions.kubernetes import Kubernetes
+
 Localized = str | Mapping[str, str]
 """A plain string, or language code -> text (specification 2.1, localized string)."""
 
@@ -112,6 +114,7 @@ class Definition:
     tags: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
     oci_image: str | None = None
+    kubernetes: Kubernetes = field(default_factory=Kubernetes)
     produces: Mapping[str, Any] = field(default_factory=dict)
     consumes: Mapping[str, Any] = field(default_factory=dict)
     emits: Mapping[str, Any] = field(default_factory=dict)

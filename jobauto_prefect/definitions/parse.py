@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from jobauto_prefect.definitions.kubernetes import parse_kubernetes
 from jobauto_prefect.definitions.model import (
     ArtifactDeclaration,
     Definition,
@@ -39,6 +40,7 @@ def parse(document: Mapping[str, Any]) -> Definition:
         tags=tuple(document.get("tags", ())),
         requirements=tuple(document.get("requirements", ())),
         oci_image=document.get("ociimage"),
+        kubernetes=parse_kubernetes(document.get("kubernetes", {})),
         produces=document.get("produces", {}),
         consumes=document.get("consumes", {}),
         emits=events.get("emits", {}),

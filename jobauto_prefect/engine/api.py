@@ -24,6 +24,10 @@ from jobauto_prefect.errors import (
     PrefectUnavailable,
     Unauthorized,
 )
+from jobauto_prefect.ledger.secrets import SecretBox
+
+SERVICE = "jobauto service"
+"""Who our own processes are to the door, and what their secret is derived for."""
 
 BUSY = frozenset({408, 429, 502, 503, 504})
 """Answers that say: not now. SQLite's "database is locked" arrives as 503."""
@@ -53,6 +57,16 @@ def environment_authorization(environment: Mapping[str, str] = os.environ) -> st
     return authorization(
         environment.get("PREFECT_API_AUTH_STRING"), environment.get("PREFECT_API_KEY")
     )
+
+
+def service_authorization(box: SecretBox) -> str:
+    """The header with which this installation's own processes pass the door before Prefect."""
+    return "Basic " + base64.b64encode(f"{SERVICE}:{box.derived(SERVICE)}".encode()).decode()
+
+
+def own_authorization(box: SecretBox, environment: Mapping[str, str] = os.environ) -> str:
+    """What the environment asks for, else that of this installation's own processes."""
+    return environment_authorization(environment) or service_authorization(box)
 
 
 class PrefectApi:

@@ -8,19 +8,23 @@ which Prefect's own guard against double runs contains.
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
-from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, SchedulePlan
+from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan
 from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.deployments import (
+    Found,
+    differences,
+    members,
+    other_schedules,
+    same_schedule,
+    schedule_body,
+    schedule_in,
+)
 from jobauto_prefect.engine.move import move_waiting_runs
 from jobauto_prefect.engine.pool import ensure_pool
 from jobauto_prefect.errors import NotFound
-
-SCHEDULE_SLUG = "jobauto"
-
-Found = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,68 +143,13 @@ def _is_named(found: Found, plan: DeploymentPlan, flow_id: UUID) -> bool:
 
 async def _create(api: PrefectApi, plan: DeploymentPlan, flow_id: UUID) -> UUID:
     body = {"name": plan.name, "flow_id": str(flow_id), "labels": dict(plan.labels)}
-    schedules = [_schedule_body(plan.schedule)] if plan.schedule else []
-    answer = await api.post("/deployments/", body | _members(plan) | {"schedules": schedules})
+    schedules = [schedule_body(plan.schedule)] if plan.schedule else []
+    answer = await api.post("/deployments/", body | members(plan) | {"schedules": schedules})
     return UUID(answer["id"])
 
 
-def _members(plan: DeploymentPlan) -> dict[str, Any]:
-    """The members that can be compared and PATCHed, as Prefect names them."""
-    return {
-        "entrypoint": plan.entrypoint,
-        "path": None,
-        "pull_steps": None,
-        "description": plan.description,
-        "version": plan.version,
-        "tags": list(plan.tags),
-        "work_pool_name": plan.work_pool,
-        "parameters": dict(plan.parameters),
-        "parameter_openapi_schema": dict(plan.parameter_schema),
-        "enforce_parameter_schema": True,
-        "paused": plan.paused,
-        "concurrency_limit": None,  # the template's overlap policy is what counts
-    }
-
-
-def _schedule_body(schedule: SchedulePlan) -> dict[str, Any]:
-    cron = {"cron": schedule.cron, "timezone": schedule.timezone, "day_or": True}
-    return {"slug": SCHEDULE_SLUG, "active": schedule.active, "schedule": cron}
-
-
-def differences(plan: DeploymentPlan, found: Found) -> dict[str, tuple[Any, Any]]:
-    """Where a deployment is not what its plan says: member -> what Prefect has, what it should."""
-    wanted = _members(plan)
-    differing = {
-        name: (found.get(name), value) for name, value in wanted.items() if found.get(name) != value
-    }
-    limit = found.get("global_concurrency_limit")  # `concurrency_limit` itself is never answered
-    if limit is not None:
-        differing["concurrency_limit"] = (limit["limit"], None)
-    body = _schedule_body(plan.schedule) if plan.schedule else None
-    present = _schedule_in(found)
-    if body is None or present is None:
-        same = body is None and present is None
-    else:
-        same = _same_schedule(present, body)
-    if not same:
-        differing["schedule"] = (_schedule_text(present), _schedule_text(body))
-    return differing
-
-
-def _schedule_in(found: Found) -> Found | None:
-    return next((one for one in found["schedules"] if one.get("slug") == SCHEDULE_SLUG), None)
-
-
-def _schedule_text(schedule: Found | None) -> str | None:
-    if schedule is None:
-        return None
-    cron = schedule["schedule"]
-    text = f"{cron.get('cron')} {cron.get('timezone')}"
-    return text if schedule["active"] else f"{text}, not active"
-
-
 async def _change(api: PrefectApi, plan: DeploymentPlan, found: Found, written: list[str]) -> None:
-    wanted = _members(plan)
+    wanted = members(plan)
     differing = {name: wanted[name] for name in differences(plan, found) if name in wanted}
     if differing:
         await api.patch(f"/deployments/{found['id']}", differing)
@@ -212,27 +161,22 @@ async def _change_schedule(
     api: PrefectApi, plan: DeploymentPlan, found: Found, written: list[str]
 ) -> None:
     at = f"/deployments/{found['id']}/schedules"
-    present = _schedule_in(found)
+    for other in other_schedules(found):
+        await api.delete(f"{at}/{other['id']}")
+        written.append(f"deployment {plan.name}: a schedule that is not ours deleted")
+    present = schedule_in(found)
     if plan.schedule is None:
         if present is not None:
             await api.delete(f"{at}/{present['id']}")
             written.append(f"deployment {plan.name}: schedule deleted")
         return
-    body = _schedule_body(plan.schedule)
+    body = schedule_body(plan.schedule)
     if present is None:
         await api.post(at, [body])
         written.append(f"deployment {plan.name}: schedule created")
-    elif not _same_schedule(present, body):
+    elif not same_schedule(present, body):
         await api.patch(f"{at}/{present['id']}", body)
         written.append(f"deployment {plan.name}: schedule changed")
-
-
-def _same_schedule(present: Found, wanted: Mapping[str, Any]) -> bool:
-    cron = present["schedule"]
-    return bool(
-        present["active"] == wanted["active"]
-        and all(cron.get(key) == value for key, value in wanted["schedule"].items())
-    )
 
 
 async def _read(api: PrefectApi, path: str) -> Found | None:

@@ -56,7 +56,7 @@ async def apply_automation(
     if found is None:
         answer = await api.post("/automations/", wanted)
         return UUID(answer["id"])
-    if _differs(found, wanted):
+    if differences(plan, deployment_id, found):
         await api.call("PUT", f"/automations/{found['id']}", wanted)
     return UUID(found["id"])
 
@@ -69,7 +69,7 @@ async def retire_automation(api: PrefectApi, automation_id: UUID) -> None:
         return
 
 
-def _body(plan: AutomationPlan, deployment_id: UUID) -> dict[str, Any]:
+def _body(plan: AutomationPlan, deployment_id: UUID | None) -> dict[str, Any]:
     return {
         "name": plan.name,
         "description": plan.description,
@@ -94,17 +94,23 @@ def _body(plan: AutomationPlan, deployment_id: UUID) -> dict[str, Any]:
     }
 
 
-def _differs(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether members differ, of those that a plan says: Prefect adds others."""
-    if any(found.get(name) != wanted[name] for name in ("name", "description", "enabled", "tags")):
-        return True
-    trigger, action = found["trigger"], found["actions"][0] if found["actions"] else {}
-    asked = wanted["trigger"]
-    return (
-        sorted(trigger.get("expect", ())) != asked["expect"]
-        or trigger.get("match") != asked["match"]
-        or any(action.get(name) != value for name, value in wanted["actions"][0].items())
-    )
+def differences(
+    plan: AutomationPlan, deployment_id: UUID | None, found: Mapping[str, Any] | None
+) -> tuple[str, ...]:
+    """The members that are not as the plan says, of those it speaks of; None: it is gone."""
+    if found is None:
+        return ("automation",)
+    wanted = _body(plan, deployment_id)
+    same = {name: found.get(name) == value for name, value in wanted.items()}
+    same["trigger"] = _holds(found["trigger"], wanted["trigger"])
+    actions, asked = found["actions"], wanted["actions"]
+    same["actions"] = len(actions) == len(asked) and all(map(_holds, actions, asked))
+    return tuple(name for name in wanted if not same[name])
+
+
+def _holds(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether something is as wanted: Prefect adds other members."""
+    return all(found.get(name) == value for name, value in wanted.items())
 
 
 async def _made_before(api: PrefectApi, plan: AutomationPlan) -> Mapping[str, Any] | None:

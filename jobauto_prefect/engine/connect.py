@@ -1,6 +1,8 @@
 """The way to Prefect for processes that run under Prefect's own client settings."""
 
+import contextlib
 import ssl
+from collections.abc import Iterator
 
 from jobauto_prefect.engine.api import PrefectApi, authorization
 from jobauto_prefect.errors import NotReady
@@ -25,6 +27,22 @@ def connect() -> PrefectApi:
         timeout_seconds=said.request_timeout,
         verify=False if said.tls_insecure_skip_verify else _trusted(said.ssl_cert_file),
     )
+
+
+@contextlib.contextmanager
+def signed_in(worker_token: str) -> Iterator[None]:
+    """All of Prefect's clients in the block sign in as this worker, unless told who they are.
+
+    Not by the environment: jobs inherit that.
+    """
+    from prefect.settings import PREFECT_API_AUTH_STRING, get_current_settings, temporary_settings
+
+    said = get_current_settings().api
+    if said.auth_string or said.key:
+        yield
+        return
+    with temporary_settings({PREFECT_API_AUTH_STRING: f"worker:{worker_token}"}):
+        yield
 
 
 def _trusted(certificates: str | None) -> ssl.SSLContext | bool:

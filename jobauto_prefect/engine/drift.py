@@ -1,6 +1,7 @@
 """Where Prefect's objects are not what the records say: somebody changed or deleted them there."""
 
 import asyncio
+import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,9 +9,11 @@ from uuid import UUID
 
 from jobauto_prefect.compiler.plan import DeploymentPlan
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.apply import AppliedIds, Found, differences
+from jobauto_prefect.engine.apply import AppliedIds
+from jobauto_prefect.engine.deployments import Found, differences
 from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.wishes import plan_of
+from jobauto_prefect.errors import InvalidInput
 from jobauto_prefect.ledger import queries
 
 AT_ONCE = 200  # objects Prefect tells of in one answer
@@ -18,11 +21,34 @@ AT_ONCE = 200  # objects Prefect tells of in one answer
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What differs for one run template: member -> what Prefect has, what it should have."""
+    """What differs for one run template: member -> what Prefect has, what it should have.
+
+    `plan` is what it was compared with, `found` the deployment; None: it is gone.
+    """
 
     template_id: int
-    deployment: str
+    plan: DeploymentPlan
+    found: Found | None
     differences: Mapping[str, tuple[Any, Any]]
+
+    @property
+    def deployment(self) -> str:
+        """The name the deployment should have."""
+        return self.plan.name
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What was done about one object that somebody changed in Prefect; the names of its members.
+
+    `kind` and `id` are those of the record, as REST names them; `name` is the object's.
+    """
+
+    kind: str
+    id: int
+    name: str
+    taken_over: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,32 +60,45 @@ class _Known:
     pools: frozenset[str] = frozenset()
 
 
-async def drift(near: Neighbours, companies: Collection[int] | None) -> list[Drift]:
-    """The run templates whose flow, work pool or deployment differ; None: of all companies.
+async def drift(
+    near: Neighbours,
+    companies: Collection[int] | None = None,
+    among: Collection[int] | None = None,
+) -> list[Drift]:
+    """The run templates whose flow, work pool or deployment differ, by id.
+
+    None: of all companies; among all run templates.
 
     Prefect is asked for hundreds of objects at a time, and only asked.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
     """
-    planned = await asyncio.to_thread(_planned, near, companies)
+    planned = await asyncio.to_thread(_planned, near, companies, among)
     known = await _read(near.prefect, planned.values())
-    found = (Drift(key, one.name, dict(_differences(one, ids, known)))
-             for key, (one, ids) in planned.items())  # fmt: skip
+    found = (
+        Drift(
+            key,
+            plan,
+            known.deployments.get(_text(ids.deployment_id)),
+            dict(_differences(plan, ids, known)),
+        )
+        for key, (plan, ids) in planned.items()
+    )
     return [one for one in found if one.differences]
 
 
 def _planned(
-    near: Neighbours, companies: Collection[int] | None
+    near: Neighbours, companies: Collection[int] | None, among: Collection[int] | None
 ) -> dict[int, tuple[DeploymentPlan, AppliedIds]]:
+    planned = {}
     with near.ledger.reading() as session:
-        return {
-            one.id: (
-                plan_of(session, one, near.settings),
-                AppliedIds(one.app.flow_id, one.deployment_id),
-            )
-            for one in queries.templates_with_context(session, companies)
-        }
+        for one in queries.templates_with_context(session, companies, among):
+            # A zone may vanish with an update of the machine: the others are compared.
+            with contextlib.suppress(InvalidInput):
+                plan = plan_of(session, one, near.settings)
+                planned[one.id] = plan, AppliedIds(one.app.flow_id, one.deployment_id)
+    return planned
 
 
 async def _read(

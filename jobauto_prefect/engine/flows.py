@@ -29,7 +29,8 @@ from jobauto_prefect.engine.runs import ENDING, set_state, states_of
 from jobauto_prefect.engine.show import Shower
 from jobauto_prefect.errors import Conflict, JobautoError, NotReady
 from jobauto_prefect.runtime.client import FacadeClient, insist
-from jobauto_prefect.runtime.opening import OpenWorker, WorkerPlan, open_worker
+from jobauto_prefect.runtime.opening import OpenWorker, open_worker
+from jobauto_prefect.runtime.plan import worker_plan, worker_token
 from jobauto_prefect.runtime.protocol import (
     ApplicationDocument,
     Claim,
@@ -53,7 +54,7 @@ async def load(app_id: int, settings: Settings, patience_seconds: float) -> Flow
         FacadeUnavailable: it did not answer within `patience_seconds`.
         NotReady, Unauthorized, NotFound: it can't be loaded; the message says why.
     """
-    async with FacadeClient(settings.url, _token(settings)) as client:
+    async with FacadeClient(settings.url, worker_token(settings, settings.pool)) as client:
         try:
             async with asyncio.timeout(patience_seconds):
                 return compile_flow(await insist(client.application, app_id), settings)
@@ -119,27 +120,10 @@ async def _open(
     """Each run that goes on at the same time on this machine is a worker of its own."""
     for number in range(1, MOST_AT_ONCE):
         worker = f"{host_name()} {pool} flow {number}"
-        plan = WorkerPlan(
-            url=settings.url,
-            token=_token(settings),
-            worker=worker,
-            pool=pool,
-            host=host_name(),
-            directory=settings.work_directory,
-            stop_seconds=settings.stop_seconds,
-        )
+        plan = worker_plan(settings, worker=worker, pool=pool)
         with contextlib.suppress(Conflict):
             return await stack.enter_async_context(open_worker(plan)), worker
     raise NotReady(f"more than {MOST_AT_ONCE} flow runs on this machine at once")
-
-
-def _token(settings: Settings) -> str:
-    if settings.worker_token is None:
-        raise NotReady(
-            "this worker has no token: set JOBAUTO_WORKER_TOKEN to one made by"
-            " jobauto token issue --worker --pool NAME"
-        )
-    return settings.worker_token.get_secret_value()
 
 
 def _claim(run: FlowRun, opened: OpenWorker, worker: str) -> Claim:

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from typing import Protocol
 from uuid import UUID
 
@@ -41,14 +42,17 @@ async def listen(pool_id: UUID, hearer: Hearer) -> None:
     """Tell `hearer` of the flow runs of a work pool until cancelled, connecting again forever."""
     pause, complained = SHORTEST_PAUSE, False
     while True:
+        since = time.monotonic()
         try:
             # One attempt each: to know of every reconnection is the point of this loop.
             async with get_events_subscriber(_filter(pool_id), reconnection_attempts=0) as stream:
                 hearer.connected()
-                pause, complained = SHORTEST_PAUSE, False
                 async for event in stream:
                     _tell(hearer, event)
         except Exception as error:  # noqa: BLE001 - a subscriber fails in many ways; polling goes on
+            # A stream that is opened and refused at once is not to be asked for without pause.
+            if time.monotonic() - since > LONGEST_PAUSE:
+                pause, complained = SHORTEST_PAUSE, False
             if not complained:
                 logger.warning("%s", PrefectUnavailable(f"Prefect's events do not come: {error}"))
             complained = True

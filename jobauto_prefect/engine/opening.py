@@ -18,10 +18,11 @@ from jobauto_prefect.definitions import Overlap
 from jobauto_prefect.errors import JobautoError
 from jobauto_prefect.ledger import keeping, tasks
 from jobauto_prefect.ledger.attempts import is_on
-from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.audit import SERVICE, WritingSession
 from jobauto_prefect.ledger.jobs import new_job
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from jobauto_prefect.ledger.states import TaskReason, TaskState
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.settings import Settings
 
@@ -55,6 +56,14 @@ def keep_windows(session: WritingSession, template: RunTemplate, settings: Setti
             template.next_schedule = following.launch_at
     if not is_on(template):
         tasks.switch_off(session, template, "its run template was switched off")
+
+
+def follow_zone(ledger: Ledger, settings: Settings) -> None:
+    """The service's time zone may have been changed while nothing ran: templates follow it."""
+    with ledger.writing(SERVICE) as session:
+        for template in keeping.of_another_zone(session, settings.timezone):
+            keep_windows(session, template, settings)
+            wish(session, WishKind.APPLY_TEMPLATE, template.id)
 
 
 def open_until(session: WritingSession, template: RunTemplate, until: datetime) -> None:

@@ -27,8 +27,11 @@ def page(
     artifacts: Sequence[Artifact],
     produced: Mapping[str, Mapping[str, str]],
 ) -> str | None:
-    """The page of a job that is over; None for a plain success without artifacts."""
-    if job.severity == Severity.SUCCESS and not artifacts:
+    """The page of a job that is over.
+
+    None for a plain success without artifacts that no event has started.
+    """
+    if job.severity == Severity.SUCCESS and not artifacts and job.event_id is None:
         return None
     records = f"{settings.url}/api/v1"
     return joined(
@@ -53,10 +56,17 @@ def _details(job: Job, records: str) -> Iterator[tuple[str, str]]:
     yield "Duration", _duration(job)
     yield "Command", code(job.command or "")
     yield "Attempt", str(job.attempt) if job.task_id or job.attempt > 1 else ""
-    yield "Task", f"[task {job.task_id}]({records}/task/{job.task_id}.html)" if job.task_id else ""
+    yield "Task", _link("task", job.task_id, records)
+    yield "Event", _link("event", job.event_id, records)
+    yield "Event rule", _link("eventrule", job.eventrule_id, records, "rule")
     template = f"{records}/runtemplate/{job.runtemplate_id}.html"
     yield "Run template", f"[{cell(job.runtemplate.name)}]({template})"
-    yield "Record", f"[job {job.id}]({records}/job/{job.id}.html)"
+    yield "Record", _link("job", job.id, records)
+
+
+def _link(item: str, number: int | None, records: str, word: str | None = None) -> str:
+    """The record of a kind; empty where there is none."""
+    return f"[{word or item} {number}]({records}/{item}/{number}.html)" if number else ""
 
 
 def _duration(job: Job) -> str:

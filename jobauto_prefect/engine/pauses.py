@@ -1,14 +1,15 @@
 """Pausing and resuming in Prefect's UI, taken over into the record."""
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from datetime import datetime
 from uuid import UUID
 
-from jobauto_prefect.engine.apply import SCHEDULE_SLUG
+from jobauto_prefect.engine.deployments import Found, schedule_in
 from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.opening import keep_windows
+from jobauto_prefect.engine.rescheduling import take_over_schedule
 from jobauto_prefect.engine.runs import PAGE
 from jobauto_prefect.ledger import keeping
 from jobauto_prefect.ledger.audit import Actor
@@ -22,11 +23,12 @@ SOMEBODY = Actor(name="prefect", door="ui")
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What Prefect was last told of a template's deployment."""
+    """What Prefect was last told of a template's deployment, and when the record was written."""
 
     template_id: int
     deployment_id: UUID
     paused: bool
+    updated_at: datetime
 
 
 async def take_over_some(near: Neighbours, after_id: int) -> int:
@@ -67,34 +69,43 @@ async def _take_over(near: Neighbours, applied: list[Applied]) -> set[int]:
     body = {"deployments": {"id": {"any_": wanted}}, "limit": PAGE}
     found = {UUID(one["id"]): one for one in await near.prefect.post("/deployments/filter", body)}
     changed = [
-        one
+        (one, found[one.deployment_id])
         for one in applied
-        if one.deployment_id in found and _differs(found[one.deployment_id], one.paused)
+        if one.deployment_id in found and is_switched(found[one.deployment_id], one.paused)
     ]
     if not changed:
         return set()
     return await asyncio.to_thread(_write, near, changed)
 
 
-def _differs(deployment: Mapping[str, Any], paused: bool) -> bool:
-    """A deployment can be switched as a whole, or its schedule: either counts."""
-    ours = (one for one in deployment["schedules"] if one.get("slug") == SCHEDULE_SLUG)
-    said = [deployment["paused"], *(not schedule["active"] for schedule in ours)]
+def is_switched(deployment: Found, paused: bool) -> bool:
+    """Whether a deployment is not what it was applied as; it can be switched as a whole, or its
+    schedule: either counts.
+    """
+    ours = schedule_in(deployment)
+    said = [deployment["paused"], *([not ours["active"]] if ours else [])]
     return any(one != paused for one in said)
 
 
-def _write(near: Neighbours, changed: list[Applied]) -> set[int]:
+def _write(near: Neighbours, changed: list[tuple[Applied, Found]]) -> set[int]:
     taken: set[int] = set()
-    for one in changed:
+    for one, deployment in changed:
         with near.ledger.writing(SOMEBODY) as session:
-            template = session.get_one(RunTemplate, one.template_id)
-            keeping.hold(session, template)
+            template = session.get_one(RunTemplate, one.template_id, with_for_update=True)
             # What was written or applied while we looked is newer than what we saw.
-            fresh = template.applied_paused == one.paused and template.retired_at is None
-            if not fresh or keeping.awaits_application(session, template.id):
+            known = Applied(
+                one.template_id, one.deployment_id, template.applied_paused is True,
+                template.updated_at,
+            )  # fmt: skip
+            if (
+                known != one
+                or template.retired_at
+                or keeping.awaits_application(session, template.id)
+            ):
                 continue
             template.active = one.paused
             template.applied_paused = not one.paused
+            take_over_schedule(template, deployment, near.settings)  # the wish would undo it
             keep_windows(session, template, near.settings)
             wish(session, WishKind.APPLY_TEMPLATE, template.id)
             taken.add(template.id)

@@ -9,11 +9,14 @@ from uuid import UUID
 
 import httpx
 
-from jobauto_prefect.engine.api import PrefectApi, environment_authorization
+from jobauto_prefect.engine.acting import act_all
+from jobauto_prefect.engine.api import PrefectApi, own_authorization
 from jobauto_prefect.engine.delivering import deliver_all
 from jobauto_prefect.engine.emitting import Emitter
+from jobauto_prefect.engine.inspection import Inspection
 from jobauto_prefect.engine.keeper import Keeper, Lookout
 from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.opening import follow_zone
 from jobauto_prefect.engine.runs import PAGE, states_of
 from jobauto_prefect.engine.settling import lose
 from jobauto_prefect.engine.wishes import Carrier, show_end
@@ -33,8 +36,10 @@ logger = logging.getLogger(__name__)
 OUTBOX_SECONDS = 1.0
 RECONCILE_SECONDS = 15.0
 CLEANING_SECONDS = 600.0
+DRIFT_SECONDS = 60.0
 EMIT_SECONDS = 0.2
 DELIVER_SECONDS = 1.0
+ACT_SECONDS = 0.2
 SETTLED_FOR = timedelta(seconds=10)
 """How long a worker has to show Prefect the end of its job before the reconciler does."""
 
@@ -45,9 +50,15 @@ WAITING_STATES = ("SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING")
 """Of a flow run whose job may still be claimed."""
 
 
-async def run_services(settings: Settings, ledger: Ledger) -> None:
-    """Run all services until cancelled; each is safe to run twice at once."""
-    authorization = environment_authorization()
+async def run_services(
+    settings: Settings, ledger: Ledger, happened: asyncio.Event | None = None
+) -> None:
+    """Run all services until cancelled; each is safe to run twice at once.
+
+    `happened` is set where there are new events in the ledger; they are looked for anyway.
+    """
+    await asyncio.to_thread(follow_zone, ledger, settings)
+    authorization = own_authorization(ledger.box)
     async with (
         PrefectApi(settings.prefect_api_url, authorization=authorization) as prefect,
         httpx.AsyncClient(base_url=settings.url, timeout=2) as facade,
@@ -61,8 +72,10 @@ async def run_services(settings: Settings, ledger: Ledger) -> None:
         tasks.create_task(_every(LOOKOUT_SECONDS, Lookout(near).look))
         tasks.create_task(_every(settings.lease_seconds / REAPS_PER_LEASE, reaper.reap))
         tasks.create_task(_every(RECONCILE_SECONDS, lambda: reconcile(near)))
-        tasks.create_task(_every(EMIT_SECONDS, Emitter(ledger, prefect).emit_all))
+        tasks.create_task(_every(EMIT_SECONDS, Emitter(ledger, prefect).emit_all, happened))
         tasks.create_task(_every(DELIVER_SECONDS, lambda: deliver_all(near)))
+        tasks.create_task(_every(ACT_SECONDS, lambda: act_all(ledger, settings, carrier.wake)))
+        tasks.create_task(_every(DRIFT_SECONDS, Inspection(near).go_on))
         tasks.create_task(_every(CLEANING_SECONDS, lambda: asyncio.to_thread(_clean, ledger)))
 
 
@@ -72,15 +85,21 @@ def _clean(ledger: Ledger) -> None:
         forget_old_answers(session)
 
 
-async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+async def _every(
+    seconds: float, work: Callable[[], Awaitable[None]], wanted: asyncio.Event | None = None
+) -> None:
+    """Again and again; sooner where it is wanted."""
+    wanted = wanted or asyncio.Event()
     while True:
+        wanted.clear()
         try:
             await work()
         except JobautoError as error:
             logger.warning("%s", error)
         except Exception:
             logger.exception("a service failed; it goes on")
-        await asyncio.sleep(seconds)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(wanted.wait(), seconds)
 
 
 class Reaper:

@@ -133,11 +133,13 @@ def run_name(job: Job) -> str:
 
 def labels_of(job: Job) -> dict[str, str | int]:
     """Labels by which Prefect's flow runs can be found."""
-    labels: dict[str, str | int] = {"jobauto.job": job.id, "jobauto.attempt": job.attempt}
-    if job.task_id is not None:
-        labels["jobauto.task"] = job.task_id
-    if job.exitcode is not None:
-        labels["jobauto.exit_code"] = job.exitcode
-    if job.severity is not None:
-        labels["jobauto.severity"] = job.severity
-    return labels
+    labels = {
+        "jobauto.job": job.id,
+        "jobauto.attempt": job.attempt,
+        "jobauto.task": job.task_id,
+        "jobauto.event": job.event_id,
+        "jobauto.rule": job.eventrule_id,
+        "jobauto.exit_code": job.exitcode,
+        "jobauto.severity": job.severity,
+    }
+    return {name: value for name, value in labels.items() if value is not None}

@@ -7,11 +7,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from uuid import UUID
 
+from jobauto_prefect.compiler.consumes import inputs
 from jobauto_prefect.compiler.plan import DeploymentPlan, prefect_name
 from jobauto_prefect.compiler.planning import TemplateFacts, deployment_plan
 from jobauto_prefect.definitions import parse
+from jobauto_prefect.definitions.credentials import provided
 from jobauto_prefect.engine import pauses, runs
 from jobauto_prefect.engine.apply import Applied, AppliedIds, apply, retire
+from jobauto_prefect.engine.credentials import (
+    apply_credential,
+    apply_credential_type,
+    retire_credential,
+    retire_type,
+)
 from jobauto_prefect.engine.happenings import task_event
 from jobauto_prefect.engine.naming import name_is_shared, reserve_name
 from jobauto_prefect.engine.neighbours import Neighbours
@@ -77,7 +85,8 @@ def plan_of(session: ReadingSession, template: RunTemplate, settings: Settings) 
 
 def _facts_of(session: ReadingSession, template: RunTemplate, settings: Settings) -> TemplateFacts:
     app, company = template.app, template.company
-    secret = {*company.secrets, *template.secrets}
+    provided_to = _provided(template) - template.env.keys()
+    withheld = {*company.secrets, *template.secrets, *provided_to}
     values = {**company.env, **template.env}
     return TemplateFacts(
         template_id=template.id,
@@ -88,9 +97,9 @@ def _facts_of(session: ReadingSession, template: RunTemplate, settings: Settings
         company_name=company.name,
         company_slug=company.slug,
         pool=template.pool or settings.pool,
-        values={name: text for name, text in values.items() if name not in secret},
-        withheld=frozenset(secret),
-        mapped=queries.keys_mapped_for(session, template.id),
+        values={name: text for name, text in values.items() if name not in withheld},
+        withheld=frozenset(withheld),
+        mapped=_given_by_rules(session, template),
         executor=template.executor,
         interval=template.interv,
         cron=template.cron,
@@ -101,6 +110,23 @@ def _facts_of(session: ReadingSession, template: RunTemplate, settings: Settings
         language=settings.language,
         record_url=f"{settings.url}/api/v1/runtemplate/{template.id}.html",
     )
+
+
+def _given_by_rules(session: ReadingSession, template: RunTemplate) -> frozenset[str]:
+    """The environment keys to which the rules that start a template may give values."""
+    mapped = queries.keys_mapped_for(session, template.id)
+    if not queries.follows_ends(session, template.id):
+        return mapped
+    return mapped | {one.target for one in inputs(template.app.document.get("consumes") or {})}
+
+
+def _provided(template: RunTemplate) -> set[str]:
+    """The variables its credentials and blocks give: no parameters, whatever their values."""
+    names = {name for one in template.blocks for name in one["env"]}
+    for one in template.assignments:
+        given = {*one.credential.values, *one.credential.secrets}
+        names |= provided(one.credential.credential_type.fields, given)
+    return names
 
 
 def _distinct_name(session: ReadingSession, template: RunTemplate) -> str:
@@ -259,6 +285,10 @@ CARRIERS: Mapping[WishKind, Callable[[Neighbours, Wish], Awaitable[None]]] = {
     WishKind.TELL_TASK: _tell_task,
     WishKind.APPLY_RULE: apply_rule,
     WishKind.RETIRE_AUTOMATION: retire_rule,
+    WishKind.APPLY_CREDENTIAL_TYPE: apply_credential_type,
+    WishKind.RETIRE_BLOCK_TYPE: retire_type,
+    WishKind.APPLY_CREDENTIAL: apply_credential,
+    WishKind.RETIRE_BLOCK: retire_credential,
 }
 
 

@@ -11,7 +11,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -27,7 +27,7 @@ from prefect.workers.base import (
 
 from jobauto_prefect.engine.pool import BASE_JOB_TEMPLATE, DESCRIPTION, POOL_TYPE, ensure_pool
 from jobauto_prefect.engine.worker_type import LOGO_URL
-from jobauto_prefect.errors import Conflict, NotReady, PrefectUnavailable
+from jobauto_prefect.errors import Conflict, PrefectUnavailable
 from jobauto_prefect.settings import Settings, host_name, load_settings
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from jobauto_prefect.engine.api import PrefectApi
     from jobauto_prefect.engine.dispatch import Station
     from jobauto_prefect.engine.shift import Shift
-    from jobauto_prefect.runtime.opening import WorkerPlan
 
 logger = logging.getLogger(__name__)
 
@@ -70,12 +69,12 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         *,
         limit: int | None = None,
         jobauto_settings: Settings | None = None,
-        run_as: str | None = None,
+        run_as: Sequence[str] = (),
         **others: Any,
     ) -> None:
         """As every worker; `name` defaults to host and pool, `limit` to the settings' one.
 
-        `run_as` is the user whom native jobs run as; None means this process's own.
+        `run_as` are the users of native jobs, see `WorkerPlan`.
         """
         name = name or f"{host_name()} {work_pool_name}".translate(NOT_IN_NAMES)
         super().__init__(work_pool_name, work_queues, name, prefetch_seconds, limit=limit, **others)
@@ -84,7 +83,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         self._queue_names = tuple(work_queues or ())
         self._jobs_at_once = limit
         self._jobauto_settings = jobauto_settings
-        self._run_as = run_as
+        self._run_as = tuple(run_as)
         self._alive_at = float("-inf")
         self._working: asyncio.Task[None] | None = None
         self._shift: Shift | None = None
@@ -172,25 +171,27 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         self, run_once: bool, with_healthcheck: bool, printer: Callable[..., None]
     ) -> None:
         # What only a working worker needs: every process of Prefect imports this module.
-        from jobauto_prefect.engine.connect import connect
+        from jobauto_prefect.engine.connect import connect, signed_in
         from jobauto_prefect.engine.shift import Shift, Terms
         from jobauto_prefect.runtime.opening import open_worker
+        from jobauto_prefect.runtime.plan import worker_plan
 
         settings = self._jobauto_settings or load_settings()
-        plan = self._plan(settings)
+        plan = worker_plan(settings, worker=self.name, pool=self._pool_name, run_as=self._run_as)
         terms = Terms(self.name, self._station(settings), settings.grace_seconds)
         waiting = asyncio.get_running_loop().call_later(
             PATIENCE_SECONDS, printer, f"Waiting for the facade at {settings.url} ..."
         )
-        async with (
-            connect() as api,
-            open_worker(plan) as opened,
-            Shift(api, opened, terms) as shift,
-        ):
-            waiting.cancel()
-            await self._ensure_pool(api)
-            self._shift = shift
-            await self._until_end(shift, super().start(run_once, with_healthcheck, printer))
+        with signed_in(plan.token):
+            async with (
+                connect() as api,
+                open_worker(plan) as opened,
+                Shift(api, opened, terms) as shift,
+            ):
+                waiting.cancel()
+                await self._ensure_pool(api)
+                self._shift = shift
+                await self._until_end(shift, super().start(run_once, with_healthcheck, printer))
         self._shift = None
 
     async def _ensure_pool(self, api: "PrefectApi") -> None:
@@ -235,25 +236,6 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
             max(said.prefetch_seconds, LOOKAHEAD * said.query_seconds),
         )
 
-    def _plan(self, settings: Settings) -> "WorkerPlan":
-        from jobauto_prefect.runtime.opening import WorkerPlan
-
-        if settings.worker_token is None:
-            raise NotReady(
-                "this worker has no token: set JOBAUTO_WORKER_TOKEN to one made by"
-                f" jobauto token issue --worker --pool {self._pool_name}"
-            )
-        return WorkerPlan(
-            url=settings.url,
-            token=settings.worker_token.get_secret_value(),
-            worker=self.name,
-            pool=self._pool_name,
-            host=host_name(),
-            directory=settings.work_directory,
-            stop_seconds=settings.stop_seconds,
-            run_as=self._run_as,
-        )
-
     @contextlib.contextmanager
     def _heeding_signals(self) -> Iterator[None]:
         """Our handlers instead of those of `prefect worker start`, which end the process."""
@@ -276,7 +258,7 @@ async def run_worker(
     pool: str,
     name: str | None = None,
     limit: int | None = None,
-    run_as: str | None = None,
+    run_as: Sequence[str] = (),
 ) -> None:
     """Run a jobauto worker until SIGTERM or SIGINT; see `JobautoWorker.start`."""
     if "prefect_api_url" in settings.model_fields_set or not get_current_settings().api.url:

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from jobauto_prefect import __version__
-from jobauto_prefect.engine.api import PrefectApi, environment_authorization
+from jobauto_prefect.engine.api import PrefectApi, own_authorization
 from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.wishes import Carrier
 from jobauto_prefect.facade import errors, internal
@@ -55,7 +55,7 @@ def create_app(settings: Settings, ledger: Ledger, operator: Actor | None = None
     `operator` is the person at this machine's command line, for the command line's own copy of
     the facade: no request to it needs a password. None for everything that listens on a port.
     """
-    prefect = PrefectApi(settings.prefect_api_url, authorization=environment_authorization())
+    prefect = PrefectApi(settings.prefect_api_url, authorization=own_authorization(ledger.box))
     carrier = Carrier(Neighbours(ledger, prefect, settings))
 
     @contextlib.asynccontextmanager

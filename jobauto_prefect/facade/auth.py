@@ -1,14 +1,16 @@
 """Who is asking: Bearer first, then Basic, never both (specification, section 5)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
+from starlette.requests import HTTPConnection
 
 from jobauto_prefect.errors import Forbidden, Unauthorized
 from jobauto_prefect.facade.credentials import authorization, can_be_login, decode_basic
+from jobauto_prefect.facade.passwords import RememberedPasswords
 from jobauto_prefect.facade.permissions import (
     EVERYTHING,
     NO_RIGHTS,
@@ -18,11 +20,16 @@ from jobauto_prefect.facade.permissions import (
     rights_of,
 )
 from jobauto_prefect.facade.requests import request_id_of
-from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.facade.throttle import SignInThrottle
 from jobauto_prefect.ledger.audit import Actor, write_entry
 from jobauto_prefect.ledger.queries import user_named
 from jobauto_prefect.ledger.records import User
-from jobauto_prefect.ledger.tokens import TokenKind, valid_token
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.ledger.tokens import TOKEN_PREFIX, Bearer, bearer
+
+WORKER = "worker"
+"""The login that goes with a worker's token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,31 +43,75 @@ class Identity:
     token_id: int | None = None
 
 
-Scheme = Callable[[Service, Request, str, str], Identity | None]
+class Keeper(Protocol):
+    """What signing in takes."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where the users are."""
+
+    @property
+    def throttle(self) -> SignInThrottle:
+        """Counts what fails."""
+
+    @property
+    def passwords(self) -> RememberedPasswords:
+        """Compares."""
+
+
+Scheme = Callable[[Keeper, HTTPConnection, str, str], Identity | None]
 """None: not my scheme. Raises Unauthorized: mine, and bad."""
 
 
-def _bearer(service: Service, _request: Request, scheme: str, credentials: str) -> Identity | None:
+def _bearer(
+    service: Keeper, _request: HTTPConnection, scheme: str, credentials: str
+) -> Identity | None:
     if scheme != "bearer":
         return None
-    with service.ledger.reading() as session:
-        token = valid_token(session, credentials, service.ledger.clock())
-    if token is None:
+    found = _valid(service, credentials)
+    if found is None:
         raise Unauthorized("the bearer token is unknown, expired or revoked; issue a new one")
-    if token.kind == TokenKind.WORKER or token.user is None:
-        actor = Actor(name=f"worker-token:{token.id}", door="worker")
-        return Identity(actor, worker_pools=tuple(token.pools))
-    return replace(_of_user(service, token.user), token_id=token.id)
+    return _of_token(found)
 
 
-def _basic(service: Service, request: Request, scheme: str, credentials: str) -> Identity | None:
+def _valid(service: Keeper, text: str) -> Bearer | None:
+    with service.ledger.reading() as session:
+        return bearer(session, text, service.ledger.clock())
+
+
+def _of_token(found: Bearer) -> Identity:
+    if found.login is None:
+        actor = Actor(name=f"worker-token:{found.token_id}", door="worker")
+        return Identity(actor, worker_pools=tuple(found.pools))
+    actor = Actor(name=found.login, door="rest", user_id=found.user_id)
+    rights = rights_of(
+        frozenset(map(Role, found.roles)),
+        {company: Membership(role) for company, role in found.memberships.items()},
+    )
+    return Identity(actor, rights, user_id=found.user_id, token_id=found.token_id)
+
+
+def _token_as_password(
+    service: Keeper, _request: HTTPConnection, scheme: str, credentials: str
+) -> Identity | None:
+    """A token where programs can give a login and a password only; a worker's login is worker."""
+    if scheme != "basic":
+        return None
+    login, text = decode_basic(credentials)
+    found = _valid(service, text) if text.startswith(TOKEN_PREFIX) else None
+    return _of_token(found) if found and (found.login or WORKER) == login else None
+
+
+def _basic(
+    service: Keeper, request: HTTPConnection, scheme: str, credentials: str
+) -> Identity | None:
     if scheme != "basic":
         return None
     login, password = decode_basic(credentials)
     return _of_user(service, verified_user(service, request, login, password))
 
 
-def verified_user(service: Service, request: Request, login: str, password: str) -> User:
+def verified_user(service: Keeper, request: HTTPConnection, login: str, password: str) -> User:
     """The enabled user of that login and password. What fails is counted and written down.
 
     Raises:
@@ -79,21 +130,21 @@ def verified_user(service: Service, request: Request, login: str, password: str)
         raise Unauthorized("login or password is wrong")
 
 
-def _known(service: Service, login: str) -> User | None:
+def _known(service: Keeper, login: str) -> User | None:
     if not can_be_login(login):
         return None
     with service.ledger.reading() as session:
         return user_named(session, login)
 
 
-def _write_down(service: Service, request: Request, login: str) -> None:
+def _write_down(service: Keeper, request: HTTPConnection, login: str) -> None:
     actor = located(request, Actor(name="unknown", door="rest"))
     named = login if can_be_login(login) else None
     with service.ledger.writing(actor) as session:
         write_entry(session, "Login", "refuse", {"login": [None, named]})
 
 
-def _of_user(service: Service, user: User) -> Identity:
+def _of_user(service: Keeper, user: User) -> Identity:
     rights = rights_of_user(user, service.ledger.clock())
     return Identity(Actor(name=user.login, door="rest", user_id=user.id), rights, user_id=user.id)
 
@@ -109,6 +160,8 @@ def rights_of_user(user: User, now: datetime) -> Rights:
 
 
 CHAIN: tuple[Scheme, ...] = (_bearer, _basic)
+PREFECT_CHAIN: tuple[Scheme, ...] = (_bearer, _token_as_password, _basic)
+"""For Prefect's clients: all they can be told is one text, `PREFECT_API_AUTH_STRING`."""
 
 
 def identity(request: Request, service: CurrentService) -> Identity:
@@ -119,22 +172,37 @@ def identity(request: Request, service: CurrentService) -> Identity:
     """
     if service.operator is not None:
         return _at(request, Identity(service.operator, EVERYTHING))
-    scheme, credentials = authorization(request.headers)
-    for check in CHAIN:
+    return identified(service, request, *authorization(request.headers))
+
+
+def identified(
+    service: Keeper,
+    request: HTTPConnection,
+    scheme: str,
+    credentials: str,
+    chain: Sequence[Scheme] = CHAIN,
+) -> Identity:
+    """Who has these credentials; the scheme is in small letters.
+
+    Raises:
+        Unauthorized: nobody we know.
+    """
+    for check in chain:
         found = check(service, request, scheme, credentials)
         if found is not None:
             return _at(request, found)
     raise Unauthorized("this needs a bearer token or a login and password")
 
 
-def _at(request: Request, found: Identity) -> Identity:
+def _at(request: HTTPConnection, found: Identity) -> Identity:
     return replace(found, actor=located(request, found.actor))
 
 
-def located(request: Request, actor: Actor) -> Actor:
+def located(request: HTTPConnection, actor: Actor) -> Actor:
     """An actor with where the request came from."""
     return replace(
         actor,
+        door=getattr(request.state, "door", actor.door),
         address=request.client.host if request.client else None,
         user_agent=request.headers.get("user-agent"),
         request_id=request_id_of(request),

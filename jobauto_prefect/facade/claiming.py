@@ -1,11 +1,31 @@
 """A claim that is being decided, and its refusal."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.runtime.protocol import Claim, PrefectState, Refusal, Story
+
+
+@dataclass(frozen=True, slots=True)
+class Outside:
+    """What was asked outside of the ledger before a claim is decided.
+
+    `blocks` is the data of Prefect's blocks by name (type slug/name), secrets included.
+    `missing` says why there will be no launch, `held_up` why it has to wait and `again` until
+    when; None: nothing is in its way.
+    """
+
+    blocks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    missing: str | None = None
+    held_up: str | None = None
+    again: datetime | None = None
+
+
+NOTHING_OUTSIDE = Outside()
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +36,7 @@ class ClaimContext:
     session: WritingSession
     claim: Claim
     pools: tuple[str, ...]
+    outside: Outside = NOTHING_OUTSIDE
 
 
 class Refused(Exception):

@@ -10,7 +10,11 @@ from jobauto_prefect.definitions import ContactLost, Definition, parse, to_text
 from jobauto_prefect.engine.settling import run_name
 from jobauto_prefect.errors import InvalidInput, NumberTaken
 from jobauto_prefect.facade.claiming import ClaimContext, Refused
+from jobauto_prefect.facade.clusters import kubernetes_terms, preparing_seconds
+from jobauto_prefect.facade.inputs import input_files
 from jobauto_prefect.facade.mapping import take_event
+from jobauto_prefect.facade.provided import provided_layer
+from jobauto_prefect.facade.provisions import require_available, require_credentials
 from jobauto_prefect.facade.subjects import require_turn, subject
 from jobauto_prefect.facade.values import secret_keys
 from jobauto_prefect.facade.writes.jobs import inactive
@@ -19,6 +23,7 @@ from jobauto_prefect.ledger.policy import Policy
 from jobauto_prefect.ledger.records import Company, Job, RunTemplate
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.runtime import Layer, Prepared, prepare
+from jobauto_prefect.runtime.executors import executor_faults
 from jobauto_prefect.runtime.protocol import Claim, ClaimAnswer, Launch, PrefectState
 
 
@@ -43,11 +48,15 @@ def _grant(context: ClaimContext, job: Job) -> Launch:
     context.session.add(job)
     context.session.flush()
     require_turn(context, template, job)
+    require_available(context, template)
     try:
         return _launch_granted(context, template, job)
     except Refused as refused:
-        jobs.block(context.session, job, str(refused))
-        deliveries.refused(context.session, job, str(refused))
+        if refused.refusal.story.state is PrefectState.CANCELLED:
+            jobs.skip(context.session, job, str(refused))
+        else:
+            jobs.block(context.session, job, str(refused))
+            deliveries.refused(context.session, job, str(refused))
         raise
 
 
@@ -55,7 +64,9 @@ def _launch_granted(context: ClaimContext, template: RunTemplate, job: Job) -> L
     reason = inactive(template)
     if reason is not None:
         raise Refused("inactive", reason, PrefectState.FAILED)
+    _require_executor(template, job)
     definition = parse(template.app.document)
+    require_credentials(context, template, definition)
     take_event(context, job, definition)
     _take_parameters(context, template, job, definition)
     prepared = _prepared(context, template, job, definition)
@@ -68,10 +79,20 @@ def _launch_granted(context: ClaimContext, template: RunTemplate, job: Job) -> L
         claim_id=context.claim.claim_id,
         worker=context.claim.worker,
         directory=_directory(context.claim, job),
-        timeout_seconds=_timeout(context, template),
+        timeout_seconds=_timeout(context, template)
+        + preparing_seconds(template.app.document, job.executor),
     )
     jobs.grant(context.session, job, grant)
     return _as_launch(context, template, job, prepared)
+
+
+def _require_executor(template: RunTemplate, job: Job) -> None:
+    """What was accepted once may have changed: the application, or the packages there are."""
+    image = template.app.document.get("ociimage")
+    faults = executor_faults(job.executor, template.executor_settings, image)
+    if faults:
+        message = "; ".join(fault.message for fault in faults)
+        raise Refused("executor", message, PrefectState.FAILED)
 
 
 def _launch(context: ClaimContext, template: RunTemplate, job: Job) -> Launch:
@@ -107,13 +128,17 @@ def _prepared(
     context: ClaimContext, template: RunTemplate, job: Job, definition: Definition
 ) -> Prepared:
     box = context.service.ledger.box
+    directory = _directory(context.claim, job)
+    files = input_files(context.session, job)
+    paths = {key: f"{directory}/{file.path}" for key, file in files.items()}
     try:
         return prepare(
             definition,
-            directory=_directory(context.claim, job),
+            directory=directory,
             company=Layer(template.company.env, box.open(template.company.secrets)),
+            credentials=provided_layer(template, context.outside.blocks, box),
             template=Layer(template.env, box.open(template.secrets)),
-            overrides=Layer(job.overrides, box.open(job.override_secrets)),
+            overrides=Layer({**paths, **job.overrides}, box.open(job.override_secrets)),
             values=_injected(template, job),
         )
     except InvalidInput as error:
@@ -173,9 +198,14 @@ def _as_launch(
         environment=prepared.environment,
         secrets=prepared.secrets,
         executor=job.executor,
+        executor_settings=template.executor_settings,
+        image=prepared.image,
+        company=template.company.slug,
+        kubernetes=kubernetes_terms(template.app.document, job.executor),
         directory=_directory(context.claim, job),
         result_file=prepared.result_file,
         artifacts=prepared.artifacts,
+        inputs=list(input_files(context.session, job).values()),
         timeout_seconds=_timeout(context, template),
         deadline=_deadline(job),
         lease_seconds=settings.lease_seconds,

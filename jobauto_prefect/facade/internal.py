@@ -13,6 +13,8 @@ from jobauto_prefect.errors import Forbidden
 from jobauto_prefect.facade import claims, reports
 from jobauto_prefect.facade.auth import Identity, Worker
 from jobauto_prefect.facade.claiming import ClaimContext
+from jobauto_prefect.facade.inputs import input_content
+from jobauto_prefect.facade.outside import ask_outside
 from jobauto_prefect.facade.requests import ArtifactBody
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger import queries
@@ -58,12 +60,13 @@ def hello(said: WorkerHello, who: Worker, service: CurrentService) -> WorkerWelc
 @router.post("/claims")
 def claim(asked: Claim, who: Worker, service: CurrentService) -> ClaimAnswer:
     """May this flow run start, and with what?"""
+    outside = ask_outside(service, asked)
     subject = {"flow_run_id": [None, str(asked.flow_run_id)], "worker": [None, asked.worker]}
     with (
         _refusals_audited(service, who, subject),
         service.ledger.writing(who.actor) as session,
     ):
-        return claims.decide(ClaimContext(service, session, asked, _pools(who)))
+        return claims.decide(ClaimContext(service, session, asked, _pools(who), outside))
 
 
 @router.post("/renewals")
@@ -97,6 +100,17 @@ def artifact(
         job = reports.job_of_claim(session, job_id, claim_id, _pools(who), service.settings)
         reports.add_artifact(session, job, path=path, name=name, kind=type, content=content)
     return Response(status_code=204)
+
+
+@router.get("/jobs/{job_id}/inputs/{artifact_id}")
+def input_file(
+    job_id: int, artifact_id: int, claim_id: UUID, who: Worker, service: CurrentService
+) -> Response:
+    """What is in a file that a job is given."""
+    with service.ledger.reading() as session:
+        job = reports.job_of_claim(session, job_id, claim_id, _pools(who), service.settings)
+        content = input_content(session, job, artifact_id)
+    return Response(content, media_type="application/octet-stream")
 
 
 @router.post("/jobs/{job_id}/report")

@@ -4,17 +4,18 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from jobauto_prefect.compiler.produced import Remains, produced
-from jobauto_prefect.compiler.selectors import Unresolved, resolve
+from jobauto_prefect.compiler.consumes import in_format
+from jobauto_prefect.compiler.fanning import element_of, spread_key
+from jobauto_prefect.compiler.selectors import FoundFile, Unresolved
 from jobauto_prefect.definitions import Definition, to_text
 from jobauto_prefect.facade.claiming import ClaimContext, Refused
+from jobauto_prefect.facade.event_values import Found, look_into, values_of
 from jobauto_prefect.facade.values import secret_keys
-from jobauto_prefect.ledger import deliveries, queries, starting
+from jobauto_prefect.ledger import deliveries, starting
 from jobauto_prefect.ledger.audit import WritingSession, write_entry
 from jobauto_prefect.ledger.base import BIGGEST_ID
-from jobauto_prefect.ledger.deliveries import DeliveryState, EventKind
-from jobauto_prefect.ledger.records import Delivery, Event, Job, RunTemplate
-from jobauto_prefect.runtime.artifacts import RESULT_NAME
+from jobauto_prefect.ledger.deliveries import DeliveryState
+from jobauto_prefect.ledger.records import Delivery, Job, RunTemplate
 from jobauto_prefect.runtime.protocol import PrefectState
 
 LARGEST_VALUE = 100_000
@@ -70,62 +71,62 @@ def _delivery(session: WritingSession, named: Mapping[str, Any]) -> Delivery | N
 def take_event(context: ClaimContext, job: Job, definition: Definition) -> None:
     """The values an event gives to the job it started, unless the job has them already.
 
+    Of a rule that fans out, the first job that is claimed brings the others about.
+
     Raises:
-        Refused: the event lacks what the rule's mapping names.
+        Refused: the event lacks what the rule's mapping names, or has nothing to start a job for.
     """
     delivery = deliveries.of_job(context.session, job.id) if job.event_id is not None else None
     if delivery is None:
         return  # a later attempt has the values of the first
-    mapping = json.loads(delivery.rule.env_mapping)
+    found = look_into(context.session, delivery, definition)
     try:
-        found = resolve(mapping, _data(context.session, delivery.event) if mapping else {})
+        values = _own_element(context, delivery, values_of(found, delivery, definition))
+        typed = in_format(definition, values)
     except Unresolved as error:
         raise Refused("unresolved_mapping", str(error), PrefectState.FAILED) from None
-    texts = {key: to_text(value) for key, value in found.items()}
+    _take(context, job, definition, typed, found)
+    job.overrides = starting.event_variables(delivery.event) | job.overrides
+
+
+def _own_element(
+    context: ClaimContext, delivery: Delivery, values: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    key = spread_key(values) if delivery.rule.fan_out else None
+    if key is None:
+        return values
+    if not values[key]:
+        raise Refused("nothing_to_do", f"{key} is an empty list", PrefectState.CANCELLED)
+    if delivery.element == 0:
+        starting.spread(context.session, delivery, len(values[key]))
+    return element_of(values, key, delivery.element)
+
+
+def _take(
+    context: ClaimContext,
+    job: Job,
+    definition: Definition,
+    values: Mapping[str, Any],
+    found: Found,
+) -> None:
+    given = job.overrides.keys() | job.override_secrets.keys()
+    free = {key: value for key, value in values.items() if key not in given}
+    files = {key: value.path for key, value in free.items() if isinstance(value, FoundFile)}
+    texts = {key: to_text(value) for key, value in free.items() if key not in files}
     _refuse_large(texts)
     secret = secret_keys(definition) & texts.keys()
     plain = {key: text for key, text in texts.items() if key not in secret}
     sealed = context.service.ledger.box.seal({key: texts[key] for key in secret})
-    job.overrides = event_variables(delivery.event) | plain | job.overrides
+    job.overrides = plain | job.overrides
     job.override_secrets = sealed | job.override_secrets
+    job.input_files = {key: found.artifacts[path] for key, path in files.items()}
 
 
 def _refuse_large(texts: Mapping[str, str]) -> None:
     large = [key for key, text in texts.items() if len(text.encode()) > LARGEST_VALUE]
     if large:
-        message = f"too large to be a variable (at most {LARGEST_VALUE} bytes): {', '.join(large)}"
+        message = (
+            f"too large to be a variable (at most {LARGEST_VALUE} bytes): {', '.join(large)}; "
+            "hand it on as a file with @file:NAME"
+        )
         raise Refused("unresolved_mapping", message, PrefectState.FAILED)
-
-
-def _data(session: WritingSession, event: Event) -> Mapping[str, Any]:
-    """What selectors find: the change, or the end with what the job has produced."""
-    if event.job_id is None:
-        return event.data
-    job = session.get_one(Job, event.job_id)
-    entries = job.runtemplate.app.document.get("produces") or {}
-    return produced(entries, _remains(session, job)) | event.data if entries else event.data
-
-
-def _remains(session: WritingSession, job: Job) -> Remains:
-    artifacts = {one.path: one for one in queries.artifacts_of(session, job.id)}
-    named = job.env.get("RESULT_FILE", "").removeprefix("./")
-    results = [one.path for one in artifacts.values() if one.name == RESULT_NAME]
-    lines = queries.last_output_of(session, job.id)
-    return Remains(
-        paths=list(artifacts),
-        read=lambda path: artifacts[path].content,
-        result_path=next(iter(results), named if named in artifacts else None),
-        stdout="\n".join(line.text for line in lines if line.stream == "stdout"),
-    )
-
-
-def event_variables(event: Event) -> dict[str, str]:
-    """What every job that an event started is told of it."""
-    uri = event.data.get("document_uri") if event.kind == EventKind.CHANGE else None
-    return {
-        "EVENT_INVERSION": to_text(event.inversion),
-        "EVENT_EVIDENCE": event.evidence or "",
-        "EVENT_OPERATION": event.operation,
-        "EVENT_RECORD_ID": event.record_id or "",
-        "EVENT_DOCUMENT_URI": to_text(uri),
-    }

@@ -1,12 +1,15 @@
 """What Prefect has and does: where it differs from the records, its work pools and workers."""
 
 import asyncio
+from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
 from jobauto_prefect.engine.drift import drift
+from jobauto_prefect.engine.inspection import settle_all
 from jobauto_prefect.engine.workers import Pool, pools
+from jobauto_prefect.facade.access import allow
 from jobauto_prefect.facade.answers import plain
 from jobauto_prefect.facade.auth import Identity, Person
 from jobauto_prefect.facade.service import CurrentService, Service
@@ -17,6 +20,8 @@ def add_routes(router: APIRouter) -> None:
     """Add them to the contract."""
     router.get("/drift.{suffix}")(drifted)
     router.get("/drift", include_in_schema=False)(drifted)
+    router.post("/reconcile.{suffix}")(reconciled)
+    router.post("/reconcile", include_in_schema=False)(reconciled)
     router.get("/pools.{suffix}")(work_pools)
     router.get("/pools", include_in_schema=False)(work_pools)
 
@@ -36,6 +41,14 @@ async def drifted(request: Request, who: Person, service: CurrentService) -> Res
         for one in found
     }
     return plain(request, who, "Drift", data)
+
+
+async def reconciled(request: Request, who: Person, service: CurrentService) -> Response:
+    """Settle what somebody changed in Prefect, of all companies; what was done."""
+    allow(who, "system", "config", None)
+    found = await settle_all(service.carrier.near)
+    service.carrier.wake()
+    return plain(request, who, "Reconciled", {"settled": [asdict(one) for one in found]})
 
 
 async def work_pools(request: Request, who: Person, service: CurrentService) -> Response:

@@ -43,7 +43,7 @@ _ADMIN = frozenset(
     | _all("applications")
     | _all("jobs", "create read update delete execute")
     | {"security.audit", "security.config", "profile.read", "profile.update"}
-    | {"system.config", "system.logs", "members.update"}
+    | {"system.config", "system.logs", "members.update", "credentials.reveal"}
 )
 _SUPER_ADMIN = (
     _ADMIN
@@ -63,9 +63,13 @@ ROLES: Mapping[Role, Permissions] = {
 MEMBERSHIPS: Mapping[Membership, Permissions] = {
     Membership.VIEWER: _VIEWER,
     Membership.MANAGER: _EDITOR,
-    Membership.ADMIN: _EDITOR | _all("companies") | {"jobs.delete", "members.update"},
+    Membership.ADMIN: _EDITOR
+    | _all("companies")
+    | {"jobs.delete", "members.update", "credentials.reveal"},
 }
-"""What a membership adds in its company. `members.update` is to assign and remove its members."""
+"""What a membership adds in its company. `members.update` is to assign and remove its members,
+`credentials.reveal` to see secret values in clear.
+"""
 
 SYSTEM_WIDE = frozenset({Role.SUPER_ADMIN, Role.ADMIN})
 ROLE_IDS: Mapping[Role, int] = {role: number for number, role in enumerate(Role, start=1)}

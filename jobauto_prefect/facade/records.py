@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
 
+from jobauto_prefect.definitions.actions import Action, ActionMode
 from jobauto_prefect.facade.permissions import ABOUT, ROLE_IDS, Role
 from jobauto_prefect.facade.values import Values
 from jobauto_prefect.ledger.base import Labelled
@@ -24,6 +25,7 @@ from jobauto_prefect.ledger.records import (
     EventSource,
     Job,
     OutputLine,
+    OwedAction,
     RunTemplate,
     Task,
     Token,
@@ -101,6 +103,7 @@ TEMPLATE_MEMBERS = (
     "timezone",
     "delay",
     "executor",
+    "executor_settings",
     "pool",
     "timeout_seconds",
     "deadline_offset",
@@ -120,8 +123,19 @@ def template_record(template: RunTemplate, settings: Settings) -> Shown:
     """A run template; `env` are its own values, secret ones masked."""
     shown = _members(template, *TEMPLATE_MEMBERS)
     shown["env"] = Values(template.env, template.secrets).shown()
+    shown["credentials"] = [one.credential_id for one in template.assignments]
+    shown["blocks"] = template.blocks
+    shown |= {mode: _actions(template, mode) for mode in ActionMode}
     shown["prefect_url"] = _link(settings, "deployments/deployment", template.deployment_id)
     return shown | _times(template)
+
+
+def _actions(template: RunTemplate, mode: ActionMode) -> Shown:
+    """The actions of an end; that a webhook is signed is shown, not with what."""
+    shown: Shown = dict(getattr(template, mode))
+    if mode in template.action_secrets:
+        shown[Action.WEBHOOK] = shown[Action.WEBHOOK] | {"secret": MASK}
+    return shown
 
 
 JOB_MEMBERS = (
@@ -133,6 +147,7 @@ JOB_MEMBERS = (
     "attempt",
     "retry_of",
     "event_id",
+    "eventrule_id",
     "state",
     "severity",
     "message",
@@ -219,10 +234,26 @@ def task_record(task: Task, _settings: Settings) -> Shown:
     return _members(task, *names) | {name: _time(getattr(task, name)) for name in times}
 
 
+TYPE_MEMBERS = (
+    "id",
+    "uuid",
+    "code",
+    "name",
+    "description",
+    "translations",
+    "version",
+    "url",
+    "homepage",
+    "logo",
+    "tags",
+    "fields",
+    "availability",
+)
+
+
 def credential_type_record(kind: CredentialType, _settings: Settings) -> Shown:
     """A credential type."""
-    names = ("id", "uuid", "code", "name", "description", "version", "url", "homepage", "logo")
-    return _members(kind, *names, "fields") | _times(kind)
+    return _members(kind, *TYPE_MEMBERS) | _times(kind)
 
 
 def credential_record(credential: Credential, _settings: Settings) -> Shown:
@@ -270,6 +301,7 @@ RULE_MEMBERS = (
     "evidence",
     "operation",
     "on",
+    "fan_out",
     "enabled",
     "priority",
 )
@@ -304,10 +336,12 @@ def event_record(event: Event, _settings: Settings) -> Shown:
     return _members(event, *EVENT_MEMBERS) | times
 
 
-def event_details(event: Event, deliveries: Sequence[Delivery]) -> Shown:
+def event_details(
+    event: Event, deliveries: Sequence[Delivery], actions: Sequence[OwedAction]
+) -> Shown:
     """What is known of an event, and what it owes."""
     shown = [
-        _members(one, "state", "job_id", "error")
+        _members(one, "element", "state", "job_id", "error")
         | {
             "eventrule_id": one.rule_id,
             "flow_run_id": str(one.flow_run_id) if one.flow_run_id else None,
@@ -315,7 +349,14 @@ def event_details(event: Event, deliveries: Sequence[Delivery]) -> Shown:
         }
         for one in deliveries
     ]
-    return {"data": event.data, "deliveries": shown}
+    return {"data": event.data, "deliveries": shown, "actions": list(map(_owed_action, actions))}
+
+
+def _owed_action(action: OwedAction) -> Shown:
+    """One action; the query of a webhook's address may be a secret and is not shown."""
+    shown = _members(action, "id", "kind", "state", "attempts", "job_id", "error")
+    times = {name: _time(getattr(action, name)) for name in ("due_at", "done_at")}
+    return shown | {"target": action.target.partition("?")[0] or None} | times
 
 
 AUDIT_MEMBERS = (

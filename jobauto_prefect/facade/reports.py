@@ -10,6 +10,7 @@ from jobauto_prefect.ledger import leases, queries
 from jobauto_prefect.ledger.audit import WritingSession, write_entry
 from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.runtime.protocol import (
     Ending,
@@ -37,6 +38,7 @@ def welcome(session: WritingSession, hello: WorkerHello, settings: Settings) -> 
         hello.pool,
         hello.host,
         hello.instance,
+        run_as=hello.run_as,
         same_place=hello.same_place,
         lease_seconds=settings.lease_seconds,
     )
@@ -67,7 +69,7 @@ def renew(session: WritingSession, renewal: Renewal) -> RenewalAnswer:
 
 
 def job_of_claim(
-    session: WritingSession, job_id: int, claim_id: UUID, pools: tuple[str, ...], settings: Settings
+    session: ReadingSession, job_id: int, claim_id: UUID, pools: tuple[str, ...], settings: Settings
 ) -> Job:
     """The job a worker speaks of.
 

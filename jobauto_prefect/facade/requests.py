@@ -9,6 +9,7 @@ from urllib.parse import quote
 from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 
 from jobauto_prefect.definitions.limits import beyond_limits, read_integer
 from jobauto_prefect.errors import Fault, InvalidInput
@@ -22,7 +23,7 @@ SECRETS = ("password", "db_password")
 """Members that are secret themselves; those of `env` and `values` can't be in a query at all."""
 
 
-def request_id_of(request: Request) -> str:
+def request_id_of(request: HTTPConnection) -> str:
     """The id of this request, as its audit entries and error answers name it."""
     known: str | None = getattr(request.state, "request_id", None)
     if known is None:

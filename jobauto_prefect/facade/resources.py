@@ -6,17 +6,20 @@ from typing import Any, Literal, TypeVar
 
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade import records, rendering
+from jobauto_prefect.facade.gateway.table import CHANGED_KINDS
 from jobauto_prefect.facade.requests import Body
 from jobauto_prefect.facade.spellings import as_instant, as_integer, as_truth
 from jobauto_prefect.facade.writes.applications import write_app
 from jobauto_prefect.facade.writes.base import Write, Written
 from jobauto_prefect.facade.writes.companies import CompanyBody, write_company
+from jobauto_prefect.facade.writes.credential_types import (
+    CredentialTypeBody,
+    write_credential_type,
+)
 from jobauto_prefect.facade.writes.credentials import (
     CredentialBody,
-    CredentialTypeBody,
     TopicBody,
     write_credential,
-    write_credential_type,
     write_topic,
 )
 from jobauto_prefect.facade.writes.events import RuleBody, SourceBody, write_rule, write_source
@@ -160,9 +163,10 @@ def _choice(column: str, choices: Sequence[str]) -> Filter:
 
 ENTITIES = (
     "App", "Company", "CompanyUser", "Credential", "CredentialType", "EventRule", "EventSource",
-    "Job", "RunTemplate", "Task", "Token", "Topic", "User", "UserRole", "Login",
+    "Job", "Key", "RunTemplate", "RunTemplateCredential", "Task", "Token", "Topic", "User",
+    "UserRole", "Login", *(f"Prefect {kind}" for kind in CHANGED_KINDS),
 )  # fmt: skip
-ACTIONS = ("create", "update", "delete", "login", "refuse")
+ACTIONS = ("create", "update", "delete", "login", "refuse", "reveal", "intend", "fail")
 
 RESOURCES: Sequence[Resource] = (
     Resource(

@@ -18,8 +18,10 @@ from jobauto_prefect.facade import (
     output,
     people,
     records,
+    revealing,
     sessions,
     sources,
+    suggestions,
 )
 from jobauto_prefect.facade.access import allow
 from jobauto_prefect.facade.addresses import address_of
@@ -47,7 +49,7 @@ from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.spellings import Integer
 from jobauto_prefect.facade.writes.applications import read_definition
 from jobauto_prefect.facade.writes.base import Write, Written
-from jobauto_prefect.ledger import deliveries, listing, queries
+from jobauto_prefect.ledger import actions, deliveries, listing, queries
 from jobauto_prefect.ledger.records import App, Event, Job, Task, User
 from jobauto_prefect.ledger.retiring import retire
 from jobauto_prefect.ledger.store import ReadingSession
@@ -59,9 +61,11 @@ OTHERS = (
     memberships,
     neighbours,
     obligations,
+    revealing,
     sessions,
     events,
     sources,
+    suggestions,
     output,
 )
 """Modules of routes that follow no pattern."""
@@ -119,10 +123,15 @@ def _visible(
 
 def _details(session: ReadingSession, record: Any, service: Service) -> records.Shown:
     if isinstance(record, Job):
+        if record.begin is None:
+            return records.job_details((), ())  # it has left nothing yet
         lines = queries.last_output_of(session, record.id)
         return records.job_details(lines, queries.artifacts_of(session, record.id))
     if isinstance(record, Event):
-        return records.event_details(record, deliveries.of_event(session, record.id))
+        owed = deliveries.of_event(session, record.id)
+        return records.event_details(record, owed, actions.of_event(session, record.id))
+    if isinstance(record, App):
+        return {"rule_selectors": suggestions.selectors(record, service.settings.language)}
     if isinstance(record, Task):
         attempts = queries.attempts_of(session, record.id)
         return {"jobs": [records.job_record(job, service.settings) for job in attempts]}

@@ -1,11 +1,12 @@
 """What every request can reach: settings, ledger, and the way to Prefect."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, cast
 
 from fastapi import Depends, Request
 
 from jobauto_prefect.engine.wishes import Carrier
+from jobauto_prefect.facade.availability import AvailabilityCache
 from jobauto_prefect.facade.passwords import RememberedPasswords
 from jobauto_prefect.facade.throttle import SignInThrottle
 from jobauto_prefect.ledger.audit import Actor
@@ -23,6 +24,7 @@ class Service:
     throttle: SignInThrottle
     passwords: RememberedPasswords
     operator: Actor | None = None
+    availability: AvailabilityCache = field(default_factory=AvailabilityCache)
 
 
 async def service_of(request: Request) -> Service:

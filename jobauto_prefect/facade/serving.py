@@ -15,6 +15,9 @@ def server_options(settings: Settings) -> dict[str, Any]:
         InvalidInput: certificate or key can't be used.
     """
     return {
+        # httptools, which uvicorn prefers where it is installed, lets requests through that h11
+        # refuses: two hosts in one request, folded headers.
+        "http": "h11",
         # Forwarding headers are believed by our rules alone; uvicorn takes them from any process
         # of this machine.
         "proxy_headers": False,

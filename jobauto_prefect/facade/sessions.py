@@ -25,7 +25,7 @@ from jobauto_prefect.ledger.audit import Actor, WritingSession, write_entry
 from jobauto_prefect.ledger.listing import Condition, Selection, page
 from jobauto_prefect.ledger.records import AuditEntry, Base, Company, Job, Token, User
 from jobauto_prefect.ledger.store import ReadingSession
-from jobauto_prefect.ledger.tokens import issue_user_token, valid_token
+from jobauto_prefect.ledger.tokens import bearer, issue_user_token
 
 FORM = "application/x-www-form-urlencoded"
 LOGIN_TOKEN = timedelta(hours=12)
@@ -110,12 +110,14 @@ def logout(
 
 
 def _own_token(session: WritingSession, fields: Fields, who: Identity) -> Token:
-    text = fields.get("token")
-    if isinstance(text, str):
-        named = valid_token(session, text, session.clock())
+    if "token" in fields:
+        text = fields["token"]
+        if not isinstance(text, str):
+            raise InvalidInput([Fault("/token", "type", "must be a text")])
+        named = bearer(session, text, session.clock())
         if named is None or who.user_id is None or named.user_id != who.user_id:
             raise InvalidInput([Fault("/token", "reference", "this is none of your valid tokens")])
-        return named
+        return queries.get(session, Token, named.token_id)
     if who.token_id is None:
         message = "only a token can be signed out: as Bearer, or as token in the body"
         raise InvalidInput([Fault("/token", "required", message)])

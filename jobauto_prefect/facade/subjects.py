@@ -10,9 +10,10 @@ from jobauto_prefect.errors import Forbidden, NumberTaken
 from jobauto_prefect.facade.claiming import ClaimContext, Refused
 from jobauto_prefect.facade.mapping import event_job, is_for_event
 from jobauto_prefect.ledger import attempts as following
-from jobauto_prefect.ledger import jobs, keeping, queries, tasks
+from jobauto_prefect.ledger import jobs, keeping, queries, tasks, wishes
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from jobauto_prefect.ledger.states import JobState, TaskState
+from jobauto_prefect.ledger.wishes import WishKind
 from jobauto_prefect.runtime.protocol import PrefectState
 
 OVERLAP_LOOK = timedelta(seconds=10)
@@ -100,6 +101,9 @@ def _of_known_run(context: ClaimContext, attempts: Sequence[Job]) -> Job:
     jobs.lock(context.session, last)
     if last.state == JobState.SCHEDULED:
         return last
+    if wishes.is_owed(context.session, WishKind.CANCEL_RUN, last.id):
+        # Not a retry: Prefect has not heard yet that the run is not wanted.
+        raise Refused("cancelled", last.message or "cancelled", PrefectState.CANCELLED)
     task = last.task
     if task is not None and task.state not in (TaskState.OPEN, TaskState.RUNNING):
         message = f"task {task.id} is {task.state}; to run it again: jobauto task retry {task.id}"
@@ -114,9 +118,7 @@ def _of_known_run(context: ClaimContext, attempts: Sequence[Job]) -> Job:
     job = jobs.new_job(last.runtemplate, schedule=context.session.clock(), schedule_type="adhoc-ui")
     job.task, job.attempt = task, last.attempt + 1
     job.retry_of = None if task else last.retry_of or last.id
-    job.event_id = last.event_id
-    job.overrides = dict(last.overrides)
-    job.override_secrets = dict(last.override_secrets)
+    following.inherit(job, last)
     return job
 
 

@@ -8,6 +8,7 @@ from jobauto_prefect.definitions import Definition, Variable, VariableType, coer
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.ledger.secrets import MASK, SecretBox
 from jobauto_prefect.runtime import refused_names
+from jobauto_prefect.runtime.masking import SHORTEST
 
 NUMBERS = (VariableType.INTEGER, VariableType.FLOAT)
 
@@ -86,6 +87,21 @@ def _fits(variable: Variable, value: Any) -> bool:
     if variable.type is VariableType.BOOL:
         return isinstance(typed, bool)
     return variable.type not in NUMBERS or isinstance(typed, int | float)
+
+
+def short_secrets(
+    given: Mapping[str, Any], secret_names: Collection[str], member: str = "env"
+) -> list[Fault]:
+    """Warnings about secret values that are too short to be looked for in output (P6)."""
+    return [
+        Fault(
+            f"/{member}/{name}",
+            "short_secret",
+            f"{name} has fewer than {SHORTEST} characters: it is not masked in output",
+        )
+        for name, value in given.items()
+        if name in secret_names and 0 < len(to_text(value)) < SHORTEST
+    ]
 
 
 def secret_keys(definition: Definition) -> set[str]:

@@ -89,14 +89,20 @@ def follow(session: WritingSession, former: Job, at: datetime) -> Job:
         schedule=at,
         schedule_type="retry",
         launched_by=former.launched_by,
-        event_id=former.event_id,
-        overrides=dict(former.overrides),
-        override_secrets=dict(former.override_secrets),
     )
+    inherit(job, former)
     session.add(job)
     session.flush()
     wish(session, WishKind.CREATE_RUN, job.id)
     return job
+
+
+def inherit(job: Job, former: Job) -> None:
+    """Another attempt is for the same event, and has the same values."""
+    job.event_id, job.eventrule_id = former.event_id, former.eventrule_id
+    job.overrides = dict(former.overrides)
+    job.override_secrets = dict(former.override_secrets)
+    job.input_files = dict(former.input_files)
 
 
 def end_task(

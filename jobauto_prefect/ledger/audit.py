@@ -1,6 +1,6 @@
 """The audit trail is written by the session, and what would get past it is refused (P2)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
@@ -28,6 +28,7 @@ BULK_ALLOWED = frozenset(
         "kept_answer",
         "event",
         "delivery",
+        "owed_action",
         "turn",
     }
 )
@@ -69,10 +70,14 @@ class UnauditedWrite(RuntimeError):
 
 
 class WritingSession(Session):
-    """A session that knows who writes; each flush adds the audit entries of what it changed."""
+    """A session that knows who writes; each flush adds the audit entries of what it changed.
+
+    `receivers` are the addresses that are told of every event.
+    """
 
     actor: Actor
     clock: Clock
+    receivers: Sequence[str] = ()
 
     def written(self) -> list["Change"]:
         """What this transaction has flushed so far."""
@@ -252,7 +257,8 @@ def write_entry(
     action: str,
     changes: dict[str, Any],
     entity_id: int | None = None,
+    company_id: int | None = None,
 ) -> None:
-    """An entry for what changes no record: a refused claim, a failed login."""
-    row = _row(session, entity_type, action, changes, entity_id=entity_id)
+    """An entry for what changes no record: a refused claim, a failed login, what Prefect keeps."""
+    row = _row(session, entity_type, action, changes, entity_id=entity_id, company_id=company_id)
     session.connection().execute(insert(AuditEntry), [row])

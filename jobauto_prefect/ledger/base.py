@@ -26,6 +26,9 @@ UNAUDITED = {"audit": False}
 SECRET = {"secret": True}
 """Column info: the audit trail shows that it changed, never what it holds."""
 
+SEALED = {"secret": True, "sealed": True}
+"""As `SECRET`, for what is encrypted with the key of the secret values: it can be read again."""
+
 BIGGEST_ID = 2**63 - 1
 """No database counts further."""
 
@@ -91,6 +94,7 @@ class Base(DeclarativeBase):
         datetime: UtcDateTime(),
         dict[str, Any]: JSON(),
         dict[str, str]: JSON(),
+        dict[str, int]: JSON(),
         list[str]: JSON(),
         UUID: Uuid(),
         str: String(),

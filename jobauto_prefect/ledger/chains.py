@@ -1,13 +1,14 @@
-"""Chains of run templates, as rules make them: none may lead back to where it began."""
+"""Chains of run templates, as rules and actions make them: none may lead back to its beginning."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 
-from sqlalchemy import func, select
+from sqlalchemy import Text, cast, func, or_, select
 from sqlalchemy.orm import Session
 
+from jobauto_prefect.definitions.actions import Action
 from jobauto_prefect.ledger.audit import WritingSession
-from jobauto_prefect.ledger.records import EventRule
+from jobauto_prefect.ledger.records import EventRule, RunTemplate
 
 LOCK = 8_241_903
 """Any number that nobody else uses for a lock."""
@@ -27,7 +28,52 @@ def edges(session: Session) -> Sequence[Edge]:
     found = select(EventRule.runtemplate_source_id, EventRule.runtemplate_id).where(
         EventRule.runtemplate_source_id.is_not(None), EventRule.retired_at.is_(None)
     )
-    return [(row[0], row[1]) for row in session.execute(found)]
+    return [*((row[0], row[1]) for row in session.execute(found)), *_of_actions(session)]
+
+
+def starting(session: Session, template_id: int) -> list[int]:
+    """The run templates whose actions start this one."""
+    return sorted({here for here, there in _of_actions(session) if there == template_id})
+
+
+def _of_actions(session: Session) -> list[Edge]:
+    """What the ends of run templates start by their actions."""
+    templates = select(
+        RunTemplate.id, RunTemplate.company_id, RunTemplate.success, RunTemplate.fail
+    ).where(
+        RunTemplate.retired_at.is_(None),
+        or_(cast(RunTemplate.success, Text) != "{}", cast(RunTemplate.fail, Text) != "{}"),
+    )
+    rows = session.execute(templates).all()
+    found: list[Edge] = []
+    launching: list[tuple[int, int, int]] = []
+    for template_id, company_id, *modes in rows:
+        for actions in modes:
+            if chain := actions.get(Action.CHAIN):
+                found.append((template_id, chain["runtemplate_id"]))
+            if launch := actions.get(Action.LAUNCH):
+                launching.append((template_id, company_id, launch["app_id"]))
+    return found + _launched(session, launching)
+
+
+def _launched(session: Session, launching: Sequence[tuple[int, int, int]]) -> list[Edge]:
+    """`launching`: a run template, its company, and the application it launches there. One that
+    has several run templates there can't be launched.
+    """
+    if not launching:
+        return []
+    there = select(RunTemplate.id, RunTemplate.company_id, RunTemplate.app_id).where(
+        RunTemplate.app_id.in_({app_id for _, _, app_id in launching}),
+        RunTemplate.retired_at.is_(None),
+    )
+    known: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for one in session.execute(there):
+        known[one.company_id, one.app_id].append(one.id)
+    return [
+        (here, known[company_id, app_id][0])
+        for here, company_id, app_id in launching
+        if len(known[company_id, app_id]) == 1
+    ]
 
 
 def circle(start: int, all_edges: Iterable[Edge]) -> list[int] | None:

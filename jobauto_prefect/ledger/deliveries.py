@@ -43,13 +43,22 @@ def owe(session: WritingSession, event: Event, rules: Sequence[EventRule]) -> No
 
 
 def of(session: WritingSession, event_id: int, rule_id: int) -> Delivery | None:
-    """The delivery of an event to a rule, locked; None: the event owes that rule nothing."""
+    """The delivery of an event to a rule, of several elements the first's, locked.
+
+    None: the event owes that rule nothing.
+    """
+    return next(iter(all_of(session, event_id, rule_id)), None)
+
+
+def all_of(session: WritingSession, event_id: int, rule_id: int) -> Sequence[Delivery]:
+    """The deliveries of an event to a rule, locked, in the order of their elements."""
     found = (
         select(Delivery)
         .where(Delivery.event_id == event_id, Delivery.rule_id == rule_id)
+        .order_by(Delivery.element)
         .with_for_update()
     )
-    return session.scalar(found)
+    return session.scalars(found).all()
 
 
 def of_job(session: Session, job_id: int) -> Delivery | None:
@@ -59,9 +68,9 @@ def of_job(session: Session, job_id: int) -> Delivery | None:
 
 
 def of_event(session: Session, event_id: int) -> Sequence[Delivery]:
-    """What an event owes, in the order of the rules' ids."""
-    found = select(Delivery).where(Delivery.event_id == event_id).order_by(Delivery.rule_id)
-    return session.scalars(found).all()
+    """What an event owes, in the order of the rules' ids and of the elements."""
+    found = select(Delivery).where(Delivery.event_id == event_id)
+    return session.scalars(found.order_by(Delivery.rule_id, Delivery.element)).all()
 
 
 def due(session: Session, now: datetime) -> Sequence[Delivery]:

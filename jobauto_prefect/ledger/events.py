@@ -3,20 +3,30 @@
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, or_, select, update
+from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.definitions import Severity
-from jobauto_prefect.ledger import deliveries
+from jobauto_prefect.definitions.actions import ActionMode
+from jobauto_prefect.ledger import actions, deliveries
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.deliveries import DeliveryState, EventKind
-from jobauto_prefect.ledger.records import Delivery, Event, EventRule, EventSource, Job
+from jobauto_prefect.ledger.records import (
+    Delivery,
+    Event,
+    EventRule,
+    EventSource,
+    Job,
+    RunTemplate,
+    Wish,
+)
 from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.ledger.wishes import WishKind
 
 EMITTED_AT_ONCE = 100
 ANY = "any"
@@ -31,6 +41,13 @@ RESULTS: Mapping[str, str] = {
     Severity.CRITICAL: "failure",
 }
 """What rules call an end of some severity."""
+
+MODES: Mapping[str, ActionMode] = {
+    "success": ActionMode.SUCCESS,
+    "warning": ActionMode.SUCCESS,
+    "failure": ActionMode.FAIL,
+}
+"""Which actions of a run template follow such an end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +95,22 @@ def store_changes(
     session.add_all(events)
     session.flush()
     if events:
-        rules = RuleBook(_rules(session, EventRule.event_source_id == source.id))
+        actions.owe_receivers(session, events)
+        rules = RuleBook(_rules(session, *_may_concern(source, events)))
         for event in events:
             deliveries.owe(session, event, rules.matching(event.evidence, event.operation))
     highest = max((one.inversion for one in changes), default=source.last_processed_id)
     source.last_processed_id = max(source.last_processed_id, highest)
     return len(new)
+
+
+def _may_concern(source: EventSource, events: Sequence[Event]) -> Sequence[ColumnElement[bool]]:
+    """Of ten thousand rules of a source only those are read that a change could match."""
+    named = {event.evidence or "" for event in events} | {""}
+    return (
+        EventRule.event_source_id == source.id,
+        or_(EventRule.evidence.is_(None), EventRule.evidence.in_(named)),
+    )
 
 
 def _known(
@@ -154,10 +181,18 @@ def completed(session: WritingSession, job: Job) -> None:
         EventRule.on.in_((ANY, result)),
     )
     deliveries.owe(session, event, concerned)
+    actions.owe_receivers(session, [event])
+    actions.owe_actions(session, event, job, MODES[result])
     session.flush()
     if event.depth > DEEPEST:
-        for delivery in deliveries.of_event(session, event.id):
-            deliveries.kill(delivery, f"the chain is {event.depth} ends long; {DEEPEST} may be")
+        _end_chain(session, event)
+
+
+def _end_chain(session: WritingSession, event: Event) -> None:
+    error = f"the chain is {event.depth} ends long; {DEEPEST} may be"
+    for delivery in deliveries.of_event(session, event.id):
+        deliveries.kill(delivery, error)
+    actions.kill_starts(session, event, error)
 
 
 def _has_completed(session: Session, job: Job) -> bool:
@@ -196,3 +231,25 @@ def heard(
     )
     owed = (Delivery.event_id.in_(event_ids), Delivery.state == DeliveryState.OWED)
     session.execute(update(Delivery).where(*owed).values(due_at=now if error else now + patience))
+
+
+def applied_rules(
+    session: Session, after_id: int, limit: int, among: Collection[int] | None = None
+) -> Sequence[EventRule]:
+    """The rules Prefect was told of all it is to be told, by id, above one; among None: all."""
+    wished = select(Wish.subject_id).where(Wish.kind == WishKind.APPLY_RULE)
+    found = (
+        select(EventRule)
+        .where(
+            EventRule.id > after_id,
+            EventRule.retired_at.is_(None),
+            EventRule.automation_id.is_not(None),
+            EventRule.id.not_in(wished),
+        )
+        .options(joinedload(EventRule.runtemplate).joinedload(RunTemplate.company))
+        .order_by(EventRule.id)
+        .limit(limit)
+    )
+    if among is not None:
+        found = found.where(EventRule.id.in_(among))
+    return session.scalars(found).all()

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.ledger.audit import WritingSession
-from jobauto_prefect.ledger.records import Job, Lease, RunTemplate, Task, Wish
+from jobauto_prefect.ledger.records import Company, Job, Lease, RunTemplate, Task, Wish
 from jobauto_prefect.ledger.states import JobState, TaskState
 from jobauto_prefect.ledger.wishes import WishKind
 
@@ -20,6 +20,21 @@ def hold(session: WritingSession, template: RunTemplate) -> None:
     mine = select(*MARKS).where(RunTemplate.id == template.id).with_for_update()
     kept = session.execute(mine).one()
     template.kept_schedule, template.next_window, template.next_schedule = kept
+
+
+def of_another_zone(session: Session, zone: str) -> Sequence[RunTemplate]:
+    """Templates that follow the service's zone, whose windows are kept by another one."""
+    found = (
+        select(RunTemplate)
+        .join(RunTemplate.company)
+        .where(
+            RunTemplate.timezone.is_(None),
+            Company.timezone.is_(None),
+            ~RunTemplate.kept_schedule.contains(f"|{zone}|", autoescape=True),
+        )
+        .order_by(RunTemplate.id)
+    )
+    return session.scalars(found).all()
 
 
 def hold_due(session: WritingSession, now: datetime, limit: int) -> Sequence[RunTemplate]:
@@ -127,15 +142,20 @@ def jobs_without_run(session: Session, before: datetime, limit: int) -> Sequence
 
 def applied_pauses(
     session: Session, after_id: int, limit: int, among: Collection[int] | None = None
-) -> Sequence[tuple[int, UUID, bool]]:
-    """Template, deployment, and whether it was last applied as paused; by id, above one.
+) -> Sequence[tuple[int, UUID, bool, datetime]]:
+    """Template, deployment, whether it was last applied as paused, and when it was last written.
 
-    `among` are the templates that count; None: all. Not those about which Prefect is still to be
-    told something: what it shows of them is older than the record.
+    By id, above one. `among` are the templates that count; None: all. Not those about which
+    Prefect is still to be told something: what it shows of them is older than the record.
     """
     wished = select(Wish.subject_id).where(Wish.kind == WishKind.APPLY_TEMPLATE)
     found = (
-        select(RunTemplate.id, RunTemplate.deployment_id, RunTemplate.applied_paused)
+        select(
+            RunTemplate.id,
+            RunTemplate.deployment_id,
+            RunTemplate.applied_paused,
+            RunTemplate.updated_at,
+        )
         .where(
             RunTemplate.id > after_id,
             RunTemplate.retired_at.is_(None),
@@ -148,7 +168,7 @@ def applied_pauses(
     )
     if among is not None:
         found = found.where(RunTemplate.id.in_(among))
-    return [(row[0], row[1], row[2]) for row in session.execute(found).all()]
+    return [(row[0], row[1], row[2], row[3]) for row in session.execute(found).all()]
 
 
 def awaits_application(session: Session, template_id: int) -> bool:

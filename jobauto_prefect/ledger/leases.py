@@ -20,6 +20,7 @@ def register_worker(
     host: str,
     instance: UUID,
     *,
+    run_as: Mapping[str, str],
     same_place: bool,
     lease_seconds: float,
 ) -> None:
@@ -31,8 +32,8 @@ def register_worker(
     known = session.get(WorkerRecord, name)
     now = session.clock()
     if known is None:
-        session.add(WorkerRecord(name=name, pool=pool, host=host, instance=instance, seen_at=now))
-        return
+        known = WorkerRecord(name=name, pool=pool, host=host, instance=instance, seen_at=now)
+        session.add(known)
     fresh = known.seen_at > now - timedelta(seconds=lease_seconds)
     successor = same_place and known.host == host
     if fresh and known.instance != instance and not successor:
@@ -40,6 +41,7 @@ def register_worker(
             f"a worker named {name} is alive on {known.host}; stop it, or choose another --name"
         )
     known.pool, known.host, known.instance, known.seen_at = pool, host, instance, now
+    known.run_as = dict(run_as)
 
 
 def see_worker(session: WritingSession, name: str) -> None:

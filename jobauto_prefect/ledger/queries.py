@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 from uuid import UUID
 
-from sqlalchemy import func, inspect, select
+from sqlalchemy import func, inspect, or_, select
 from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.errors import NotFound
@@ -101,9 +101,11 @@ def template_named(session: Session, company: str, name: str) -> RunTemplate | N
 
 
 def templates_with_context(
-    session: Session, companies: Collection[int] | None
+    session: Session,
+    companies: Collection[int] | None,
+    among: Collection[int] | None = None,
 ) -> Sequence[RunTemplate]:
-    """All run templates with application and company, by id; None: of all companies."""
+    """Run templates with application and company, by id; None: of all companies, among all."""
     found = (
         select(RunTemplate)
         .where(RunTemplate.retired_at.is_(None))
@@ -112,6 +114,8 @@ def templates_with_context(
     )
     if companies is not None:
         found = found.where(RunTemplate.company_id.in_(companies))
+    if among is not None:
+        found = found.where(RunTemplate.id.in_(among))
     return session.scalars(found).all()
 
 
@@ -230,14 +234,6 @@ def user_named(session: Session, login: str) -> User | None:
     return session.scalar(select(User).where(User.login == login, User.retired_at.is_(None)))
 
 
-def token_with_hash(session: Session, digest: str) -> Token | None:
-    """The token with that hash, with its user and what says what they may, in one query."""
-    user = joinedload(Token.user)
-    with_rights = (user.joinedload(User.role_assignments), user.joinedload(User.memberships))
-    found = select(Token).where(Token.hash == digest).options(*with_rights)
-    return session.scalars(found).unique().one_or_none()
-
-
 def all_apps(session: Session) -> Sequence[App]:
     """All applications, in the order of their ids."""
     return session.scalars(select(App).where(App.retired_at.is_(None)).order_by(App.id)).all()
@@ -312,13 +308,13 @@ def counts(session: Session) -> dict[str, int]:
 def credential_type_known_as(
     session: Session, uuid: str | None, code: str | None
 ) -> CredentialType | None:
-    """The credential type of that uuid, else of that code."""
+    """The credential type of that uuid, else of that code, both in any case."""
     for column, value in ((CredentialType.uuid, uuid), (CredentialType.code, code)):
         if value is not None:
             found = select(CredentialType).where(
-                column == value, CredentialType.retired_at.is_(None)
+                func.lower(column) == value.lower(), CredentialType.retired_at.is_(None)
             )
-            if (known := session.scalar(found)) is not None:
+            if (known := session.scalars(found.order_by(CredentialType.id)).first()) is not None:
                 return known
     return None
 
@@ -360,6 +356,38 @@ def keys_mapped_for(session: Session, template_id: int) -> frozenset[str]:
         EventRule.runtemplate_id == template_id, EventRule.retired_at.is_(None)
     )
     return frozenset(key for text in session.scalars(found) for key in json.loads(text))
+
+
+def follows_ends(session: Session, template_id: int) -> bool:
+    """Whether the end of another run template starts this one."""
+    found = select(EventRule.id).where(
+        EventRule.runtemplate_id == template_id,
+        EventRule.runtemplate_source_id.is_not(None),
+        EventRule.retired_at.is_(None),
+    )
+    return session.scalar(found.limit(1)) is not None
+
+
+RuleTrigger = tuple[int | None, int | None, str | None, str]
+"""The event source or the run template a rule reacts to, evidence and operation."""
+
+
+def triggers_of(session: Session, template_id: int) -> set[RuleTrigger]:
+    """What the rules that start a run template react to."""
+    found = select(EventRule).where(
+        EventRule.runtemplate_id == template_id, EventRule.retired_at.is_(None)
+    )
+    return {
+        (one.event_source_id, one.runtemplate_source_id, one.evidence or None, one.operation)
+        for one in session.scalars(found)
+    }
+
+
+def sources_for(session: Session, company_id: int) -> Sequence[EventSource]:
+    """The event sources of a company and those of none, by id."""
+    mine = or_(EventSource.company_id == company_id, EventSource.company_id.is_(None))
+    found = select(EventSource).where(mine, EventSource.retired_at.is_(None))
+    return session.scalars(found.order_by(EventSource.id)).all()
 
 
 def sources_due(session: Session, now: datetime) -> list[int]:

@@ -7,8 +7,10 @@ from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.errors import Conflict
+from jobauto_prefect.ledger import chains
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.credentials import templates_with
 from jobauto_prefect.ledger.records import (
     App,
     Company,
@@ -65,6 +67,9 @@ def _dependents(session: Session, record: Base) -> list[str]:
             kind.retired_at.is_(None),  # type: ignore[attr-defined]
         )
         found += [f"{kind.__tablename__} {one}" for one in session.scalars(key.limit(SHOWN))]
+    if isinstance(record, RunTemplate):
+        starting = [one for one in chains.starting(session, record.id) if one != record.id]
+        found += [f"actions of runtemplate {one}" for one in starting]
     return found
 
 
@@ -80,6 +85,8 @@ def _work(session: Session, record: Base) -> list[str]:
             Job.runtemplate_id == record.id, or_(Job.state == JobState.RUNNING, asked)
         )
         return [f"job {one}" for one in session.scalars(live.limit(SHOWN))]
+    if isinstance(record, Credential):
+        return [f"runtemplate {one.id}" for one in templates_with(session, [record.id])]
     return []
 
 
@@ -120,7 +127,20 @@ def _retire_rule(session: WritingSession, rule: EventRule) -> None:
         wish(session, WishKind.RETIRE_AUTOMATION, rule.id, gone)
 
 
+def _retire_credential_type(session: WritingSession, kind: CredentialType) -> None:
+    if kind.block_type_id is not None:
+        wish(session, WishKind.RETIRE_BLOCK_TYPE, kind.id, {"id": str(kind.block_type_id)})
+
+
+def _retire_credential(session: WritingSession, credential: Credential) -> None:
+    if credential.block_document_id is not None:
+        gone = {"id": str(credential.block_document_id)}
+        wish(session, WishKind.RETIRE_BLOCK, credential.id, gone)
+
+
 AFTERWARDS: Mapping[type[Base], Callable[[WritingSession, Any], None]] = {
+    Credential: _retire_credential,
+    CredentialType: _retire_credential_type,
     RunTemplate: _retire_template,
     Job: _retire_job,
     EventRule: _retire_rule,

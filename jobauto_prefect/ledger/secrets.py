@@ -1,32 +1,89 @@
 """The key of the secret values, and sealing with it.
 
 The key is a file of its own, mode 0600, outside the database: whoever copies the database alone
-can read no secret.
+can read no secret. While it is being rotated the file has the new key and, below it, the former.
 """
 
+import base64
+import contextlib
+import fcntl
 import hashlib
+import hmac
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from cryptography.fernet import Fernet, InvalidToken
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-from jobauto_prefect.errors import KeyMissing
+from jobauto_prefect.errors import Conflict, KeyMissing
 
 MASK = "********"
 
 
-class SecretBox:
-    """Seals and opens secret values."""
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The keys of a file, the newest first; `stamp` tells one state of the file from another."""
 
-    def __init__(self, key: bytes) -> None:
-        self._fernet = Fernet(key)
-        self.fingerprint = hashlib.sha256(b"jobauto key:" + key).hexdigest()[:16]
+    keys: tuple[bytes, ...] = field(repr=False)
+    stamp: tuple[int, ...]
+
+    @property
+    def fingerprints(self) -> list[str]:
+        """What tells the keys apart, and says nothing of them."""
+        return [hashlib.sha256(b"jobauto key:" + key).hexdigest()[:16] for key in self.keys]
+
+
+class SecretBox:
+    """Seals with the newest key of a file, opens with any of its keys.
+
+    It notices when the file changes: a rotation needs no restart. `confirm` is asked whether a key
+    that shares nothing with those before is the ledger's; None: it can't be.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._ring = _read(path)
+        self.confirm: Callable[[str], bool] | None = None
+
+    @property
+    def ring(self) -> Ring:
+        """The keys as the file has them now; those of before where there is no file any more.
+
+        Raises:
+            KeyMissing: the file holds something else than this ledger's keys.
+        """
+        try:
+            found = _stamp(self.path)
+        except OSError:
+            return self._ring
+        if found != self._ring.stamp:
+            self._ring = self._accepted(_read(self.path))
+        return self._ring
+
+    def _accepted(self, ring: Ring) -> Ring:
+        known = set(ring.keys) & set(self._ring.keys)
+        if known or (self.confirm is not None and self.confirm(ring.fingerprints[0])):
+            return ring
+        raise KeyMissing(f"{self.path} is not this ledger's key any more; restore that file")
+
+    @property
+    def fingerprint(self) -> str:
+        """That of the newest key."""
+        return self.ring.fingerprints[0]
+
+    def derived(self, purpose: str) -> str:
+        """A secret of this installation for one purpose, the same in all of its processes."""
+        key = base64.urlsafe_b64decode(self.ring.keys[0])
+        return hmac.new(key, purpose.encode(), hashlib.sha256).hexdigest()
 
     def seal(self, values: Mapping[str, str]) -> dict[str, str]:
         """The values, encrypted one by one."""
+        fernet = Fernet(self.ring.keys[0]) if values else None
         return {
-            name: self._fernet.encrypt(value.encode()).decode() for name, value in values.items()
+            name: fernet.encrypt(value.encode()).decode()
+            for name, value in values.items()
+            if fernet
         }
 
     def open(self, sealed: Mapping[str, str]) -> dict[str, str]:
@@ -35,13 +92,34 @@ class SecretBox:
         Raises:
             KeyMissing: they were sealed with another key.
         """
+        if not sealed:
+            return {}
+        fernet = MultiFernet([Fernet(key) for key in self.ring.keys])
         try:
-            return {name: self._fernet.decrypt(value).decode() for name, value in sealed.items()}
+            return {name: fernet.decrypt(value).decode() for name, value in sealed.items()}
         except InvalidToken:
             raise KeyMissing(
                 "secret values can't be read: the key file is not the one they were stored with; "
                 "restore that file"
             ) from None
+
+    def resealed(self, sealed: Mapping[str, str]) -> dict[str, str]:
+        """Those that the newest key does not open, sealed with it.
+
+        Raises:
+            KeyMissing: no key opens one.
+        """
+        newest = Fernet(self.ring.keys[0])
+        older = {name: value for name, value in sealed.items() if not _opens(newest, value)}
+        return self.seal(self.open(older))
+
+
+def _opens(fernet: Fernet, value: str) -> bool:
+    try:
+        fernet.decrypt(value)
+    except InvalidToken:
+        return False
+    return True
 
 
 def create_key(path: Path) -> bool:
@@ -51,11 +129,48 @@ def create_key(path: Path) -> bool:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         return False
+    _write(descriptor, [Fernet.generate_key()])
+    return True
+
+
+def replace_keys(path: Path, keys: Sequence[bytes]) -> None:
+    """Write a key file anew, the newest key first: readers see the former file or this one."""
+    beside = path.with_name(f".{path.name}.new")
+    beside.unlink(missing_ok=True)
+    _write(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), keys)
+    owner = path.stat()
+    if (owner.st_uid, owner.st_gid) != (os.geteuid(), os.getegid()):
+        os.chown(beside, owner.st_uid, owner.st_gid)
+    beside.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _write(descriptor: int, keys: Sequence[bytes]) -> None:
     with os.fdopen(descriptor, "wb") as file:
-        file.write(Fernet.generate_key() + b"\n")
+        file.writelines(key + b"\n" for key in keys)
         file.flush()
         os.fsync(file.fileno())
-    return True
+
+
+@contextlib.contextmanager
+def only_rotation(path: Path) -> Iterator[None]:
+    """Let one process at a time rotate the key of a file.
+
+    Raises:
+        Conflict: another one is at it.
+    """
+    lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise Conflict("the key is being rotated by another command; wait for its end") from None
+    finally:
+        os.close(lock)
 
 
 def load_key(path: Path) -> SecretBox:
@@ -64,8 +179,13 @@ def load_key(path: Path) -> SecretBox:
     Raises:
         KeyMissing: it is not there, is not a key, or other people can read it.
     """
+    return SecretBox(path)
+
+
+def _read(path: Path) -> Ring:
     try:
-        content = path.read_bytes().strip()
+        stamp = _stamp(path)
+        content = path.read_bytes()
         mode = path.stat().st_mode & 0o077
     except OSError as error:
         raise KeyMissing(
@@ -74,7 +194,17 @@ def load_key(path: Path) -> SecretBox:
         ) from None
     if mode:
         raise KeyMissing(f"others can read the key file {path}; run: chmod 600 {path}")
+    keys = tuple(content.split())
     try:
-        return SecretBox(content)
+        for key in keys:
+            Fernet(key)
     except ValueError:
+        keys = ()
+    if not keys:
         raise KeyMissing(f"{path} holds no key; restore the file it was") from None
+    return Ring(keys, stamp)
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    found = path.stat()
+    return found.st_ino, found.st_mtime_ns, found.st_size

@@ -1,9 +1,11 @@
 """Opening the ledger: one engine, and two doors to it, for reading and for writing."""
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from cryptography.fernet import Fernet
 from sqlalchemy import Connection, Engine, create_engine, event, select
 from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
 from sqlalchemy.orm import Session, sessionmaker
@@ -17,19 +19,34 @@ from jobauto_prefect.ledger.secrets import SecretBox, load_key
 from jobauto_prefect.settings import Settings
 
 KEY_FACT = "key_fingerprint"
+PREFECT_KEY_FACT = "prefect_key"
+SEALED_FACTS = (PREFECT_KEY_FACT,)
+"""Facts whose values are sealed with the key."""
 
+_KNOWN_KEY = select(Fact.value).where(Fact.name == KEY_FACT)
 
 ReadingSession = Session
 """A session nobody commits."""
 
 
 class Ledger:
-    """The open ledger. `reading()` and `writing(actor)` are one transaction each."""
+    """The open ledger. `reading()` and `writing(actor)` are one transaction each.
 
-    def __init__(self, engine: Engine, box: SecretBox, clock: Clock = utc_now) -> None:
+    `receivers` are the addresses that are told of every event.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        box: SecretBox,
+        clock: Clock = utc_now,
+        receivers: Sequence[str] = (),
+    ) -> None:
         self.engine = engine
         self.box = box
+        box.confirm = self._knows_key
         self.clock = clock
+        self.receivers = receivers
         self._read = sessionmaker(engine, expire_on_commit=False)
         self._write = sessionmaker(
             engine.execution_options(jobauto_writes=True),
@@ -57,7 +74,12 @@ class Ledger:
         with database_errors(), self._write() as session, session.begin():
             session.actor = actor
             session.clock = self.clock
+            session.receivers = self.receivers
             yield session
+
+    def _knows_key(self, fingerprint: str) -> bool:
+        with self.reading() as session:
+            return session.scalar(_KNOWN_KEY) == fingerprint
 
     def close(self) -> None:
         """Give all connections back."""
@@ -76,7 +98,7 @@ def open_ledger(settings: Settings, clock: Clock = utc_now) -> Ledger:
     engine = make_engine(settings.ledger_url)
     with database_errors():
         migrate.require_current(engine)
-    ledger = Ledger(engine, box, clock)
+    ledger = Ledger(engine, box, clock, settings.webhook_urls)
     _require_key(ledger)
     return ledger
 
@@ -135,11 +157,25 @@ def _unavailable(error: DBAPIError) -> str:
 def _require_key(ledger: Ledger) -> None:
     """The first opening remembers which key it is; later ones compare."""
     with ledger.reading() as session:
-        known = session.scalar(select(Fact.value).where(Fact.name == KEY_FACT))
+        known = session.scalar(_KNOWN_KEY)
     if known is None:
         with ledger.writing(SERVICE) as session:
             session.merge(Fact(name=KEY_FACT, value=ledger.box.fingerprint))
-    elif known != ledger.box.fingerprint:
+    elif known not in ledger.box.ring.fingerprints:  # it has two while it is being rotated
         raise KeyMissing(
             "the key file is not the one this ledger's secrets were stored with; restore that file"
         )
+
+
+def prefect_key(ledger: Ledger) -> str:
+    """The key of Prefect's blocks: made once, kept sealed, the same whatever the ledger's key."""
+    found = select(Fact.value).where(Fact.name == PREFECT_KEY_FACT)
+    with ledger.reading() as session:
+        known = session.scalar(found)
+    if known is None:
+        sealed = ledger.box.seal({PREFECT_KEY_FACT: Fernet.generate_key().decode()})
+        with contextlib.suppress(Conflict), ledger.writing(SERVICE) as session:
+            session.add(Fact(name=PREFECT_KEY_FACT, value=sealed[PREFECT_KEY_FACT]))
+        with ledger.reading() as session:  # somebody else may have been quicker
+            known = session.scalars(found).one()
+    return ledger.box.open({PREFECT_KEY_FACT: known})[PREFECT_KEY_FACT]

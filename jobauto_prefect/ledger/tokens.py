@@ -5,11 +5,14 @@ import secrets
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
+from typing import Any, NamedTuple
 
+from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
-from jobauto_prefect.ledger.queries import token_with_hash
-from jobauto_prefect.ledger.records import Token, User
+from jobauto_prefect.ledger.records import CompanyUser, Token, User, UserRole
+
+TOKEN_PREFIX = "jobauto_"  # noqa: S105 - how every token begins
 
 
 class TokenKind(StrEnum):
@@ -27,7 +30,9 @@ def issue_user_token(
     session: Session, user: User, expires_at: datetime | None
 ) -> tuple[str, Token]:
     """A new token for a user; the text is shown once and kept nowhere. None: never expires."""
-    return _issue(session, "jobauto_", Token(kind=TokenKind.USER, user=user, expires_at=expires_at))
+    return _issue(
+        session, TOKEN_PREFIX, Token(kind=TokenKind.USER, user=user, expires_at=expires_at)
+    )
 
 
 def issue_worker_token(
@@ -35,7 +40,7 @@ def issue_worker_token(
 ) -> tuple[str, Token]:
     """A new token for workers of these pools."""
     token = Token(kind=TokenKind.WORKER, pools=sorted(set(pools)), expires_at=expires_at)
-    return _issue(session, "jobauto_worker_", token)
+    return _issue(session, f"{TOKEN_PREFIX}worker_", token)
 
 
 def _issue(session: Session, prefix: str, token: Token) -> tuple[str, Token]:
@@ -46,13 +51,56 @@ def _issue(session: Session, prefix: str, token: Token) -> tuple[str, Token]:
     return text, token
 
 
-def valid_token(session: Session, text: str, now: datetime) -> Token | None:
-    """The token of that text; None where it is unknown, expired, revoked or its user disabled."""
-    token = token_with_hash(session, _digest(text))
-    if token is None or token.revoked_at is not None:
+class Bearer(NamedTuple):
+    """Who came with a valid token.
+
+    `user_id` and `login` are None where it is a worker's. `roles` are those that have not
+    expired, `memberships` the role in each company.
+    """
+
+    token_id: int
+    pools: list[str]
+    user_id: int | None
+    login: str | None
+    roles: frozenset[str]
+    memberships: dict[int, str]
+
+
+def bearer(session: Session, text: str, now: datetime) -> Bearer | None:
+    """Whose token that is; None where it is unknown, expired, revoked or its user disabled.
+
+    Each request asks this: it is one query, and makes no records of its rows.
+    """
+    rows = session.execute(_BEARER.where(Token.hash == _digest(text))).all()
+    if not rows or not _holds(rows[0], now):
         return None
-    if token.expires_at is not None and token.expires_at <= now:
-        return None
-    if token.kind == TokenKind.USER and (token.user is None or not token.user.enabled):
-        return None
-    return token
+    token = rows[0]
+    is_user = token.kind == TokenKind.USER
+    return Bearer(
+        token_id=token.id,
+        pools=token.pools,
+        user_id=token.user_id if is_user else None,
+        login=token.login if is_user else None,
+        roles=frozenset(
+            row.role for row in rows if row.role and (row.until is None or row.until > now)
+        ),
+        memberships={row.company_id: row.member_role for row in rows if row.company_id},
+    )
+
+
+_BEARER = (
+    select(
+        Token.id, Token.kind, Token.pools, Token.user_id, Token.expires_at, Token.revoked_at,
+        User.login, User.enabled, UserRole.role, UserRole.expires_at.label("until"),
+        CompanyUser.company_id, CompanyUser.role.label("member_role"),
+    )
+    .outerjoin(User, User.id == Token.user_id)
+    .outerjoin(UserRole, UserRole.user_id == User.id)
+    .outerjoin(CompanyUser, CompanyUser.user_id == User.id)
+)  # fmt: skip
+
+
+def _holds(token: Row[Any], now: datetime) -> bool:
+    in_time = token.expires_at is None or token.expires_at > now
+    theirs = token.kind != TokenKind.USER or bool(token.enabled)
+    return token.revoked_at is None and in_time and theirs

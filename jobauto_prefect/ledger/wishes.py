@@ -7,7 +7,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, or_, select, update
+from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger.audit import SERVICE, WritingSession
 from jobauto_prefect.ledger.records import Wish
@@ -31,6 +32,10 @@ class WishKind(StrEnum):
     APPLY_RULE = "apply_rule"  #: the automation as the record says (event rule)
     RETIRE_AUTOMATION = "retire_automation"  #: the automation of `payload.id` goes (event rule)
     SHOW_JOB = "show_job"  #: the flow run shows how the job ended (job)
+    APPLY_CREDENTIAL_TYPE = "apply_credential_type"  #: the block type as the record says (its id)
+    RETIRE_BLOCK_TYPE = "retire_block_type"  #: the block type of `payload.id` goes
+    APPLY_CREDENTIAL = "apply_credential"  #: the block as the record says (credential)
+    RETIRE_BLOCK = "retire_block"  #: the block of `payload.id` goes (credential)
     TELL_TASK = "tell_task"  #: an event says that a window failed or was missed (task)
 
 
@@ -43,6 +48,12 @@ def wish(
         kind=kind, subject_id=subject_id, payload=payload or {}, created_at=now, not_before=now
     )
     session.add(record)
+
+
+def is_owed(session: Session, kind: WishKind, subject_id: int) -> bool:
+    """Whether something that was wished for has not come true yet."""
+    found = select(Wish.id).where(Wish.kind == kind, Wish.subject_id == subject_id).limit(1)
+    return session.scalar(found) is not None
 
 
 def take_next(ledger: Ledger) -> Wish | None:
@@ -58,23 +69,33 @@ def take_next(ledger: Ledger) -> Wish | None:
     for candidate in due:
         with ledger.writing(SERVICE) as session:
             taken = session.execute(
-                update(Wish).where(Wish.id == candidate.id, free).values(taken_until=now + TAKEN)
+                update(Wish).where(_is(candidate), free).values(taken_until=now + TAKEN)
             )
             if taken.rowcount:  # type: ignore[attr-defined]  # an UPDATE's result is a cursor's
                 return candidate
     return None
 
 
+def _is(known: Wish) -> ColumnElement[bool]:
+    """Whether a row is this wish: SQLite gives the number of a deleted row to the next one."""
+    return and_(
+        Wish.id == known.id,
+        Wish.kind == known.kind,
+        Wish.subject_id == known.subject_id,
+        Wish.created_at == known.created_at,
+    )
+
+
 def done(ledger: Ledger, taken: Wish) -> None:
     """The wish is fulfilled."""
     with ledger.writing(SERVICE) as session:
-        session.execute(delete(Wish).where(Wish.id == taken.id))
+        session.execute(delete(Wish).where(_is(taken)))
 
 
 def give_back(ledger: Ledger, taken: Wish) -> None:
     """Whoever took it does not carry it out; it is anybody's again."""
     with ledger.writing(SERVICE) as session:
-        session.execute(update(Wish).where(Wish.id == taken.id).values(taken_until=None))
+        session.execute(update(Wish).where(_is(taken)).values(taken_until=None))
 
 
 def put_off(ledger: Ledger, taken: Wish, error: str) -> None:
@@ -83,7 +104,7 @@ def put_off(ledger: Ledger, taken: Wish, error: str) -> None:
     with ledger.writing(SERVICE) as session:
         session.execute(
             update(Wish)
-            .where(Wish.id == taken.id)
+            .where(_is(taken))
             .values(
                 attempts=taken.attempts + 1,
                 error=error,

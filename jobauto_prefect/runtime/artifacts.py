@@ -48,7 +48,12 @@ class Collector:
         self._owner = owner
         self._limit = self._left = limit_bytes
         self._files: list[str] | None = None
+        self._names = [directory]
         self.notices: list[str] = []
+
+    def known_as(self, directory: str) -> None:
+        """The job knew its directory, or the part of it that is here, by this path too."""
+        self._names.append(directory)
 
     def artifacts(
         self, result_file: str | None, patterns: Sequence[ArtifactPattern]
@@ -89,9 +94,10 @@ class Collector:
         """Without `.` and the directory's own path; None where it leads out of the directory."""
         pure = PurePosixPath(path)
         if pure.is_absolute():
-            if not pure.is_relative_to(self._directory):
+            above = next((name for name in self._names if pure.is_relative_to(name)), None)
+            if above is None:
                 return None
-            pure = pure.relative_to(self._directory)
+            pure = pure.relative_to(above)
         return None if ".." in pure.parts else str(pure)
 
     def _kind(self, path: str) -> int | None:

@@ -125,6 +125,11 @@ class FacadeClient:
             headers={"Content-Type": "application/octet-stream"},
         )
 
+    async def input(self, job_id: int, claim_id: UUID, artifact_id: int) -> bytes:
+        """What is in one of a job's input files."""
+        path, asked = f"jobs/{job_id}/inputs/{artifact_id}", {"claim_id": str(claim_id)}
+        return (await self._request("GET", path, params=asked)).content
+
     async def report(self, job_id: int, message: Report) -> ReportAnswer:
         """Say what became of a job."""
         return await self._post(f"jobs/{job_id}/report", message, ReportAnswer)

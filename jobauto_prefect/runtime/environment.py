@@ -1,4 +1,4 @@
-"""The environment of a job: five layers, macros, and which values are secrets."""
+"""The environment of a job: six layers, macros, and which values are secrets."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -24,6 +24,7 @@ class Source(StrEnum):
 
     DEFINITION = "definition"
     COMPANY = "company"
+    CREDENTIAL = "credential"
     TEMPLATE = "template"
     JOB = "job"
     INJECTED = "injected"
@@ -61,7 +62,7 @@ class Environment:
     """The resolved variables and what is wrong with them.
 
     `declared` are all keys of the definition, with a value or without. `missing` are required
-    keys without a non-empty value, `refused` the names that company, template or job may not
+    keys without a non-empty value, `refused` the names that only the service or nobody may
     set (they are not in `values`), `invalid` the names whose value no process can be given.
     """
 
@@ -87,6 +88,10 @@ class Environment:
         """The values to mask wherever they appear."""
         found = (value for value in self.values.values() if value.secret and not value.published)
         return tuple(sorted({value.text for value in found if value.text}))
+
+    def has(self, name: str) -> bool:
+        """Whether a variable has a value that is not empty."""
+        return name in self.values and bool(self.values[name].text)
 
     def texts(self) -> dict[str, str]:
         """What the process is given, secrets in clear."""
@@ -116,7 +121,7 @@ def _nothing() -> Value:
 
 
 def refused_names(definition: Definition | None, names: Iterable[str]) -> list[str]:
-    """The names among these that company, template or job values may not have.
+    """The names among these that values of companies, credentials, templates and jobs may not have.
 
     PATH, LD_* and PYTHON* are free where the definition declares them; `definition` is None for
     values that are not for one application.
@@ -143,14 +148,20 @@ def resolve(
     definition: Definition,
     *,
     company: Layer,
+    credentials: Layer | None = None,
     template: Layer,
     overrides: Layer,
     injected: Mapping[str, str],
 ) -> Environment:
-    """Lay the five sources over each other and expand the macros once."""
+    """Lay the six sources over each other and expand the macros once."""
     values = _defaults(definition)
     refused: set[str] = set()
-    given = ((Source.COMPANY, company), (Source.TEMPLATE, template), (Source.JOB, overrides))
+    given = (
+        (Source.COMPANY, company),
+        (Source.CREDENTIAL, credentials or Layer()),
+        (Source.TEMPLATE, template),
+        (Source.JOB, overrides),
+    )
     for source, layer in given:
         names = {**layer.values, **layer.secrets}
         refused.update(refused_names(definition, names))

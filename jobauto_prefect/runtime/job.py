@@ -67,6 +67,7 @@ class Job:
         self._produced: dict[str, dict[str, str]] = {}
         self._why: Why | None = None
         self._runs = False
+        self._preparing: asyncio.Task[None] | None = None
         self._telling: asyncio.Task[Outcome] | None = None
         self._stopping: asyncio.Task[None] | None = None
 
@@ -97,9 +98,10 @@ class Job:
     # the processes
 
     async def _execute(self) -> Report:
-        if self._why is not None:
-            return self._report(*self._why)
         try:
+            await self._prepare()
+            if self._why is not None:
+                return self._report(*self._why)
             await self._execution.start()
         except StartFailed as error:
             return self._not_started(error)
@@ -109,6 +111,28 @@ class Job:
         except BaseException:  # nobody would look after the processes any more
             await asyncio.shield(self._execution.stop(self._stop_seconds))
             raise
+
+    async def _prepare(self) -> None:
+        """Returns without being done where the job was stopped meanwhile."""
+        if self._why is not None:
+            return
+        self._preparing = asyncio.create_task(self._get_ready())
+        try:
+            await asyncio.wait({self._preparing})
+        finally:
+            self._preparing.cancel()
+        if not self._preparing.cancelled():
+            self._preparing.result()
+
+    async def _get_ready(self) -> None:
+        await self._execution.prepare(self._read)
+        job_id, claim_id = self.launch.job_id, self.launch.claim_id
+        for one in self.launch.inputs:
+            try:
+                content = await insist(self._client.input, job_id, claim_id, one.artifact_id)
+            except JobautoError as error:
+                raise StartFailed(f"its input {one.path} can't be had: {error}", 126) from None
+            await self._execution.put(one.path, content)
 
     async def _run_to_end(self, started_at: datetime) -> Report:
         limit = self.launch.timeout_seconds
@@ -120,6 +144,8 @@ class Job:
         streaming = asyncio.create_task(self._execution.stream(self._read))
         try:
             ended = await self._execution.wait()
+        except StartFailed as error:  # it began elsewhere, or rather did not
+            return self._not_started(error) if self._why is None else self._report(*self._why)
         finally:
             timer.cancel()
             self._runs = False
@@ -129,6 +155,8 @@ class Job:
         return self._report(ending, message, ended.exit_code, started_at)
 
     def _end_processes(self) -> None:
+        if self._preparing is not None:
+            self._preparing.cancel()
         if self._runs:
             self._stopping = asyncio.create_task(self._execution.stop(self._stop_seconds))
 
@@ -181,7 +209,7 @@ class Job:
         return Outcome(report, await self._send_report(report))
 
     async def _send_artifacts(self) -> None:
-        collector = self._execution.collector()
+        collector = await self._execution.collector()
         artifacts = collector.artifacts(self.launch.result_file, self.launch.artifacts)
         job_id, claim_id = self.launch.job_id, self.launch.claim_id
         while (artifact := await asyncio.to_thread(next, artifacts, None)) is not None:

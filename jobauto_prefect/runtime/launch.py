@@ -31,6 +31,7 @@ class Prepared:
     refused: list[str]
     result_file: str | None
     artifacts: list[ArtifactPattern]
+    image: str | None
 
 
 def injected(values: Mapping[str, str], directory: str) -> dict[str, str]:
@@ -51,6 +52,7 @@ def prepare(
     *,
     directory: str,
     company: Layer,
+    credentials: Layer | None = None,
     template: Layer,
     overrides: Layer,
     values: Mapping[str, str],
@@ -60,12 +62,14 @@ def prepare(
     `values` are the ones to inject, see `injected`; `directory` is the job's own.
 
     Raises:
-        InvalidInput: required values are missing, a value can't be given to a process, or the
-            command has unknown placeholders. Every fault is in it, no value is.
+        InvalidInput: required values are missing, an input that `consumes` requires is, a value
+            can't be given to a process, or the command has unknown placeholders. Every fault is
+            in it, no value is.
     """
     environment = resolve(
         definition,
         company=company,
+        credentials=credentials,
         template=template,
         overrides=overrides,
         injected=injected(values, directory),
@@ -87,12 +91,14 @@ def prepare(
             *(_pattern(artifact, environment) for artifact in definition.artifacts),
             *_produced(definition),
         ],
+        image=definition.oci_image or None,
     )
 
 
 def _refuse_faults(definition: Definition, environment: Environment) -> None:
     faults = [
         *(_at(name, "required", f"{name} has no value") for name in environment.missing),
+        *_unmet(definition, environment),
         *(
             _at(name, "value", f"{name} has a value no process can be given")
             for name in environment.invalid
@@ -105,6 +111,19 @@ def _refuse_faults(definition: Definition, environment: Environment) -> None:
     if environment.missing:
         reasons.insert(0, f"missing required values: {', '.join(environment.missing)}")
     raise InvalidInput(faults, "; ".join(reasons))
+
+
+def _unmet(definition: Definition, environment: Environment) -> Iterator[Fault]:
+    """Inputs that are required and whose keys have no value, whichever source it could be from."""
+    for name, entry in definition.consumes.items():
+        targets = [
+            entry.get("target"),
+            *(one["target"] for one in entry.get("fields", {}).values()),
+        ]
+        missing = [key for key in targets if key and not environment.has(key)]
+        if missing and entry.get("required", True):
+            message = f"the input {name} is missing: {', '.join(missing)} has no value"
+            yield Fault(f"/consumes/{name}", "input", message)
 
 
 def _at(name: str, rule: str, message: str) -> Fault:

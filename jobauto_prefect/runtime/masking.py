@@ -1,10 +1,15 @@
 """Known secret values become `********`, wherever a text is cut.
 
-Occurrences may overlap; what any of them covers is masked. `StreamMasker` gives, over all its
-pieces together, what `Masker` gives for the whole text.
+So do the forms in which programs print them: URL-encoded, in base64 (also where it is of a longer
+text, such as a Basic header), and as in JSON. Occurrences may overlap; what any of them covers is
+masked. `StreamMasker` gives, over all its pieces together, what `Masker` gives for the whole text.
 """
 
+import base64
+import json
+import re
 from collections.abc import Iterable, Iterator
+from urllib.parse import quote, quote_plus
 
 MASK = "********"
 SHORTEST = 4  # shorter values would blacken ordinary text (design, P6)
@@ -15,11 +20,15 @@ class Masker:
     """Masks whole texts."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = _searched(secrets)
+        self._searched = _searched(secrets)
 
     def mask(self, text: str) -> str:
         """`text` with every known secret covered."""
-        return StreamMasker(self._secrets).feed(text, final=True) if self._secrets else text
+        if not self._searched:
+            return text
+        masker = StreamMasker(())
+        masker._secrets = self._searched  # noqa: SLF001 - found once, used for many texts
+        return masker.feed(text, final=True)
 
 
 class StreamMasker:
@@ -87,7 +96,8 @@ def _beginning(secret: str, text: str) -> int:
 
 
 def _searched(secrets: Iterable[str]) -> tuple[str, ...]:
-    """What to look for: the values without white space around them, and long lines of them.
+    """What to look for: the values without white space around them, long lines of them, and the
+    forms of all these.
 
     A private key is often printed line by line, with something in front of each.
     """
@@ -98,4 +108,36 @@ def _searched(secrets: Iterable[str]) -> tuple[str, ...]:
         if "\n" in bare:
             lines = (line.strip() for line in bare.splitlines())
             found.update(line for line in lines if len(line) >= SHORTEST_LINE)
-    return tuple(sorted(secret for secret in found if len(secret) >= SHORTEST))
+    known = {secret for secret in found if len(secret) >= SHORTEST}
+    forms = {form for secret in known for form in _forms(secret) if len(form) >= SHORTEST}
+    return tuple(sorted(known | forms))
+
+
+def _forms(secret: str) -> Iterator[str]:
+    encodable = secret.encode(errors="surrogatepass")
+    for encoded in (
+        quote(encodable, safe=""), quote(encodable), quote(encodable, safe="!'()*"),
+        quote_plus(encodable),
+    ):  # fmt: skip
+        yield encoded
+        yield _ESCAPE.sub(lambda match: match[0].lower(), encoded)
+    yield json.dumps(secret)[1:-1]
+    yield json.dumps(secret, ensure_ascii=False)[1:-1]
+    for before in range(3):
+        inside = _base64_within(encodable, before)
+        yield inside
+        yield inside.translate(_URL_SAFE)
+
+
+_ESCAPE = re.compile("%[0-9A-F]{2}")
+_URL_SAFE = str.maketrans("+/", "-_")
+
+
+def _base64_within(secret: bytes, before: int) -> str:
+    """What is the same in every base64 of a text that has so many bytes (modulo 3) before it.
+
+    The first and the last digit may also depend on what stands around it.
+    """
+    digits = base64.b64encode(bytes(before) + secret).decode().rstrip("=")
+    whole = (before + len(secret)) * 8 // 6
+    return digits[(before * 8 + 5) // 6 : whole]

@@ -1,69 +1,59 @@
 """The Native executor: a job is a process of this machine, in a directory of its own."""
 
 import asyncio
-import contextlib
-import logging
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Sequence
 
-from jobauto_prefect.clock import Clock, utc_now
+from jobauto_prefect.clock import utc_now
 from jobauto_prefect.errors import StartFailed
 from jobauto_prefect.runtime.artifacts import Collector
-from jobauto_prefect.runtime.executor import Sink
-from jobauto_prefect.runtime.launch import TEMPORARY
-from jobauto_prefect.runtime.output import Stream
+from jobauto_prefect.runtime.executor import Equipment, Sink
+from jobauto_prefect.runtime.pipes import Pipes
+from jobauto_prefect.runtime.place import JobPlace
 from jobauto_prefect.runtime.protocol import Launch, Report
+from jobauto_prefect.runtime.survivors import Traces, end_all
 from jobauto_prefect.runtime.watchdog import tree
 from jobauto_prefect.runtime.watchdog.client import Ended, Group, Start, User, Watchdog
-from jobauto_prefect.runtime.workplace import JobRecord, Workplace
-
-logger = logging.getLogger(__name__)
+from jobauto_prefect.runtime.watchdog.jobs import MARKER
+from jobauto_prefect.runtime.workplace import JobRecord
 
 INHERITED = ("PATH", "HOME", "LANG", "TZ")
 """All that a job gets of its worker's own environment."""
 
-READ_BYTES = 1 << 16
-
 
 class NativeExecutor:
-    """Starts processes through the worker's watchdog; a dead watchdog is replaced."""
+    """Starts processes through the worker's watchdog."""
 
-    def __init__(
-        self,
-        workplace: Workplace,
-        start_watchdog: Callable[[], Awaitable[Watchdog]],
-        user: User | None = None,
-        clock: Clock = utc_now,
-    ) -> None:
-        self.workplace = workplace
-        self.user = user
-        self.clock = clock
-        self._start_watchdog = start_watchdog
-        self._watchdog: Watchdog | None = None
-        self._starting = asyncio.Lock()
+    def __init__(self, equipment: Equipment) -> None:
+        self.workplace = equipment.workplace
+        self.watchdogs = equipment.watchdogs
+        self.users = equipment.users
         self._inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        if user is not None:
-            self._inherited["HOME"] = user.home
 
-    def prepare(self, launch: Launch) -> "NativeExecution":
+    def execution(self, launch: Launch) -> "NativeExecution":
         """An execution that has not begun."""
         return NativeExecution(self, launch)
 
-    def environment(self, launch: Launch) -> dict[str, str]:
+    def environment(self, launch: Launch, user: User | None) -> dict[str, str]:
         """All variables of a job."""
-        return {"PATH": os.defpath, **self._inherited, **launch.environment}
+        own = {"HOME": user.home} if user else {}
+        return {"PATH": os.defpath, **self._inherited, **own, **launch.environment}
 
-    async def watchdog(self) -> Watchdog:
-        """The one that lives."""
-        async with self._starting:
-            if self._watchdog is None or not self._watchdog.alive:
-                self._watchdog = await self._start_watchdog()
-            return self._watchdog
+    async def end_left(self, records: Sequence[JobRecord], stop_seconds: float) -> None:
+        """TERM to all their processes, and KILL after so many seconds."""
+        await end_all([_traces(record) for record in records], stop_seconds)
 
     async def close(self) -> None:
-        """Let the watchdog go, which ends what still runs."""
-        if self._watchdog is not None and self._watchdog.alive:
-            await self._watchdog.close()
+        """Nothing is held open for the next job."""
+
+
+def _traces(record: JobRecord) -> Traces:
+    same_boot = record.boot_id == tree.boot_id()
+    return Traces(
+        record.pid if same_boot and record.started is not None else None,
+        record.started,
+        f"{MARKER}={record.directory}",
+    )
 
 
 class NativeExecution:
@@ -72,29 +62,30 @@ class NativeExecution:
     def __init__(self, executor: NativeExecutor, launch: Launch) -> None:
         self._executor = executor
         self._launch = launch
-        self._record = JobRecord(
-            job_id=launch.job_id,
-            claim_id=launch.claim_id,
-            directory=launch.directory,
-            boot_id=tree.boot_id(),
-        )
+        self._user: User | None = None
+        self._place = JobPlace(executor.workplace, launch)
         self._watchdog: Watchdog | None = None
         self._group: Group | None = None
-        self._readers: dict[Stream, int] = {}
+        self._pipes = Pipes()
+
+    async def prepare(self, sink: Sink) -> None:  # noqa: ARG002 - there is nothing to say
+        """Make the directory."""
+        self._user = user = self._executor.users.of(self._launch.company)
+        self._place.make((user.uid, user.gid) if user else None)
+
+    async def put(self, path: str, content: bytes) -> None:
+        """Write the file."""
+        await self._place.put(path, content)
 
     async def start(self) -> None:
-        """Make the directory and start the process."""
-        user = self._executor.user
-        self._executor.workplace.make(
-            self._record, owner=(user.uid, user.gid) if user else None, folder=TEMPORARY
-        )
+        """Start the process."""
         try:
-            self._watchdog = await self._executor.watchdog()
-            async with self._pipes() as (stdout, stderr):
+            self._watchdog = await self._executor.watchdogs.living()
+            async with self._pipes.writers() as (stdout, stderr):
                 self._group = await self._watchdog.spawn(self._start_message(), stdout, stderr)
         except OSError as error:  # no more descriptors, processes or memory
             raise StartFailed(f"the job can't be started: {error.strerror}", 126) from None
-        self._note_start(await self._group.started)
+        self._place.note_start(utc_now(), await self._group.started)
 
     def _start_message(self) -> Start:
         launch = self._launch
@@ -102,45 +93,20 @@ class NativeExecution:
             job=launch.job_id,
             claim=launch.claim_id,
             argv=launch.argv,
-            environment=self._executor.environment(launch),
+            environment=self._executor.environment(launch, self._user),
             directory=launch.directory,
-            record=str(self._executor.workplace.record_path(launch.job_id)),
-            user=self._executor.user,
+            record=self._place.record_path,
+            user=self._user,
         )
-
-    @contextlib.asynccontextmanager
-    async def _pipes(self) -> AsyncIterator[tuple[int, int]]:
-        """The writing ends, closed here afterwards; the reading ends only if nothing started."""
-        stdout_reader, stdout = os.pipe()
-        stderr_reader, stderr = os.pipe()
-        self._readers = {"stdout": stdout_reader, "stderr": stderr_reader}
-        try:
-            yield stdout, stderr
-        except BaseException:
-            for reader in self._readers.values():
-                os.close(reader)
-            raise
-        finally:
-            os.close(stdout)
-            os.close(stderr)
 
     @property
     def pid(self) -> int | None:
         """The number of its leading process; None: it has not begun."""
-        return self._record.pid
-
-    def _note_start(self, pid: int) -> None:
-        leader = tree.read(pid)
-        self._record.pid = pid
-        self._record.started = leader.started if leader else None
-        self._record.started_at = self._executor.clock()
-        self._write()
+        return self._place.pid
 
     async def stream(self, sink: Sink) -> None:
         """Hand all output on; returns when nobody can write any more."""
-        async with asyncio.TaskGroup() as tasks:
-            for stream, descriptor in self._readers.items():
-                tasks.create_task(_pump(stream, descriptor, sink))
+        await self._pipes.stream(sink)
 
     async def wait(self) -> Ended:
         """Returns when no process of the job lives."""
@@ -153,41 +119,14 @@ class NativeExecution:
         if self._watchdog is not None:
             await self._watchdog.stop(self._launch.job_id, seconds)
 
-    def collector(self) -> Collector:
+    async def collector(self) -> Collector:
         """What takes the artifacts from the job's directory."""
-        user = self._executor.user
-        return Collector(
-            self._launch.directory,
-            user.uid if user else os.geteuid(),
-            self._launch.artifact_limit_bytes,
-        )
+        return self._place.collector()
 
     def keep(self, report: Report) -> None:
         """Write the outcome to the job's record."""
-        self._record.report = report
-        self._write()
-
-    def _write(self) -> None:
-        try:
-            self._executor.workplace.write(self._record)
-        except OSError as error:  # a full disk must not cost the job its outcome
-            logger.warning("the record of job %s was not written: %s", self._record.job_id, error)
+        self._place.keep(report)
 
     async def discard(self) -> None:
         """Remove the job's directory and record."""
-        await asyncio.to_thread(
-            self._executor.workplace.remove, self._launch.job_id, self._launch.directory
-        )
-
-
-async def _pump(stream: Stream, descriptor: int, sink: Sink) -> None:
-    reader = asyncio.StreamReader()
-    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
-        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(descriptor, "rb", buffering=0)
-    )
-    try:
-        while data := await reader.read(READ_BYTES):
-            await sink(stream, data)
-    finally:
-        transport.close()
-        await sink(stream, b"")
+        await self._place.discard()

@@ -2,37 +2,21 @@
 
 import contextlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from uuid import uuid4
 
 from jobauto_prefect.runtime.client import FacadeClient, insist
-from jobauto_prefect.runtime.native import NativeExecutor
+from jobauto_prefect.runtime.executor import Equipment
+from jobauto_prefect.runtime.executors import open_executors
+from jobauto_prefect.runtime.plan import WorkerPlan
 from jobauto_prefect.runtime.protection import protect_process
 from jobauto_prefect.runtime.protocol import WorkerHello
 from jobauto_prefect.runtime.recovery import recover
 from jobauto_prefect.runtime.runner import Runner
-from jobauto_prefect.runtime.users import user_named
+from jobauto_prefect.runtime.users import by_company, users_named
 from jobauto_prefect.runtime.watchdog.client import Watchdog
+from jobauto_prefect.runtime.watchdog.keeper import WatchdogKeeper
 from jobauto_prefect.runtime.workplace import Workplace
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerPlan:
-    """Who a worker is and where it works.
-
-    `directory` holds the directories of all workers of this machine. `stop_seconds` pass between
-    TERM and KILL. `run_as` is a user's name; None means this process's own user.
-    """
-
-    url: str
-    token: str = field(repr=False)
-    worker: str
-    pool: str
-    host: str
-    directory: Path
-    stop_seconds: float
-    run_as: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,17 +43,19 @@ async def open_worker(plan: WorkerPlan) -> AsyncIterator[OpenWorker]:
     """
     protect_process()
     async with contextlib.AsyncExitStack() as stack:
-        workplace = Workplace.open(plan.directory, plan.worker, shared=plan.run_as is not None)
+        workplace = Workplace.open(plan.directory, plan.worker, shared=bool(plan.run_as))
         stack.callback(workplace.close)
-        user = user_named(plan.run_as, workplace.path) if plan.run_as else None
+        users = users_named(plan.run_as, workplace.path)
         client = await stack.enter_async_context(FacadeClient(plan.url, plan.token))
         hello = WorkerHello(
-            worker=plan.worker, pool=plan.pool, host=plan.host, instance=uuid4(), same_place=True
+            worker=plan.worker,
+            pool=plan.pool,
+            host=plan.host,
+            instance=uuid4(),
+            same_place=True,
+            run_as=by_company(plan.run_as),
         )
         welcome = await insist(client.hello, hello)
-        await recover(
-            client, workplace, plan.worker, welcome.left_over, stop_seconds=plan.stop_seconds
-        )
 
         async def start_watchdog() -> Watchdog:
             return await Watchdog.start(
@@ -80,9 +66,20 @@ async def open_worker(plan: WorkerPlan) -> AsyncIterator[OpenWorker]:
                 stop_seconds=plan.stop_seconds,
             )
 
+        watchdogs = WatchdogKeeper(start_watchdog)
+        executors = open_executors(Equipment(plan, workplace, watchdogs, users))
+        await recover(
+            client,
+            workplace,
+            executors,
+            plan.worker,
+            welcome.left_over,
+            stop_seconds=plan.stop_seconds,
+        )
+        stack.push_async_callback(watchdogs.close)
         runner = Runner(
             client,
-            {"Native": NativeExecutor(workplace, start_watchdog, user)},
+            executors,
             worker=plan.worker,
             lease_seconds=welcome.lease_seconds,
             stop_seconds=plan.stop_seconds,

@@ -54,6 +54,35 @@ class ArtifactPattern(Message):
     type: str
 
 
+class InputFile(Message):
+    """A file that a job finds in its directory: a copy of an artifact of another job."""
+
+    artifact_id: int
+    path: str = Field(description="relative to the job's directory")
+
+
+class HelmRun(Message):
+    """A release to install before the job. `release` is `namespace/name`."""
+
+    release: str
+    argv: list[str]
+    timeout_seconds: int = Field(description="what Helm gives itself")
+
+
+class KubernetesTerms(Message):
+    """What the `kubernetes` section of a definition says, for a job of that executor.
+
+    `copies`: files of the pod are artifacts; an empty `output_path` means the job's directory.
+    Without a `namespace` it is the worker's.
+    """
+
+    namespace: str | None = None
+    helm: HelmRun | None = None
+    copies: bool = False
+    output_path: str = ""
+    keep_pod_on_failure: bool = False
+
+
 class Launch(Message):
     """Everything a worker needs to start one attempt, secrets included.
 
@@ -73,9 +102,14 @@ class Launch(Message):
     environment: dict[str, str] = Field(repr=False)
     secrets: list[str] = Field(default=[], repr=False)
     executor: str = "Native"
+    executor_settings: dict[str, Any] = {}
+    image: str | None = Field(default=None, description="the application's ociimage")
+    company: str = Field(default="", description="the slug")
+    kubernetes: KubernetesTerms | None = Field(default=None, description="None: another executor")
     directory: str
     result_file: str | None = None
     artifacts: list[ArtifactPattern] = []
+    inputs: list[InputFile] = []
     timeout_seconds: float
     deadline: AwareDatetime | None = None
     lease_seconds: float
@@ -189,7 +223,8 @@ class WorkerHello(Message):
     """A worker starts. `instance` differs for each start; `host` names the machine.
 
     `same_place` says that the worker holds the lock of its work directory, so a predecessor of
-    its name on this host is gone.
+    its name on this host is gone. `run_as` are the operating-system users of its native jobs, by
+    company (slug); `""` is for the others.
     """
 
     worker: WorkerName
@@ -197,6 +232,7 @@ class WorkerHello(Message):
     host: str
     instance: UUID
     same_place: bool = False
+    run_as: dict[str, str] = {}
 
 
 class LeftOver(Message):

@@ -1,15 +1,14 @@
 """What a worker does about the jobs of its predecessor before it takes any of its own."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from jobauto_prefect.clock import Clock, utc_now
-from jobauto_prefect.errors import Forbidden, JobautoError, Unauthorized
+from jobauto_prefect.errors import Forbidden, JobautoError, StartFailed, Unauthorized
 from jobauto_prefect.runtime.client import FacadeClient, insist
+from jobauto_prefect.runtime.executor import Executor
 from jobauto_prefect.runtime.protocol import Ending, LeftOver, Report
-from jobauto_prefect.runtime.survivors import Traces, end_all
 from jobauto_prefect.runtime.watchdog import tree
-from jobauto_prefect.runtime.watchdog.jobs import MARKER
 from jobauto_prefect.runtime.workplace import JobRecord, Workplace
 
 logger = logging.getLogger(__name__)
@@ -18,6 +17,7 @@ logger = logging.getLogger(__name__)
 async def recover(
     client: FacadeClient,
     workplace: Workplace,
+    executors: Mapping[str, Executor],
     worker: str,
     left_over: Iterable[LeftOver],
     *,
@@ -26,8 +26,9 @@ async def recover(
 ) -> list[int]:
     """End what is left of a predecessor's jobs and tell all outcomes it could not tell.
 
-    Jobs that were not in this workplace are nobody's here and are left to their leases. Returns
-    the ids of the jobs that are settled.
+    Jobs that were not in this workplace are nobody's here and are left to their leases, and those
+    of an executor that can't be asked to the next start. Returns the ids of the jobs that are
+    settled.
 
     Raises:
         Unauthorized, Forbidden: the token is not good for them.
@@ -36,12 +37,39 @@ async def recover(
     for left in left_over:
         if left.directory.rpartition("/")[0] == str(workplace.path):
             records.setdefault(left.job_id, _unrecorded(left))
-    await end_all([_traces(record) for record in records.values()], stop_seconds)
-    for record in records.values():
+    ended = await _end_all(executors, records.values(), stop_seconds)
+    for record in ended:
         report = record.report or _lost(record, worker, clock)
         await _tell(client, record, report)
         workplace.remove(record.job_id, record.directory)
-    return list(records)
+    return [record.job_id for record in ended]
+
+
+async def _end_all(
+    executors: Mapping[str, Executor], records: Iterable[JobRecord], stop_seconds: float
+) -> list[JobRecord]:
+    """Those of which nothing lives any more."""
+    ended: list[JobRecord] = []
+    by_executor: dict[str, list[JobRecord]] = {}
+    for record in records:
+        by_executor.setdefault(record.executor, []).append(record)
+    for name, those in by_executor.items():
+        if await _end(executors.get(name), those, stop_seconds):
+            ended += those
+    return ended
+
+
+async def _end(executor: Executor | None, records: list[JobRecord], stop_seconds: float) -> bool:
+    ids = ", ".join(str(record.job_id) for record in records)
+    if executor is None:
+        logger.warning("jobs %s were of executor %s, which is gone", ids, records[0].executor)
+        return False
+    try:
+        await executor.end_left(records, stop_seconds)
+    except StartFailed as error:
+        logger.warning("whether jobs %s still run is unknown: %s", ids, error)
+        return False
+    return True
 
 
 def _unrecorded(left: LeftOver) -> JobRecord:
@@ -51,15 +79,6 @@ def _unrecorded(left: LeftOver) -> JobRecord:
         claim_id=left.claim_id,
         directory=left.directory,
         boot_id=tree.boot_id(),
-    )
-
-
-def _traces(record: JobRecord) -> Traces:
-    same_boot = record.boot_id == tree.boot_id()
-    return Traces(
-        record.pid if same_boot and record.started is not None else None,
-        record.started,
-        f"{MARKER}={record.directory}",
     )
 
 

@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import Self
 
 from jobauto_prefect.clock import Clock, utc_now
-from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.errors import JobautoError, StartFailed
 from jobauto_prefect.runtime.client import FacadeClient, insist
-from jobauto_prefect.runtime.executor import Executor
+from jobauto_prefect.runtime.executor import Execution, Executor
 from jobauto_prefect.runtime.job import Job, OnLines, Outcome
 from jobauto_prefect.runtime.protocol import Ending, Launch, Renewal, Report
 
@@ -72,12 +72,13 @@ class Runner:
 
         `on_lines` gets its output in batches as it comes, and must not take long.
         """
-        executor = self._executors.get(launch.executor)
-        if executor is None:
-            return await self._refuse(launch)
+        try:
+            execution = self._execution(launch)
+        except StartFailed as error:
+            return await self._refuse(launch, str(error))
         job = Job(
             launch,
-            executor.prepare(launch),
+            execution,
             self._client,
             worker=self._worker,
             stop_seconds=self._stop_seconds,
@@ -131,13 +132,20 @@ class Runner:
             self._grace = None
         return True
 
-    async def _refuse(self, launch: Launch) -> Outcome:
+    def _execution(self, launch: Launch) -> Execution:
+        executor = self._executors.get(launch.executor)
+        if executor is None:
+            there = ", ".join(sorted(self._executors))
+            raise StartFailed(f"this worker has no executor {launch.executor}; it has {there}")
+        return executor.execution(launch)
+
+    async def _refuse(self, launch: Launch, why: str) -> Outcome:
         report = Report(
             claim_id=launch.claim_id,
             worker=self._worker,
             ending=Ending.NOT_STARTED,
             exit_code=126,
-            message=f"this worker has no executor {launch.executor}",
+            message=why,
             ended_at=self._clock(),
         )
         try:

@@ -2,14 +2,71 @@
 
 import os
 import pwd
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from jobauto_prefect.errors import Fault, InvalidInput, NotReady
+from jobauto_prefect.errors import Fault, InvalidInput, NotReady, StartFailed
 from jobauto_prefect.runtime.watchdog.client import User
+
+OTHERS = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """`companies` maps slugs to users; `default` is for the others.
+
+    Without any the jobs run as this process's own user.
+    """
+
+    default: User | None = None
+    companies: Mapping[str, User] = field(default_factory=dict)
+
+    def of(self, company: str) -> User | None:
+        """The user of a company's jobs; None means this process's own.
+
+        Raises:
+            StartFailed: the other companies have users of their own, and this one has none.
+        """
+        user = self.companies.get(company, self.default)
+        if user is None and self.companies:
+            raise StartFailed(
+                f"this worker runs no jobs of company {company}: it was started with"
+                f" --run-as for others; add --run-as {company}=USER",
+                126,
+            )
+        return user
+
+
+def users_named(names: Sequence[str], workplace: Path) -> Users:
+    """The users that `--run-as` names: `USER`, or `COMPANY=USER` for one company.
+
+    Raises:
+        InvalidInput: there is no such user, this process may not become one, or a company has
+            two.
+        NotReady: a user has no way to the workplace.
+    """
+    users = {company: user_named(login, workplace) for company, login in by_company(names).items()}
+    return Users(users.pop(OTHERS, None), users)
+
+
+def by_company(names: Sequence[str]) -> dict[str, str]:
+    """The same as a mapping; `""` is for the companies without a user of their own.
+
+    Raises:
+        InvalidInput: a company, or the others, have two.
+    """
+    logins: dict[str, str] = {}
+    for name in names:
+        company, _, login = name.rpartition("=")
+        if company in logins:
+            raise _bad_user(f"--run-as {name}: there is a user for {company or 'these'} already")
+        logins[company] = login
+    return logins
 
 
 def user_named(name: str, workplace: Path) -> User:
-    """The user `--run-as` names, with the supplementary groups.
+    """An operating-system user, with the supplementary groups.
 
     Raises:
         InvalidInput: there is no such user, or this process may not become one.

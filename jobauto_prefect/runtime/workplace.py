@@ -27,13 +27,16 @@ class JobRecord(BaseModel):
     """What is known of one job on disk; no secret is in it.
 
     `pid` and `started` (clock ticks since boot) are its leader's, None before the start.
-    `report` is there once the job has ended.
+    `report` is there once the job has ended. `executor` is the one that ran it, `namespace` where
+    it ran in a cluster.
     """
 
     job_id: int
     claim_id: UUID
     directory: str
     boot_id: str
+    executor: str = "Native"
+    namespace: str | None = None
     pid: int | None = None
     started: int | None = None
     started_at: AwareDatetime | None = None

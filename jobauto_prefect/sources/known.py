@@ -28,3 +28,8 @@ def target_of(source: EventSource, box: SecretBox) -> Target:
 def rules_of(settings: Settings) -> TargetRules:
     """Which databases the settings allow."""
     return TargetRules(settings.event_source_targets, settings.home)
+
+
+def webhook_rules(settings: Settings) -> TargetRules:
+    """Where the settings allow webhooks to be sent."""
+    return TargetRules(settings.webhook_targets, use="a webhook", setting="JOBAUTO_WEBHOOK_TARGETS")

@@ -25,7 +25,7 @@ from jobauto_prefect.sources.known import rules_of, target_of
 logger = logging.getLogger(__name__)
 
 BATCH = 500  # changes stored at once
-LOOK_SECONDS = 0.2
+LOOK_SECONDS = 0.1
 AT_ONCE = 16  # sources read side by side
 TURN = timedelta(seconds=60)
 """How long a source is one reader's; longer than a server may take for one answer."""
@@ -39,11 +39,14 @@ class NotOurTurn(JobautoError):
 
 
 class Poller:
-    """Reads the sources that are due, until cancelled."""
+    """Reads the sources that are due, until cancelled; `happened` is set where changes are new."""
 
-    def __init__(self, ledger: Ledger, settings: Settings) -> None:
+    def __init__(
+        self, ledger: Ledger, settings: Settings, happened: asyncio.Event | None = None
+    ) -> None:
         self._ledger = ledger
         self._settings = settings
+        self._happened = happened or asyncio.Event()
         self._me = uuid4()
         self._reading: dict[int, asyncio.Task[None]] = {}
 
@@ -68,7 +71,8 @@ class Poller:
 
     async def _read_in(self, threads: ThreadPoolExecutor, source_id: int) -> None:
         try:
-            await asyncio.get_running_loop().run_in_executor(threads, self.read, source_id)
+            if await asyncio.get_running_loop().run_in_executor(threads, self.read, source_id):
+                self._happened.set()
         finally:
             self._reading.pop(source_id, None)
 

@@ -1,7 +1,8 @@
-"""Which databases this service may be made to connect to.
+"""Which databases and addresses this service may be made to connect to.
 
-A source names any host, and whoever may write sources could make the service knock at every door
-of its network. So link-local and metadata addresses are refused, and a list can say what else is.
+A source or a webhook names any host, and whoever may write them could make the service knock at
+every door of its network. So link-local and metadata addresses are refused, and a list can say
+what else is.
 """
 
 import socket
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from jobauto_prefect.errors import SourceUnavailable
 
@@ -27,17 +29,20 @@ REFUSED: Sequence[Network] = tuple(
 )  # fmt: skip
 HIGHEST_PORT = 65535
 NAT64 = IPv6Network("64:ff9b::/96")
-ADVICE = "name it in JOBAUTO_EVENT_SOURCE_TARGETS"
+SCHEMES = {"http": 80, "https": 443}
+LONGEST_URL = 2000  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An adapter database; of SQLite only `database` counts, the path of its file."""
+    """An adapter database, or (of the kind `webhook`) whoever is told something; of SQLite only
+    `database` counts, the path of its file.
+    """
 
     kind: str
     host: str
     port: str
-    database: str
+    database: str = ""
     username: str | None = None
     password: str | None = field(default=None, repr=False)
 
@@ -45,11 +50,19 @@ class Target:
 @dataclass(frozen=True, slots=True)
 class TargetRules:
     """`allowed` are addresses, networks, host names (`*.example.org` too) and folders of SQLite
-    files; empty: all. Files below `home` are this service's own and never a source.
+    files; empty: all. Files below `home` are this service's own and never a source. `use` and
+    `setting` are what faults call a target and the list.
     """
 
     allowed: Sequence[str] = ()
     home: Path | None = None
+    use: str = "an event source"
+    setting: str = "JOBAUTO_EVENT_SOURCE_TARGETS"
+
+    @property
+    def advice(self) -> str:
+        """What helps where a target is refused."""
+        return f"name it in {self.setting}"
 
     @property
     def networks(self) -> list[Network]:
@@ -80,6 +93,30 @@ def fault_of(target: Target, rules: TargetRules) -> str | None:
         return f"the port must be a number from 1 to {HIGHEST_PORT}"
     literal = _literal(target.host)
     return _fault_of_address(literal, target.host, rules) if literal else None
+
+
+def webhook_of(url: str) -> Target:
+    """Where a webhook goes.
+
+    Raises:
+        ValueError: it is no address that can be told anything; the message says why.
+    """
+    if len(url) > LONGEST_URL or not url.isprintable():
+        raise ValueError(f"must be at most {LONGEST_URL} printable characters")
+    parts = urlsplit(url)  # raises ValueError, too
+    if parts.scheme not in SCHEMES or not parts.hostname:
+        raise ValueError("must be an address like https://host/path")
+    if "@" in parts.netloc or parts.fragment:
+        raise ValueError("must hold no user, password or fragment")
+    return Target("webhook", parts.hostname, str(parts.port or SCHEMES[parts.scheme]))
+
+
+def fault_of_webhook(url: str, rules: TargetRules) -> str | None:
+    """As `fault_of`, for the address of a webhook."""
+    try:
+        return fault_of(webhook_of(url), rules)
+    except ValueError as error:
+        return str(error)
 
 
 def address_of(target: Target, rules: TargetRules) -> str:
@@ -123,7 +160,7 @@ def _fault_of_file(database: str, rules: TargetRules) -> str | None:
     if rules.home is not None and path.is_relative_to(rules.home.resolve()):
         return "files of this service can't be event sources"
     if rules.allowed and not rules.has_folder_of(path):
-        return f"this file is not allowed as an event source; {ADVICE}"
+        return f"this file is not allowed as {rules.use}; {rules.advice}"
     return None
 
 
@@ -136,9 +173,10 @@ def _fault_of_address(address: Address, host: str, rules: TargetRules) -> str | 
                 real in one and one.version == refused.version and one.subnet_of(refused)  # type: ignore[arg-type]
                 for one in networks
             )
-            return None if opened else f"the address {address} can't be an event source's; {ADVICE}"
+            message = f"the address {address} can't be {rules.use}'s; {rules.advice}"
+            return None if opened else message
     if rules.allowed and not rules.names(host) and not any(real in one for one in networks):
-        return f"{host} is not allowed as an event source; {ADVICE}"
+        return f"{host} is not allowed as {rules.use}; {rules.advice}"
     return None
 
 

@@ -40,6 +40,23 @@ def chromium() -> Iterator[webdriver.Chrome]:
         browser.quit()
 
 
+def sign_in_to_prefect(browser: webdriver.Chrome, pages: str, login: str) -> None:
+    """Fill in the form of Prefect's pages; `login` is a name and a password with a colon."""
+    browser.get(f"{pages}/login")
+
+    def filled_in() -> bool:
+        try:
+            field = browser.find_element(By.CSS_SELECTOR, "input[type=password]")
+            field.send_keys(login)
+            field.send_keys(Keys.ENTER)
+        except WebDriverException:
+            return False
+        return True
+
+    until(filled_in, PAGE_WITHIN)
+    until(lambda: "/login" not in browser.current_url, PAGE_WITHIN)
+
+
 def words(text: str) -> str:
     """Letters and digits alone: Markdown changes the rest."""
     return " ".join(re.findall(r"\w+", text))

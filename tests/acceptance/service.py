@@ -173,12 +173,18 @@ class Service:
 
         return until(look, seconds)
 
+    def admin(self) -> tuple[str, str]:
+        """Login and password of the first user."""
+        said = self.said("admin")
+        assert said is not None
+        return said["login"], said["password"]
+
     def rest(self) -> httpx.Client:
         """A client of the facade that is signed in."""
         if not hasattr(self, "_rest"):
-            admin = self.said("admin")
-            assert admin is not None
-            self._rest = httpx.Client(
-                base_url=self.url, auth=(admin["login"], admin["password"]), timeout=30
-            )
+            self._rest = httpx.Client(base_url=self.url, auth=self.admin(), timeout=30)
         return self._rest
+
+    def prefect_api(self) -> httpx.Client:
+        """A client of Prefect's API that is signed in."""
+        return httpx.Client(base_url=f"{self.prefect}/api", auth=self.admin(), timeout=30)

@@ -137,7 +137,7 @@ def test_the_published_probe_runs_by_prefects_run_button(
 ) -> None:
     template = service.rest().get(f"/api/v1/runtemplate/{corpus_template}.json").json()
     deployment_id = template["prefect_url"].rpartition("/")[2]
-    prefect = httpx.Client(base_url=f"{service.prefect}/api", timeout=30)
+    prefect = service.prefect_api()
     deployment = prefect.get(f"/deployments/{deployment_id}").json()
     # The UI sends every field of its form.
     parameters = deployment["parameters"] | {"FORCE_EXITCODE": 0}

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterator
 from urllib.parse import quote
 
-import httpx
 import pytest
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 
-from tests.acceptance.browser import PAGE_WITHIN, chromium
+from tests.acceptance.browser import PAGE_WITHIN, chromium, sign_in_to_prefect
 from tests.acceptance.service import Service, until
 
 
@@ -46,9 +45,9 @@ def shows(browser: webdriver.Chrome, *texts: str) -> Callable[[], bool]:
 def test_a_record_leads_to_its_flow_run_with_the_log_and_the_page_leads_back(
     service: Service, browser: webdriver.Chrome, job_id: int
 ) -> None:
-    admin = service.said("admin")
-    assert admin is not None
-    login = f"{admin['login']}:{quote(admin['password'], safe='')}@"
+    name, password = service.admin()
+    sign_in_to_prefect(browser, service.prefect, f"{name}:{password}")
+    login = f"{name}:{quote(password, safe='')}@"
     # The browser sends the password only where it is asked for one, as it asks people.
     browser.get(f"{service.url.replace('//', '//' + login)}/api/v1/job/{job_id}.html")
     browser.find_element(By.LINK_TEXT, "Show in Prefect").click()
@@ -67,6 +66,6 @@ def test_a_record_leads_to_its_flow_run_with_the_log_and_the_page_leads_back(
 def artifact_of(service: Service, job_id: int) -> str | None:
     flow_run_id = service.job(job_id)["flow_run_id"]
     body = {"artifacts": {"flow_run_id": {"any_": [flow_run_id]}}}
-    answer = httpx.post(f"{service.prefect}/api/artifacts/filter", json=body, timeout=30)
+    answer = service.prefect_api().post("/artifacts/filter", json=body)
     found = answer.raise_for_status().json()
     return found[0]["id"] if found else None

@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from tests.acceptance.browser import RunForm, chromium, words
+from tests.acceptance.browser import RunForm, chromium, sign_in_to_prefect, words
 from tests.acceptance.service import Service, until
 from tests.corpus import needs_corpus, usable_documents
 
@@ -36,8 +35,9 @@ TYPED = "typed: ä \"'$HOME"
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[webdriver.Chrome]:
+def browser(service: Service) -> Iterator[webdriver.Chrome]:
     with chromium() as browser:
+        sign_in_to_prefect(browser, service.prefect, ":".join(service.admin()))
         yield browser
 
 
@@ -89,7 +89,7 @@ class Formed:
     def runs(self) -> list[dict[str, Any]]:
         """The flow runs there are."""
         body = {"deployments": {"id": {"any_": [self.deployment_id]}}}
-        answer = httpx.post(f"{self.service.prefect}/api/flow_runs/filter", json=body, timeout=30)
+        answer = self.service.prefect_api().post("/flow_runs/filter", json=body)
         found: list[dict[str, Any]] = answer.raise_for_status().json()
         return found
 

@@ -8,12 +8,12 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
-from sqlalchemy import select
+from sqlalchemy import delete, select
 
 from jobauto_prefect.clock import utc_now
 from jobauto_prefect.engine.services import Reaper
 from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import AuditEntry, Job, OutputLine, RunTemplate, Task
+from jobauto_prefect.ledger.records import AuditEntry, Job, OutputLine, RunTemplate, Task, Wish
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.integration.test_facade import make_template
@@ -271,6 +271,23 @@ def test_a_second_report_changes_nothing_but_a_lost_job_may_report_after_all(
     assert report(claims, launch, exit_code=2)["recorded"] is True
     late = report(claims, launch, exit_code=5)
     assert (late["recorded"], late["story"]["state"]) == (False, "COMPLETED")
+
+
+def test_a_job_cancelled_before_its_claim_does_not_pass_for_a_retry(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any], ledger: Ledger
+) -> None:
+    waiting = rest.post(
+        "/job/", json={"runtemplate_id": template["id"], "scheduled": "2099-01-01"}
+    ).json()["id"]
+    run = uuid4()
+    with ledger.writing(SERVICE) as session:
+        session.get_one(Job, waiting).flow_run_id = run
+    rest.post("/job/", json={"id": waiting, "state": "cancelled", "reason": "not needed"})
+    assert refused(claims, claim_of(run)) == ("cancelled", "CANCELLED", "not needed")
+
+    with ledger.writing(SERVICE) as session:
+        session.execute(delete(Wish).where(Wish.subject_id == waiting))  # Prefect has heard of it
+    assert granted(claims, claim_of(run))["job_id"] != waiting  # Retry was clicked
 
 
 def test_renewals_say_what_is_to_be_stopped(

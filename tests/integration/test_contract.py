@@ -346,7 +346,9 @@ def test_signing_out_revokes_the_token(rest: httpx.Client, facade_url: str) -> N
     exported = ok(httpx.get(f"{facade_url}/api/v1/data-export", headers=headers))
     assert exported["user_profile"]["login"] == "jan"
     assert "argon2" not in json.dumps(exported)
-    assert httpx.post(f"{facade_url}/api/v1/logout", headers=headers).status_code == 200
+    logout = f"{facade_url}/api/v1/logout"
+    assert httpx.post(logout, headers=headers, json={"token": ["no", "text"]}).status_code == 400
+    assert httpx.post(logout, headers=headers).status_code == 200
     assert httpx.get(f"{facade_url}/api/v1/apps.json", headers=headers).status_code == 401
 
 
@@ -381,7 +383,8 @@ def test_output_and_artifacts_are_served_whole_and_inert(
                 content_type="text/html", size=3, content=b"<b>", created_at=now,
             )
         )  # fmt: skip
-        session.get_one(Job, everything["job"]).state = "succeeded"
+        job = session.get_one(Job, everything["job"])
+        job.state, job.begin = "succeeded", now
     path = f"/job/{everything['job']}/output"
     assert rest.get(f"{path}.txt").text.splitlines() == [f"line {n}" for n in range(1, 6002)]
     whole = ok(rest.get(f"{path}.json", params={"after": 5999, "follow": "true"}))

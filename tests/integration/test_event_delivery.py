@@ -310,7 +310,17 @@ def test_with_prefect_away_events_wait_and_come_in_order(
             "events"]) == 3 and found
     )  # fmt: skip
     assert [one["payload"]["event"] for one in told] == events
-    assert told[0]["resource"]["prefect.resource.name"] == "invoice 1001"
+    # What the event feed of Prefect's UI shows of a change: its record, by evidence.
+    number = told[0]["payload"]["event"]
+    assert told[0]["resource"] == {
+        "prefect.resource.id": f"jobauto.source.{world.source}.invoice.1001",
+        "prefect.resource.name": "invoice 1001",
+        "jobauto.event": str(number),
+        "jobauto.evidence": "invoice",
+        "jobauto.operation": told[0]["payload"]["operation"],
+    }
+    (source,) = (one for one in told[0]["related"] if "role" in str(one))
+    assert source["prefect.resource.name"] == "erp"
     world.tell()
     with world.ledger.reading() as session:
         assert session.scalars(select(Event).where(Event.emitted_at.is_(None))).all() == []

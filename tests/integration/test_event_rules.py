@@ -5,6 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.definitions import PROBE
 from tests.integration.test_claims import template
 
 __all__ = ["template"]
@@ -64,3 +65,69 @@ def test_rules_that_go_round_are_refused_with_the_way(
     assert "acme/third → acme/daily → acme/second → acme/third" in said
     rest.delete(f"/eventrule/{rule['id']}.json")
     assert chain(third, first).status_code == 201
+
+
+EXPORT = PROBE | {
+    "produces": {
+        "bills": {"format": "json", "fields": {"greeting": {"type": "string"}}},
+    },
+    "events": {"emits": {"bill.written": {"evidence": "bill"}}},
+}
+PROCESS = PROBE | {
+    "uuid": "6a2c6d4e-30e4-4f6b-9d6e-7c8ad9f2b002",
+    "name": "Process",
+    "events": {
+        "consumes": {
+            "bill.written": {"description": {"en": "A bill is there"}},
+            "customer.created": {},
+            "never.heard.of": {},
+        }
+    },
+}
+
+
+def test_rules_and_mappings_are_offered_and_not_made(
+    rest: httpx.Client, template: dict[str, Any], source: int
+) -> None:
+    rest.post("/app/", json=EXPORT | {"version": "99.0"}).raise_for_status()
+    process = rest.post("/app/", json=PROCESS).raise_for_status().json()["id"]
+    body = {"app_id": process, "company": "acme", "name": "process"}
+    target = rest.post("/runtemplate/", json=body).raise_for_status().json()["id"]
+    export = template["app_id"]
+
+    asked = {"source_app_id": export}
+    found = rest.get(f"/app/{process}/mapping.json", params=asked).raise_for_status().json()
+    assert found["env_mapping"] == {"GREETING": "bills.greeting"}
+    assert found["flows"] == {}
+    assert "exitcode" in found["selectors"]["COUNT"]
+    assert rest.get(f"/app/{process}/mapping.json").status_code == 400
+    assert rest.get("/app/999/mapping.json", params=asked).status_code == 404
+    selectors = rest.get(f"/app/{export}.json").json()["rule_selectors"]
+    assert {"selector": "@file:bills", "type": "file", "description": ""} in selectors
+    # What was read can be written back.
+    record = rest.get(f"/app/{export}.json").json()
+    written = rest.post("/app/", json=record).raise_for_status().json()
+    assert "rule_selectors" not in rest.get(f"/app/{written['id']}/definition.json").json()
+
+    path = f"/runtemplate/{target}/suggestions.json"
+    after, change = rest.get(path).raise_for_status().json()["suggestions"]
+    assert after == {
+        "event": "bill.written",
+        "description": "A bill is there",
+        "rule": {
+            "runtemplate_source_id": template["id"],
+            "runtemplate_id": target,
+            "env_mapping": {"GREETING": "bills.greeting"},
+        },
+    }
+    assert change["rule"] == {
+        "event_source_id": source,
+        "runtemplate_id": target,
+        "evidence": "customer",
+        "operation": "create",
+        "env_mapping": {"TARGET": "target"},
+    }
+    assert rest.get("/eventrules.json").json() == {}
+    for one in (after, change):
+        assert rest.post("/eventrule/", json=one["rule"]).status_code == 201
+    assert rest.get(path).json() == {"suggestions": []}

@@ -28,6 +28,12 @@ FILES = [
     {"kind": "company", "slug": "acme", "name": "Acme"},
     {"kind": "runtemplate", "company": "acme", "app": "Probe", "name": "One"},
 ]
+CREDENTIAL_TYPE = {
+    "kind": "credential_type",
+    "code": "post",
+    "name": "Post",
+    "fields": [{"keyword": "KEY", "type": "secret"}],
+}
 SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     # command, its further words, standard input, exit code
     ("secrets init", "", "", 0),
@@ -54,6 +60,7 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("credential-type set", "bank version=2", "", 0),
     ("credential-type show", "bank", "", 0),
     ("credential-type list", "", "", 0),
+    ("credential-type import", "type.json", "", 0),
     ("credential create", "acme/Main credential_type=bank --secret PIN", "1234\n", 0),
     ("credential set", "acme/Main --secret PIN", "5678\n", 0),
     ("credential show", "acme/Main", "", 0),
@@ -70,6 +77,7 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("rule create", "event_source=Hooks runtemplate=acme/One", "", 0),
     ("rule set", "1 priority=5", "", 0),
     ("rule show", "1", "", 0),
+    ("rule suggest", "acme/One acme/One", "", 0),
     ("rule list", "--template acme/One --source Hooks", "", 0),
     ("run", "acme/Two", "", 0),
     ("job list", "--state scheduled --template acme/Two", "", 0),
@@ -86,6 +94,7 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("event replay", "1", "", 0),
     ("forecast", "--days 1", "", 0),
     ("top", "", "", 0),
+    ("reconcile", "", "", 0),
     ("user create", "anna --role editor --password-stdin", "Dlouhe.heslo-77", 0),
     ("user passwd", "anna --password-stdin", "Jine.heslo-88", 0),
     ("user roles", "anna viewer", "", 0),
@@ -95,6 +104,7 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("token list", "", "", 0),
     ("token revoke", "1", "", 0),
     ("audit list", "--action create", "", 0),
+    ("secrets rotate", "--settle 0", "", 0),
     ("doctor", "", "", 1),
     ("rule delete", "1 --yes", "", 0),
     ("source delete", "Hooks --yes", "", 0),
@@ -140,7 +150,8 @@ def test_every_command_prints_the_json_that_is_documented(
     home = Here(tmp_path)
     home.environment |= {"PREFECT_API_URL": prefect_server, "JOBAUTO_POOL": "json"}
     definition = {**PROBE, "uuid": "00000000-0000-4000-8000-00000000aaaa", "name": "Probe"}
-    for name, content in (("probe", definition), ("files", FILES), ("old", {**definition})):
+    files = {"probe": definition, "files": FILES, "old": definition, "type": CREDENTIAL_TYPE}
+    for name, content in files.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
 
     said = documented()

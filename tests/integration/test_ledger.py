@@ -215,6 +215,23 @@ def test_a_wish_is_taken_once_and_comes_again_when_put_off(ledger: Ledger) -> No
         assert session.scalars(select(Wish)).all() == []
 
 
+def test_a_wish_with_the_number_of_one_that_came_true_is_nobody_elses(ledger: Ledger) -> None:
+    with ledger.writing(SERVICE) as session:
+        wish(session, WishKind.RETIRE_DEPLOYMENT, 5)
+    former = take_next(ledger)
+    assert former is not None
+    done(ledger, former)
+    with ledger.writing(SERVICE) as session:
+        wish(session, WishKind.APPLY_TEMPLATE, 6)
+        session.flush()
+        session.execute(update(Wish).values(id=former.id))  # as SQLite does
+    put_off(ledger, former, "late")
+    done(ledger, former)
+    taken = take_next(ledger)
+    assert taken is not None
+    assert (taken.id, taken.kind, taken.attempts) == (former.id, WishKind.APPLY_TEMPLATE, 0)
+
+
 def test_a_ledger_does_not_open_without_its_key(settings: Settings) -> None:
     with pytest.raises(KeyMissing, match="jobauto secrets init"):
         open_ledger(settings)

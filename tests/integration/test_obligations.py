@@ -1,5 +1,6 @@
 """Windows, tasks and attempts in the ledger, at times that the test sets."""
 
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 from uuid import UUID, uuid4
@@ -9,6 +10,7 @@ import pytest
 from sqlalchemy import event, insert, inspect, select
 
 from jobauto_prefect.engine.keeper import Keeper
+from jobauto_prefect.engine.opening import follow_zone
 from jobauto_prefect.engine.settling import lose
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.audit import SERVICE
@@ -477,6 +479,21 @@ class Counted:
         # SQLite can't say the ids of rows that are inserted together: there each has its own.
         if self._engine.name != "sqlite" or not statement.startswith("INSERT"):
             self.statements.append(statement)
+
+
+def test_templates_follow_the_services_zone_where_they_have_none(yard: Yard) -> None:
+    yard.schedule(interv="d")
+    make_template(yard.rest, name="Own", interv="d", timezone="Asia/Tokyo")
+    before = Counter(yard.wishes("apply_template"))
+    elsewhere = yard.settings.model_copy(update={"timezone": "America/New_York"})
+    for _ in range(2):
+        follow_zone(yard.ledger, elsewhere)
+
+    with yard.ledger.reading() as session:
+        following, fixed = session.scalars(select(RunTemplate).order_by(RunTemplate.id))
+    assert following.next_window == datetime(2026, 5, 5, 4, tzinfo=UTC)
+    assert fixed.next_window == datetime(2026, 5, 4, 15, tzinfo=UTC)
+    assert Counter(yard.wishes("apply_template")) - before == {following.id: 1}
 
 
 @pytest.mark.parametrize("number", [1_000, pytest.param(10_000, marks=pytest.mark.soak)])

@@ -1,6 +1,7 @@
 """`jobauto doctor`, `top`, `job retry` and the lists, as operators use them."""
 
 import json
+import shlex
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,7 +104,7 @@ def test_the_doctor_names_what_is_wrong_and_the_command_that_helps(served: Home)
     assert before["workers"][0]["fix"] == f"jobauto worker start --pool {POOL}"
     assert {one["status"] for name in well for one in well[name] if name != "trust"} == {"ok"}
     assert {*well} >= {"database", "migrations", "key", "facade", "Prefect", "clock", "work pools"}
-    assert "companies share work pool" in well["trust"][0]["message"]
+    assert "companies run as one user" in well["trust"][0]["message"]
     assert paused["work pools"][0]["fix"] == f"prefect work-pool resume '{POOL}'"
     assert away["Prefect"][0]["status"] == "wrong"
     assert "jobauto prefect start" in away["Prefect"][0]["fix"]
@@ -197,3 +198,52 @@ def test_a_record_is_created_changed_and_deleted_by_its_name(home: Home) -> None
     assert asked.returncode == 2
     assert gone.returncode == 1
     assert "there is no run template 'acme/Three'" in gone.stderr
+
+
+def test_the_shell_completes_names_of_records(home: Home) -> None:
+    def completed(*words: str) -> list[str]:
+        asked = {
+            "_JOBAUTO_COMPLETE": "complete_bash",
+            "COMP_WORDS": " ".join(("jobauto", *words)),
+            "COMP_CWORD": str(len(words)),
+        }
+        home.environment |= asked
+        done = home.run()
+        for name in asked:
+            del home.environment[name]
+        return done.stdout.split()
+
+    assert completed("run", "ac") == ["acme/One"]
+    assert completed("company", "show", "") == ["acme", "other"]
+    assert completed("app", "show", "Pro") == ["Probe"]
+    assert completed("run", "--url", "http://127.0.0.1:9", "ac") == []
+
+
+def test_suggested_rules_are_commands_to_copy(home: Home, tmp_path: Path) -> None:
+    emits = {"events": {"emits": {"bill.written": {}}}}
+    fields = {"total": {"type": "float"}}
+    produces = {"bills": {"format": "json", "fields": fields}}
+    consumes = {"events": {"consumes": {"bill.written": {"description": "A bill is there"}}}}
+    environment = {"TOTAL": {"type": "float"}, "FILE": {"type": "file-path"}}
+    records: list[Any] = [
+        DEFINITION | emits | {"name": "Write", "produces": produces},
+        DEFINITION | consumes | {"name": "Read", "environment": environment},
+        {"kind": "runtemplate", "company": "acme", "app": "Write", "name": "Write bills"},
+        {"kind": "runtemplate", "company": "acme", "app": "Read", "name": "Read"},
+    ]
+    (tmp_path / "chain.json").write_text(json.dumps(records))
+    assert home.run("apply", "chain.json", "--yes").returncode == 0
+
+    mapping = home.run("rule", "suggest", "acme/Write bills", "acme/Read")
+    assert "TOTAL  bills.total" in mapping.stdout
+    offered = home.run("rule", "suggest", "acme/Read").stdout.splitlines()
+    assert "acme/Write bills ends with success" in offered[1]
+    (command,) = (line for line in offered if line.startswith("jobauto "))
+    assert command in mapping.stderr
+    made = home.run(*shlex.split(command)[1:])
+    assert made.returncode == 0, made.stderr
+    (rule,) = told(home, "rule", "list").values()
+    assert rule["env_mapping"] == {"TOTAL": "bills.total"}
+    again = home.run("rule", "suggest", "acme/Read")
+    assert (again.returncode, again.stdout) == (0, "")
+    assert "its rule is there" in again.stderr

@@ -284,9 +284,12 @@ def test_everything_is_exported_as_files_that_change_nothing_here_and_make_it_el
          "db_port": 5432, "db_connection": "pgsql"},
         {"kind": "eventrule", "event_source": f"S {slug}", "runtemplate": f"{slug}/One",
          "evidence": "invoice", "env_mapping": {"COUNT": "recordid"}},
-        {"kind": "eventrule", "runtemplate_source": f"{slug}/One", "runtemplate": f"{slug}/T/wo"},
-        place.template("One", env={"COUNT": 1}, interv="c", cron="5 4 * * *"),
-        place.template("T/wo", active=False, labels=["mine"]),
+        {"kind": "eventrule", "runtemplate_source": f"{slug}/One", "runtemplate": f"{slug}/T/wo",
+         "fan_out": True},
+        place.template("One", env={"COUNT": 1}, interv="c", cron="5 4 * * *",
+                       success={"ChainRuntemplate": {"runtemplate": f"{slug}/T/wo"}}),
+        place.template("T/wo", active=False, labels=["mine"], fail={
+            "Stop": {}, "Reschedule": {"delay": 60}, "WebHook": {"uri": "https://h.example/?a=b"}}),
         place.company(email="a@example.org", env={"TOWN": "no", "SIZE": "007"}),
         app_json=place.definition(),
     )  # fmt: skip

@@ -80,3 +80,12 @@ def test_trusted_proxies_are_addresses_and_ranges_with_commas(tmp_path: Path) ->
 def test_a_proxy_that_is_no_address_is_named() -> None:
     with pytest.raises(InvalidInput, match="trusted_proxies"):
         load_settings(trusted_proxies="10.0.0.0/8,proxy.example")
+
+
+def test_webhooks_go_to_addresses_of_the_web_each_once() -> None:
+    both = "https://h.example/a?b=c, http://127.0.0.1:1880/x,https://h.example/a?b=c"
+    urls = ("https://h.example/a?b=c", "http://127.0.0.1:1880/x")
+    assert load_settings(webhook_urls=both).webhook_urls == urls
+    for wrong in ("h.example", "ftp://h.example/", "https://me:pass@h.example/"):
+        with pytest.raises(InvalidInput, match="webhook_urls"):
+            load_settings(webhook_urls=wrong)

@@ -8,6 +8,7 @@ from jobauto_prefect.facade.openapi.parts import ANYWHERE, FOR_RECORDS, SIGNED_I
 from jobauto_prefect.facade.openapi.schemas import Json, reference
 from jobauto_prefect.facade.openapi.table import Operations
 from jobauto_prefect.facade.output import INERT, SHOWABLE
+from jobauto_prefect.ledger.base import BIGGEST_ID
 
 SERVICE = "Service"
 SIGNING_IN = "Signing in"
@@ -17,10 +18,12 @@ PASSWORD_TOO: list[Json] = [{}, {"basic": []}]
 
 APP = parts.key("appId", "application")
 COMPANY = parts.key("companyId", "company")
+CREDENTIAL = parts.key("credentialId", "credential")
 JOB = parts.key("jobId", "job")
 EVENT = parts.key("eventId", "event")
 SOURCE = parts.key("eventSourceId", "event source")
 TASK = parts.key("taskId", "task")
+TEMPLATE = parts.key("runTemplateId", "run template")
 USER = parts.key("userId", "user")
 SUFFIX = parts.suffix(FOR_RECORDS)
 FORECAST = [
@@ -109,6 +112,13 @@ def _service_operations() -> Operations:
         "say, an object by id; of the companies one may see. Writing the run template puts it "
         "right. 503 while Prefect is away.",
         _keyed("Those that differ.", "Drift"), parameters=[SUFFIX],
+    )  # fmt: skip
+    yield "/reconcile.{suffix}", "post", _operation(
+        SERVICE, "reconcile", "Settle now what somebody changed in Prefect",
+        "Whether a deployment is paused, its cron expression and its time zone are taken over into "
+        "the record; all else is restored. The services do the same by themselves, bit by bit. "
+        "Needs `system.config`. 503 while Prefect is away.",
+        _ok("What was done.", "Reconciled") | parts.errors(413), parameters=[SUFFIX],
     )  # fmt: skip
     yield "/pools.{suffix}", "get", _operation(
         SERVICE, "listPools", "List work pools and their workers",
@@ -241,11 +251,40 @@ def _detail_operations() -> Operations:
 
 
 def _event_operations() -> Operations:
+    yield "/app/{appId}/mapping.{suffix}", "get", _operation(
+        "Applications", "suggestMapping", "Suggest a mapping",
+        "How values of the jobs of another application could get to this one: a mapping by names "
+        "and inputs, what flows by `consumes` without one, and the selectors that fit each key.",
+        _ok("The suggestion.", "SuggestedMapping"),
+        parameters=[
+            APP,
+            SUFFIX,
+            parts.query(
+                "source_app_id", "The application whose jobs end.",
+                {"type": "integer", "minimum": 1, "maximum": BIGGEST_ID},
+            )
+            | {"required": True},
+        ],
+    )  # fmt: skip
+    yield "/runtemplate/{runTemplateId}/suggestions.{suffix}", "get", _operation(
+        "Run templates", "suggestRules", "Suggest rules",
+        "Rules that would start the run template for the events its application consumes: after "
+        "run templates of its company that emit them, or for changes of event sources. Those that "
+        "are there are left out. Needs `jobs.read`.",
+        _ok("The rules.", "Suggestions"), parameters=[TEMPLATE, SUFFIX],
+    )  # fmt: skip
     yield "/eventsource/{eventSourceId}/test.{suffix}", "post", _operation(
         "Event sources", "testSource", "Test an event source",
         "Whether its adapter database answers and `changes_cache` can be read and, where changes "
         "are deleted, written. Takes at most five seconds. Needs `companies.update`.",
         _ok("What was found.", "SourceTested") | parts.errors(413), parameters=[SOURCE, SUFFIX],
+    )  # fmt: skip
+    yield "/credential/{credentialId}/reveal.{suffix}", "post", _operation(
+        "Credentials", "revealCredential", "Reveal a credential",
+        "All its values in clear. Each time there is an entry in the audit log, before the answer. "
+        "Needs `credentials.reveal`.",
+        _ok("The values.", "CredentialRevealed") | parts.errors(413),
+        parameters=[CREDENTIAL, SUFFIX],
     )  # fmt: skip
     yield "/event/{eventId}/replay.{suffix}", "post", _operation(
         "Events", "replayEvent", "Replay an event",

@@ -16,7 +16,8 @@ from jobauto_prefect.facade.openapi.members import about
 from jobauto_prefect.facade.openapi.shapes import SHAPES
 from jobauto_prefect.facade.writes.base import NEVER_NULL
 from jobauto_prefect.facade.writes.companies import CompanyBody
-from jobauto_prefect.facade.writes.credentials import CredentialBody, CredentialTypeBody, TopicBody
+from jobauto_prefect.facade.writes.credential_types import CredentialTypeBody
+from jobauto_prefect.facade.writes.credentials import CredentialBody, TopicBody
 from jobauto_prefect.facade.writes.events import RuleBody, SourceBody
 from jobauto_prefect.facade.writes.jobs import JobBody
 from jobauto_prefect.facade.writes.templates import TemplateBody
@@ -79,7 +80,13 @@ def examples() -> dict[str, Any]:
 
 
 class _Plain(GenerateJsonSchema):
-    """Without titles, which repeat the names."""
+    """Without titles, which repeat the names; where keys have a pattern, no others are allowed."""
+
+    def dict_schema(self, schema: Any) -> Json:
+        made = super().dict_schema(schema)
+        if "patternProperties" in made:
+            made["additionalProperties"] = False
+        return made
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002
         return False
@@ -162,7 +169,15 @@ def _application_schemas() -> Json:
             "type": "object",
             "allOf": [reference("DefinitionMembers")],
             "required": [*required, *ours],
-            "properties": ours,
+            "properties": ours
+            | {
+                "rule_selectors": {
+                    "description": "What event rules can name of the ends of its jobs; only in "
+                    "the record itself.",
+                    "type": "array",
+                    "items": reference("OfferedSelector"),
+                }
+            },
         },
         "ApplicationBody": {
             "description": "A whole definition, or a part of one, which is merged into the one "

@@ -6,7 +6,10 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field
 
 from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, Overlap
+from jobauto_prefect.definitions.actions import Action
+from jobauto_prefect.facade.openapi import suggested
 from jobauto_prefect.facade.permissions import Membership, Role
+from jobauto_prefect.ledger.actions import ActionState
 from jobauto_prefect.ledger.deliveries import DeliveryState, EventKind
 from jobauto_prefect.ledger.states import JobState, TaskReason, TaskState
 
@@ -102,6 +105,22 @@ class Drift(BaseModel):
     differences: dict[str, Difference]
 
 
+class Settlement(BaseModel):
+    """What was done about one object that somebody changed in Prefect."""
+
+    kind: str
+    id: int
+    name: str
+    taken_over: list[str]
+    restored: list[str]
+
+
+class Reconciled(BaseModel):
+    """What somebody changed in Prefect, and what was done about it."""
+
+    settled: list[Settlement]
+
+
 class Worker(BaseModel):
     """A worker, as Prefect last heard of it."""
 
@@ -137,6 +156,13 @@ class Company(Labelled):
     prefect_url: str
 
 
+class TemplateBlock(BaseModel):
+    """A block of other people in Prefect, and which of its fields become variables."""
+
+    block: str
+    env: dict[str, str]
+
+
 class RunTemplate(Labelled):
     """How a company runs an application: when, where and with which values."""
 
@@ -150,6 +176,7 @@ class RunTemplate(Labelled):
     timezone: str | None
     delay: int
     executor: str
+    executor_settings: dict[str, Any]
     pool: str | None
     timeout_seconds: float | None
     deadline_offset: str | None
@@ -162,7 +189,11 @@ class RunTemplate(Labelled):
     misfire: Misfire
     on_contact_lost: ContactLost
     note: str | None
+    success: dict[Action, dict[str, Any]]
+    fail: dict[Action, dict[str, Any]]
     env: dict[str, str]
+    credentials: list[int]
+    blocks: list[TemplateBlock]
     prefect_url: str | None
 
 
@@ -177,6 +208,7 @@ class Job(BaseModel):
     attempt: int
     retry_of: int | None
     event_id: int | None
+    eventrule_id: int | None
     state: JobState
     severity: Severity | None
     message: str | None
@@ -340,6 +372,15 @@ class CredentialTypeField(BaseModel):
     options: dict[str, Any] | list[Any] | None = None
 
 
+class Availability(BaseModel):
+    """How to find out whether what a credential opens is there."""
+
+    url: str | None = None
+    command: list[str] | None = None
+    timeout_seconds: float
+    retry_seconds: float
+
+
 class CredentialType(Labelled):
     """A kind of credential: which values it has, and which of them are secret."""
 
@@ -352,7 +393,10 @@ class CredentialType(Labelled):
     url: str | None
     homepage: str | None
     logo: str | None
+    translations: dict[str, dict[str, str]]
+    tags: list[str]
     fields: list[CredentialTypeField]
+    availability: Availability | None
 
 
 class Credential(Labelled):
@@ -362,6 +406,14 @@ class Credential(Labelled):
     name: str
     company_id: int
     credential_type_id: int
+    values: dict[str, str]
+
+
+class CredentialRevealed(BaseModel):
+    """A credential with its secret values in clear."""
+
+    id: int
+    name: str
     values: dict[str, str]
 
 
@@ -440,6 +492,7 @@ class Delivery(BaseModel):
     """What an event owes one rule."""
 
     eventrule_id: int
+    element: int
     state: DeliveryState
     job_id: int | None
     flow_run_id: str | None
@@ -447,11 +500,26 @@ class Delivery(BaseModel):
     error: str | None
 
 
+class OwedAction(BaseModel):
+    """What an event has the service do, beside starting rules."""
+
+    id: int
+    kind: Action
+    target: str | None
+    state: ActionState
+    attempts: int
+    job_id: int | None
+    error: str | None
+    due_at: datetime
+    done_at: datetime | None
+
+
 class EventWithDeliveries(Event):
     """An event, all that is known of it, and what it owes."""
 
     data: dict[str, Any]
     deliveries: list[Delivery]
+    actions: list[OwedAction]
 
 
 class SourceTested(BaseModel):
@@ -471,6 +539,7 @@ class EventRule(Labelled):
     evidence: str | None
     operation: Operation
     on: Literal["success", "warning", "failure", "any"]
+    fan_out: bool
     enabled: bool
     priority: int
     env_mapping: dict[str, Any]
@@ -489,7 +558,7 @@ class AuditEntry(BaseModel):
     entity_type: str
     entity_id: int | None
     company_id: int | None
-    action: Literal["create", "update", "delete", "login", "refuse"]
+    action: Literal["create", "update", "delete", "login", "refuse", "reveal", "intend", "fail"]
     changes: dict[str, list[Any]]
     created_at: datetime
 
@@ -593,9 +662,11 @@ class DataExport(BaseModel):
 
 
 SHAPES: tuple[type[BaseModel], ...] = (
-    ApplicationVersion, AssignedRole, AuditEntry, Company, Credential, CredentialType, DataExport,
+    ApplicationVersion, AssignedRole, AuditEntry, Company, Credential, CredentialRevealed,
+    CredentialType,
+    DataExport,
     Deleted, Drift, Error, Event, EventRule, EventSource, EventWithDeliveries, Forecast, Index, Job,
-    JobWithOutput, JobsByState, JobsDeleted, Member, MembershipEnded, Output, Ping, RolesSet,
-    RunTemplate, SignedIn, SignedOut, SourceTested, Status, Task, TaskWithJobs, Topic, User,
-    WorkPool, Written,
+    JobWithOutput, JobsByState, JobsDeleted, Member, MembershipEnded, Output, Ping, Reconciled,
+    RolesSet, RunTemplate, SignedIn, SignedOut, SourceTested, Status, Task, TaskWithJobs, Topic,
+    User, WorkPool, Written, *suggested.SHAPES,
 )  # fmt: skip

@@ -33,6 +33,11 @@ def _object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
+def _actions(value: Any) -> bool:
+    """Whether it is, or is the text of, what names actions, or nothing: some clients send notes."""
+    return not value or isinstance(_read(value), dict)
+
+
 def _whole(value: Any) -> bool:
     """Whether a text is no cut one that comes back: that stays as it is."""
     return not (isinstance(value, str) and value.endswith(CUT))
@@ -44,7 +49,7 @@ USABLE: Mapping[str, Mapping[str, Usable]] = {
     "credential": {"name": _whole},
     "credential_type": {"name": _whole, "description": _whole},
     "topic": {"name": _whole, "description": _whole},
-    "runtemplate": {"name": _whole},
+    "runtemplate": {"name": _whole, "success": _actions, "fail": _actions},
 }
 """What a value must be like to be taken; others are ignored."""
 

@@ -53,6 +53,7 @@ _ALL = (
             "next_schedule",
             "prefect_url",
         ),
+        (("Suggested rules", "suggestions.html"),),
     ),
     Kind(
         "job",

@@ -3,18 +3,19 @@
 import json
 from typing import Any
 
-from jobauto_prefect.definitions import Definition, check, text, validate, version_numbers
+from jobauto_prefect.definitions import Definition, check, parse, text, validate, version_numbers
 from jobauto_prefect.engine.opening import keep_windows
 from jobauto_prefect.errors import Conflict, Fault, InvalidDefinition
 from jobauto_prefect.facade.requests import Fields
 from jobauto_prefect.facade.requests import parse as parse_body
+from jobauto_prefect.facade.requirements import unknown_requirements
 from jobauto_prefect.facade.values import Values, resealed, secret_keys
 from jobauto_prefect.facade.writes.base import LabelledBody, Write, Written, flag
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.records import App, AppVersion, Company, RunTemplate
 from jobauto_prefect.ledger.wishes import WishKind, wish
 
-OURS = ("enabled", "created_at", "updated_at", "prefect_url")
+OURS = ("enabled", "created_at", "updated_at", "prefect_url", "rule_selectors")
 UNREADABLE = frozenset({"duplicate", "number", "text", "key", "depth", "size", "syntax"})
 REQUIRED = ("$schema", "name", "description", "executable", "environment")
 
@@ -61,7 +62,8 @@ def write_app(write: Write) -> Written:
         app.enabled = flag(write.fields["enabled"], "/enabled")
     if labels is not None:
         app.labels = labels
-    return Written(app, created, warnings)
+    required = parse(app.document).requirements
+    return Written(app, created, [*warnings, *unknown_requirements(write.session, required)])
 
 
 def _completed(write: Write, app: App | None, given: Fields) -> Fields:

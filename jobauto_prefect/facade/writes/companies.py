@@ -9,7 +9,7 @@ from jobauto_prefect.definitions import parse
 from jobauto_prefect.engine.opening import keep_windows
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import READ_INTEGER, SIGNED, OrText, Truth
-from jobauto_prefect.facade.values import secret_keys
+from jobauto_prefect.facade.values import secret_keys, short_secrets
 from jobauto_prefect.facade.writes.base import (
     LabelledBody,
     LongText,
@@ -23,6 +23,7 @@ from jobauto_prefect.facade.writes.base import (
     take_values,
 )
 from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.credentials import credentials_of_company
 from jobauto_prefect.ledger.records import Company
 from jobauto_prefect.ledger.wishes import WishKind, wish
 
@@ -54,15 +55,19 @@ def write_company(write: Write) -> Written:
         require(body, "name", "slug")
         company = Company(env={}, secrets={})
         write.session.add(company)
+    renamed = not created and body.slug not in (None, company.slug)
     take(company, body, except_for={"env"})
     if company.timezone is not None:
         zone_of(company.timezone)
-    take_values(company, body.env, _secret_names(write, body), write.box, None)
+    secret = _secret_names(write, body)
+    take_values(company, body.env, secret, write.box, None)
     write.session.flush()
     for template in queries.templates_of_company(write.session, company.id):
         keep_windows(write.session, template, write.settings)
         wish(write.session, WishKind.APPLY_TEMPLATE, template.id)
-    return Written(company, created)
+    for credential in credentials_of_company(write.session, company.id) if renamed else ():
+        wish(write.session, WishKind.APPLY_CREDENTIAL, credential.id)  # its block is named by it
+    return Written(company, created, short_secrets(body.env, secret))
 
 
 def _known_company(write: Write, body: CompanyBody) -> Company | None:

@@ -1,21 +1,20 @@
-"""Credentials, their types, and topics."""
+"""Credentials and topics."""
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints, WithJsonSchema, field_validator
 
 from jobauto_prefect.definitions import to_text
-from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.requests import Body
+from jobauto_prefect.definitions.credentials import missing, secret_keywords, value_faults
+from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 from jobauto_prefect.facade.requests import parse as parse_body
-from jobauto_prefect.facade.spellings import Truth
+from jobauto_prefect.facade.values import short_secrets
 from jobauto_prefect.facade.writes.base import (
     Id,
     LabelledBody,
     LongText,
     Name,
-    ShortText,
-    Slug,
     Write,
     Written,
     company_of_body,
@@ -24,64 +23,11 @@ from jobauto_prefect.facade.writes.base import (
     take,
 )
 from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.credentials import templates_with
 from jobauto_prefect.ledger.records import Company, Credential, CredentialType, Topic
 from jobauto_prefect.ledger.secrets import MASK
-
-SECRET_TYPES = frozenset({"password", "secret"})
-
-
-class CredentialField(Body):
-    """One member of a credential type; `keyword` is the environment key it fills."""
-
-    keyword: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
-    type: Literal[
-        "string", "text", "password", "secret", "integer", "float", "bool", "url", "email",
-        "file-path", "set",
-    ] = "string"  # fmt: skip
-    name: str | dict[str, str] | None = None
-    description: str | dict[str, str] | None = None
-    hint: str | dict[str, str] | None = None
-    default_value: Any = None
-    required: Truth = False
-    options: dict[str, Any] | list[Any] | None = None
-
-
-class CredentialTypeBody(LabelledBody):
-    """A credential type, known by its uuid, else its code."""
-
-    uuid: Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f-]{36}$")] | None = None
-    code: Annotated[Slug, StringConstraints(min_length=2)] | None = None
-    name: Name | None = None
-    description: LongText | None = None
-    version: ShortText | None = None
-    url: ShortText | None = None
-    homepage: ShortText | None = None
-    logo: LongText | None = None
-    fields: list[CredentialField] = Field(default_factory=list, max_length=200)
-
-
-def write_credential_type(write: Write) -> Written:
-    """A credential type; its fields are replaced as a whole."""
-    body = parse_body(CredentialTypeBody, write.fields)
-    known = _known_type(write, body)
-    created = known is None
-    if known is None:
-        write.creating("applications", None)
-        require(body, "code", "name")
-        known = CredentialType(fields=[])
-        write.session.add(known)
-    take(known, body, except_for={"fields"})
-    if "fields" in body.model_fields_set:
-        known.fields = [one.model_dump(mode="json", exclude_none=True) for one in body.fields]
-    write.session.flush()
-    return Written(known, created)
-
-
-def _known_type(write: Write, body: CredentialTypeBody) -> CredentialType | None:
-    if write.record_id is not None:
-        return write.known(CredentialType, "applications")
-    known = queries.credential_type_known_as(write.session, body.uuid, body.code)
-    return write.updatable(known, "applications") if known else None
+from jobauto_prefect.ledger.wishes import WishKind, wish
 
 
 class CredentialBody(LabelledBody):
@@ -101,7 +47,12 @@ class CredentialBody(LabelledBody):
 
 
 def write_credential(write: Write) -> Written:
-    """A credential; its secret values are stored encrypted."""
+    """A credential, held to the fields of its type; its secret values are stored encrypted.
+
+    Raises:
+        InvalidInput: with every fault.
+        Conflict: it would move to another company, and run templates have it.
+    """
     body = parse_body(CredentialBody, write.fields)
     company = company_of_body(write, body.company_id, body.company)
     kind = _type_of(write, body)
@@ -115,13 +66,31 @@ def write_credential(write: Write) -> Written:
         known = Credential(values={}, secrets={})
         write.session.add(known)
     known.name = body.name or known.name
-    known.company_id = company.id if company else known.company_id
+    _take_company(write, known, company)
     known.credential_type = kind or known.credential_type
     if created or "labels" in body.model_fields_set:
         known.labels = body.labels
-    _take_values(write, known, _values_of(known, body))
+    warnings = _take_values(write, known, _values_of(known, body), created=created)
     write.session.flush()
-    return Written(known, created)
+    tell_prefect(write.session, known)
+    return Written(known, created, warnings)
+
+
+def tell_prefect(session: WritingSession, credential: Credential) -> None:
+    """The block of a credential, and the run templates whose parameters leave out its values."""
+    wish(session, WishKind.APPLY_CREDENTIAL, credential.id)
+    for template in templates_with(session, [credential.id]):
+        wish(session, WishKind.APPLY_TEMPLATE, template.id)
+
+
+def _take_company(write: Write, credential: Credential, company: Company | None) -> None:
+    if company is None or company.id == credential.company_id:
+        return
+    users = templates_with(write.session, [credential.id]) if credential.id else ()
+    if users:
+        named = ", ".join(f"runtemplate {one.id}" for one in users)
+        raise Conflict(f"these have it, take it from them first: {named}")
+    credential.company_id = company.id
 
 
 def _values_of(credential: Credential, body: CredentialBody) -> dict[str, Any]:
@@ -154,25 +123,44 @@ def _known_credential(
     return write.updatable(known, "companies") if known else None
 
 
-def _take_values(write: Write, credential: Credential, given: dict[str, Any]) -> None:
-    types = {one["keyword"]: one.get("type") for one in credential.credential_type.fields}
-    unknown = sorted(set(given) - set(types))
-    if unknown:
-        message = f"the credential type has no field {', '.join(unknown)}"
-        raise InvalidInput([Fault("/values", "unknown", message)])
-    values, sealed = dict(credential.values), dict(credential.secrets)
-    for name, value in given.items():
-        secret = types[name] in SECRET_TYPES
-        text = "" if value is None else to_text(value)
-        if secret and value is not None and text in ("", MASK):
-            continue
-        values.pop(name, None)
-        sealed.pop(name, None)
-        if value is not None:
-            (sealed if secret else values).update(
-                write.box.seal({name: text}) if secret else {name: text}
-            )
-    credential.values, credential.secrets = values, sealed
+def _take_values(
+    write: Write, credential: Credential, given: dict[str, Any], *, created: bool
+) -> list[Fault]:
+    """Take the values given, null removes one; warnings about required ones still to come.
+
+    A credential may be made empty and filled then, and files hold no secrets: required values may
+    be missing but where others are given to a new credential, or where they are taken away.
+    """
+    fields = credential.credential_type.fields
+    secret = secret_keywords(fields)
+    kept = {
+        name: value
+        for name, value in given.items()
+        if name not in secret or value is None or to_text(value) not in ("", MASK)
+    }
+    faults = [*value_faults(fields, kept)]
+    texts = {name: to_text(value) for name, value in kept.items() if value is not None}
+    plain = {name: text for name, text in texts.items() if name not in secret}
+    sealed = write.box.seal({name: text for name, text in texts.items() if name in secret})
+    values = {name: text for name, text in credential.values.items() if name not in kept} | plain
+    secrets = {name: text for name, text in credential.secrets.items() if name not in kept} | sealed
+    lacking = [one["keyword"] for one in missing(fields, {*values, *secrets})]
+    needed = {*kept, *(set(lacking) - secret if created and kept else ())}
+    faults += [
+        Fault(f"/values/{name}", "required", f"{name} is required")
+        for name in lacking
+        if name in needed
+    ]
+    if faults:
+        raise InvalidInput(faults)
+    credential.values, credential.secrets = values, secrets
+    return [*_still_to_come(lacking), *short_secrets(texts, secret, "values")]
+
+
+def _still_to_come(lacking: Sequence[str]) -> Iterator[Fault]:
+    for name in lacking:
+        message = f"{name} is required; no job with this credential starts without it"
+        yield Fault(f"/values/{name}", "required", message)
 
 
 class TopicBody(LabelledBody):

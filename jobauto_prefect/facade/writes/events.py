@@ -18,7 +18,6 @@ from jobauto_prefect.facade.spellings import (
     Truth,
 )
 from jobauto_prefect.facade.writes.base import (
-    NO_NUL,
     Id,
     LabelledBody,
     Name,
@@ -40,8 +39,14 @@ from jobauto_prefect.sources import fault_of, rules_of, target_of
 
 Interval = Annotated[int, Field(ge=1, le=86_400), READ_INTEGER, OrText(r"^[1-9][0-9]{0,3}$")]
 Position = Annotated[int, Field(ge=0, le=BIGGEST_ID), READ_INTEGER, OrText(UNSIGNED)]
-PORT: JsonSchemaValue = {
-    "anyOf": [{"type": "integer"}, {"type": "string", "maxLength": 255, "pattern": NO_NUL}]
+PORT = r"^([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])?$"
+"""1 to 65535, or nothing."""
+
+PORTS: JsonSchemaValue = {
+    "anyOf": [
+        {"type": "integer", "minimum": 1, "maximum": 65_535},
+        {"type": "string", "pattern": PORT},
+    ]
 }
 
 
@@ -54,7 +59,7 @@ class SourceBody(LabelledBody):
     adapter_type: Name = "abraflexi-webhook"
     db_connection: Literal["mysql", "pgsql", "sqlite"] = "mysql"
     db_host: ShortText = "localhost"
-    db_port: Annotated[ShortText, WithJsonSchema(PORT)] = "3306"
+    db_port: Annotated[str, Field(pattern=PORT), WithJsonSchema(PORTS)] = "3306"
     db_database: Name | None = None
     db_username: ShortText | None = None
     db_password: ShortText | None = None
@@ -66,6 +71,8 @@ class SourceBody(LabelledBody):
     @field_validator("db_port", mode="before")
     @classmethod
     def _port_as_text(cls, value: Any) -> Any:
+        if isinstance(value, float) and value.is_integer():  # as JSON Schema has it
+            value = int(value)
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -123,7 +130,8 @@ MAPPING: JsonSchemaValue = {
 
 class RuleBody(LabelledBody):
     """An event rule: a change of `event_source_id`, or the end of `runtemplate_source_id`, starts
-    `runtemplate_id`. `env_mapping` is an object, or its JSON text.
+    `runtemplate_id`. `env_mapping` is an object, or its JSON text; with `fan_out` there is a job
+    for each element of a list in it.
     """
 
     event_source_id: Id | None = None
@@ -133,6 +141,7 @@ class RuleBody(LabelledBody):
     operation: Literal["any", "create", "update", "delete"] = "any"
     on: Literal["success", "warning", "failure", "any"] = "success"
     env_mapping: Annotated[dict[str, Any], WithJsonSchema(MAPPING)] = Field(default_factory=dict)
+    fan_out: Truth = False
     enabled: Truth = True
     priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1), READ_INTEGER, OrText(SIGNED)] = 0
 

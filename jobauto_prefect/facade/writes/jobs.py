@@ -11,7 +11,7 @@ from jobauto_prefect.facade.access import allow
 from jobauto_prefect.facade.requests import Body
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import Instant
-from jobauto_prefect.facade.values import Values, merged, secret_keys
+from jobauto_prefect.facade.values import Values, merged, secret_keys, short_secrets
 from jobauto_prefect.facade.writes.base import Id, LongText, Write, Written
 from jobauto_prefect.facade.writes.templates import ExecutorName, require_executor
 from jobauto_prefect.ledger import attempts, jobs, queries
@@ -79,11 +79,13 @@ def write_job(write: Write) -> Written:
     job.launched_by, job.note = write.who.user_id, body.note
     if retried is not None:
         job.attempt, job.retry_of = retried.attempt + 1, retried.retry_of or retried.id
+        attempts.inherit(job, retried)
     _take_overrides(write, job, template, body, retried)
     write.session.add(job)
     write.session.flush()
     wish(write.session, WishKind.CREATE_RUN, job.id)
-    return Written(job, created=True)
+    warnings = short_secrets(body.env, secret_keys(parse(template.app.document)))
+    return Written(job, created=True, warnings=warnings)
 
 
 def _retried(write: Write, body: JobBody) -> Job | None:
@@ -134,9 +136,11 @@ def _take_overrides(
     given = {name: value for name, value in body.env.items() if value is not None}
     values = merged(known, given, secret_keys(definition), write.box, definition)
     job.overrides, job.override_secrets = values.env, values.secrets
+    files = retried.input_files if retried else {}
+    job.input_files = {key: one for key, one in files.items() if key not in given}
     job.env = values.shown()
     if body.executor is not None:
-        require_executor(body.executor)
+        require_executor(body.executor, template)
         job.executor = body.executor
 
 

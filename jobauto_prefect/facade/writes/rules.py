@@ -1,10 +1,10 @@
 """What a rule has to fulfil beyond its shape: values it can get, and a chain that ends."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from jobauto_prefect.compiler.produced import names_of
-from jobauto_prefect.compiler.selectors import END_FIELDS, FIELDS, fault_in
+from jobauto_prefect.compiler.produced import offer_of
+from jobauto_prefect.compiler.selectors import FIELDS, Offer, fault_in
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.ledger import chains
@@ -20,7 +20,7 @@ def check_rule(session: WritingSession, rule: EventRule) -> None:
     """
     faults = [*_trigger_faults(rule), *_mapping_faults(session, rule)]
     if not faults and rule.runtemplate_source_id is not None:
-        faults += _circle_faults(session, rule.runtemplate_source_id)
+        faults += circle_faults(session, rule.runtemplate_source_id, "/runtemplate_id")
     if faults:
         raise InvalidInput(faults)
 
@@ -34,7 +34,7 @@ def _trigger_faults(rule: EventRule) -> Iterator[Fault]:
 def _mapping_faults(session: WritingSession, rule: EventRule) -> Iterator[Fault]:
     target = session.get_one(RunTemplate, rule.runtemplate_id)
     keys = parse(target.app.document).environment
-    fields, closed = _fields(session, rule)
+    offer = _offer(session, rule)
     for key, selector in json.loads(rule.env_mapping).items():
         if key not in keys:
             known = ", ".join(keys) or "none"
@@ -42,25 +42,24 @@ def _mapping_faults(session: WritingSession, rule: EventRule) -> Iterator[Fault]
                 f"the application of run template {target.id} has no key {key}; it has {known}"
             )
             yield Fault(f"/env_mapping/{key}", "reference", message)
-        elif fault := fault_in(selector, fields, closed=closed):
+        elif fault := fault_in(selector, offer):
             yield Fault(f"/env_mapping/{key}", "selector", fault)
 
 
-def _fields(session: WritingSession, rule: EventRule) -> tuple[Sequence[str], bool]:
-    """What events of a rule have, and whether that is all: a change's context has anything."""
+def _offer(session: WritingSession, rule: EventRule) -> Offer:
     if rule.runtemplate_source_id is None:
-        return FIELDS, False
-    source = session.get_one(RunTemplate, rule.runtemplate_source_id)
-    return [*END_FIELDS, *names_of(source.app.document.get("produces") or {})], True
+        return Offer(FIELDS)
+    return offer_of(session.get_one(RunTemplate, rule.runtemplate_source_id).app.document)
 
 
-def _circle_faults(session: WritingSession, start: int) -> Iterator[Fault]:
+def circle_faults(session: WritingSession, start: int, pointer: str) -> Iterator[Fault]:
+    """The way round, where what was written closes a circle of rules and actions."""
     chains.lock(session)
     circle = chains.circle(start, chains.edges(session))
     if circle is not None:
         way = " → ".join(_name(session, template_id) for template_id in circle)
         message = f"this would go round for ever: {way}"
-        yield Fault("/runtemplate_id", "cycle", message)
+        yield Fault(pointer, "cycle", message)
 
 
 def _name(session: WritingSession, template_id: int) -> str:

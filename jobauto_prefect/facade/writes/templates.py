@@ -7,11 +7,21 @@ from pydantic import Field, WithJsonSchema
 from jobauto_prefect.compiler.schedule import CODES
 from jobauto_prefect.compiler.timing import timing_faults
 from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, Overlap, parse
+from jobauto_prefect.definitions.actions import ActionMode
 from jobauto_prefect.engine.opening import keep_windows
-from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.errors import InvalidInput
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import READ_INTEGER, READ_NUMBER, OrText, Truth
-from jobauto_prefect.facade.values import secret_keys
+from jobauto_prefect.facade.values import secret_keys, short_secrets
+from jobauto_prefect.facade.writes.actions import Actions, ActionsBody, take_actions
+from jobauto_prefect.facade.writes.assignments import (
+    BlockBody,
+    CredentialRef,
+    assignment_warnings,
+    require_own,
+    take_blocks,
+    take_credentials,
+)
 from jobauto_prefect.facade.writes.base import (
     Id,
     LabelledBody,
@@ -28,9 +38,10 @@ from jobauto_prefect.facade.writes.base import (
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.records import App, Company, RunTemplate
 from jobauto_prefect.ledger.wishes import WishKind, wish
+from jobauto_prefect.runtime.executors import OURS, executor_faults, settings_schema
 
-EXECUTORS = ("Native",)
-ExecutorName = Annotated[str, WithJsonSchema({"type": "string", "enum": [*EXECUTORS]})]
+ExecutorName = Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(OURS)})]
+SettingsBody = Annotated[dict[str, Any], WithJsonSchema(settings_schema())]
 YEAR = 365 * 24 * 3600  # seconds
 Seconds = Annotated[
     float, Field(gt=0, le=YEAR), READ_NUMBER, OrText(r"^[1-9][0-9]{0,6}(\.[0-9]{1,6})?$")
@@ -59,6 +70,7 @@ class TemplateBody(LabelledBody):
     timezone: ShortText | None = None
     delay: WholeSeconds = 0
     executor: ExecutorName = "Native"
+    executor_settings: SettingsBody = Field(default_factory=dict)
     pool: Name | None = None
     timeout_seconds: Seconds | None = None
     deadline_offset: ShortText | None = None
@@ -71,10 +83,17 @@ class TemplateBody(LabelledBody):
     misfire: Misfire = Misfire.LATEST
     on_contact_lost: ContactLost = ContactLost.FINISH
     note: LongText | None = None
+    success: Actions = Field(default_factory=ActionsBody)
+    fail: Actions = Field(default_factory=ActionsBody)
     env: dict[str, Any] = Field(default_factory=dict)
+    credentials: list[CredentialRef] = Field(default_factory=list, max_length=50)
+    blocks: list[BlockBody] = Field(default_factory=list, max_length=20)
 
 
-REFERENCES = {"app_id", "app_uuid", "app", "company_id", "company", "env"}
+APART = {
+    *("app_id", "app_uuid", "app", "company_id", "company"),
+    *("env", "credentials", "blocks", "success", "fail"),
+}
 
 
 def write_template(write: Write) -> Written:
@@ -87,17 +106,29 @@ def write_template(write: Write) -> Written:
         require_all({"name": body.name, "app_id": app, "company_id": company} if created else {})
         write.creating("jobs", company.id if company else None)
     if template is None:
-        template = RunTemplate(env={}, secrets={})
+        template = RunTemplate(env={}, secrets={}, success={}, fail={}, action_secrets={})
         write.session.add(template)
     template.app = app or template.app
     template.company = company or template.company
-    take(template, body, except_for=REFERENCES)
+    take(template, body, except_for=APART)
+    _take_provisions(write, template, body)
     _check(template, write.settings.timezone)
     definition = parse(template.app.document)
     take_values(template, body.env, secret_keys(definition), write.box, definition)
+    given = {mode: getattr(body, mode) for mode in ActionMode if mode in body.model_fields_set}
+    take_actions(write, template, given)
     keep_windows(write.session, template, write.settings)
     wish(write.session, WishKind.APPLY_TEMPLATE, template.id)
-    return Written(template, created)
+    warnings = short_secrets(body.env, secret_keys(definition))
+    return Written(template, created, [*assignment_warnings(write, template), *warnings])
+
+
+def _take_provisions(write: Write, template: RunTemplate, body: TemplateBody) -> None:
+    if "credentials" in body.model_fields_set:
+        take_credentials(write, template, body.credentials)
+    require_own(template)
+    if "blocks" in body.model_fields_set:
+        take_blocks(write, template, body.blocks)
 
 
 def _app_of(write: Write, body: TemplateBody) -> App | None:
@@ -127,15 +158,16 @@ def _check(template: RunTemplate, zone: str) -> None:
     faults = timing_faults(times, template.company.timezone or zone)
     if faults:
         raise InvalidInput(faults)
-    require_executor(template.executor)
+    require_executor(template.executor, template)
 
 
-def require_executor(name: str) -> None:
-    """Refuse an executor there is none of.
+def require_executor(name: str, template: RunTemplate) -> None:
+    """Refuse an executor there is none of, or that can't run a template's jobs.
 
     Raises:
-        InvalidInput: naming those there are.
+        InvalidInput: saying which there are, or what is missing.
     """
-    if name not in EXECUTORS:
-        message = f"there is no executor {name}; use {', '.join(EXECUTORS)}"
-        raise InvalidInput([Fault("/executor", "enum", message)])
+    image = template.app.document.get("ociimage")
+    faults = executor_faults(name, template.executor_settings, image)
+    if faults:
+        raise InvalidInput(faults)

@@ -1,9 +1,15 @@
 """What is remembered: one class per record kind."""
 
 from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.records.actions import OwedAction
 from jobauto_prefect.ledger.records.applications import App, AppVersion, Company, RunTemplate
 from jobauto_prefect.ledger.records.bookkeeping import Fact, KeptAnswer, Turn, Wish, WorkerRecord
-from jobauto_prefect.ledger.records.credentials import Credential, CredentialType, Topic
+from jobauto_prefect.ledger.records.credentials import (
+    Credential,
+    CredentialType,
+    TemplateCredential,
+    Topic,
+)
 from jobauto_prefect.ledger.records.events import Delivery, Event, EventRule, EventSource
 from jobauto_prefect.ledger.records.people import CompanyUser, Token, User, UserRole
 from jobauto_prefect.ledger.records.trail import AuditEntry
@@ -28,8 +34,10 @@ __all__ = [
     "KeptAnswer",
     "Lease",
     "OutputLine",
+    "OwedAction",
     "RunTemplate",
     "Task",
+    "TemplateCredential",
     "Token",
     "Topic",
     "Turn",

@@ -4,12 +4,12 @@ from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
-from sqlalchemy import ForeignKey, Text
+from sqlalchemy import JSON, ForeignKey, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, Overlap
 from jobauto_prefect.ledger.base import (
-    SECRET,
+    SEALED,
     UNAUDITED,
     Audited,
     Base,
@@ -18,6 +18,7 @@ from jobauto_prefect.ledger.base import (
     Retirable,
     unique_while_active,
 )
+from jobauto_prefect.ledger.records.credentials import TemplateCredential
 
 
 class App(Audited, Labelled, Retirable, Base):
@@ -71,7 +72,7 @@ class Company(Audited, Labelled, Retirable, Base):
     customer: Mapped[int | None]
     timezone: Mapped[str | None]
     env: Mapped[dict[str, str]] = mapped_column(default=dict)
-    secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SECRET)
+    secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
     updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
 
@@ -82,6 +83,10 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     `interv` is the interval code (docs/scheduling.md), `delay` and `retry_min_gap` are in seconds.
     Without `max_attempts` what is worth another attempt has three.
     `applied_parameters` and `applied_paused` are what the Prefect deployment was last told.
+    `blocks` are Prefect blocks of other people: `block` (type slug/name) and `env`, which maps
+    variables to its fields.
+    `success` and `fail` are the actions that follow the end of a job: name -> configuration;
+    `action_secrets` are the keys of their webhooks' signatures, by these two names.
     The window keeper goes by `kept_schedule` (cron, zone and delay in one text): `next_window` is
     the start of the first window it has not opened, due at `next_schedule`.
     """
@@ -100,6 +105,7 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     timezone: Mapped[str | None]
     delay: Mapped[int] = mapped_column(default=0)
     executor: Mapped[str] = mapped_column(default="Native")
+    executor_settings: Mapped[dict[str, Any]] = mapped_column(default=dict)
     pool: Mapped[str | None]
     timeout_seconds: Mapped[float | None]
     deadline_offset: Mapped[str | None]
@@ -113,7 +119,11 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     on_contact_lost: Mapped[str] = mapped_column(default=ContactLost.FINISH)
     note: Mapped[str | None] = mapped_column(Text)
     env: Mapped[dict[str, str]] = mapped_column(default=dict)
-    secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SECRET)
+    secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
+    blocks: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
+    success: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    fail: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    action_secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
     deployment_id: Mapped[UUID | None] = mapped_column(index=True, info=UNAUDITED)
     applied_parameters: Mapped[dict[str, Any] | None] = mapped_column(info=UNAUDITED)
     applied_paused: Mapped[bool | None] = mapped_column(info=UNAUDITED)
@@ -125,6 +135,9 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
 
     app: Mapped[App] = relationship()
     company: Mapped[Company] = relationship()
+    assignments: Mapped[list[TemplateCredential]] = relationship(
+        order_by=TemplateCredential.position, cascade="all, delete-orphan", lazy="selectin"
+    )
 
     def zone_name(self, service_zone: str) -> str:
         """The zone of its schedule: its own, else its company's, else the service's."""

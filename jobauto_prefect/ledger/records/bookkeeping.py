@@ -41,7 +41,10 @@ class Turn(Base):
 
 
 class WorkerRecord(Base):
-    """A worker as it last said hello; `instance` differs for each start."""
+    """A worker as it last said hello; `instance` differs for each start.
+
+    `run_as` are the users of its native jobs, by company (slug); `""` is for the others.
+    """
 
     __tablename__ = "worker"
 
@@ -49,6 +52,7 @@ class WorkerRecord(Base):
     pool: Mapped[str]
     host: Mapped[str]
     instance: Mapped[UUID]
+    run_as: Mapped[dict[str, str]] = mapped_column(default=dict)
     seen_at: Mapped[datetime]
 
 

@@ -1,13 +1,14 @@
 """Credential types, credentials, and topics."""
 
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
+from uuid import UUID
 
-from sqlalchemy import JSON, ForeignKey, Text
+from sqlalchemy import JSON, ForeignKey, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from jobauto_prefect.ledger.base import (
-    SECRET,
+    SEALED,
     UNAUDITED,
     Audited,
     Base,
@@ -16,9 +17,17 @@ from jobauto_prefect.ledger.base import (
     unique_while_active,
 )
 
+if TYPE_CHECKING:
+    from jobauto_prefect.ledger.records.applications import Company
+
 
 class CredentialType(Audited, Labelled, Retirable, Base):
-    """A kind of credential; `fields` are its members: keyword, type, name, required and such."""
+    """A kind of credential; `fields` are its members: keyword, type, name, required and such.
+
+    `translations` are the texts that came in several languages: member -> language -> text.
+    `availability` says how to find out whether what its credentials open is there; None: it
+    always is.
+    """
 
     __tablename__ = "credential_type"
     __table_args__ = (
@@ -36,7 +45,11 @@ class CredentialType(Audited, Labelled, Retirable, Base):
     url: Mapped[str | None]
     homepage: Mapped[str | None]
     logo: Mapped[str | None] = mapped_column(Text)
+    tags: Mapped[list[str]] = mapped_column(default=list)
+    translations: Mapped[dict[str, Any]] = mapped_column(default=dict)
     fields: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
+    availability: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    block_type_id: Mapped[UUID | None] = mapped_column(info=UNAUDITED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
     updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
 
@@ -53,11 +66,35 @@ class Credential(Audited, Labelled, Retirable, Base):
     credential_type_id: Mapped[int] = mapped_column(ForeignKey("credential_type.id"), index=True)
     name: Mapped[str]
     values: Mapped[dict[str, str]] = mapped_column(default=dict)
-    secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SECRET)
+    secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
+    block_document_id: Mapped[UUID | None] = mapped_column(info=UNAUDITED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
     updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
 
     credential_type: Mapped[CredentialType] = relationship()
+    company: Mapped["Company"] = relationship()
+
+
+class TemplateCredential(Audited, Base):
+    """A credential whose values the jobs of a run template get; of two that have one name, the
+    value of the later `position` counts.
+    """
+
+    __tablename__ = "runtemplate_credential"
+    __table_args__ = (UniqueConstraint("runtemplate_id", "credential_id"),)
+    entity_name: ClassVar[str] = "RunTemplateCredential"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    runtemplate_id: Mapped[int] = mapped_column(ForeignKey("runtemplate.id"))
+    credential_id: Mapped[int] = mapped_column(ForeignKey("credential.id"), index=True)
+    position: Mapped[int]
+
+    credential: Mapped[Credential] = relationship(lazy="joined")
+
+    @property
+    def company_id(self) -> int:
+        """The company whose credential it is."""
+        return self.credential.company_id
 
 
 class Topic(Audited, Labelled, Retirable, Base):

@@ -4,11 +4,21 @@ from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, ForeignKey, Index, Text, UniqueConstraint, case, exists, text
+from sqlalchemy import (
+    ColumnElement,
+    ForeignKey,
+    Index,
+    Text,
+    UniqueConstraint,
+    case,
+    exists,
+    or_,
+    text,
+)
 from sqlalchemy.orm import Mapped, column_property, mapped_column, relationship
 
 from jobauto_prefect.ledger.base import (
-    SECRET,
+    SEALED,
     UNAUDITED,
     Audited,
     Base,
@@ -17,6 +27,7 @@ from jobauto_prefect.ledger.base import (
     Retirable,
     unique_while_active,
 )
+from jobauto_prefect.ledger.records.actions import OwedAction
 from jobauto_prefect.ledger.records.applications import RunTemplate
 
 
@@ -42,7 +53,7 @@ class EventSource(Audited, Labelled, Retirable, Base):
     db_port: Mapped[str] = mapped_column(default="3306")
     db_database: Mapped[str]
     db_username: Mapped[str | None]
-    db_password: Mapped[str | None] = mapped_column(info=SECRET)
+    db_password: Mapped[str | None] = mapped_column(info=SEALED)
     enabled: Mapped[bool] = mapped_column(default=True)
     poll_interval: Mapped[int] = mapped_column(default=60)
     consume: Mapped[str] = mapped_column(default="delete")
@@ -58,7 +69,7 @@ class EventRule(Audited, Labelled, Retirable, Base):
     """What an event starts: a change of a source, or the end of another run template.
 
     `env_mapping` is JSON text: environment key -> selector. Empty `evidence`: any. Of ends, `on`
-    says which count. `automation_id` is Prefect's.
+    says which count. `fan_out`: a job for each element of a list. `automation_id` is Prefect's.
     """
 
     __tablename__ = "event_rule"
@@ -74,6 +85,7 @@ class EventRule(Audited, Labelled, Retirable, Base):
     operation: Mapped[str] = mapped_column(default="any")
     on: Mapped[str] = mapped_column(default="success")
     env_mapping: Mapped[str] = mapped_column(Text, default="{}")
+    fan_out: Mapped[bool] = mapped_column(default=False)
     enabled: Mapped[bool] = mapped_column(default=True)
     priority: Mapped[int] = mapped_column(default=0)
     automation_id: Mapped[UUID | None] = mapped_column(info=UNAUDITED)
@@ -86,13 +98,15 @@ class EventRule(Audited, Labelled, Retirable, Base):
 class Delivery(Base):
     """What one event owes one rule: there is one, so a rule starts once for an event.
 
+    Of a rule that fans out there is one for each `element` of the list, from 0; the others come
+    when the first is claimed.
     While it is owed, `due_at` is when this service starts the job itself (None: once Prefect has
     heard of the event), and `flow_run_id` the waiting run that Prefect's automation has made.
     """
 
     __tablename__ = "delivery"
     __table_args__ = (
-        UniqueConstraint("event_id", "rule_id"),
+        UniqueConstraint("event_id", "rule_id", "element"),
         Index(
             "ix_delivery_owed",
             "due_at",
@@ -104,6 +118,7 @@ class Delivery(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     event_id: Mapped[int] = mapped_column(ForeignKey("event.id", ondelete="CASCADE"))
     rule_id: Mapped[int] = mapped_column(ForeignKey("event_rule.id"), index=True)
+    element: Mapped[int] = mapped_column(default=0)
     state: Mapped[str]
     job_id: Mapped[int | None] = mapped_column(BigId, index=True)
     flow_run_id: Mapped[UUID | None]
@@ -116,7 +131,9 @@ class Delivery(Base):
 
 
 def _owing(event_id: Any, state: str) -> ColumnElement[bool]:
-    return exists().where(Delivery.event_id == event_id, Delivery.state == state)
+    delivery = exists().where(Delivery.event_id == event_id, Delivery.state == state)
+    action = exists().where(OwedAction.event_id == event_id, OwedAction.state == state)
+    return or_(delivery, action)
 
 
 class Event(Base):
@@ -125,7 +142,7 @@ class Event(Base):
     `data` is all that is known of it, as JSON; a change is told from others by `inversion` and
     the `digest` of its row. `depth` counts the ends that led here. `emitted_at` is when Prefect
     heard of it, `emission_error` why it will not. `state` sums up what it owes: dead where a
-    delivery is, owed where one is, else done.
+    delivery or an action is, owed where one is, else done.
     """
 
     __tablename__ = "event"

@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import ForeignKey, Index, LargeBinary, Text, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from jobauto_prefect.ledger.base import SECRET, UNAUDITED, Audited, Base, BigId, Retirable
+from jobauto_prefect.ledger.base import SEALED, UNAUDITED, Audited, Base, BigId, Retirable
 from jobauto_prefect.ledger.records.applications import RunTemplate
 from jobauto_prefect.ledger.states import JobState, TaskState
 
@@ -53,6 +53,7 @@ class Job(Audited, Retirable, Base):
     this job was asked to run with, `override_secrets` the encrypted ones among them. `policy`
     are the exit codes of the definition and the template's rules as they were at the claim.
     `retry_of` is the first attempt of a job without a task. `pid` is of its leading process.
+    `input_files`: environment key -> id of the artifact whose copy it names.
     """
 
     __tablename__ = "job"
@@ -100,13 +101,15 @@ class Job(Audited, Retirable, Base):
     end: Mapped[datetime | None]
     executor: Mapped[str]
     event_id: Mapped[int | None] = mapped_column(BigId, index=True)
+    eventrule_id: Mapped[int | None]
     launched_by: Mapped[int | None] = mapped_column(ForeignKey("user.id"))
     app_version: Mapped[str | None]
     command: Mapped[str | None] = mapped_column(Text)
     env: Mapped[dict[str, str]] = mapped_column(default=dict)
     undeclared: Mapped[list[str]] = mapped_column(default=list)
     overrides: Mapped[dict[str, str]] = mapped_column(default=dict)
-    override_secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SECRET)
+    override_secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
+    input_files: Mapped[dict[str, int]] = mapped_column(default=dict)
     policy: Mapped[dict[str, Any]] = mapped_column(default=dict, info=UNAUDITED)
     cancel_reason: Mapped[str | None]
     note: Mapped[str | None] = mapped_column(Text)

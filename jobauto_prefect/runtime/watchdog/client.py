@@ -20,8 +20,10 @@ from jobauto_prefect.runtime.watchdog.wire import Inbox, Message, pack
 BEATS_PER_LEASE = 6
 BYE_SECONDS = 5.0
 PASSED_ON = ("PATH", "HOME", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR",
-             "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY")  # fmt: skip
-"""What a watchdog needs of its worker's environment to reach the facade."""
+             "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY",
+             "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "KUBECONFIG", "KUBERNETES_SERVICE_HOST",
+             "KUBERNETES_SERVICE_PORT")  # fmt: skip
+"""What a watchdog and its commands need of their worker's environment to reach their servers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,10 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """What a watchdog starts. `record` is the job's file in the work directory."""
+    """What a watchdog starts. `record` is the job's file in the work directory.
+
+    It runs in the job's directory, or in a `folder` where there is one.
+    """
 
     job: int
     claim: UUID
@@ -45,6 +50,7 @@ class Start:
     directory: str
     record: str
     user: User | None = None
+    folder: str | None = None
 
     def message(self) -> Message:
         """As it goes over the wire."""
@@ -61,7 +67,34 @@ class Start:
             "environment": dict(self.environment),
             "directory": self.directory,
             "record": self.record,
+            "folder": self.folder or self.directory,
             "user": user,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a watchdog holds for a job that runs elsewhere, see `watchdog/holds.py`.
+
+    `undo` is a command without secrets that ends it and returns 0 once nothing of it runs nor can
+    be started; asked for what is not there it returns 0 as well.
+    """
+
+    job: int
+    claim: UUID
+    directory: str
+    record: str
+    undo: Sequence[str]
+
+    def message(self) -> Message:
+        """As it goes over the wire."""
+        return {
+            "type": "hold",
+            "job": self.job,
+            "claim": str(self.claim),
+            "directory": self.directory,
+            "record": self.record,
+            "undo": list(self.undo),
         }
 
 
@@ -78,9 +111,12 @@ class Ended:
 
 
 class Group:
-    """A job's processes."""
+    """A job's processes, or what is held for it; then it is started when it is held, as number 0.
 
-    def __init__(self, start: Start) -> None:
+    A pid of None: it has no process here, or not yet.
+    """
+
+    def __init__(self, start: Start | Held) -> None:
         loop = asyncio.get_running_loop()
         self.marker = f"{MARKER}={start.directory}"
         self.started: asyncio.Future[int] = loop.create_future()
@@ -90,7 +126,7 @@ class Group:
     def pid(self) -> int | None:
         """The leader's, which is the group's and the session's."""
         if self.started.done() and not self.started.cancelled() and not self.started.exception():
-            return self.started.result()
+            return self.started.result() or None
         return None
 
     def settle(self, ended: Ended) -> None:
@@ -170,6 +206,30 @@ class Watchdog:
             raise
         return group
 
+    async def hold(self, held: Held) -> Group:
+        """Have the watchdog end something elsewhere if this worker can't; call it before the start.
+
+        The group's `ended` says that the watchdog ended it, or died.
+
+        Raises:
+            StartFailed: without an exit code: the watchdog gave this worker up, or died.
+        """
+        if not self.alive:
+            raise StartFailed("the watchdog of this worker is gone")
+        group = self._groups[held.job] = Group(held)
+        try:
+            await self._send(held.message())
+            await asyncio.shield(group.started)
+        except BaseException:
+            await asyncio.shield(self.release(held.job))
+            raise
+        return group
+
+    async def release(self, job: int) -> None:
+        """What was held for this job has ended."""
+        if self._groups.pop(job, None) is not None:
+            await self._send({"type": "release", "job": job})
+
     async def stop(self, job: int, seconds: float) -> None:
         """End a job's processes: TERM, and KILL after so many seconds."""
         await self._send({"type": "stop", "job": job, "seconds": seconds})
@@ -239,6 +299,8 @@ class Watchdog:
         elif message["type"] == "not_started":
             failure = StartFailed(message["message"], exit_code=message["exit_code"])
             group.started.set_exception(failure)
+        elif message["type"] == "held":
+            group.started.set_result(0)
         else:
             del self._groups[message["job"]]
             group.settle(Ended(message["exit_code"], message["lost"]))

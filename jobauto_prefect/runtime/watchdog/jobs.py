@@ -5,6 +5,7 @@ import signal
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Protocol
 
 from jobauto_prefect.runtime.watchdog import tree
 from jobauto_prefect.runtime.watchdog.report import Lost
@@ -32,6 +33,22 @@ def lost(message: Message, why: str, started_at: str) -> Lost:
     )
 
 
+class Neighbour(Protocol):
+    """Another job, as far as it matters for telling whose a process is."""
+
+    @property
+    def pid(self) -> int:
+        """Of its group and session."""
+
+    @property
+    def started(self) -> int:
+        """Clock ticks since boot."""
+
+    @property
+    def marker(self) -> str:
+        """`NAME=value` of a variable that only its processes carry."""
+
+
 class Job:
     """One process group and what escaped from it. `exit_code` is None while its leader lives."""
 
@@ -48,7 +65,7 @@ class Job:
         self.kill_at: float | None = None  # monotonic seconds
         self._stopping = self._killing = False
 
-    def stop(self, seconds: float, others: Iterable["Job"]) -> None:
+    def stop(self, seconds: float, others: Iterable[Neighbour]) -> None:
         """TERM now, KILL after so many seconds; a second call can only shorten them."""
         kill_at = time.monotonic() + seconds
         self.kill_at = kill_at if self.kill_at is None else min(self.kill_at, kill_at)
@@ -68,7 +85,7 @@ class Job:
         return self.exit_code is not None or (self.kill_at is not None and now >= self.kill_at)
 
     def bring_to_end(
-        self, now: float, processes: dict[int, tree.Process], others: Iterable["Job"]
+        self, now: float, processes: dict[int, tree.Process], others: Iterable[Neighbour]
     ) -> bool:
         """Kill what is overdue or left over; True when nothing of it lives."""
         if self.kill_at is not None and now >= self.kill_at:
@@ -82,7 +99,7 @@ class Job:
         # The group's number is safe only as long as its leader is not reaped.
         tree.signal_all(self.pid if self.exit_code is None else None, members, number)
 
-    def members(self, processes: dict[int, tree.Process], others: Iterable["Job"]) -> set[int]:
+    def members(self, processes: dict[int, tree.Process], others: Iterable[Neighbour]) -> set[int]:
         """The living processes of this job but its leader, all of them descendants of this process.
 
         A process belongs to the job by its session or group, by descent, by the job's directory
@@ -94,7 +111,7 @@ class Job:
         found = roots | (tree.descendants({self.pid} | roots, processes) & ours)
         return found - {self.pid} - {other.pid for other in others}
 
-    def _owns(self, process: tree.Process, others: list["Job"]) -> bool:
+    def _owns(self, process: tree.Process, others: list[Neighbour]) -> bool:
         if self.pid in (process.session, process.group):
             return True
         if process.parent != os.getpid():  # it is found by descent

@@ -5,9 +5,10 @@ that has been given up. It ends all jobs, and reports them as lost, when the wor
 closes or stays silent for one lease.
 
 Messages from the worker: hello (url, token, worker, lease, stop), beat, start (job, claim, argv,
-environment, directory, user, record; with two descriptors), stop (job, seconds), bye.
-Messages to it: started (job, pid), not_started (job, exit_code, message), ended (job, exit_code,
-lost: why, or None).
+environment, directory, folder, user, record; with two descriptors), stop (job, seconds), hold (job,
+claim, directory, record, undo), release (job), bye.
+Messages to it: started (job, pid), not_started (job, exit_code, message), held (job), ended (job,
+exit_code, lost: why, or None).
 """
 
 import contextlib
@@ -19,7 +20,8 @@ import subprocess
 import time
 
 from jobauto_prefect.runtime.watchdog import report, tree
-from jobauto_prefect.runtime.watchdog.jobs import Job, lost, now
+from jobauto_prefect.runtime.watchdog.holds import Hold
+from jobauto_prefect.runtime.watchdog.jobs import Job, Neighbour, lost, now
 from jobauto_prefect.runtime.watchdog.spawn import NotStarted, spawn
 from jobauto_prefect.runtime.watchdog.wire import Inbox, Message, pack
 
@@ -39,6 +41,7 @@ class Watchdog:
         self._outgoing = bytearray()
         self._descriptors: list[int] = []
         self._jobs: dict[int, Job] = {}
+        self._holds: dict[int, Hold] = {}
         self._lost: list[report.Lost] = []
         self._facade: report.Facade | None = None
         self._lease = self._stop_seconds = 0.0
@@ -49,12 +52,13 @@ class Watchdog:
 
     def run(self) -> None:
         """Watch until the worker says bye, or is given up and its jobs have ended."""
-        while self._jobs or not (self._leaving or self._given_up):
+        while self._jobs or self._holds or not (self._leaving or self._given_up):
             self._wait()
             self._receive()
             self._check_silence()
             self._reap()
             self._end_jobs()
+            self._end_holds()
             self._send()
         self._socket.close()
         if self._lost and self._facade:
@@ -82,6 +86,7 @@ class Watchdog:
     def _timeout(self, now: float) -> float | None:
         """Seconds until something has to be done; None where only messages matter."""
         moments = [job.kill_at for job in self._jobs.values() if job.kill_at is not None]
+        moments += [hold.due for hold in self._holds.values() if hold.due is not None]
         if self._lease and not self._given_up:
             moments.append(self._heard + self._lease)
         for job in self._jobs.values():
@@ -99,14 +104,14 @@ class Watchdog:
         if messages:
             self._heard = time.monotonic()
         for message in messages:
-            if ended and message["type"] == "start":
+            if ended and message["type"] in ("start", "hold"):
                 # Its worker is gone already: the job never starts.
                 self._lost.append(lost(message, "the worker died before the start", now()))
             else:
                 self._handle(message)
         if ended:
             self._socket.close()
-            if self._jobs or not self._leaving:
+            if self._jobs or self._holds or not self._leaving:
                 self._give_up("the worker died")
 
     def _read(self) -> tuple[list[Message], bool]:
@@ -131,6 +136,10 @@ class Watchdog:
         elif kind == "stop" and message["job"] in self._jobs:
             job = self._jobs[message["job"]]
             job.stop(message["seconds"], self._others(job))
+        elif kind == "hold":
+            self._hold(message)
+        elif kind == "release":
+            self._holds.pop(message["job"], None)
         elif kind == "hello":
             self._facade = report.Facade(message["url"], message["token"], message["worker"])
             self._lease, self._stop_seconds = message["lease"], message["stop"]
@@ -157,11 +166,15 @@ class Watchdog:
         self._given_up = why
         for job in self._jobs.values():
             job.stop(self._stop_seconds, self._others(job))
+        for hold in self._holds.values():
+            hold.end()
 
     # the jobs
 
-    def _others(self, job: Job) -> list[Job]:
-        return [other for other in self._jobs.values() if other is not job]
+    def _others(self, job: Job) -> list[Neighbour]:
+        return [other for other in self._jobs.values() if other is not job] + [
+            *self._holds.values()
+        ]
 
     def _start(self, message: Message) -> None:
         outputs = (self._descriptors.pop(0), self._descriptors.pop(0))
@@ -183,14 +196,34 @@ class Watchdog:
         self._jobs[message["job"]] = Job(message, process.pid)
         self._say("started", message["job"], pid=process.pid)
 
+    def _hold(self, message: Message) -> None:
+        if self._given_up:
+            self._say("ended", message["job"], exit_code=None, lost=self._given_up)
+        else:
+            self._holds[message["job"]] = Hold(message)
+            self._say("held", message["job"])
+
+    def _end_holds(self) -> None:
+        for hold in list(self._holds.values()):
+            hold.run_if_due()
+            if hold.done is None:
+                continue
+            del self._holds[hold.id]
+            self._say("ended", hold.id, exit_code=None, lost=self._given_up)
+            if hold.done and self._given_up:
+                self._lost.append(lost(hold.message, self._given_up, hold.started_at))
+
     def _reap(self) -> None:
         leaders = {job.pid: job for job in self._jobs.values()}
+        commands = {hold.pid: hold for hold in self._holds.values()}
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
                 pid, status = ended
+                code = os.waitstatus_to_exitcode(status)
                 if pid in leaders:
-                    code = os.waitstatus_to_exitcode(status)
                     leaders[pid].leader_exited(code if code >= 0 else 128 - code)
+                elif pid in commands:
+                    commands[pid].exited(code)
 
     def _end_jobs(self) -> None:
         now = time.monotonic()

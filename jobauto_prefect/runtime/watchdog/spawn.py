@@ -30,7 +30,7 @@ def spawn(
 ) -> subprocess.Popen[bytes] | NotStarted:
     """Start `argv` in a session of its own, with nothing but `environment`.
 
-    Members of `message`: argv, environment, directory, user (None, or uid, gid, groups).
+    Members of `message`: argv, environment, folder, user (None, or uid, gid, groups).
     `outputs` are the descriptors of stdout and stderr.
     """
     user = message["user"] or {}
@@ -39,7 +39,7 @@ def spawn(
         return subprocess.Popen(
             argv,
             env={_bytes(name): _bytes(text) for name, text in message["environment"].items()},
-            cwd=_bytes(message["directory"]),
+            cwd=_bytes(message["folder"]),
             stdin=subprocess.DEVNULL,
             stdout=outputs[0],
             stderr=outputs[1],
@@ -61,7 +61,7 @@ def _bytes(text: str) -> bytes:
 def _reason(error: Exception, executable: bytes, message: Message) -> NotStarted:
     name = message["argv"][0]
     number = error.errno if isinstance(error, OSError) else None
-    if isinstance(error, OSError) and error.filename == _bytes(message["directory"]):
+    if isinstance(error, OSError) and error.filename == _bytes(message["folder"]):
         return NotStarted(NOT_EXECUTABLE, f"the job's directory can't be entered: {error.strerror}")
     if number in (errno.ENOENT, errno.ENOTDIR):
         return NotStarted(NOT_FOUND, _not_found(name, executable, message))
@@ -71,8 +71,8 @@ def _reason(error: Exception, executable: bytes, message: Message) -> NotStarted
 
 def _not_found(name: str, executable: bytes, message: Message) -> str:
     if b"/" in executable:
-        # A path in the job's directory is relative to that.
-        place = os.path.join(_bytes(message["directory"]), executable)  # noqa: PTH118 - bytes
+        # It is relative to where the process would run.
+        place = os.path.join(_bytes(message["folder"]), executable)  # noqa: PTH118 - bytes
         if os.path.exists(place):  # noqa: PTH110
             return f"{name} can't be started: the program named in its first line is not there"
         return f"{name} is not there"

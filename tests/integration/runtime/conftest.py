@@ -8,13 +8,22 @@ from uuid import uuid4
 
 import pytest
 
-from jobauto_prefect.runtime.opening import OpenWorker, WorkerPlan, open_worker
+from jobauto_prefect.runtime.opening import OpenWorker, open_worker
+from jobauto_prefect.runtime.plan import WorkerPlan
 from jobauto_prefect.runtime.protocol import Launch
 from tests.integration.runtime.recorder import Recorder
+from tests.podman import Podman, podman
 
 TOKEN = "the-worker-token"
 
 Opened = Callable[..., Awaitable[OpenWorker]]
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Podman]:
+    """A container engine."""
+    with podman() as running:
+        yield running
 
 
 @pytest.fixture

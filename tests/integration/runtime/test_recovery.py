@@ -24,7 +24,8 @@ DRIVER = """
 import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
-from jobauto_prefect.runtime.opening import WorkerPlan, open_worker
+from jobauto_prefect.runtime.opening import open_worker
+from jobauto_prefect.runtime.plan import WorkerPlan
 from tests.integration.runtime.conftest import launch
 
 async def main():
@@ -32,7 +33,7 @@ async def main():
                       directory=Path(sys.argv[2]), stop_seconds=0.5)
     async with open_worker(plan) as worker:
         script = "sleep 60 & echo $$ $! > pids; trap '' TERM; wait"
-        watchdog = await worker.runner._executors["Native"].watchdog()
+        watchdog = await worker.runner._executors["Native"].watchdogs.living()
         print(watchdog.pid, flush=True)
         await worker.runner.run(launch(worker, script, job=41))
 

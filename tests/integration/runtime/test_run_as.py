@@ -12,7 +12,7 @@ import pytest
 
 from jobauto_prefect.errors import InvalidInput, NotReady
 from jobauto_prefect.runtime.opening import OpenWorker, open_worker
-from jobauto_prefect.runtime.protocol import ArtifactPattern, Ending
+from jobauto_prefect.runtime.protocol import ArtifactPattern, Ending, InputFile
 from tests.integration.runtime.conftest import launch, plan
 from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_runner import left_in
@@ -34,7 +34,7 @@ def open_place() -> Iterator[Path]:
 
 @pytest.fixture
 async def worker(facade: Recorder, open_place: Path) -> AsyncIterator[OpenWorker]:
-    async with open_worker(plan(facade, open_place / "work", run_as=USER)) as opened:
+    async with open_worker(plan(facade, open_place / "work", run_as=(USER,))) as opened:
         yield opened
 
 
@@ -53,13 +53,22 @@ async def test_the_job_is_its_user_in_a_directory_of_its_own(
     assert left_in(worker) == []
 
 
+async def test_its_input_is_its_own_alone(worker: OpenWorker, facade: Recorder) -> None:
+    facade.answers["jobs/1/inputs/7"] = lambda _request: (200, {})
+    given = InputFile(artifact_id=7, path="tmp/inputs/KEY/a.json")
+    script = f"cd tmp; stat -c '%u %g %a' inputs inputs/KEY; stat -c '%u %g %a' ../{given.path}"
+    await worker.runner.run(launch(worker, script, inputs=[given]))
+    texts = [text for _, _, text in facade.lines(1)]
+    assert texts == [f"{UID} {GID} 700", f"{UID} {GID} 700", f"{UID} {GID} 600"]
+
+
 async def test_the_job_reads_nothing_of_the_worker(
     worker: OpenWorker, facade: Recorder, open_place: Path
 ) -> None:
     key = open_place / "secret.key"
     key.write_text("geheim")
     key.chmod(0o600)
-    watchdog = await worker.runner._executors["Native"].watchdog()
+    watchdog = await worker.runner._executors["Native"].watchdogs.living()
     script = (
         f"cat {key} {worker.work_directory}/records/* /proc/{watchdog.pid}/environ"
         f" /proc/{os.getpid()}/environ; ls {worker.work_directory}; kill -9 {watchdog.pid}"
@@ -100,9 +109,75 @@ async def test_a_place_the_user_cannot_reach_is_refused_at_the_start(
 ) -> None:
     (tmp_path / "closed").mkdir(mode=0o700)
     with pytest.raises(NotReady, match="JOBAUTO_WORKER_DIRECTORY"):
-        await open_worker(plan(facade, tmp_path / "closed", run_as=USER)).__aenter__()
+        await open_worker(plan(facade, tmp_path / "closed", run_as=(USER,))).__aenter__()
 
 
 async def test_an_unknown_user_is_refused_at_the_start(facade: Recorder, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="there is no user no-such-user"):
-        await open_worker(plan(facade, tmp_path, run_as="no-such-user")).__aenter__()
+        await open_worker(plan(facade, tmp_path, run_as=("no-such-user",))).__aenter__()
+
+
+# a user for each company
+
+ACME, GLOBEX = "nobody", "daemon"
+
+
+@pytest.fixture
+async def divided(facade: Recorder, open_place: Path) -> AsyncIterator[OpenWorker]:
+    run_as = (f"acme={ACME}", f"globex={GLOBEX}")
+    async with open_worker(plan(facade, open_place / "work", run_as=run_as)) as opened:
+        yield opened
+
+
+async def test_jobs_of_another_company_are_closed(divided: OpenWorker, facade: Recorder) -> None:
+    secret = launch(
+        divided,
+        "echo geheim > file; chmod 777 file; echo $$; while [ ! -e tmp/end ]; do sleep 0.1; done",
+        job=1,
+        company="acme",
+        environment={"PASSWORD": "s3cret-word"},
+    )
+    running = asyncio.create_task(divided.runner.run(secret))
+    await until(lambda: facade.lines(1))
+    ((_, _, pid),) = facade.lines(1)
+    attempts = (
+        f"cat {secret.directory}/file",
+        f"ls {secret.directory}",
+        f"touch {secret.directory}/tmp/end",
+        f"cat /proc/{pid}/environ",
+        f"ls /proc/{pid}/cwd/",
+        f"kill -9 {pid}",
+    )
+    for job, attempt in enumerate(attempts, 2):
+        spy = launch(divided, f"id -un; {attempt}", job=job, company="globex")
+        outcome = await divided.runner.run(spy)
+        assert outcome.report.exit_code != 0, attempt
+        user, *said = [text for _, _, text in facade.lines(job)]
+        assert user == GLOBEX
+        assert "denied" in said[0] or "not permitted" in said[0].lower(), attempt
+    divided.runner.stop(1, "enough")
+    assert (await running).report.ending is Ending.CANCELLED
+
+
+async def test_a_company_without_a_user_has_no_jobs_here(
+    divided: OpenWorker, facade: Recorder
+) -> None:
+    outcome = await divided.runner.run(launch(divided, "id", company="umbrella"))
+    assert outcome.report.ending is Ending.NOT_STARTED
+    assert "--run-as umbrella=USER" in outcome.report.message
+    assert facade.bodies("workers")[0]["run_as"] == {"acme": ACME, "globex": GLOBEX}
+
+
+async def test_the_others_have_the_user_without_a_company(
+    facade: Recorder, open_place: Path
+) -> None:
+    run_as = (f"acme={ACME}", GLOBEX)
+    async with open_worker(plan(facade, open_place / "work", run_as=run_as)) as worker:
+        await worker.runner.run(launch(worker, "id -un", company="umbrella"))
+    assert facade.lines(1)[0][2] == GLOBEX
+
+
+async def test_a_company_has_one_user(facade: Recorder, open_place: Path) -> None:
+    run_as = (f"acme={ACME}", f"acme={GLOBEX}")
+    with pytest.raises(InvalidInput, match="there is a user for acme already"):
+        await open_worker(plan(facade, open_place / "work", run_as=run_as)).__aenter__()

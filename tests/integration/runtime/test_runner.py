@@ -19,6 +19,7 @@ from jobauto_prefect.runtime.protocol import (
     ArtifactPattern,
     ClaimAnswer,
     Ending,
+    InputFile,
     OutputLine,
     Renewal,
 )
@@ -60,6 +61,46 @@ async def test_output_artifacts_and_report_reach_the_facade_in_this_order(
     assert sent[-1].path == "jobs/1/report"
     assert sent[-1].body["lines"] == 2
     assert sent[-1].body["worker"] == "w/1"
+    assert left_in(worker) == []
+
+
+INPUT = InputFile(artifact_id=7, path="tmp/inputs/KEY/stock.json")
+
+
+async def test_a_job_finds_its_input_which_is_no_artifact_of_its_own(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    facade.answers["jobs/1/inputs/7"] = lambda _request: (200, {"count": 3})
+    anything = ArtifactPattern(name="all", path=".*", type="file")
+    request = launch(worker, f"cat {INPUT.path}", inputs=[INPUT], artifacts=[anything])
+    outcome = await worker.runner.run(request)
+    assert outcome.report.exit_code == 0
+    assert [text for _, _, text in facade.lines(1)] == ['{"count": 3}']
+    (asked,) = [one for one in facade.requests if one.path == "jobs/1/inputs/7"]
+    assert asked.query == {"claim_id": str(request.claim_id)}
+    assert [one for one in facade.requests if one.method == "PUT"] == []
+    assert left_in(worker) == []
+
+
+async def test_a_job_whose_input_is_gone_does_not_start(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    facade.answers["jobs/1/inputs/7"] = lambda _request: (404, {"message": "no such file"})
+    outcome = await worker.runner.run(launch(worker, "echo started", inputs=[INPUT]))
+    assert (outcome.report.ending, outcome.report.exit_code) == (Ending.NOT_STARTED, 126)
+    assert outcome.report.message == f"its input {INPUT.path} can't be had: no such file"
+    assert left_in(worker) == []
+
+
+async def test_a_job_that_waits_for_its_input_can_be_stopped(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    facade.answers["jobs/1/inputs/7"] = lambda _request: (503, {"message": "away"})
+    running = asyncio.create_task(worker.runner.run(launch(worker, "echo x", inputs=[INPUT])))
+    await until(lambda: facade.bodies("jobs/1/inputs/7"))
+    assert worker.runner.stop(1, "enough")
+    outcome = await running
+    assert (outcome.report.ending, outcome.report.message) == (Ending.CANCELLED, "enough")
     assert left_in(worker) == []
 
 
@@ -126,12 +167,10 @@ async def test_what_cannot_be_started_is_told_with_a_line_in_its_output(
 async def test_a_job_for_an_executor_that_is_not_here_is_refused_at_the_ledger(
     worker: OpenWorker, facade: Recorder
 ) -> None:
-    await worker.runner.run(launch(worker, "true", executor="Docker"))
+    await worker.runner.run(launch(worker, "true", executor="Slurm"))
     (report,) = facade.reports(1)
-    assert (report["ending"], report["message"]) == (
-        "not_started",
-        "this worker has no executor Docker",
-    )
+    assert report["ending"] == "not_started"
+    assert report["message"].startswith("this worker has no executor Slurm; it has Docker, ")
 
 
 async def test_a_timeout_ends_the_job(worker: OpenWorker, tmp_path: Path) -> None:
@@ -159,7 +198,7 @@ async def test_a_job_cancelled_before_its_start_never_starts(
     worker: OpenWorker, tmp_path: Path
 ) -> None:
     request = launch(worker, f"touch {tmp_path}/started")
-    execution = worker.runner._executors["Native"].prepare(request)
+    execution = worker.runner._executors["Native"].execution(request)
     job = Job(request, execution, worker.client, worker="w", stop_seconds=1)
     job.stop("changed my mind")
     outcome = await job.run()

@@ -16,6 +16,7 @@ from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Poller
 from tests.conftest import clean_environment
 from tests.integration.sources.adapters import KINDS, AdapterDatabase, adapter_database
+from tests.integration.sources.own_servers import SERVERS, OwnServer, own_adapter
 from tests.integration.sources.test_poller import add_source, stored
 from tests.integration.test_facade import make_template
 from tests.servers import client, facade, user_token
@@ -50,9 +51,18 @@ def polling(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def _storm(
-    ledger: Ledger, settings: Settings, adapter: AdapterDatabase, *, kills: int, changes: int
+    ledger: Ledger,
+    settings: Settings,
+    adapter: AdapterDatabase,
+    *,
+    kills: int,
+    changes: int,
+    server: OwnServer | None = None,
 ) -> None:
-    """Changes come while pollers, two at a time, are killed; then one reads what is left."""
+    """Changes come while pollers, two at a time, are killed; then one reads what is left.
+
+    Before every fifth kill, and the first, the adapter's server is killed and comes back.
+    """
     with facade(settings, ledger) as url, client(f"{url}/api/v1", user_token(ledger)) as rest:
         template = make_template(rest)["id"]
         source = add_source(ledger, adapter, poll_interval=1)
@@ -63,6 +73,8 @@ def _storm(
     for turn in range(kills):
         with polling(settings) as one, polling(settings) as other:
             adapter.add(turn * share + 1, (turn + 1) * share)
+            if server is not None and turn % 5 == 0:
+                server.restart(chance.uniform(0.1, 1))
             for process in (one, other):
                 try:
                     process.wait(chance.uniform(0.05, 1.5))
@@ -84,6 +96,22 @@ def test_killed_pollers_lose_and_repeat_nothing(
     ledger: Ledger, facade_settings: Settings, sqlite_adapter: AdapterDatabase
 ) -> None:
     _storm(ledger, facade_settings, sqlite_adapter, kills=2, changes=1000)
+
+
+def test_an_adapter_that_is_killed_loses_and_repeats_nothing(
+    ledger: Ledger, facade_settings: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with own_adapter("mysql", tmp_path_factory.mktemp("own")) as (adapter, server):
+        _storm(ledger, facade_settings, adapter, kills=2, changes=1000, server=server)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", SERVERS)
+def test_twenty_kills_and_four_of_the_adapter_among_ten_thousand_changes(
+    ledger: Ledger, facade_settings: Settings, kind: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with own_adapter(kind, tmp_path_factory.mktemp("own")) as (adapter, server):
+        _storm(ledger, facade_settings, adapter, kills=20, changes=10_000, server=server)
 
 
 @pytest.mark.soak

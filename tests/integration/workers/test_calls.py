@@ -11,7 +11,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.dispatch import Station
 from jobauto_prefect.engine.shift import Shift, Terms
-from jobauto_prefect.runtime.opening import WorkerPlan, open_worker
+from jobauto_prefect.runtime.opening import open_worker
+from jobauto_prefect.runtime.plan import WorkerPlan
 from tests.plant import CountingTransport, Plant, eventually
 
 QUIET = {"QUIET": "yes"}

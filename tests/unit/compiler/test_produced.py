@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.compiler.produced import Remains, names_of, produced
-from jobauto_prefect.compiler.selectors import Unresolved, fault_in, resolve
+from jobauto_prefect.compiler.produced import Remains, find_file, offer_of, produced
+from jobauto_prefect.compiler.selectors import FoundFile, Unresolved, fault_in, resolve
 
 INVOICES = {
     "invoices": {
@@ -20,6 +20,11 @@ INVOICES = {
             "missing": {"type": "string"},
         },
     }
+}
+DOCUMENT: dict[str, Any] = {
+    "environment": {"RESULT_FILE": {}},
+    "artifacts": [{"name": {"en": "Report"}, "path": "report.pdf", "type": "file"}],
+    "produces": INVOICES | {"note": {"format": "text"}},
 }
 INVOICE = {
     "invoice_number": 7,
@@ -93,6 +98,15 @@ def test_selectors_of_the_published_examples_find_it() -> None:
         ("$.invoices.anything[0]", True),
         ("customer_id", True),
         ("=anything", True),
+        ("job_id", True),
+        ("@file:invoices", True),
+        ("@file:Report", True),
+        ("@file:report.pdf", True),
+        ("@file:invoices-7.json", True),
+        ("@file:RESULT_FILE", True),
+        ("@file:bills", False),
+        ("@file:note", False),
+        ("@file:", False),
         ("bills.total", False),
         ("$.bills", False),
         ("invoices..total", False),
@@ -101,4 +115,42 @@ def test_selectors_of_the_published_examples_find_it() -> None:
     ],
 )
 def test_selectors_begin_with_what_is_produced(selector: Any, good: bool) -> None:
-    assert (fault_in(selector, names_of(INVOICES), closed=True) is None) is good
+    assert (fault_in(selector, offer_of(DOCUMENT)) is None) is good
+
+
+def test_a_wrong_name_is_told_with_those_there_are() -> None:
+    said = fault_in("@file:bills", offer_of(DOCUMENT))
+    assert (
+        said == "no event has the file bills; there are invoices, RESULT_FILE, Report, report.pdf"
+    )
+    assert fault_in("@file:x", offer_of({"environment": {}})) == (
+        "no event has the file x; there is none"
+    )
+
+
+def test_a_file_is_found_by_entry_by_declared_name_and_by_its_own() -> None:
+    remains = Remains(
+        ["a/report.pdf", "invoices-1.json", "out.json", "invoices-2.json"],
+        lambda _path: b"",
+        "out.json",
+        "",
+        {"a/report.pdf": "Report", "invoices-2.json": "Report"},
+    )
+    found = {
+        name: find_file(name, DOCUMENT["produces"], remains)
+        for name in ("invoices", "Report", "report.pdf", "a/report.pdf", "RESULT_FILE", "nothing")
+    }
+    assert found == {
+        "invoices": "invoices-1.json",
+        "Report": "a/report.pdf",
+        "report.pdf": "a/report.pdf",
+        "a/report.pdf": "a/report.pdf",
+        "RESULT_FILE": "out.json",
+        "nothing": None,
+    }
+    assert find_file("invoices", INVOICES, left({"out.json": INVOICE}, "out.json")) == "out.json"
+    mapping = {"INPUT": "@file:invoices"}
+    values = resolve(mapping, {}, lambda name: find_file(name, INVOICES, remains))
+    assert values == {"INPUT": FoundFile("invoices-1.json")}
+    with pytest.raises(Unresolved, match=r"INPUT \(@file:invoices\)"):
+        resolve(mapping, {})

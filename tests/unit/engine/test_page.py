@@ -40,6 +40,15 @@ def _document() -> dict[str, Any]:
     return {"produces": {"disk": {"format": "json", "fields": {"used": used}}}}
 
 
+def test_a_job_that_an_event_started_leads_back_to_it() -> None:
+    shown = page_of(a_job(severity="success", event_id=7, eventrule_id=3))
+    assert "| Event | [event 7](https://jobs.example/api/v1/event/7.html) |" in shown
+    assert "| Event rule | [rule 3](https://jobs.example/api/v1/eventrule/3.html) |" in shown
+    assert "Event" not in page_of(a_job())
+    labels = story_of(a_job(event_id=7, eventrule_id=3), SETTINGS).labels
+    assert (labels["jobauto.event"], labels["jobauto.rule"]) == (7, 3)
+
+
 def page_of(job: Job, *artifacts: Artifact, produced: Any = None) -> str:
     shown = story_of(job, SETTINGS, artifacts, produced).artifact_markdown
     assert shown is not None

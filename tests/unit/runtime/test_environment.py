@@ -1,6 +1,8 @@
 """Layers, macros, refusals and secrets of a job's environment."""
 
+import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,6 +23,7 @@ def resolved(
     of: Definition,
     *,
     company: Layer | None = None,
+    credentials: Layer | None = None,
     template: Layer | None = None,
     overrides: Layer | None = None,
     injected: Mapping[str, str] | None = None,
@@ -28,6 +31,7 @@ def resolved(
     return resolve(
         of,
         company=company or Layer(),
+        credentials=credentials,
         template=template or Layer(),
         overrides=overrides or Layer(),
         injected=injected or {},
@@ -35,16 +39,33 @@ def resolved(
 
 
 def test_a_later_source_wins_over_an_earlier_one() -> None:
-    keys = ["A", "B", "C", "D", "E"]
+    keys = ["A", "B", "C", "D", "E", "F"]
     environment = resolved(
         definition(**{key: {"defval": "definition"} for key in keys}),
         company=Layer(dict.fromkeys(keys[1:], "company")),
-        template=Layer(dict.fromkeys(keys[2:], "template")),
-        overrides=Layer(dict.fromkeys(keys[3:], "job")),
-        injected=dict.fromkeys(keys[4:], "injected"),
+        credentials=Layer(dict.fromkeys(keys[2:], "credential")),
+        template=Layer(dict.fromkeys(keys[3:], "template")),
+        overrides=Layer(dict.fromkeys(keys[4:], "job")),
+        injected=dict.fromkeys(keys[5:], "injected"),
     )
     assert list(environment.texts().values()) == [str(source) for source in Source]
     assert [value.source for value in environment.values.values()] == list(Source)
+
+
+def test_the_page_lists_the_sources_in_their_order() -> None:
+    page = Path("docs/concepts.md").read_text().partition("## Where values come from")[2]
+    rows = re.findall(r"^\| [1-9] \| `([a-z]+)` \|", page, re.MULTILINE)
+    assert rows == list(Source)
+
+
+def test_values_of_credentials_have_no_macros_and_their_secrets_are_masked() -> None:
+    environment = resolved(
+        definition(TOWN={"defval": "Prague"}),
+        credentials=Layer({"PLAIN": "{TOWN}"}, {"PIN": "{TOWN}-1234"}),
+    )
+    assert environment.texts() == {"TOWN": "Prague", "PLAIN": "{TOWN}", "PIN": "{TOWN}-1234"}
+    assert environment.secrets == ("{TOWN}-1234",)
+    assert environment.masked()["PIN"] == "********"
 
 
 def test_typed_defaults_become_text_and_null_is_no_value() -> None:

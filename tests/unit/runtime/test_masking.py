@@ -1,5 +1,11 @@
 """Masking of known values in texts and in streams."""
 
+import base64
+import json
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
+
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -41,6 +47,34 @@ def test_the_beginning_of_a_secret_is_held_back_until_it_is_known() -> None:
     assert masker.feed("hun") == ""
     assert masker.feed("gry") == "hungry"
     assert masker.feed("hun") + masker.feed("", final=True) == "hun"
+
+
+ODD = 'p/w +"ž?&x'
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        quote(ODD, safe=""), quote(ODD), quote_plus(ODD), quote(ODD, safe="").lower(),
+        json.dumps(ODD)[1:-1], json.dumps(ODD, ensure_ascii=False)[1:-1],
+    ],
+)  # fmt: skip
+def test_the_forms_in_which_programs_print_a_secret_are_masked(form: str) -> None:
+    assert Masker([ODD]).mask(f"x={form};") == f"x={MASK};"
+
+
+@pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
+@given(before=st.binary(max_size=4), after=st.binary(max_size=4), cut=st.integers(0, 40))
+def test_base64_of_a_text_around_a_secret_does_not_tell_it(
+    encode: Callable[[bytes], bytes], before: bytes, after: bytes, cut: int
+) -> None:
+    secret = "hunter2+~~~"
+    text = encode(before + secret.encode() + after).decode()
+    shown = streamed([secret], [text[:cut], text[cut:]])
+    assert MASK in shown
+    left = shown.replace(MASK, "").rstrip("=")
+    # Around the mask only digits are left that the neighbours have a part in.
+    assert len(left) <= (len(before) + len(after)) * 8 / 6 + 2
 
 
 def test_a_long_chain_of_overlapping_secrets_is_not_kept_in_memory() -> None:

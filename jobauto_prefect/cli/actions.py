@@ -1,0 +1,79 @@
+"""The actions of run templates in files: what starts is named there, not numbered."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, TypeVar
+
+from jobauto_prefect.cli.kinds import Record, title_of
+from jobauto_prefect.definitions.actions import Action, ActionMode
+
+REFERENCES: Mapping[str, tuple[str, str, str]] = {
+    Action.CHAIN: ("runtemplate", "runtemplate_id", "runtemplate"),
+    Action.LAUNCH: ("app", "app_id", "app"),
+}
+"""Action -> its member in files, its member in records, and the kind of record it names."""
+
+MODES = tuple(map(str, ActionMode))
+Titles = Mapping[str, Mapping[int, str]]
+T = TypeVar("T")
+
+
+def as_file(actions: Record, titles: Titles) -> dict[str, Any]:
+    """Actions of a record as a file says them; `titles`: kind -> id -> title. No secrets."""
+    said: dict[str, Any] = {}
+    for name, config in actions.items():
+        said[name] = {key: value for key, value in config.items() if key != "secret"}
+        if name in REFERENCES:
+            member, numbered, kind = REFERENCES[name]
+            said[name] = {member: titles[kind].get(config[numbered])}
+    return said
+
+
+def as_fields(actions: Record, number_of: Callable[[str, str], int | None]) -> dict[str, Any]:
+    """Actions of a file as the facade takes them; `number_of`: kind, title -> id."""
+    said = dict(actions)
+    for name, (member, numbered, kind) in REFERENCES.items():
+        if name in said:
+            said[name] = {numbered: number_of(kind, said[name][member])}
+    return said
+
+
+def references(content: Record) -> Iterator[tuple[str, str, str]]:
+    """What the actions of a run template start: pointer, kind, title."""
+    for mode in MODES:
+        for name, config in content.get(mode, {}).items():
+            if name in REFERENCES:
+                member, _, kind = REFERENCES[name]
+                yield f"/{mode}/{name}/{member}", kind, config[member]
+
+
+def in_order(templates: Sequence[T], content_of: Callable[[T], Record]) -> list[T]:
+    """Run templates, each after those that its actions start."""
+    titles = [title_of("runtemplate", content_of(one)) for one in templates]
+    by_title = dict(zip(titles, templates, strict=True))
+    launched: dict[tuple[Any, Any], list[str]] = {}
+    for title, one in by_title.items():
+        content = content_of(one)
+        launched.setdefault((content.get("company"), content.get("app")), []).append(title)
+    graph = {
+        title: [
+            each
+            for each in _started(content_of(one), launched)
+            if each in by_title and each != title
+        ]
+        for title, one in by_title.items()
+    }
+    try:
+        order = list(TopologicalSorter(graph).static_order())
+    except CycleError:
+        return list(templates)  # the service shows the way round
+    place = {title: number for number, title in enumerate(order)}
+    return sorted(templates, key=lambda one: place[title_of("runtemplate", content_of(one))])
+
+
+def _started(content: Record, launched: Mapping[tuple[Any, Any], list[str]]) -> Iterable[str]:
+    for _, kind, title in references(content):
+        if kind == "runtemplate":
+            yield title
+        else:
+            yield from launched.get((content.get("company"), title), ())

@@ -1,0 +1,150 @@
+"""Credential types as Prefect's block types, credentials as their documents; pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobauto_prefect.compiler.plan import prefect_name
+from jobauto_prefect.definitions import Variable, VariableType, coerce, fits, text, to_text
+from jobauto_prefect.definitions.credentials import is_secret
+
+REFERENCE = "jobauto_credential"
+"""The field of every block that leads to its record."""
+
+_JSON_TYPES = {
+    VariableType.INTEGER: "integer",
+    VariableType.FLOAT: "number",
+    VariableType.BOOL: "boolean",
+}
+_FORMATS = {VariableType.URL: "uri", VariableType.EMAIL: "email"}
+LONGEST_NAME = 100  # characters, without what tells it apart
+RESERVED = re.compile(r"prefect", re.IGNORECASE)
+"""How Prefect's own block types begin; it refuses others that do."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockTypePlan:
+    """A credential type as a block type with the one schema of its documents."""
+
+    name: str
+    slug: str
+    description: str | None
+    logo_url: str | None
+    documentation_url: str | None
+    schema: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPlan:
+    """A credential as a block document: its values in plain sight, and a reference."""
+
+    name: str
+    data: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TypeFacts:
+    """What of a credential type Prefect shows."""
+
+    type_id: int
+    code: str
+    name: Any
+    description: Any
+    logo: str | None
+    homepage: str | None
+    fields: Sequence[Mapping[str, Any]]
+    language: str
+
+
+def block_type_plan(facts: TypeFacts) -> BlockTypePlan:
+    """The block type of a credential type; secret fields are none of its fields."""
+    slug = f"jobauto-{_slug(facts.code)}-{facts.type_id}"
+    return BlockTypePlan(
+        name=_type_name(facts),
+        slug=slug,
+        description=text(facts.description or "", facts.language) or None,
+        logo_url=_address(facts.logo),
+        documentation_url=_address(facts.homepage),
+        schema=_schema(facts, slug),
+    )
+
+
+def _type_name(facts: TypeFacts) -> str:
+    name = prefect_name(text(facts.name, facts.language))[:LONGEST_NAME]
+    if RESERVED.match(name):
+        name = f"jobauto {name}"
+    return f"{name} ({prefect_name(facts.code)})"
+
+
+def _address(written: str | None) -> str | None:
+    return written if written and written.startswith(("https://", "http://", "data:")) else None
+
+
+def _slug(name: str) -> str:
+    """Small letters, digits and dashes: what Prefect takes in names of blocks."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "x"
+
+
+def _schema(facts: TypeFacts, slug: str) -> dict[str, Any]:
+    shown = [one for one in facts.fields if not is_secret(one)]
+    properties = {one["keyword"]: _property(one, facts.language) for one in shown}
+    properties[REFERENCE] = {
+        "title": "Record",
+        "description": "The credential in jobauto. Values are changed there; what is changed "
+        "here is put back. Secret values are never here.",
+        "type": "string",
+        "format": "uri",
+    }
+    return {
+        "title": _type_name(facts),
+        "type": "object",
+        "properties": properties,
+        "required": [],
+        "block_type_slug": slug,
+        "block_schema_references": {},
+        "secret_fields": [],
+    }
+
+
+def _property(one: Mapping[str, Any], language: str) -> dict[str, Any]:
+    variable = _variable(one)
+    title = text(one.get("name") or "", language) or one["keyword"]
+    said = [text(one.get(member) or "", language) for member in ("description", "hint")]
+    content: dict[str, Any] = {"title": title, "type": _JSON_TYPES.get(variable.type, "string")}
+    if any(said):
+        content["description"] = "\n\n".join(part for part in said if part)
+    if variable.type in _FORMATS:
+        content["format"] = _FORMATS[variable.type]
+    options = one.get("options")
+    if isinstance(options, list | Mapping) and options and content["type"] == "string":
+        content["enum"] = [to_text(option) for option in options]
+    default = coerce(variable, one.get("default_value"))
+    if default is not None and fits(variable, default):
+        content["default"] = default
+    return content
+
+
+def _variable(one: Mapping[str, Any]) -> Variable:
+    return Variable(key=one["keyword"], type=VariableType(one.get("type", "string")))
+
+
+def block_plan(
+    credential_id: int,
+    company: str,
+    name: str,
+    fields: Sequence[Mapping[str, Any]],
+    values: Mapping[str, str],
+    record_url: str,
+) -> BlockPlan:
+    """The document of a credential. `values` may hold what is secret by now: it is left out."""
+    known = {one["keyword"]: _variable(one) for one in fields if not is_secret(one)}
+    shown = {
+        keyword: coerce(variable, values[keyword])
+        for keyword, variable in known.items()
+        if keyword in values
+    }
+    return BlockPlan(
+        f"{_slug(company)}-{_slug(name)}-{credential_id}"[-200:].lstrip("-"),
+        {key: value for key, value in shown.items() if value is not None} | {REFERENCE: record_url},
+    )

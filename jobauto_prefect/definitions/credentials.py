@@ -1,0 +1,86 @@
+"""What the fields of a credential type say of the values of its credentials.
+
+A field is a member of `fields` of a credential type's document: `keyword`, `type`, `required`,
+`default_value`, `options` and texts for people.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from jobauto_prefect.definitions.model import Variable, VariableType
+from jobauto_prefect.definitions.values import coerce, fits, to_text
+from jobauto_prefect.errors import Fault
+
+SECRET_TYPES = frozenset({"password", "secret"})
+"""Types whose values are kept encrypted."""
+
+Field = Mapping[str, Any]
+Fields = Sequence[Field]
+
+
+def is_secret(field: Field) -> bool:
+    """Whether the values of a field are kept encrypted."""
+    return field.get("type") in SECRET_TYPES
+
+
+def secret_keywords(fields: Fields) -> frozenset[str]:
+    """The keywords of the secret fields."""
+    return frozenset(one["keyword"] for one in fields if is_secret(one))
+
+
+def defaults(fields: Fields) -> dict[str, str]:
+    """Keyword -> the text that is used where a credential says nothing."""
+    return {
+        one["keyword"]: to_text(one["default_value"])
+        for one in fields
+        if one.get("default_value") not in (None, "")
+    }
+
+
+def provided(fields: Fields, given: Collection[str]) -> frozenset[str]:
+    """The variables a credential gives to jobs; `given` are the keywords it has values of."""
+    keywords = {one["keyword"] for one in fields}
+    return frozenset(keywords & {*given, *defaults(fields)})
+
+
+def value_faults(fields: Fields, given: Mapping[str, Any]) -> Iterator[Fault]:
+    """What is wrong with the values given for fields; None removes a value and is always right."""
+    by_keyword = {one["keyword"]: one for one in fields}
+    known = ", ".join(by_keyword) or "none"
+    for name, value in given.items():
+        at = f"/values/{name}"
+        if name not in by_keyword:
+            message = f"the credential type has no field {name}; there are {known}"
+            yield Fault(at, "unknown", message)
+        elif value is not None:
+            yield from _faults_of(by_keyword[name], at, to_text(value))
+
+
+def _faults_of(field: Field, at: str, text: str) -> Iterator[Fault]:
+    """Faults never repeat the value: it may be secret."""
+    name, choices = field["keyword"], _choices(field.get("options"))
+    variable = _variable(field)
+    if "\0" in text:
+        yield Fault(at, "value", f"{name} has a NUL byte; no process can be given it")
+    elif not text:
+        return
+    elif choices and text not in choices:
+        yield Fault(at, "enum", f"{name} must be one of {', '.join(choices)}")
+    elif not fits(variable, coerce(variable, text)):
+        yield Fault(at, "type", f"{name} must be of type {field.get('type', 'string')}")
+
+
+def _variable(field: Field) -> Variable:
+    name = "password" if is_secret(field) else field.get("type", "string")
+    return Variable(key=field["keyword"], type=VariableType(name))
+
+
+def _choices(options: Any) -> list[str]:
+    """The values to choose from; an object maps them to what people read."""
+    return [to_text(one) for one in options] if isinstance(options, list | Mapping) else []
+
+
+def missing(fields: Fields, given: Collection[str]) -> list[Field]:
+    """The required fields without a value; `given` are the keywords there are values of."""
+    known = {*given, *defaults(fields)}
+    return [one for one in fields if one.get("required") and one["keyword"] not in known]

@@ -1,0 +1,50 @@
+"""What this door answers by itself, as both this service's and Prefect's programs read it."""
+
+from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
+
+from jobauto_prefect.errors import JobautoError, TooManyRequests
+from jobauto_prefect.facade.errors import CHALLENGES, NAMES, status_of
+from jobauto_prefect.facade.requests import request_id_of
+
+UI_HEADER = "x-prefect-ui"
+
+CONTENT_SECURITY_POLICY = (
+    "default-src 'self'; img-src 'self' data: https:; style-src 'self' 'unsafe-inline'; "
+    "font-src 'self' data:; worker-src 'self' blob:; object-src 'none'; base-uri 'self'; "
+    "form-action 'self'; frame-ancestors 'none'"
+)
+"""For Prefect's pages, which keep the password in the browser: they talk to this server alone."""
+
+
+def is_page(headers: Headers) -> bool:
+    """Whether a page in a browser asks, and not a program."""
+    return UI_HEADER in headers or "sec-fetch-mode" in headers
+
+
+def door_of(headers: Headers) -> str:
+    """The door, as the audit trail names it."""
+    return "ui" if is_page(headers) else "prefect-api"
+
+
+def error_answer(connection: HTTPConnection, error: JobautoError) -> JSONResponse:
+    """An error, with the members of this service and those that Prefect's programs show."""
+    status, message = status_of(error), str(error)
+    body = {
+        "error": NAMES.get(status, "Error"),
+        "message": message,
+        "detail": message,
+        "exception_message": message,
+        "request_id": request_id_of(connection),
+    }
+    answer = JSONResponse(body, status_code=status)
+    if isinstance(error, TooManyRequests):
+        answer.headers["Retry-After"] = str(error.retry_after)
+    if status == 503:
+        answer.headers["Retry-After"] = "2"
+    # The browser's own dialog would cover the form with which the pages ask for the password.
+    if status == 401 and not is_page(connection.headers):
+        for challenge in CHALLENGES:
+            answer.headers.append("WWW-Authenticate", challenge)
+    return answer

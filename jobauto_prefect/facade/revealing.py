@@ -1,0 +1,38 @@
+"""The secret values of a credential in clear, for those who may; each time with an audit entry."""
+
+from fastapi import APIRouter, Request, Response
+
+from jobauto_prefect.facade.access import allow
+from jobauto_prefect.facade.answers import format_of, plain
+from jobauto_prefect.facade.auth import Person
+from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.facade.spellings import Integer
+from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.audit import write_entry
+from jobauto_prefect.ledger.records import Credential
+from jobauto_prefect.ledger.secrets import MASK
+
+
+def add_routes(router: APIRouter) -> None:
+    """Add them to the contract."""
+    router.post("/credential/{credential_id}/reveal.{suffix}", name="reveal credential")(reveal)
+    router.post("/credential/{credential_id}/reveal", include_in_schema=False)(reveal)
+
+
+def reveal(
+    credential_id: Integer, request: Request, who: Person, service: CurrentService
+) -> Response:
+    """All values of a credential in clear. The audit entry is there before the answer is."""
+    format_of(request)
+    with service.ledger.writing(who.actor) as session:
+        credential = queries.get(session, Credential, credential_id)
+        company = credential.company_id
+        if not who.rights.may("credentials.reveal", company):
+            allow(who, "companies", "read", company, credential)  # 404 before 403
+            allow(who, "credentials", "reveal", company)
+        secrets = service.ledger.box.open(credential.secrets)
+        shown = {name: [None, MASK] for name in secrets}
+        write_entry(session, "Credential", "reveal", shown, credential.id, company)
+        values = dict(sorted({**credential.values, **secrets}.items()))
+    data = {"id": credential_id, "name": credential.name, "values": values}
+    return plain(request, who, f"Credential {credential_id} in clear", data)

@@ -1,0 +1,244 @@
+"""The actions of a run template: what its members `success` and `fail` may say."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    model_validator,
+)
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from jobauto_prefect.definitions.actions import Action, ActionMode
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.requests import Body, json_fields
+from jobauto_prefect.facade.spellings import READ_INTEGER, OrText
+from jobauto_prefect.facade.writes.base import Id, ShortText, Write
+from jobauto_prefect.facade.writes.rules import circle_faults
+from jobauto_prefect.ledger import actions
+from jobauto_prefect.ledger.records import App, RunTemplate
+from jobauto_prefect.ledger.secrets import MASK
+from jobauto_prefect.settings import WebAddress
+from jobauto_prefect.sources import fault_of_webhook, webhook_rules
+
+HOUR = 3600
+YEAR = 365 * 24 * HOUR  # seconds
+Delay = Annotated[int, Field(ge=1, le=YEAR), READ_INTEGER, OrText(r"^[1-9][0-9]{0,6}$")]
+
+SECRET = "secret"  # noqa: S105 - the name of a member
+
+
+@dataclass(frozen=True, slots=True)
+class OrSwitch:
+    """Says in a JSON Schema that `false` is nothing, and true enough where all has a default."""
+
+    body: type[Body]
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Called by pydantic."""
+        needed = any(one.is_required() for one in self.body.model_fields.values())
+        whole: list[JsonSchemaValue] = handler(core)["anyOf"]
+        return {"anyOf": [*whole, {"enum": [False] if needed else [True, False]}]}
+
+
+def _switched(value: Any) -> Any:
+    """Published clients know only whether an action is on."""
+    return {} if value is True else value
+
+
+ON = BeforeValidator(_switched)
+
+
+class ChainBody(Body):
+    """Another run template starts."""
+
+    runtemplate_id: Id
+
+
+class LaunchBody(Body):
+    """An application starts, by its only run template in the company."""
+
+    app_id: Id
+
+
+class RescheduleBody(Body):
+    """The same run template starts again, with the same values, `delay` seconds later."""
+
+    delay: Delay = HOUR
+
+
+class StopBody(Body):
+    """The run template follows its schedule no more."""
+
+
+class WebHookBody(Body):
+    """An address is told. A `secret` that is masked or left out stays with its address; without
+    one nothing is signed.
+    """
+
+    uri: WebAddress
+    secret: ShortText | None = None
+
+
+class ActionsBody(BaseModel):
+    """Actions by their names; what is false or null is none."""
+
+    model_config = ConfigDict(
+        extra="forbid", json_schema_extra={"additionalProperties": {"enum": [False, None]}}
+    )
+
+    chain: Annotated[ChainBody | None, ON, OrSwitch(ChainBody)] = Field(None, alias=Action.CHAIN)
+    launch: Annotated[LaunchBody | None, ON, OrSwitch(LaunchBody)] = Field(
+        None, alias=Action.LAUNCH
+    )
+    reschedule: Annotated[RescheduleBody | None, ON, OrSwitch(RescheduleBody)] = Field(
+        None, alias=Action.RESCHEDULE
+    )
+    stop: Annotated[StopBody | None, ON, OrSwitch(StopBody)] = Field(None, alias=Action.STOP)
+    webhook: Annotated[WebHookBody | None, ON, OrSwitch(WebHookBody)] = Field(
+        None, alias=Action.WEBHOOK
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nothing(cls, value: Any) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        return {name: one for name, one in value.items() if one is not None and one is not False}
+
+    def configured(self) -> dict[str, dict[str, Any]]:
+        """Action -> configuration, of those that are given."""
+        given = self.model_dump(by_alias=True, exclude_none=True)
+        return {str(name): config for name, config in given.items()}
+
+
+class OrNothing:
+    """Says in a JSON Schema how published clients write that there is nothing."""
+
+    def __get_pydantic_json_schema__(
+        self, core: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        """Called by pydantic."""
+        return {
+            "anyOf": [
+                handler(core),
+                {"enum": [None, "", []]},
+                {
+                    "type": "string",
+                    "contentMediaType": "application/json",
+                    "contentSchema": {"type": "object"},
+                },
+            ]
+        }
+
+
+def _read(value: Any) -> Any:
+    """An object, its JSON text, or nothing."""
+    if value is None or value == []:
+        return {}
+    if not isinstance(value, str):
+        return value
+    try:
+        return json_fields(value.encode()) if value.strip() else {}
+    except InvalidInput as error:
+        message = "must be a JSON object, or the text of one: {reason}"
+        raise PydanticCustomError("json", message, {"reason": str(error)}) from None
+
+
+Actions = Annotated[ActionsBody, BeforeValidator(_read), OrNothing()]
+
+
+def take_actions(
+    write: Write, template: RunTemplate, given: Mapping[ActionMode, ActionsBody]
+) -> None:
+    """The actions of these modes, instead of those there are; the template is flushed.
+
+    Raises:
+        InvalidInput: with every target that is not there or not to be told anything, and the way
+            of a circle.
+    """
+    secrets = dict(template.action_secrets)
+    for mode, body in given.items():
+        configured = body.configured()
+        sealed = _sealed(write, template, mode, body.webhook)
+        configured.get(Action.WEBHOOK, {}).pop(SECRET, None)
+        secrets.pop(mode, None)
+        if sealed is not None:
+            secrets[mode] = sealed
+        setattr(template, mode, configured)
+    template.action_secrets = secrets
+    write.session.flush()
+    faults = [fault for mode in given for fault in _faults(write, template, mode)]
+    starts = [mode for mode in ActionMode if actions.STARTING & getattr(template, mode).keys()]
+    if starts and not faults:
+        faults += circle_faults(write.session, template.id, f"/{starts[0]}")
+    if faults:
+        raise InvalidInput(faults)
+
+
+def _sealed(
+    write: Write, template: RunTemplate, mode: str, webhook: WebHookBody | None
+) -> str | None:
+    """The key of a webhook's signature; one that is not said anew stays with its address."""
+    if webhook is None:
+        return None
+    if SECRET not in webhook.model_fields_set or webhook.secret == MASK:
+        before = getattr(template, mode).get(Action.WEBHOOK, {})
+        return template.action_secrets.get(mode) if before.get("uri") == webhook.uri else None
+    return write.box.seal({SECRET: webhook.secret})[SECRET] if webhook.secret else None
+
+
+def _faults(write: Write, template: RunTemplate, mode: ActionMode) -> Iterator[Fault]:
+    actions_of = getattr(template, mode)
+    for name, look in LOOKS.items():
+        if name in actions_of:
+            yield from look(write, template, actions_of[name], f"/{mode}/{name}")
+
+
+def _chain_faults(
+    write: Write, _template: RunTemplate, config: Mapping[str, Any], place: str
+) -> Iterator[Fault]:
+    pointer = f"{place}/runtemplate_id"
+    try:
+        target = write.referred(RunTemplate, config["runtemplate_id"], pointer, "jobs")
+    except InvalidInput as error:
+        yield from error.faults
+    else:
+        write.creating("jobs", target.company_id)
+
+
+def _launch_faults(
+    write: Write, template: RunTemplate, config: Mapping[str, Any], place: str
+) -> Iterator[Fault]:
+    pointer, app_id = f"{place}/app_id", config["app_id"]
+    try:
+        write.referred(App, app_id, pointer, "applications")
+    except InvalidInput as error:
+        yield from error.faults
+        return
+    found = actions.launched(write.session, template.company_id, app_id)
+    if len(found) != 1:
+        yield Fault(pointer, "reference", actions.not_launched(app_id, found))
+
+
+def _webhook_faults(
+    write: Write, _template: RunTemplate, config: Mapping[str, Any], place: str
+) -> Iterator[Fault]:
+    fault = fault_of_webhook(config["uri"], webhook_rules(write.settings))
+    if fault is not None:
+        yield Fault(f"{place}/uri", "target", fault)
+
+
+LOOKS = {
+    Action.CHAIN: _chain_faults,
+    Action.LAUNCH: _launch_faults,
+    Action.WEBHOOK: _webhook_faults,
+}

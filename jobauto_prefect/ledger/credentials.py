@@ -1,0 +1,88 @@
+"""Questions about credentials, their types, and the run templates that have them."""
+
+from collections.abc import Iterable, Sequence
+from uuid import UUID
+
+from sqlalchemy import String, cast, func, or_, select
+from sqlalchemy.orm import Session, joinedload
+
+from jobauto_prefect.ledger.records import (
+    Credential,
+    CredentialType,
+    Job,
+    RunTemplate,
+    TemplateCredential,
+    Wish,
+)
+from jobauto_prefect.ledger.wishes import WishKind
+
+
+def codes_known(session: Session, codes: Iterable[str]) -> set[str]:
+    """Those of the codes, in lower case, that active credential types bear in any case."""
+    wanted = sorted({code.lower() for code in codes})
+    if not wanted:
+        return set()
+    found = select(func.lower(CredentialType.code)).where(
+        func.lower(CredentialType.code).in_(wanted), CredentialType.retired_at.is_(None)
+    )
+    return set(session.scalars(found))
+
+
+def credentials_of_type(session: Session, type_id: int) -> Sequence[Credential]:
+    """The active credentials of a type, in the order of their ids."""
+    found = select(Credential).where(
+        Credential.credential_type_id == type_id, Credential.retired_at.is_(None)
+    )
+    return session.scalars(found.order_by(Credential.id)).all()
+
+
+def credentials_of_company(session: Session, company_id: int) -> Sequence[Credential]:
+    """The active credentials of a company, in the order of their ids."""
+    found = select(Credential).where(
+        Credential.company_id == company_id, Credential.retired_at.is_(None)
+    )
+    return session.scalars(found.order_by(Credential.id)).all()
+
+
+def templates_with(session: Session, credential_ids: Iterable[int]) -> Sequence[RunTemplate]:
+    """The active run templates that have one of the credentials, in the order of their ids."""
+    assigned = select(TemplateCredential.runtemplate_id).where(
+        TemplateCredential.credential_id.in_(list(credential_ids))
+    )
+    found = select(RunTemplate).where(
+        RunTemplate.id.in_(assigned), RunTemplate.retired_at.is_(None)
+    )
+    return session.scalars(found.order_by(RunTemplate.id)).all()
+
+
+def template_that_asks(
+    session: Session, flow_run_id: UUID, deployment_id: UUID
+) -> RunTemplate | None:
+    """The run template of a flow run, where something besides the ledger has to be asked for it.
+
+    That are foreign blocks, and checks of availability. None: nothing has to be asked.
+    """
+    of_run = select(Job.runtemplate_id).where(Job.flow_run_id == flow_run_id)
+    checked = (
+        select(TemplateCredential.runtemplate_id)
+        .join(Credential)
+        .join(CredentialType)
+        .where(CredentialType.availability.is_not(None))
+    )
+    found = select(RunTemplate).where(
+        or_(RunTemplate.deployment_id == deployment_id, RunTemplate.id.in_(of_run)),
+        or_(cast(RunTemplate.blocks, String) != "[]", RunTemplate.id.in_(checked)),
+    )
+    return session.scalars(found.limit(1)).first()
+
+
+def all_credentials(session: Session) -> Sequence[Credential]:
+    """The active credentials with type and company, in the order of their ids."""
+    context = (joinedload(Credential.credential_type), joinedload(Credential.company))
+    found = select(Credential).where(Credential.retired_at.is_(None)).options(*context)
+    return session.scalars(found.order_by(Credential.id)).all()
+
+
+def wished_for(session: Session, kind: WishKind) -> set[int]:
+    """The subjects for which something is wished that is not done yet."""
+    return set(session.scalars(select(Wish.subject_id).where(Wish.kind == kind)))

@@ -1,0 +1,270 @@
+"""One job as a container."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from jobauto_prefect.clock import utc_now
+from jobauto_prefect.errors import StartFailed
+from jobauto_prefect.runtime.artifacts import Collector
+from jobauto_prefect.runtime.containers.engine import NOT_STARTED, EngineAway, Gone, end
+from jobauto_prefect.runtime.containers.options import (
+    container_name,
+    container_options,
+    host_options,
+)
+from jobauto_prefect.runtime.executor import Sink
+from jobauto_prefect.runtime.executor_settings import ContainerSettings, settings_for
+from jobauto_prefect.runtime.inputs import Owner
+from jobauto_prefect.runtime.output import Stream
+from jobauto_prefect.runtime.place import JobPlace
+from jobauto_prefect.runtime.protocol import Launch, Report
+from jobauto_prefect.runtime.watchdog.client import Ended, Group, Held, Watchdog
+
+if TYPE_CHECKING:
+    from jobauto_prefect.runtime.containers.executor import ContainerExecutor
+
+AGAIN_SECONDS = 0.5
+"""Between two attempts while the engine does not answer."""
+
+LAST_OUTPUT_SECONDS = 30.0
+"""For the rest of the output once the container has ended."""
+
+NOT_FOUND = 127
+"""What a shell returns for a command that is not there."""
+
+NOT_FOUND_WORDS = ("executable file", "no such file or directory")
+"""How the engines say that."""
+
+
+class ContainerExecution:
+    """It is made and connected to while it is prepared, so that no output is missed."""
+
+    def __init__(self, executor: "ContainerExecutor", launch: Launch) -> None:
+        self._executor = executor
+        self._engine = executor.engine
+        self._launch = launch
+        self._name = container_name(launch)
+        self._place = JobPlace(executor.workplace, launch)
+        self._making: asyncio.Task[None] | None = None
+        self._output: Any = None
+        self._watchdog: Watchdog | None = None
+        self._group: Group | None = None
+        self._exited = asyncio.Event()
+        self._streamed = asyncio.Event()
+
+    async def prepare(self, sink: Sink) -> None:  # noqa: ARG002 - the engine says nothing
+        """Have the image, and make the directory and the container."""
+        launch, settings = self._launch, self._settings()
+        if not launch.image:
+            raise StartFailed(
+                f"executor {launch.executor} runs an image, and the application has no ociimage",
+                NOT_STARTED,
+            )
+        user, owner = await self._user(settings)
+        self._place.make(owner)
+        await self._provide_image(launch.image, settings)
+        # Whoever cancels this must know when there is a container to remove.
+        self._making = asyncio.create_task(self._make(user, settings))
+        await asyncio.shield(self._making)
+
+    def _settings(self) -> ContainerSettings:
+        try:
+            return settings_for(ContainerSettings, self._launch.executor_settings)
+        except ValidationError as error:
+            place = ".".join(map(str, error.errors()[0]["loc"]))
+            message = f"executor setting {place}: {error.errors()[0]['msg']}"
+            raise StartFailed(message, NOT_STARTED) from None
+
+    async def _user(self, settings: ContainerSettings) -> tuple[str, Owner | None]:
+        """Whom the container runs as, and whose its directory is.
+
+        The root of a rootless engine is the worker's own user outside.
+        """
+        if await self._engine.is_rootless():
+            if settings.user:
+                message = "the engine is rootless: jobs can't have a user of their own there"
+                raise StartFailed(f"executor setting user: {message}", NOT_STARTED)
+            return "0:0", None
+        company = self._executor.users.of(self._launch.company)
+        own = (company.uid, company.gid) if company else (os.geteuid(), os.getegid())
+        uid, gid = _ids(settings.user) if settings.user else own
+        if uid != os.geteuid() and os.geteuid() != 0:
+            message = "only a worker started as root can run jobs as another user"
+            raise StartFailed(f"executor setting user: {message}", NOT_STARTED)
+        return f"{uid}:{gid}", (uid, gid) if os.geteuid() == 0 else None
+
+    async def _provide_image(self, image: str, settings: ContainerSettings) -> None:
+        if settings.pull == "always" or (
+            settings.pull == "missing" and not await self._has_image(image)
+        ):
+            await self._engine.pull(image)
+
+    async def _has_image(self, image: str) -> bool:
+        try:
+            await self._engine.call("inspect_image", image)
+        except Gone:
+            return False
+        return True
+
+    async def _make(self, user: str, settings: ContainerSettings) -> None:
+        launch, engine = self._launch, self._engine
+        options = container_options(
+            launch,
+            user=user,
+            worker=self._executor.worker,
+            workplace=str(self._executor.workplace.path),
+        )
+        try:
+            client = await engine.client()
+            host = client.create_host_config(**host_options(launch, settings))
+            await engine.call("create_container", **options, host_config=host)
+            self._output = await engine.call(
+                "attach", self._name, stdout=True, stderr=True, stream=True, demux=True
+            )
+        except (Gone, StartFailed, EngineAway) as error:
+            raise _not_started(error) from None
+
+    async def put(self, path: str, content: bytes) -> None:
+        """Write the file into the directory that is mounted."""
+        await self._place.put(path, content)
+
+    async def start(self) -> None:
+        """Have the watchdog hold the container, and start it."""
+        self._watchdog = await self._executor.watchdogs.living()
+        self._group = await self._watchdog.hold(self._held())
+        try:
+            await self._engine.call("start", self._name)
+        except (Gone, StartFailed, EngineAway) as error:
+            await self._let_go()
+            raise _not_started(error) from None
+        self._place.note_start(utc_now())
+
+    def _held(self) -> Held:
+        launch = self._launch
+        undo = (sys.executable, "-I", "-m", "jobauto_prefect.runtime.containers.undo")
+        url, seconds = self._engine.address.url, str(self._executor.stop_seconds)
+        return Held(
+            job=launch.job_id,
+            claim=launch.claim_id,
+            directory=launch.directory,
+            record=self._place.record_path,
+            undo=(*undo, url, self._name, seconds),
+        )
+
+    @property
+    def pid(self) -> int | None:
+        """Its processes have numbers of their own."""
+        return None
+
+    async def stream(self, sink: Sink) -> None:
+        """Hand all output on; returns when the connection ends."""
+        loop = asyncio.get_running_loop()
+
+        async def give(stream: Stream, data: bytes | None) -> None:
+            if data:
+                await sink(stream, data)
+
+        def read(_: Any) -> None:
+            for stdout, stderr in self._output:
+                asyncio.run_coroutine_threadsafe(give("stdout", stdout), loop).result()
+                asyncio.run_coroutine_threadsafe(give("stderr", stderr), loop).result()
+
+        try:
+            await self._engine.run(read)
+        finally:
+            self._streamed.set()
+            await sink("stdout", b"")
+            await sink("stderr", b"")
+
+    async def wait(self) -> Ended:
+        """Returns when the container has ended and is removed."""
+        if self._group is None:
+            raise StartFailed("the job has not been started")
+        watching = asyncio.create_task(self._exit())
+        await asyncio.wait({watching, self._group.ended}, return_when=asyncio.FIRST_COMPLETED)
+        self._exited.set()
+        ended = watching.result() if watching.done() else self._group.ended.result()
+        watching.cancel()
+        if ended.lost is None:  # removing it would cut off what is on its way
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._streamed.wait(), LAST_OUTPUT_SECONDS)
+        await self._let_go()
+        return ended
+
+    async def _exit(self) -> Ended:
+        while True:
+            with contextlib.suppress(EngineAway):
+                try:
+                    await self._engine.call("wait", self._name, timeout=None)
+                    # Podman answers 0 to who waits for a container that somebody removes.
+                    found = await self._engine.call("inspect_container", self._name)
+                    return Ended(int(found["State"]["ExitCode"]))
+                except (Gone, StartFailed) as error:
+                    return Ended(None, f"the container is gone: {error}")
+            await asyncio.sleep(AGAIN_SECONDS)
+
+    async def stop(self, seconds: float) -> None:
+        """TERM to its first process, and KILL to all after so many seconds."""
+        if seconds > 0:
+            await self._signal("TERM")
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._exited.wait()
+        await self._signal("KILL")
+
+    async def _signal(self, name: str) -> None:
+        """Until the engine has heard it, or there is nobody to hear it."""
+        while not self._exited.is_set():
+            try:
+                await self._engine.call("kill", self._name, signal=name)
+            except EngineAway:
+                await asyncio.sleep(AGAIN_SECONDS)
+            except (Gone, StartFailed):  # it is not there, or does not run
+                return
+            else:
+                return
+
+    async def _let_go(self) -> None:
+        """Remove the container, then tell the watchdog, which could do it as well."""
+        while True:
+            try:
+                await self._engine.run(lambda client: end(client, self._name, 0))
+                break
+            except (Gone, StartFailed):
+                break
+            except EngineAway:
+                await asyncio.sleep(AGAIN_SECONDS)
+        if self._watchdog is not None:
+            await self._watchdog.release(self._launch.job_id)
+
+    async def collector(self) -> Collector:
+        """What takes the artifacts from the directory that was mounted."""
+        return self._place.collector()
+
+    def keep(self, report: Report) -> None:
+        """Write the outcome to the job's record."""
+        self._place.keep(report)
+
+    async def discard(self) -> None:
+        """Remove the container where it is there still, the directory and the record."""
+        if self._making is not None:
+            await asyncio.wait({self._making})
+            if self._group is None:
+                await self._let_go()
+        await self._place.discard()
+
+
+def _ids(user: str) -> Owner:
+    uid, _, gid = user.partition(":")
+    return int(uid), int(gid or uid)
+
+
+def _not_started(error: Exception) -> StartFailed:
+    message = f"the container can't be started: {error}"
+    missing = any(words in message for words in NOT_FOUND_WORDS)
+    return StartFailed(message, NOT_FOUND if missing else NOT_STARTED)

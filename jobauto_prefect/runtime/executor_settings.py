@@ -1,0 +1,121 @@
+"""What a run template can set for the executor of its jobs (its `executor_settings`)."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
+
+
+class ExecutorSettings(BaseModel):
+    """Base of the settings of an executor; this one takes none."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+Model = TypeVar("Model", bound=ExecutorSettings)
+
+
+def settings_for(model: type[Model], settings: Mapping[str, Any]) -> Model:
+    """The members that one executor takes; the others are for others.
+
+    Raises:
+        ValidationError: their values are wrong.
+    """
+    taken = {name: value for name, value in settings.items() if name in model.model_fields}
+    return model.model_validate(taken)
+
+
+Amount = Annotated[str, StringConstraints(pattern=r"^[1-9][0-9]{0,15}(k|m|g)?$")]
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,99}$")]
+User = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,9}(:[0-9]{1,9})?$")]
+Ulimit = Annotated[
+    str,
+    StringConstraints(pattern=r"^(-1|[0-9]{1,15})(:(-1|[0-9]{1,15}))?$"),
+    Field(description="Soft limit, or soft:hard; -1 is none."),
+]
+UlimitName = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,12}$")]
+
+
+Label = Annotated[
+    str,
+    StringConstraints(pattern=r"^([A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?$"),
+    Field(description="A label of Kubernetes."),
+]
+LabelKey = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
+    ),
+]
+ObjectName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$"),
+    Field(description="A name in Kubernetes."),
+]
+
+
+class ImageSettings(ExecutorSettings):
+    """What every executor takes that runs images."""
+
+    user: User | None = Field(
+        default=None,
+        description="UID or UID:GID of the process; default: the worker's own, in a cluster the "
+        "image's.",
+    )
+    memory: Amount | None = Field(
+        default=None, description="Most memory, in bytes or with k, m, g (powers of 1024)."
+    )
+    cpu: float | None = Field(default=None, gt=0, le=1024, description="Most cores, such as 0.5.")
+    pull: Literal["always", "missing", "never"] = Field(
+        default="missing", description="When the image is pulled."
+    )
+    read_only: bool = Field(
+        default=False, description="Nothing can be written but the job's directory."
+    )
+
+
+class ContainerSettings(ImageSettings):
+    """What Docker and Podman take."""
+
+    network: Name | None = Field(
+        default=None, description="A network of the engine, or none; default: the engine's."
+    )
+    ulimits: dict[UlimitName, Ulimit] = Field(
+        default_factory=dict, description="Limits by name, such as nofile: soft or soft:hard."
+    )
+    runtime: Name | None = Field(
+        default=None, description="The engine's OCI runtime, such as runc; default: the engine's."
+    )
+    init: bool = Field(
+        default=False, description="A small init is the first process: it passes signals on."
+    )
+
+    @field_validator("network")
+    @classmethod
+    def _not_the_machines(cls, value: str | None) -> str | None:
+        if value == "host":
+            raise ValueError("a job can't have the network of the machine itself")
+        return value
+
+
+class KubernetesSettings(ImageSettings):
+    """What Kubernetes takes."""
+
+    memory_request: Amount | None = Field(
+        default=None, description="Memory a node must have left; default: `memory`."
+    )
+    cpu_request: float | None = Field(
+        default=None, gt=0, le=1024, description="Cores a node must have left; default: `cpu`."
+    )
+    service_account: ObjectName | None = Field(
+        default=None, description="The pod's service account; default: the namespace's, no token."
+    )
+    image_pull_secrets: list[ObjectName] = Field(
+        default_factory=list, description="Secrets with the credentials of image registries."
+    )
+    labels: dict[LabelKey, Label] = Field(
+        default_factory=dict, description="Labels of the Job and of its pod."
+    )
+    node_selector: dict[LabelKey, Label] = Field(
+        default_factory=dict, description="Labels a node must have."
+    )

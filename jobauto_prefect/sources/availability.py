@@ -1,0 +1,171 @@
+"""Whether what a credential opens is there: by a URL or a command that its type names.
+
+A check runs on the service's own machine, beside its key and its database. So a command must be
+one of `JOBAUTO_AVAILABILITY_COMMANDS`, and a URL goes by the rules for targets.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from jobauto_prefect.definitions.credentials import is_secret
+from jobauto_prefect.errors import Fault, SourceUnavailable
+from jobauto_prefect.runtime.masking import Masker
+from jobauto_prefect.settings import Settings
+from jobauto_prefect.sources.targets import Target, TargetRules, address_of
+
+PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+SHOWN = 200  # characters of what a command said
+AT_ONCE = 16
+"""A target that dribbles its answer can hold a thread for longer than anybody waits."""
+
+_free = threading.BoundedSemaphore(AT_ONCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """What a check found; the reason is for people and has no secrets."""
+
+    is_there: bool
+    reason: str = ""
+
+
+def fault_of_check(
+    check: Mapping[str, Any], settings: Settings, fields: Sequence[Mapping[str, Any]] | None
+) -> Iterator[Fault]:
+    """What is wrong with the `availability` of a credential type; `fields` None: not known."""
+    url, command = check.get("url"), check.get("command")
+    if (url is None) == (command is None):
+        yield Fault("/availability", "required", "give one of url and command")
+        return
+    if command is not None and not may_run(command[0], settings):
+        message = (
+            f"{command[0]} is not among JOBAUTO_AVAILABILITY_COMMANDS; "
+            "an administrator has to name it, or its folder, there"
+        )
+        yield Fault("/availability/command/0", "command", message)
+    member = "/availability/url" if url is not None else "/availability/command"
+    open_ = {one["keyword"] for one in fields or () if not is_secret(one)}
+    for name in PLACEHOLDER.findall(url or " ".join(command or ())):
+        if fields is not None and name not in open_:
+            message = f"{{{name}}} is no field of this type that may be in plain sight"
+            yield Fault(member, "placeholder", message)
+
+
+def may_run(executable: str, settings: Settings) -> bool:
+    """Whether a command is one the settings name, or is in a folder they name."""
+    path = Path(executable)
+    if not path.is_absolute() or ".." in path.parts:
+        return False
+    allowed = [Path(one) for one in settings.availability_commands]
+    return any(path == one or one in path.parents for one in allowed)
+
+
+def check_availability(
+    check: Mapping[str, Any],
+    values: Mapping[str, str],
+    secrets: Mapping[str, str],
+    settings: Settings,
+) -> Availability:
+    """Look whether something is there; takes hardly longer than `timeout_seconds` of the check.
+
+    `values` are those in plain sight; `secrets` only a command gets, in its environment.
+    """
+    seconds = float(check.get("timeout_seconds", 5))
+
+    def fill(text: str) -> str:
+        return PLACEHOLDER.sub(lambda match: values.get(match[1], ""), text)
+
+    if check.get("url"):
+        url, rules = fill(check["url"]), _rules(settings)
+        return _within(seconds, lambda: _ask(url, rules, seconds))
+    argv = [fill(word) for word in check["command"]]
+    if not may_run(check["command"][0], settings):
+        return Availability(False, "its check is not among JOBAUTO_AVAILABILITY_COMMANDS")
+    return _run(argv, {**values, **secrets}, Masker(secrets.values()), seconds)
+
+
+def _rules(settings: Settings) -> TargetRules:
+    return TargetRules(settings.event_source_targets, use="an availability check")
+
+
+def _within(seconds: float, look: Callable[[], Availability]) -> Availability:
+    """What a look finds, or that it took too long; a thread that hangs is left behind."""
+    if not _free.acquire(blocking=False):
+        return Availability(False, "too many checks are under way")
+    found: list[Availability] = []
+
+    def work() -> None:
+        try:
+            found.append(look())
+        finally:
+            _free.release()
+
+    looking = threading.Thread(target=work, name="availability", daemon=True)
+    looking.start()
+    looking.join(seconds)
+    return found[0] if found else Availability(False, f"no answer within {seconds:g} seconds")
+
+
+def _ask(address: str, rules: TargetRules, seconds: float) -> Availability:
+    try:
+        url = httpx.URL(address)
+        if url.scheme not in ("http", "https") or not url.host:
+            return Availability(False, "its address is no http or https URL")
+        target = Target("url", url.host, str(url.port or ""))
+        # Connecting by name again could lead elsewhere: the address that was judged is used.
+        pinned = url.copy_with(host=address_of(target, rules), username=None, password=None)
+        headers = {"Host": url.netloc.decode()}
+        with (
+            httpx.Client(timeout=seconds, trust_env=False) as client,
+            client.stream(
+                "GET", pinned, headers=headers, extensions={"sni_hostname": url.host}
+            ) as answer,
+        ):
+            if answer.is_success:
+                return Availability(True)
+            return Availability(False, f"{url.host} answers {answer.status_code}")
+    except SourceUnavailable as error:
+        return Availability(False, str(error))
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return Availability(False, f"it does not answer ({type(error).__name__})")
+
+
+def _run(
+    argv: Sequence[str], values: Mapping[str, str], masker: Masker, seconds: float
+) -> Availability:
+    environment = {"PATH": os.defpath, **values}
+    try:
+        process = subprocess.Popen(
+            argv,
+            env=environment,
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        return Availability(False, f"its check can't be started ({type(error).__name__})")
+    try:
+        output, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return Availability(False, f"its check did not end within {seconds:g} seconds")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+    if process.returncode == 0:
+        return Availability(True)
+    said = masker.mask(output.decode(errors="replace")).strip().splitlines()
+    reason = said[0][:SHOWN] if said else f"its check ended with {process.returncode}"
+    return Availability(False, reason)

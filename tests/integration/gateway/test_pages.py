@@ -1,0 +1,87 @@
+"""Prefect's pages in a real browser: viewer, manager and administrator, both versions."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.common.by import By
+
+from tests.acceptance.browser import PAGE_WITHIN, chromium, sign_in_to_prefect
+from tests.acceptance.service import until
+from tests.gateway import OURS, PASSWORD, Gateway
+
+VERSIONS = {"older": "", "newer": "/v2"}
+
+
+@pytest.fixture
+def browser() -> Iterator[webdriver.Chrome]:
+    with chromium() as browser:
+        yield browser
+
+
+def text_of(browser: webdriver.Chrome) -> str:
+    try:
+        return browser.find_element(By.TAG_NAME, "body").text
+    except WebDriverException:
+        return ""
+
+
+def shows(browser: webdriver.Chrome, *texts: str) -> Callable[[], bool]:
+    return lambda: all(text in text_of(browser) for text in texts)
+
+
+def sign_in(browser: webdriver.Chrome, gate: Gateway, version: str, login: str) -> None:
+    """By the form that the pages show."""
+    sign_in_to_prefect(browser, f"{gate.pages}{version}", f"{login}:{PASSWORD}")
+
+
+@pytest.mark.parametrize("version", VERSIONS.values(), ids=VERSIONS)
+def test_each_sees_the_right_deployments(
+    gate: Gateway, browser: webdriver.Chrome, version: str, tmp_path: Path
+) -> None:
+    gate.run(OURS)
+    for login, seen, unseen in (
+        ("viewer", ["Ours daily"], ["Planted"]),
+        ("manager", ["Ours daily"], ["Planted"]),
+        ("root", ["Ours daily", "Planted daily"], []),
+    ):
+        sign_in(browser, gate, version, login)
+        browser.get(f"{gate.pages}{version}/dashboard")  # anew: the form leaves a notice behind
+        until(shows(browser, "Flow Runs"), PAGE_WITHIN)
+        browser.save_screenshot(str(tmp_path / f"{login}-dashboard.png"))
+        assert "Oops" not in text_of(browser)
+        browser.get(f"{gate.pages}{version}/deployments")
+        until(shows(browser, *seen), PAGE_WITHIN)
+        assert not [text for text in unseen if text in text_of(browser)]
+        browser.get(f"{gate.pages}{version}/deployments/deployment/{gate.deployment(OURS)}")
+        until(shows(browser, "Ours daily", "Run"), PAGE_WITHIN)
+        browser.save_screenshot(str(tmp_path / f"{login}-deployment.png"))
+        browser.execute_script("localStorage.clear()")
+
+
+def test_a_viewers_click_on_run_is_refused_and_a_managers_makes_a_run(
+    gate: Gateway, browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    """The newer pages say why; the request is theirs, word for word."""
+    for login, action in (("viewer", "refuse"), ("manager", "create")):
+        before = len(gate.trail(actor=login, action=action, door="ui"))
+        sign_in(browser, gate, "/v2", login)
+        browser.get(f"{gate.pages}/v2/deployments/deployment/{gate.deployment(OURS)}/run")
+
+        def submitted() -> bool:
+            found = browser.find_elements(By.XPATH, "//button[@type='submit']")
+            try:
+                found[-1].click()
+            except (WebDriverException, IndexError):
+                return False
+            return True
+
+        until(submitted, PAGE_WITHIN)
+        until(
+            lambda: len(gate.trail(actor=login, action=action, door="ui")) > before,  # noqa: B023
+            PAGE_WITHIN,
+        )
+        browser.save_screenshot(str(tmp_path / f"{login}-run.png"))
+        browser.execute_script("localStorage.clear()")

@@ -1,0 +1,252 @@
+"""Prefect's own programs through the door: command line, Python client, sockets, workers."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import websockets
+from websockets.asyncio.client import ClientConnection, connect
+
+from tests.conftest import running
+from tests.gateway import OURS, PASSWORD, Gateway
+from tests.plant import eventually
+from tests.servers import worker_token
+
+LISTENER = """
+import asyncio, sys
+from prefect.events.clients import get_events_subscriber
+from prefect.events.filters import EventFilter, EventNameFilter
+
+async def listen():
+    wanted = EventFilter(event=EventNameFilter(prefix=["prefect.flow-run."]))
+    async with get_events_subscriber(wanted, reconnection_attempts=0) as stream:
+        print("listening", flush=True)
+        async for event in stream:
+            print(event.event, event.resource.id, flush=True)
+            return
+
+asyncio.run(asyncio.wait_for(listen(), 60))
+"""
+
+
+def prefect(gate: Gateway, login: str, *words: str) -> "subprocess.CompletedProcess[str]":
+    argv = [str(Path(sys.executable).parent / "prefect"), *words]
+    environment = gate.environment(login) | {"COLUMNS": "200"}
+    return subprocess.run(
+        argv, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_command_line_shows_a_member_their_company_and_runs_what_they_may(
+    gate: Gateway,
+) -> None:
+    ran = prefect(gate, "viewer", "deployment", "ls")
+    assert ran.returncode == 0, ran.stderr
+    assert "Ours daily" in ran.stdout
+    assert "Planted" not in ran.stdout
+    ran = prefect(gate, "manager", "deployment", "run", "--id", gate.deployment(OURS))
+    assert ran.returncode == 0, ran.stderr
+    ran = prefect(gate, "viewer", "deployment", "run", "--id", gate.deployment(OURS))
+    assert ran.returncode != 0
+    assert "jobs.create" in ran.stdout + ran.stderr
+
+
+def test_an_administrators_program_hears_events(gate: Gateway) -> None:
+    argv = [sys.executable, "-c", LISTENER]
+    environment = gate.environment("root")
+    with subprocess.Popen(argv, env=environment, stdout=subprocess.PIPE, text=True) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "listening\n"
+        gate.run(OURS)
+        assert program.stdout.readline().startswith("prefect.flow-run.")
+        assert program.wait(60) == 0
+
+
+async def opened(gate: Gateway, path: str, token: str | None, **options: Any) -> ClientConnection:
+    """A socket that has said who it is; None: nobody."""
+    url = gate.url.replace("http", "ws", 1) + path
+    socket = await connect(url, subprotocols=options.get("subprotocols", ["prefect"]))
+    if token is not None:
+        await socket.send(json.dumps({"type": "auth", "token": token}))
+    return socket
+
+
+@pytest.mark.parametrize(
+    ("path", "token", "code"),
+    [
+        ("/events/out", "viewer:wrong", 1008),
+        ("/events/out", f"viewer:{PASSWORD}", 1008),
+        ("/events/in", f"manager:{PASSWORD}", 1008),
+        ("/logs/out", f"manager:{PASSWORD}", 1008),
+        ("/task_runs/subscriptions/scheduled", f"viewer:{PASSWORD}", 1008),
+        ("/nothing", f"root:{PASSWORD}", 1008),
+    ],
+)
+async def test_sockets_that_can_not_be_narrowed_are_closed(
+    gate: Gateway, path: str, token: str, code: int
+) -> None:
+    socket = await opened(gate, path, token)
+    with pytest.raises(websockets.ConnectionClosed) as closed:
+        await asyncio.wait_for(socket.recv(), 20)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == code
+    assert closed.value.rcvd.reason
+
+
+async def test_a_socket_without_the_subprotocol_is_not_opened(gate: Gateway) -> None:
+    with pytest.raises(websockets.InvalidStatus):
+        await opened(gate, "/events/out", None, subprotocols=None)
+
+
+async def test_a_worker_hears_of_its_own_pools_and_of_no_others(gate: Gateway) -> None:
+    elsewhere = await asyncio.to_thread(worker_token, gate.ledger, "elsewhere")
+
+    async def subscribed(token: str) -> ClientConnection:
+        socket = await opened(gate, "/events/out", f"worker:{token}")
+        assert json.loads(await socket.recv())["type"] == "auth_success"
+        wanted = {"event": {"prefix": ["prefect.flow-run."]}}
+        await socket.send(json.dumps({"type": "filter", "filter": wanted}))
+        return socket
+
+    here, there = await subscribed(gate.worker_token), await subscribed(elsewhere)
+    listening = asyncio.create_task(here.recv())
+    while not listening.done():  # Prefect does not say from when on it listens
+        await asyncio.to_thread(gate.run, OURS)
+        await asyncio.wait({listening}, timeout=1)
+    heard = json.loads(listening.result())["event"]
+    assert heard["resource"]["prefect.resource.id"].startswith("prefect.flow-run.")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(there.recv(), 2)
+    await here.close()
+    await there.close()
+
+
+async def test_a_worker_tells_of_its_own_runs_and_of_no_others(gate: Gateway) -> None:
+    elsewhere = await asyncio.to_thread(worker_token, gate.ledger, "elsewhere")
+    run = await asyncio.to_thread(gate.run, OURS)
+    event = {
+        "occurred": "2026-01-01T00:00:00Z",
+        "event": "prefect.flow-run.heartbeat",
+        "resource": {"prefect.resource.id": f"prefect.flow-run.{run}"},
+        "id": "00000000-0000-4000-8000-000000000001",
+    }
+    for token, closes in ((gate.worker_token, False), (elsewhere, True)):
+        socket = await opened(gate, "/events/in", f"worker:{token}")
+        assert json.loads(await socket.recv())["type"] == "auth_success"
+        await socket.send(json.dumps(event))
+        with pytest.raises((websockets.ConnectionClosed, TimeoutError)) as ended:
+            await asyncio.wait_for(socket.recv(), 2)
+        assert isinstance(ended.value, websockets.ConnectionClosed) is closes
+        await socket.close()
+
+
+@pytest.mark.parametrize("message", ["[]", "null", "nonsense", b"bytes", '{"resource": 1}'])
+async def test_what_a_worker_can_not_mean_closes_the_socket(
+    gate: Gateway, message: str | bytes
+) -> None:
+    socket = await opened(gate, "/events/in", f"worker:{gate.worker_token}")
+    assert json.loads(await socket.recv())["type"] == "auth_success"
+    await socket.send(message)
+    with pytest.raises(websockets.ConnectionClosed) as closed:
+        await asyncio.wait_for(socket.recv(), 20)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1008
+
+
+def test_a_worker_token_opens_what_is_of_its_pools(gate: Gateway) -> None:
+    run = gate.run(OURS)
+    elsewhere = worker_token(gate.ledger, "elsewhere")
+    with gate.as_("worker", gate.worker_token) as here, gate.as_("worker", elsewhere) as there:
+        for path in (f"/flow_runs/{run}", f"/deployments/{gate.deployment(OURS)}"):
+            assert here.get(path).status_code == 200
+            assert there.get(path).status_code == 404
+        path = "/work_pools/jobauto/get_scheduled_flow_runs"
+        assert here.post(path, json={}).status_code == 200
+        assert there.post(path, json={}).status_code == 404
+        assert there.post("/flow_runs/filter", json={}).json() == []
+        state = {"state": {"type": "RUNNING"}}
+        assert there.post(f"/flow_runs/{run}/set_state", json=state).status_code == 404
+        line = {"name": "x", "level": 20, "message": "m", "timestamp": "2026-01-01T00:00:00Z"}
+        lines = [line | {"flow_run_id": run}]
+        assert there.post("/logs/", json=lines).status_code == 403
+        assert here.post("/logs/", json=lines).status_code == 201
+        for path in ("/variables/filter", "/block_documents/filter", "/deployments/filter"):
+            assert here.post(path, json={}).status_code == 403
+        body = {"name": "other", "type": "process"}
+        assert here.post("/work_pools/", json=body).status_code == 403
+        assert here.patch("/work_pools/jobauto", json={"is_paused": True}).status_code == 403
+
+
+@contextmanager
+def a_worker(gate: Gateway, name: str, *argv: str, **environment: str) -> Iterator[Path]:
+    """The log of a worker that runs."""
+    home = gate.settings.home / name
+    home.mkdir(exist_ok=True)
+    told = gate.environment("worker", gate.worker_token) | {
+        "JOBAUTO_HOME": str(home),
+        "JOBAUTO_CONFIG_DIR": str(home),
+        "JOBAUTO_URL": gate.settings.url,
+        "JOBAUTO_WORKER_TOKEN": gate.worker_token,
+        "PREFECT_HOME": str(home / "prefect"),
+        **environment,
+    }
+    told = {key: value for key, value in told.items() if value}
+    log = gate.settings.home / f"{name}.log"
+    with running([sys.executable, *argv], told, log):
+        yield log
+
+
+def completed(gate: Gateway, run: str, log: Path) -> None:
+    def ended() -> str | None:
+        with gate.as_("viewer") as viewer:
+            state: str = viewer.get(f"/flow_runs/{run}").json()["state_type"]
+        return state if state in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED") else None
+
+    assert eventually(ended) == "COMPLETED", log.read_text()[-4000:]
+
+
+def test_the_jobauto_worker_needs_no_more_than_its_token(gate: Gateway) -> None:
+    run = gate.run(OURS)
+    argv = ("-m", "jobauto_prefect.cli", "worker", "start", "--pool", "jobauto")
+    with a_worker(gate, "jobauto-worker", *argv, PREFECT_API_AUTH_STRING="") as log:
+        completed(gate, run, log)
+        assert "403" not in log.read_text()
+        assert "401" not in log.read_text()
+
+
+def test_a_stock_process_worker_runs_what_is_of_its_pool(gate: Gateway) -> None:
+    with gate.as_("root") as root:
+        body = {"name": "stock", "type": "process"}
+        root.post("/work_pools/", json=body).raise_for_status()
+    template = gate.templates[OURS]
+    body = {"app_id": template["app_id"], "company": "ours", "name": "Ours stock", "pool": "stock"}
+    made = gate.rest.post("/runtemplate/", json=body).raise_for_status().json()
+    gate.templates["stock"] = made
+    token = worker_token(gate.ledger, "stock")
+    run = gate.run("stock")
+    refused = len(gate.trail(action="refuse"))
+    argv = ("-m", "prefect", "worker", "start", "--type", "process", "--pool", "stock")
+    auth = f"worker:{token}"
+    with a_worker(
+        gate,
+        "stock-worker",
+        *argv,
+        PREFECT_API_AUTH_STRING=auth,
+        JOBAUTO_WORKER_TOKEN=token,
+        PATH=os.environ["PATH"],
+    ) as log:
+        completed(gate, run, log)
+        assert " 403" not in log.read_text()
+        assert "Forbidden" not in log.read_text()
+        with gate.as_("viewer") as viewer:
+            asked = {"logs": {"flow_run_id": {"any_": [run]}}}
+            lines = eventually(lambda: viewer.post("/logs/filter", json=asked).json())
+            assert lines
+    assert len(gate.trail(action="refuse")) == refused

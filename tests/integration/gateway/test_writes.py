@@ -1,0 +1,194 @@
+"""Who may change what in Prefect, and what the audit trail says of it."""
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.gateway import OURS, PASSWORD, THEIRS, Gateway
+from tests.plant import eventually
+
+
+def patiently(client: httpx.Client, method: str, path: str, body: Any = None) -> httpx.Response:
+    """The answer once SQLite is not busy."""
+
+    def ask() -> httpx.Response | None:
+        answer = client.request(method, path, json=body)
+        return None if answer.status_code == 503 else answer
+
+    found: httpx.Response = eventually(ask)
+    return found
+
+
+def test_a_viewers_run_is_refused_and_written_down(gate: Gateway) -> None:
+    path = f"/deployments/{gate.deployment(OURS)}/create_flow_run"
+    with gate.as_("viewer") as viewer:
+        answer = viewer.post(path, json={}, headers={"X-Request-ID": "run-of-a-viewer"})
+    assert answer.status_code == 403
+    assert "jobs.create" in answer.json()["detail"]
+    (entry,) = gate.trail(request_id="run-of-a-viewer")
+    assert entry["action"] == "refuse"
+    assert entry["actor"] == "viewer"
+    assert entry["door"] == "prefect-api"
+    assert entry["entity_type"] == "Prefect deployment"
+    assert entry["changes"]["object"] == [None, gate.deployment(OURS)]
+
+
+def test_a_managers_run_is_made_and_written_down_before_and_after(gate: Gateway) -> None:
+    path = f"/deployments/{gate.deployment(OURS)}/create_flow_run"
+    body = {"parameters": {"COMPANY_NAME": "Other"}, "job_variables": {}, "name": None}
+    headers = {"X-PREFECT-UI": "true", "X-Request-ID": "run-of-a-manager"}
+    with gate.as_("manager") as manager:
+        run = manager.post(path, json=body, headers=headers)
+        assert run.status_code == 201, run.text
+        assert manager.get(f"/flow_runs/{run.json()['id']}").status_code == 200
+    after, before = gate.trail(request_id="run-of-a-manager")
+    assert (before["action"], after["action"]) == ("intend", "create")
+    assert before["door"] == after["door"] == "ui"
+    assert before["changes"]["parameters"][1] == {"COMPANY_NAME": "Other"}
+    assert after["changes"]["id"] == [None, run.json()["id"]]
+    assert after["entity_id"] == gate.templates[OURS]["id"]
+    assert after["company_id"] == gate.templates[OURS]["company_id"]
+
+
+def test_another_companys_deployment_is_not_there(gate: Gateway) -> None:
+    path = f"/deployments/{gate.deployment(THEIRS)}"
+    with gate.as_("manager") as manager:
+        assert manager.post(f"{path}/create_flow_run", json={}).status_code == 404
+        assert manager.patch(path, json={"paused": True}).status_code == 404
+        assert manager.delete(path).status_code == 404
+        run = gate.run(THEIRS)
+        state = {"state": {"type": "CANCELLED"}}
+        assert manager.post(f"/flow_runs/{run}/set_state", json=state).status_code == 404
+        listed = {"flow_runs": {"id": {"any_": [run]}}}
+        bulk = manager.post("/flow_runs/bulk_set_state", json=listed | state)
+        assert bulk.json().get("results", []) == []
+    with gate.as_("root") as root:
+        assert root.get(f"/flow_runs/{run}").json()["state_type"] == "SCHEDULED"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "member"),
+    [
+        ("/create_flow_run", {"job_variables": {"command": "id"}}, "job_variables"),
+        ("/create_flow_run", {"work_queue_name": "other"}, "work_queue_name"),
+        ("/create_flow_run", {"parent_task_run_id": "x"}, "parent_task_run_id"),
+        ("", {"entrypoint": "evil.py:flow"}, "entrypoint"),
+        ("", {"pull_steps": [{"x": {}}]}, "pull_steps"),
+        ("", {"path": "/tmp"}, "path"),
+        ("", {"work_pool_name": "other"}, "work_pool_name"),
+        ("", {"job_variables": {"env": {}}}, "job_variables"),
+        ("/create_flow_run/bulk", [{}, {"job_variables": {"command": "id"}}], "job_variables"),
+    ],
+)
+def test_where_and_what_prefect_runs_is_said_by_administrators(
+    gate: Gateway, path: str, body: Any, member: str
+) -> None:
+    with gate.as_("manager") as manager:
+        method = "POST" if path else "PATCH"
+        answer = manager.request(method, f"/deployments/{gate.deployment(OURS)}{path}", json=body)
+    assert answer.status_code == 403
+    assert member in answer.json()["message"]
+
+
+def test_values_are_not_taken_from_prefects_variables(gate: Gateway) -> None:
+    inner = {"__prefect_kind": "workspace_variable", "variable_name": "x"}
+    path = f"/deployments/{gate.deployment(OURS)}"
+    with gate.as_("manager") as manager:
+        for value in (inner, [inner], {"__prefect_kind": "json", "value": inner}):
+            body = {"parameters": {"COMPANY_NAME": value}}
+            assert manager.post(f"{path}/create_flow_run", json=body).status_code == 403
+            assert manager.patch(path, json=body).status_code == 403
+            checked = {"schema": {}, "values": body["parameters"]}
+            assert manager.post("/ui/schemas/validate", json=checked).status_code == 403
+        plain = {"__prefect_kind": "json", "value": '"x"'}
+        body = {"schema": {"properties": {}}, "values": {"COMPANY_NAME": plain}}
+        assert manager.post("/ui/schemas/validate", json=body).status_code == 200
+
+
+def test_a_manager_pauses_cancels_and_deletes_no_more_than_the_role_allows(gate: Gateway) -> None:
+    deployment, run = gate.deployment(OURS), gate.run(OURS)
+    with gate.as_("manager") as manager:
+        paused = patiently(manager, "POST", f"/deployments/{deployment}/pause_deployment")
+        assert paused.is_success
+        patiently(manager, "POST", f"/deployments/{deployment}/resume_deployment")
+        state = {"state": {"type": "CANCELLED"}, "force": True}
+        set_ = patiently(manager, "POST", f"/flow_runs/{run}/set_state", state)
+        assert set_.json()["status"] == "ACCEPT"
+        refused = manager.delete(f"/flow_runs/{run}")
+        assert refused.status_code == 403
+        assert "jobs.delete" in refused.json()["message"]
+    with gate.as_("viewer") as viewer:
+        assert viewer.post(f"/flow_runs/{run}/set_state", json=state).status_code == 403
+    assert gate.trail(action="update", actor="manager", entity_type="Prefect flow run")
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/work_pools/", {"name": "x", "type": "process"}),
+        ("/variables/", {"name": "x", "value": "y"}),
+        ("/automations/", {}),
+        ("/block_types/", {"name": "x", "slug": "x"}),
+        ("/block_documents/", {}),
+        ("/flows/", {"name": "x"}),
+        ("/deployments/", {}),
+        ("/flow_runs/", {}),
+        ("/logs/", []),
+    ],
+)
+def test_managers_make_nothing_that_is_everybodys(gate: Gateway, path: str, body: Any) -> None:
+    with gate.as_("manager") as manager:
+        answer = manager.post(path, json=body)
+    assert answer.status_code == 403
+    assert "administrators" in answer.json()["message"]
+
+
+def test_an_administrator_changes_everything_and_secrets_are_masked_in_the_trail(
+    gate: Gateway,
+) -> None:
+    with gate.as_("root") as root:
+        headers = {"X-Request-ID": "variable"}
+        body = {"name": "gate_variable", "value": "s3cret-of-a-variable"}
+        made = root.post("/variables/", json=body, headers=headers)
+        assert made.status_code == 201, made.text
+        path = f"/variables/{made.json()['id']}"
+        headers = {"X-Request-ID": "variable-2"}
+        assert root.patch(path, json=body | {"tags": ["a"]}, headers=headers).is_success
+        assert patiently(root, "DELETE", path).is_success
+        path = f"/deployments/{gate.deployment(OURS)}/create_flow_run"
+        body = {"job_variables": {"env": {"PASSWORD": "s3cret-of-a-run"}}}
+        assert patiently(root, "POST", path, body).is_success
+    after, before = gate.trail(request_id="variable")
+    assert before["changes"]["name"] == [None, "gate_variable"]
+    assert after["action"] == "create"
+    after, before = gate.trail(request_id="variable-2")
+    assert before["changes"]["tags"] == [[], ["a"]]
+    assert "s3cret" not in str(gate.rest.get("/auditlog.json").json())
+
+
+def test_what_prefect_refuses_is_written_down_as_failed(gate: Gateway) -> None:
+    with gate.as_("root") as root:
+        headers = {"X-Request-ID": "bad-variable"}
+        assert root.post("/variables/", json={"name": "B A D"}, headers=headers).status_code == 422
+    after, before = gate.trail(request_id="bad-variable")
+    assert (before["action"], after["action"]) == ("intend", "fail")
+    assert after["changes"]["http_status"] == [None, 422]
+
+
+def test_what_this_service_does_itself_is_not_written_down_twice(gate: Gateway) -> None:
+    body = {"id": gate.templates[OURS]["id"], "note": "changed over REST"}
+    gate.rest.post("/runtemplate/", json=body).raise_for_status()
+    found = gate.rest.get("/auditlog.json", params={"limit": 100}).json().values()
+    assert not [one for one in found if one["actor"] == "jobauto service"]
+
+
+def test_guesses_are_counted_as_at_the_facade(gate: Gateway) -> None:
+    with gate.as_("guessed", "wrong") as guesser:
+        codes = [guesser.get("/version").status_code for _ in range(11)]
+    assert codes[0] == 401
+    assert codes[-1] == 429
+    with gate.as_("guessed", PASSWORD) as owner:
+        answer = owner.get("/version")
+        assert answer.status_code == 429
+        assert int(answer.headers["retry-after"]) > 0

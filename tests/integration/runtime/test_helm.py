@@ -1,0 +1,186 @@
+"""Helm before a job in the cluster: a recorded stand-in, run by the worker itself."""
+
+import asyncio
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobauto_prefect.compiler.helm import helm_argv
+from jobauto_prefect.definitions import Helm as HelmSection
+from jobauto_prefect.runtime.kubernetes import helm as runtime_helm
+from jobauto_prefect.runtime.opening import OpenWorker
+from jobauto_prefect.runtime.plan import ClusterPlan
+from jobauto_prefect.runtime.protocol import Ending, Launch
+from tests.helm import Helm
+from tests.integration.runtime.conftest import Opened
+from tests.integration.runtime.recorder import Recorder
+from tests.integration.runtime.test_kubernetes import cluster, in_cluster, texts  # noqa: F401
+from tests.integration.runtime.test_watchdog import until
+from tests.kubernetes.api import SimulatedCluster
+
+BUSY = "Error: UPGRADE FAILED: another operation (install/upgrade/rollback) is in progress"
+
+
+@pytest.fixture
+def helm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Helm:
+    helm = Helm(tmp_path / "helm")
+    monkeypatch.setenv("PATH", helm.path)
+    monkeypatch.setattr(runtime_helm, "BUSY_PAUSE_SECONDS", 0.1)
+    return helm
+
+
+@pytest.fixture
+async def worker(
+    opened: Opened,
+    cluster: SimulatedCluster,  # noqa: F811
+    tmp_path: Path,
+) -> OpenWorker:
+    (tmp_path / "charts").mkdir()
+    return await opened(cluster=ClusterPlan(helm_directory=tmp_path / "charts"))
+
+
+def with_release(
+    worker: OpenWorker, script: str = "echo job", job: int = 1, **section: Any
+) -> Launch:
+    """A job whose application wants a release."""
+    wanted = HelmSection(enabled=True, release_name="shop", chart="./shop", **section)
+    run = {"release": "/shop", "argv": helm_argv(wanted), "timeout_seconds": 5}
+    return in_cluster(worker, script, job, terms={"helm": run})
+
+
+async def test_helm_runs_before_the_job_with_its_output_in_the_jobs_log(
+    worker: OpenWorker, facade: Recorder, helm: Helm, tmp_path: Path
+) -> None:
+    request = with_release(worker, set={"on": True})
+    outcome = await worker.runner.run(request)
+    assert outcome.report.exit_code == 0
+    assert set(texts(facade)[:2]) == {
+        'Release "x" has been upgraded. Happy Helming!',
+        "a warning",
+    }
+    assert texts(facade)[2:] == ["job"]
+    (call,) = helm.calls
+    assert call["argv"] == [
+        *("helm", "upgrade", "--install", "shop", "./shop", "--create-namespace"),
+        *("--set", "on=true", "--wait"),
+    ]
+    assert call["cwd"] == str(tmp_path / "charts")
+
+
+async def test_helm_gets_the_clusters_configuration_and_nothing_of_the_job_or_the_service(
+    worker: OpenWorker, helm: Helm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JOBAUTO_WORKER_TOKEN", "geheim")
+    request = with_release(worker)
+    request.environment["PASSWORD"] = "hunter22"
+    await worker.runner.run(request)
+    environment = helm.calls[0]["environment"]
+    assert environment["HELM_NAMESPACE"] == "default"
+    assert "KUBECONFIG" in environment
+    assert "geheim" not in str(environment)
+    assert "hunter22" not in str(environment)
+
+
+async def test_a_failed_deployment_means_that_the_job_does_not_run(
+    worker: OpenWorker,
+    facade: Recorder,
+    helm: Helm,
+    cluster: SimulatedCluster,  # noqa: F811
+) -> None:
+    helm.answer(code=1, stderr="a warning\nError: INSTALLATION FAILED: chart not found")
+    outcome = await worker.runner.run(with_release(worker))
+    assert (outcome.report.ending, outcome.report.exit_code) == (Ending.NOT_STARTED, 1)
+    assert outcome.report.message == "helm failed: Error: INSTALLATION FAILED: chart not found"
+    assert "Error: INSTALLATION FAILED: chart not found" in texts(facade)
+    assert cluster.ran == cluster.made == []
+
+
+async def test_without_helm_the_outcome_says_so(
+    worker: OpenWorker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    outcome = await worker.runner.run(with_release(worker))
+    assert (outcome.report.ending, outcome.report.exit_code) == (Ending.NOT_STARTED, 127)
+    assert outcome.report.message.startswith("helm is not found on PATH")
+
+
+async def test_jobs_that_want_one_release_install_it_one_after_the_other(
+    worker: OpenWorker, helm: Helm
+) -> None:
+    for _ in range(3):
+        helm.answer(seconds=0.3)
+    running = [worker.runner.run(with_release(worker, job=job)) for job in (1, 2, 3)]
+    outcomes = await asyncio.gather(*running)
+    assert {outcome.report.exit_code for outcome in outcomes} == {0}
+    spans = sorted((call["begun"], call["ended"]) for call in helm.calls)
+    assert len(spans) == 3
+    assert all(ended <= begun for (_, ended), (begun, _) in pairwise(spans))
+
+
+async def test_a_release_that_another_worker_installs_is_waited_for(
+    worker: OpenWorker, helm: Helm
+) -> None:
+    helm.answer(code=1, stderr=BUSY)
+    helm.answer(
+        code=1, stderr="Error: INSTALLATION FAILED: cannot re-use a name that is still in use"
+    )
+    outcome = await worker.runner.run(with_release(worker))
+    assert outcome.report.exit_code == 0
+    assert len(helm.calls) == 3
+
+
+async def test_a_name_in_use_is_a_failure_where_nothing_is_to_be_upgraded(
+    worker: OpenWorker, helm: Helm
+) -> None:
+    helm.answer(
+        code=1, stderr="Error: INSTALLATION FAILED: cannot re-use a name that is still in use"
+    )
+    outcome = await worker.runner.run(with_release(worker, upgrade_install=False))
+    assert outcome.report.ending is Ending.NOT_STARTED
+    assert len(helm.calls) == 1
+
+
+async def test_a_release_that_stays_busy_is_given_up_after_helms_time(
+    worker: OpenWorker, helm: Helm
+) -> None:
+    for _ in range(40):
+        helm.answer(code=1, stderr=BUSY)
+    request = with_release(worker)
+    assert request.kubernetes is not None
+    assert request.kubernetes.helm is not None
+    request.kubernetes.helm.timeout_seconds = 1
+    outcome = await worker.runner.run(request)
+    assert outcome.report.message == f"helm waited in vain: {BUSY}"
+    assert len(helm.calls) > 1
+
+
+async def test_cancelling_ends_helm_and_nothing_is_created(
+    worker: OpenWorker,
+    facade: Recorder,
+    helm: Helm,
+    cluster: SimulatedCluster,  # noqa: F811
+) -> None:
+    helm.answer(seconds=60)
+    running = asyncio.create_task(worker.runner.run(with_release(worker)))
+    await until(lambda: texts(facade))
+    worker.runner.stop(1, "from the UI")
+    outcome = await asyncio.wait_for(running, 30)
+    assert (outcome.report.ending, outcome.report.message) == (Ending.CANCELLED, "from the UI")
+    assert helm.calls == cluster.made == []
+
+
+async def test_a_job_does_not_wait_for_others_releases_for_ever(
+    worker: OpenWorker, helm: Helm
+) -> None:
+    helm.answer(seconds=3)
+    first = asyncio.create_task(worker.runner.run(with_release(worker, job=1)))
+    await until(lambda: not list((helm.place / "answers").iterdir()))
+    request = with_release(worker, job=2)
+    assert request.kubernetes is not None
+    assert request.kubernetes.helm is not None
+    request.kubernetes.helm.timeout_seconds = 1
+    outcome = await worker.runner.run(request)
+    assert outcome.report.message == "helm was waited for: other jobs install shop"
+    assert (await first).report.exit_code == 0

@@ -1,0 +1,106 @@
+"""The probe of the collection, run as the definition says, has the same result everywhere."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jobauto_prefect.definitions import parse
+from jobauto_prefect.facade.clusters import kubernetes_terms
+from jobauto_prefect.runtime import Layer, prepare
+from jobauto_prefect.runtime.opening import OpenWorker
+from jobauto_prefect.runtime.plan import ClusterPlan
+from jobauto_prefect.runtime.protocol import Launch
+from tests.corpus import needs_corpus, source
+from tests.helm import Helm
+from tests.integration.runtime.conftest import Opened, launch
+from tests.integration.runtime.recorder import Recorder
+from tests.kubernetes.api import SimulatedCluster
+from tests.podman import EXECUTOR_SETTINGS
+from tests.podman import PROBE as PROGRAM
+
+NAME = "VitexSoftware__multiflexi-probe__probe.multiflexi.app.json"
+
+
+def probe_launch(worker: OpenWorker, executor: str, **overrides: str) -> Launch:
+    """A launch made from the definition, as the facade makes it."""
+    document: dict[str, Any] = json.loads(source(NAME))
+    request = launch(worker, [])
+    prepared = prepare(
+        parse(document),
+        directory=request.directory,
+        company=Layer(),
+        template=Layer(secrets={"PASSWORD": "hunter22"}),
+        overrides=Layer(overrides),
+        values={"JOB_ID": "1"},
+    )
+    return request.model_copy(
+        update={
+            "argv": prepared.argv,
+            "environment": prepared.environment,
+            "secrets": prepared.secrets,
+            "result_file": prepared.result_file,
+            "artifacts": prepared.artifacts,
+            "image": document["ociimage"],
+            "executor": executor,
+            "executor_settings": EXECUTOR_SETTINGS,
+            "kubernetes": kubernetes_terms(document, executor),
+        }
+    )
+
+
+@pytest.fixture
+def helm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Helm:
+    """A `helm` and a `multiflexi-probe` on the PATH."""
+    helm = Helm(tmp_path / "bin")
+    probe = helm.place / "multiflexi-probe"
+    probe.write_text(PROGRAM)
+    probe.chmod(0o755)
+    monkeypatch.setenv("PATH", helm.path)
+    return helm
+
+
+def _engines(request: pytest.FixtureRequest, executor: str) -> dict[str, str]:
+    """The engine is started only where a container is."""
+    if executor not in ("Docker", "Podman"):
+        return {}
+    url = request.getfixturevalue("engine").url
+    return {"docker_url": url, "podman_url": url}
+
+
+@needs_corpus
+@pytest.mark.parametrize("code", [0, 7])
+@pytest.mark.parametrize("executor", ["Native", "Docker", "Podman", "Kubernetes"])
+async def test_the_probe_has_the_same_result_by_every_executor(
+    request: pytest.FixtureRequest,
+    opened: Opened,
+    facade: Recorder,
+    helm: Helm,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    executor: str,
+    code: int,
+) -> None:
+    with SimulatedCluster(("default", "multiflexi")) as cluster:
+        monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig(tmp_path / "kubeconfig")))
+        worker = await opened(cluster=ClusterPlan(), **_engines(request, executor))
+        job = probe_launch(worker, executor, FORCE_EXITCODE=str(code))
+        outcome = await worker.runner.run(job)
+        roots = [str(root) for root in cluster.roots]
+        assert cluster.is_empty()
+    assert outcome.report.exit_code == code
+    assert outcome.report.notices == []
+    lines = [text for _, _, text in facade.lines(1)]
+    assert set(lines) >= {"arguments: /etc/fstab", "to stderr"}
+    (report,) = (one for one in facade.requests if one.method == "PUT")
+    assert report.query["path"] == "env_report.json"
+    text = report.body.decode()
+    for root in roots:  # what stands for the volumes of the simulated pod
+        text = text.replace(f"{root}/work", job.directory)
+        text = text.replace(f"{root}/tmp", f"{job.directory}/tmp")
+    got = dict(line.split("=", 1) for line in text.splitlines())
+    assert {name: got[name] for name in job.environment} == job.environment
+    assert [call["argv"][:4] for call in helm.calls] == (
+        [["helm", "upgrade", "--install", "multiflexi-probe"]] if executor == "Kubernetes" else []
+    )

@@ -1,0 +1,190 @@
+"""Credentials as Prefect's blocks: a real facade and a real Prefect."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.block_drift import restore_blocks
+from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.wishes import Carrier
+from jobauto_prefect.ledger.records import Credential, CredentialType, RunTemplate
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+from tests.integration.test_claims import claim_of, granted, refused
+from tests.integration.test_credentials import BANK, SECRET, entries, post
+from tests.integration.test_facade import make_template
+from tests.integration.test_wishes import eventually, facade_settings, no_wishes
+from tests.plant import Patient
+from tests.servers import client, worker_token
+
+__all__ = ["facade_settings"]
+
+
+@pytest.fixture
+def prefect(prefect_server: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=prefect_server, timeout=20, transport=Patient()) as http:
+        yield http
+
+
+@pytest.fixture
+def company(rest: httpx.Client) -> str:
+    """Another one for each test: the tests share a Prefect."""
+    slug = f"acme-{uuid4().hex[:6]}"
+    post(rest, "/company/", slug=slug, name="Acme")
+    return slug
+
+
+def make(rest: httpx.Client, company: str, **kind: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    code = f"Bank_{uuid4().hex[:6]}"
+    of_type = post(
+        rest, "/credential_type/", **(BANK | {"code": code, "name": "Prefect/Bank"} | kind)
+    )
+    values = {"BANK_USER": "anna", "BANK_PIN": SECRET}
+    members = {"company": company, "credential_type": code, "name": "Main & co", "values": values}
+    return of_type, post(rest, "/credential/", **members)
+
+
+def held(ledger: Ledger, kind: Any, number: int) -> Any:
+    with ledger.reading() as session:
+        return session.get_one(kind, number)
+
+
+def block(prefect: httpx.Client, ledger: Ledger, credential: dict[str, Any]) -> dict[str, Any]:
+    known = held(ledger, Credential, credential["id"]).block_document_id
+    found: dict[str, Any] = prefect.get(
+        f"/block_documents/{known}", params={"include_secrets": True}
+    ).json()
+    return found
+
+
+def test_a_credential_is_a_block_without_its_secrets_and_goes_with_its_record(
+    rest: httpx.Client, prefect: httpx.Client, ledger: Ledger, company: str
+) -> None:
+    of_type, credential = make(rest, company, logo="https://bank.example/logo.png")
+    eventually(lambda: no_wishes(ledger))
+    found = block(prefect, ledger, credential)
+    assert found["name"] == f"{company}-main-co-{credential['id']}"
+    assert found["data"] == {
+        "BANK_USER": "anna",
+        "jobauto_credential": found["data"]["jobauto_credential"],
+    }
+    assert found["data"]["jobauto_credential"].endswith(f"/credential/{credential['id']}.html")
+    assert SECRET not in json.dumps(found)
+    kind, schema = found["block_type"], found["block_schema"]["fields"]
+    assert kind["name"] == f"jobauto Prefect-Bank ({of_type['code']})"
+    assert kind["logo_url"] == "https://bank.example/logo.png"
+    assert schema["properties"]["BANK_PORT"]["type"] == "integer"
+    assert schema["properties"]["BANK_MODE"]["enum"] == ["live", "test"]
+    assert "BANK_PIN" not in schema["properties"]
+    post(rest, f"/credential/{credential['id']}.json", values={"BANK_USER": "eva"})
+    eventually(lambda: no_wishes(ledger))
+    changed = block(prefect, ledger, credential)
+    assert (changed["id"], changed["data"]["BANK_USER"]) == (found["id"], "eva")
+    rest.delete(f"/credential/{credential['id']}.json")
+    rest.delete(f"/credential_type/{of_type['id']}.json")
+    eventually(lambda: no_wishes(ledger))
+    assert prefect.get(f"/block_documents/{found['id']}").status_code == 404
+    assert prefect.get(f"/block_types/{kind['id']}").status_code == 404
+
+
+def test_a_renamed_type_is_another_block_type_with_the_same_credentials(
+    rest: httpx.Client, prefect: httpx.Client, ledger: Ledger, company: str
+) -> None:
+    of_type, credential = make(rest, company)
+    eventually(lambda: no_wishes(ledger))
+    before = held(ledger, CredentialType, of_type["id"]).block_type_id
+    post(rest, f"/credential_type/{of_type['id']}.json", name="Savings")
+    eventually(lambda: no_wishes(ledger))
+    found = block(prefect, ledger, credential)
+    assert found["block_type"]["name"] == f"Savings ({of_type['code']})"
+    assert prefect.get(f"/block_types/{before}").status_code == 404
+
+
+def test_what_a_credential_provides_is_no_parameter(
+    rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
+) -> None:
+    made = make_template(rest, name=f"t-{uuid4().hex[:6]}", env={"GREETING": "hi"})
+    code = f"Greeter_{uuid4().hex[:6]}"
+    fields = [{"keyword": "COUNT", "type": "integer"}, {"keyword": "GREETING"}]
+    post(rest, "/credential_type/", code=code, name="Greeter", fields=fields)
+    values = {"COUNT": 7, "GREETING": "hello"}
+    post(rest, "/credential/", company="acme", credential_type=code, name="G", values=values)
+    eventually(lambda: no_wishes(ledger))
+    at = f"/runtemplate/{made['id']}.json"
+    post(rest, at, credentials=["G"])
+    eventually(lambda: no_wishes(ledger))
+    deployment_id = held(ledger, RunTemplate, made["id"]).deployment_id
+    deployment = prefect.get(f"/deployments/{deployment_id}").json()
+    assert "COUNT" not in deployment["parameters"]
+    assert "COUNT" not in deployment["parameter_openapi_schema"]["properties"]
+    assert deployment["parameters"]["GREETING"] == "hi"  # the run template's own goes over it
+
+
+def test_what_somebody_changes_in_prefect_is_put_back_and_audited(
+    rest: httpx.Client, prefect: httpx.Client, prefect_server: str, ledger: Ledger,
+    facade_settings: Settings, company: str,
+) -> None:  # fmt: skip
+    _, changed = make(rest, company)
+    other = post(rest, "/company/", slug=f"{company}-2", name="Other")
+    _, deleted = make(rest, other["slug"])
+    eventually(lambda: no_wishes(ledger))
+    before = block(prefect, ledger, changed)
+    prefect.patch(
+        f"/block_documents/{before['id']}",
+        json={"data": {"BANK_USER": "mallory-9"}, "merge_existing_data": True},
+    ).raise_for_status()
+    prefect.delete(f"/block_documents/{held(ledger, Credential, deleted['id']).block_document_id}")
+
+    async def look() -> tuple[list[int], list[int]]:
+        async with PrefectApi(prefect_server) as api:
+            near = Neighbours(ledger, api, facade_settings)
+            found = await restore_blocks(near)
+            await Carrier(near).carry_all()
+            return [one.id for one in found], [one.id for one in await restore_blocks(near)]
+
+    assert asyncio.run(look()) == ([changed["id"], deleted["id"]], [])
+    assert block(prefect, ledger, changed)["data"] == before["data"]
+    assert block(prefect, ledger, deleted)["data"]["BANK_USER"] == "anna"
+    told = [
+        one for one in entries(ledger, "Credential") if "differed in Prefect" in str(one.changes)
+    ]
+    assert [one.entity_id for one in told] == [changed["id"], deleted["id"]]
+    assert "mallory" not in str([one.changes for one in told])
+
+
+def test_values_of_other_peoples_blocks_are_given_to_jobs(
+    rest: httpx.Client, prefect: httpx.Client, ledger: Ledger, facade_settings: Settings
+) -> None:
+    made = make_template(rest, name=f"t-{uuid4().hex[:6]}")
+    token = worker_token(ledger, facade_settings.pool)
+    claims = client(f"{facade_settings.url}/internal/v1", token)
+    name = f"key-{uuid4().hex[:6]}"
+    kind = prefect.get("/block_types/slug/secret").json()
+    asked = {"block_schemas": {"block_type_id": {"any_": [kind["id"]]}}}
+    schema = prefect.post("/block_schemas/filter", json=asked).json()[0]
+    prefect.post(
+        "/block_documents/",
+        json={"name": name, "block_type_id": kind["id"], "block_schema_id": schema["id"],
+              "data": {"value": "s3cret-of-others"}},
+    ).raise_for_status()  # fmt: skip
+    at = f"/runtemplate/{made['id']}.json"
+    post(rest, at, blocks=[{"block": f"secret/{name}", "env": {"API_KEY": "value"}}])
+    eventually(lambda: held(ledger, RunTemplate, made["id"]).deployment_id)
+    eventually(lambda: no_wishes(ledger))
+    deployment = str(held(ledger, RunTemplate, made["id"]).deployment_id)
+    launch = granted(claims, claim_of(deployment_id=deployment))
+    assert launch["environment"]["API_KEY"] == "s3cret-of-others"
+    assert "s3cret-of-others" in launch["secrets"]
+    assert "s3cret-of-others" not in rest.get(f"/job/{launch['job_id']}.json").text
+    post(rest, at, blocks=[{"block": f"secret/{name}", "env": {"API_KEY": "nothing.there"}}])
+    reason, state, message = refused(claims, claim_of(deployment_id=deployment))
+    assert (reason, state) == ("missing_block", "FAILED")
+    assert "has no nothing.there" in message
+    post(rest, at, blocks=[{"block": "secret/none-such", "env": {"API_KEY": "value"}}])
+    assert "no block secret/none-such" in refused(claims, claim_of(deployment_id=deployment))[2]

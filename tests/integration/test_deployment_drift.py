@@ -1,0 +1,273 @@
+"""What somebody changes on deployments in Prefect: a real facade and a real Prefect."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from jobauto_prefect.engine import pauses
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.deployment_drift import settle_some
+from jobauto_prefect.engine.drift import Settled
+from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.wishes import Carrier
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import AuditEntry, EventRule, RunTemplate
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.ledger.wishes import WishKind, wish
+from jobauto_prefect.settings import Settings
+from tests.integration.test_blocks import prefect
+from tests.integration.test_credentials import entries
+from tests.integration.test_facade import make_template
+from tests.integration.test_wishes import eventually, facade_settings, no_wishes
+
+__all__ = ["facade_settings", "prefect"]
+
+Settle = Callable[[], list[Settled]]
+SAME = ("name", "tags", "parameters", "description", "paused")
+KEPT = ("id", "name", "description", "enabled", "tags", "actions")  # a trigger's id changes
+NOTE = "differed in Prefect, restored"
+
+
+class Place:
+    """A run template with an interval, and its deployment."""
+
+    def __init__(self, rest: httpx.Client, prefect: httpx.Client, ledger: Ledger) -> None:
+        self._prefect, self._ledger = prefect, ledger
+        made = make_template(rest, name=f"t-{uuid4().hex[:6]}", interv="d", timezone="UTC")
+        self.id: int = made["id"]
+        eventually(lambda: no_wishes(ledger))
+
+    @property
+    def record(self) -> RunTemplate:
+        with self._ledger.reading() as session:
+            return session.get_one(RunTemplate, self.id)
+
+    @property
+    def path(self) -> str:
+        return f"/deployments/{self.record.deployment_id}"
+
+    def deployment(self) -> dict[str, Any]:
+        found: dict[str, Any] = self._prefect.get(self.path).raise_for_status().json()
+        return found
+
+    def schedule(self) -> dict[str, Any]:
+        (found,) = self.deployment()["schedules"]
+        said: dict[str, Any] = found["schedule"]
+        return said
+
+    def change(self, **members: Any) -> None:
+        self._prefect.patch(self.path, json=members).raise_for_status()
+
+    def reschedule(self, *, active: bool = True, **said: Any) -> None:
+        (found,) = self.deployment()["schedules"]
+        body = {"active": active, "schedule": said}
+        at = f"{self.path}/schedules/{found['id']}"
+        self._prefect.patch(at, json=body).raise_for_status()
+
+    def add_schedule(self, **said: Any) -> None:
+        body = [{"active": True, "schedule": said}]
+        self._prefect.post(f"{self.path}/schedules", json=body).raise_for_status()
+
+    def audited(self) -> list[AuditEntry]:
+        """What was written of it since it was created."""
+        found = entries(self._ledger, "RunTemplate")
+        return [one for one in found if one.entity_id == self.id][1:]
+
+    def changes(self) -> list[dict[str, Any]]:
+        return [one.changes for one in self.audited()]
+
+
+@pytest.fixture
+def make(rest: httpx.Client, prefect: httpx.Client, ledger: Ledger) -> Callable[[], Place]:
+    return lambda: Place(rest, prefect, ledger)
+
+
+@pytest.fixture
+def settle(prefect_server: str, ledger: Ledger, facade_settings: Settings) -> Settle:
+    """Settle twice, the wishes carried out in between: the second time there is nothing left."""
+
+    async def look() -> list[Settled]:
+        async with PrefectApi(prefect_server) as api:
+            found, more = await settle_some(Neighbours(ledger, api, facade_settings))
+            assert more == 0
+            return found
+
+    async def carry() -> bool:
+        async with PrefectApi(prefect_server) as api:
+            await Carrier(Neighbours(ledger, api, facade_settings)).carry_all()
+            return no_wishes(ledger)
+
+    def twice() -> list[Settled]:
+        found = asyncio.run(look())
+        eventually(lambda: asyncio.run(carry()))
+        assert asyncio.run(look()) == []
+        return found
+
+    return twice
+
+
+def test_all_but_pauses_and_times_comes_back_and_is_audited_once(
+    make: Callable[[], Place], settle: Settle, prefect: httpx.Client
+) -> None:
+    kept, changed, deleted, crowded = (make() for _ in range(4))
+    places = (kept, changed, deleted, crowded)
+    before = [one.deployment() for one in places]
+    changed.change(tags=["mine"], parameters={"GREETING": "mallory-9"})
+    prefect.delete(deleted.path).raise_for_status()
+    crowded.add_schedule(interval=60)
+
+    found = settle()
+
+    assert {one.id: one.restored for one in found} == {
+        changed.id: ("parameters", "tags"),
+        deleted.id: ("deployment",),
+        crowded.id: ("other schedules",),
+    }
+    assert not any(one.taken_over for one in found)
+    assert kept.deployment() == before[0]
+    assert kept.changes() == []
+    for one, was in zip(places, before, strict=True):
+        now = one.deployment()
+        assert {name: now[name] for name in SAME} == {name: was[name] for name in SAME}
+    assert len(crowded.deployment()["schedules"]) == 1
+    (told,) = changed.audited()
+    assert told.changes == {NOTE: ["parameters, tags", None]}
+    assert (told.entity_id, told.actor) == (changed.id, "service")
+
+
+def test_a_schedule_that_no_record_can_have_is_restored(
+    make: Callable[[], Place], settle: Settle
+) -> None:
+    refused: list[dict[str, Any]] = [
+        {"interval": 3600, "timezone": "UTC"},
+        {"rrule": "FREQ=HOURLY", "timezone": "UTC"},
+        {"cron": "0 0 * * *", "timezone": "UTC", "day_or": False},
+        {"cron": "0 0 1 1 * 30", "timezone": "UTC"},
+    ]
+    places = [make() for _ in refused]
+    before = [one.schedule() for one in places]
+    for one, said in zip(places, refused, strict=True):
+        one.reschedule(**said)
+
+    found = settle()
+
+    assert [(one.taken_over, one.restored) for one in found] == [((), ("schedule",))] * 4
+    assert [one.schedule() for one in places] == before
+    assert {one.record.interv for one in places} == {"d"}
+    assert [one.changes() for one in places] == [[{NOTE: ["schedule", None]}]] * 4
+
+
+def test_pauses_and_times_are_the_records(make: Callable[[], Place], settle: Settle) -> None:
+    moved, all_of_it = make(), make()
+    moved.reschedule(cron="30 9 * * 1-5", timezone="Asia/Tokyo")
+    all_of_it.change(paused=True, description="mine")
+    all_of_it.reschedule(cron="0 5 * * *", timezone="UTC", active=False)
+
+    found = settle()
+
+    assert [(one.taken_over, one.restored) for one in found] == [
+        (("schedule",), ()),
+        (("paused", "schedule"), ("description",)),
+    ]
+    one = moved.record
+    assert (one.interv, one.cron, one.timezone) == ("c", "30 9 * * 1-5", "Asia/Tokyo")
+    assert one.kept_schedule == "30 9 * * 1-5|Asia/Tokyo|0"
+    assert moved.schedule()["cron"] == "30 9 * * 1-5"
+    (told,) = moved.audited()
+    assert told.changes == {
+        "interv": ["d", "c"], "cron": [None, "30 9 * * 1-5"], "timezone": ["UTC", "Asia/Tokyo"],
+    }  # fmt: skip
+    assert (told.actor, told.door) == (pauses.SOMEBODY.name, pauses.SOMEBODY.door)
+    other = all_of_it.record
+    assert (other.active, other.interv, other.cron) == (False, "c", "0 5 * * *")
+    assert all_of_it.deployment()["paused"]
+    assert all_of_it.changes()[0] == {NOTE: ["description", None]}
+
+
+def test_reconcile_settles_at_once(
+    make: Callable[[], Place], rest: httpx.Client, ledger: Ledger
+) -> None:
+    place = make()
+    assert rest.post("/reconcile.json").json() == {"settled": []}
+    place.change(tags=["mine"])
+    place.reschedule(cron="0 5 * * *", timezone="UTC")
+    answer = rest.post("/reconcile.json")
+    assert answer.json()["settled"] == [
+        {"kind": "runtemplate", "id": place.id, "name": place.deployment()["name"],
+         "taken_over": ["schedule"], "restored": ["tags"]},
+    ]  # fmt: skip
+    eventually(lambda: no_wishes(ledger))
+    assert "mine" not in place.deployment()["tags"]
+    assert place.record.cron == "0 5 * * *"
+
+
+def test_automations_come_back_and_are_audited_once(
+    make: Callable[[], Place], rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
+) -> None:
+    first, second, third = make(), make(), make()
+
+    def chain(target: Place) -> int:
+        body = {"runtemplate_source_id": first.id, "runtemplate_id": target.id}
+        number: int = rest.post("/eventrule/", json=body).json()["id"]
+        return number
+
+    def automation(rule_id: int) -> str:
+        with ledger.reading() as session:
+            return f"/automations/{session.get_one(EventRule, rule_id).automation_id}"
+
+    changed, deleted = chain(second), chain(third)
+    eventually(lambda: no_wishes(ledger))
+    before = prefect.get(automation(changed)).json()
+    assert rest.post("/reconcile.json").json() == {"settled": []}
+    prefect.patch(automation(changed), json={"enabled": False}).raise_for_status()
+    prefect.delete(automation(deleted)).raise_for_status()
+
+    answer = rest.post("/reconcile.json").json()
+    eventually(lambda: no_wishes(ledger))
+
+    done = {one["id"]: (one["kind"], one["restored"]) for one in answer["settled"]}
+    assert done == {
+        changed: ("eventrule", ["enabled"]), deleted: ("eventrule", ["automation"])
+    }  # fmt: skip
+    after = prefect.get(automation(changed)).json()
+    assert {name: after[name] for name in KEPT} == {name: before[name] for name in KEPT}
+    assert prefect.get(automation(deleted)).is_success
+    assert rest.post("/reconcile.json").json() == {"settled": []}
+    told = [one.changes for one in entries(ledger, "EventRule") if one.action == "update"]
+    assert told == [{NOTE: ["enabled", None]}, {NOTE: ["automation", None]}]
+
+
+def test_a_schedule_that_was_switched_and_changed_is_taken_over_by_the_lookout_too(
+    make: Callable[[], Place], prefect_server: str, ledger: Ledger, facade_settings: Settings
+) -> None:
+    place = make()
+    place.reschedule(cron="0 5 * * *", timezone="UTC", active=False)
+
+    async def look() -> set[int]:
+        async with PrefectApi(prefect_server) as api:
+            near = Neighbours(ledger, api, facade_settings)
+            return await pauses.take_over(near, [place.id])
+
+    assert asyncio.run(look()) == {place.id}
+    found = place.record
+    assert (found.active, found.interv, found.cron) == (False, "c", "0 5 * * *")
+
+
+def test_what_waits_to_be_told_to_prefect_is_no_drift(
+    make: Callable[[], Place], prefect_server: str, ledger: Ledger, facade_settings: Settings
+) -> None:
+    place = make()
+    place.reschedule(cron="0 5 * * *", timezone="UTC")
+    with ledger.writing(SERVICE) as session:
+        wish(session, WishKind.APPLY_TEMPLATE, place.id)
+
+    async def look() -> tuple[list[Settled], int]:
+        async with PrefectApi(prefect_server) as api:
+            return await settle_some(Neighbours(ledger, api, facade_settings))
+
+    assert asyncio.run(look()) == ([], 0)
+    assert place.record.interv == "d"

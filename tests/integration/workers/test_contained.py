@@ -1,0 +1,88 @@
+"""Containers from the run template to Prefect's story, by a worker process."""
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.plant import Plant, eventually
+from tests.podman import EXECUTOR_SETTINGS, IMAGE, Podman, podman
+
+SCRIPT = (
+    'echo "hello from $COMPANY_CODE: $PASSWORD"; touch runs; [ "$HOLD" = no ] || sleep 60; exit 7'
+)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Podman]:
+    with podman() as running:
+        yield running
+
+
+@pytest.fixture
+def contained(plant: Plant) -> Plant:
+    """A plant whose template runs a script of its own in a container of Podman."""
+    definition: dict[str, Any] = {
+        "$schema": "https://example.com/application.schema.json",
+        "name": f"Contained {plant.pool}",
+        "description": "Runs in a container",
+        "uuid": str(uuid4()),
+        "executable": "sh",
+        "cmdparamsTemplate": "-c ${SCRIPT}",
+        "ociimage": IMAGE,
+        "environment": {
+            "SCRIPT": {"type": "string", "defval": SCRIPT},
+            "HOLD": {"type": "string", "defval": "no"},
+            "PASSWORD": {"type": "password"},
+            "COMPANY_CODE": {"type": "string", "defval": "nobody"},
+        },
+    }
+    app = plant.rest.post("/app/", json=definition).raise_for_status().json()
+    body = {
+        "app_id": app["id"],
+        "company": plant.pool,
+        "name": "contained",
+        "executor": "Podman",
+        "executor_settings": EXECUTOR_SETTINGS,
+        "max_attempts": 1,
+        "env": {"PASSWORD": "s3cret-word"},
+    }
+    template = plant.rest.post("/runtemplate/", json=body).raise_for_status().json()
+    return replace(plant, template=template)
+
+
+def start(plant: Plant, **env: str) -> int:
+    body = {"runtemplate_id": plant.template["id"], "env": env}
+    created: int = plant.rest.post("/job/", json=body).raise_for_status().json()["id"]
+    return created
+
+
+def held(plant: Plant, engine: Podman) -> int:
+    """A job whose container runs."""
+    job = start(plant, HOLD="yes")
+    eventually(lambda: [one for one in engine.containers() if one["State"] == "running"])
+    return job
+
+
+def test_a_container_from_run_template_to_prefect(contained: Plant, engine: Podman) -> None:
+    plant = contained
+    plant.deployment_id()
+    with plant.worker(JOBAUTO_PODMAN_URL=engine.url) as worker:
+        job = plant.ended(start(plant))
+        assert (job["exitcode"], job["severity"], job["executor"]) == (7, "error", "Podman")
+        assert job["stdout"].strip() == "hello from nobody: ********"
+        assert "exit code 7" in plant.run_in(plant.run_of(job["id"]), "FAILED")["state"]["message"]
+
+        cancelled = held(plant, engine)
+        plant.set_state(plant.run_of(cancelled), "CANCELLING")
+        assert plant.ended(cancelled)["state"] == "cancelled"
+        assert engine.containers() == []
+
+        lost = held(plant, engine)
+        os.kill(worker.pid, signal.SIGKILL)
+        assert plant.ended(lost)["message"] == "lost: the worker died"
+        assert engine.containers() == []

@@ -1,0 +1,1 @@
+"""A simulated Kubernetes cluster whose pods are processes of this machine."""

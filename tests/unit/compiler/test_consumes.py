@@ -1,0 +1,150 @@
+"""Where values go by `consumes`, in which format, and one element for each job."""
+
+from typing import Any
+
+import pytest
+
+from jobauto_prefect.compiler.consumes import flowing, in_format, read_by
+from jobauto_prefect.compiler.fanning import MOST_ELEMENTS, element_of, spread_key
+from jobauto_prefect.compiler.produced import needed
+from jobauto_prefect.compiler.selectors import FoundFile, Unresolved, named_in
+from jobauto_prefect.definitions import Definition, parse
+from tests.definitions import PROBE
+
+PRODUCES = {
+    "invoices": {"format": "json", "fields": {"total": {"type": "float"}}},
+    "note": {"format": "text"},
+    "scan": {"format": "file"},
+    "other": {"format": "text"},
+}
+VALUES = {
+    "invoices": {"total": 12.5, "customer": {"id": 7}, "open": "yes"},
+    "note": "hello",
+    "scan": "…",
+}
+TYPED = {
+    "total": {"target": "TOTAL", "format": "float"},
+    "open": {"target": "OPEN", "format": "boolean"},
+}
+
+
+def consumer(consumes: dict[str, Any], **types: str) -> Definition:
+    environment = {
+        name: {"type": types.get(name, "string")}
+        for name in ("INPUT", "TOTAL", "OPEN", "NOTE", "SCAN", "CUSTOMER")
+    }
+    return parse(PROBE | {"environment": environment, "consumes": consumes})
+
+
+def find(name: str) -> str | None:
+    return {"invoices": "invoices-1.json", "scan": "scan.pdf"}.get(name)
+
+
+def flows(definition: Definition) -> dict[str, Any]:
+    return flowing(definition, PRODUCES, VALUES, find)
+
+
+def test_what_has_the_same_name_and_format_flows_to_its_targets() -> None:
+    definition = consumer(
+        {
+            "invoices": {"format": "json", "target": "INPUT", "fields": TYPED},
+            "note": {"format": "text", "target": "NOTE"},
+            "scan": {"format": "file", "target": "SCAN"},
+        }
+    )
+    assert flows(definition) == {
+        "INPUT": VALUES["invoices"],
+        "TOTAL": 12.5,
+        "OPEN": "yes",
+        "NOTE": "hello",
+        "SCAN": FoundFile("scan.pdf"),
+    }
+
+
+def test_only_what_is_asked_for_is_read() -> None:
+    mapping = {"A": "$.note", "B": "@file:scan", "C": "=x", "D": "total", "E": "lines[0].price"}
+    assert named_in(mapping) == {"note", "total", "lines"}
+    assert list(needed(PRODUCES, named_in(mapping))) == ["invoices", "note"]
+    whole = {"format": "json", "target": "INPUT"}
+    assert read_by(consumer({"invoices": whole}, INPUT="file-path")) == set()
+    assert read_by(consumer({"invoices": whole})) == {"invoices"}
+    assert read_by(consumer({"invoices": whole | {"fields": TYPED}}, INPUT="file-path")) == {
+        "invoices"
+    }
+
+
+def test_a_key_for_a_path_gets_a_file() -> None:
+    definition = consumer({"invoices": {"format": "json", "target": "INPUT"}}, INPUT="file-path")
+    assert flows(definition) == {"INPUT": FoundFile("invoices-1.json")}
+
+
+def test_another_name_another_format_and_what_is_not_there_do_not_flow() -> None:
+    definition = consumer(
+        {
+            "bills": {"format": "json", "target": "INPUT"},
+            "note": {"format": "url", "target": "NOTE"},
+            "other": {"format": "text", "target": "SCAN"},
+            "invoices": {"format": "json", "fields": {"vat": {"target": "TOTAL"}}},
+        }
+    )
+    assert flows(definition) == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "typed"),
+    [
+        ("float", "12.50", 12.5),
+        ("float", 3, 3.0),
+        ("integer", 12.0, 12),
+        ("integer", "7", "7"),
+        ("integer", 2**70, 2**70),
+        ("boolean", "yes", True),
+        ("boolean", 0, False),
+        ("string", {"a": 1}, '{"a": 1}'),
+        ("string", 7, "7"),
+    ],
+)
+def test_values_are_brought_into_their_format(kind: str, value: Any, typed: Any) -> None:
+    definition = consumer({"x": {"format": "json", "fields": {"a": field("TOTAL", kind)}}})
+    assert in_format(definition, {"TOTAL": value, "NOTE": value}) == {
+        "TOTAL": typed,
+        "NOTE": value,
+    }
+
+
+def field(target: str, kind: str) -> dict[str, str]:
+    return {"target": target, "format": kind}
+
+
+def test_all_values_of_another_format_are_named_and_not_shown() -> None:
+    fields = {
+        "a": field("TOTAL", "float"),
+        "b": field("OPEN", "boolean"),
+        "c": field("NOTE", "integer"),
+    }
+    definition = consumer({"x": {"format": "json", "fields": fields}})
+    with pytest.raises(Unresolved) as raised:
+        in_format(definition, {"TOTAL": "s3cret", "OPEN": "perhaps", "NOTE": 1.5})
+    assert str(raised.value) == (
+        "the event has values of another format for TOTAL (no float), OPEN (no boolean), "
+        "NOTE (no integer)"
+    )
+
+
+def test_a_file_is_handed_on_as_it_is() -> None:
+    definition = consumer({"x": {"format": "json", "fields": {"a": field("TOTAL", "float")}}})
+    values = {"TOTAL": FoundFile("a")}
+    assert in_format(definition, values) == values
+
+
+def test_one_list_is_spread_and_two_are_not() -> None:
+    values = {"INPUT": ["a", {"b": 1}], "NOTE": "x"}
+    assert spread_key(values) == "INPUT"
+    assert spread_key({"NOTE": "x"}) is None
+    assert element_of(values, "INPUT", 1) == {"INPUT": {"b": 1}, "NOTE": "x"}
+    with pytest.raises(Unresolved, match="INPUT has 2 elements, and no number 2"):
+        element_of(values, "INPUT", 2)
+    with pytest.raises(Unresolved, match="INPUT, NOTE are lists"):
+        spread_key({"INPUT": [], "NOTE": []})
+    with pytest.raises(Unresolved, match=f"{MOST_ELEMENTS} at most"):
+        spread_key({"INPUT": [0] * (MOST_ELEMENTS + 1)})

@@ -1,0 +1,82 @@
+"""Values held to the fields of a credential type, and types of older programs."""
+
+from typing import Any
+
+import pytest
+
+from jobauto_prefect.definitions.credentials import missing, provided, value_faults
+from jobauto_prefect.definitions.files import check_record
+from jobauto_prefect.definitions.older_credentials import is_older_type, upgraded_type
+
+FIELDS: list[dict[str, Any]] = [
+    {"keyword": "HOST", "required": True},
+    {"keyword": "PORT", "type": "integer", "required": True, "default_value": 80},
+    {"keyword": "RATE", "type": "float"},
+    {"keyword": "ON", "type": "bool"},
+    {"keyword": "URL", "type": "url"},
+    {"keyword": "MODE", "type": "set", "options": {"a": "One", "b": "Two"}},
+    {"keyword": "PIN", "type": "secret", "options": ["hush", "hash"]},
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "rule"),
+    [
+        ("PORT", "80", None), ("PORT", 80, None), ("PORT", "8o", "type"), ("RATE", "1.5", None),
+        ("RATE", "fast", "type"), ("ON", "yes", None), ("ON", "perhaps", "type"),
+        ("URL", "https://a.example", None), ("URL", "nowhere", "type"), ("MODE", "a", None),
+        ("MODE", "One", "enum"), ("HOST", "a\0", "value"), ("PIN", "hush!", "enum"),
+        ("PORT", None, None), ("PORT", "", None), ("NONE", 1, "unknown"),
+    ],
+)  # fmt: skip
+def test_a_value_fits_its_field_or_is_a_fault(name: str, value: Any, rule: str | None) -> None:
+    found = list(value_faults(FIELDS, {name: value}))
+    assert [one.rule for one in found] == ([rule] if rule else [])
+    assert all("hush!" not in one.message for one in found)
+
+
+def test_a_default_fills_a_required_field_and_is_given_to_jobs() -> None:
+    assert [one["keyword"] for one in missing(FIELDS, {"PIN"})] == ["HOST"]
+    assert provided(FIELDS, {"HOST", "GONE"}) == {"HOST", "PORT"}
+
+
+def test_older_spellings_become_those_of_today() -> None:
+    older = {
+        "$schema": "x",
+        "id": "bank",
+        "type": "credential",
+        "name": "Bank",
+        "version": 1.0,
+        "tags": "money, bank",
+        "class": "Bank",
+        "fields": [
+            {"id": "A", "title": "Title", "type": "boolean", "default": False, "required": "1"},
+            {"keyword": "B", "type": "number", "defval": "1.5", "example": "2", "hint": "3"},
+            {"keyword": "C", "type": "select", "options": "x, y", "name": "", "odd": 1},
+        ],
+    }
+    assert is_older_type(older)
+    record, warnings = upgraded_type(older)
+    assert check_record("credential_type", record) == ()
+    assert record == {
+        "kind": "credential_type",
+        "code": "bank",
+        "name": "Bank",
+        "version": "1",
+        "tags": ["money", "bank"],
+        "fields": [
+            {"keyword": "A", "type": "bool", "name": "Title", "default_value": False,
+             "required": True},
+            {"keyword": "B", "type": "float", "hint": "3", "default_value": "1.5"},
+            {"keyword": "C", "type": "set", "options": ["x", "y"]},
+        ],
+    }  # fmt: skip
+    assert [one.pointer for one in warnings] == ["/class", "/fields/2/odd"]
+
+
+@pytest.mark.parametrize(
+    "document", [{"kind": "credential_type", "fields": []}, {"executable": "x", "fields": []},
+                 {"fields": {}}, [], None],
+)  # fmt: skip
+def test_other_documents_are_no_older_types(document: Any) -> None:
+    assert not is_older_type(document)

@@ -1,0 +1,112 @@
+"""The table of Prefect's routes is complete, and means what Prefect means."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from jobauto_prefect.facade.gateway.checks import CHECKS
+from jobauto_prefect.facade.gateway.matching import route_of, socket_of
+from jobauto_prefect.facade.gateway.table import OPEN, ROUTES, SOCKETS, Action, Reach
+from jobauto_prefect.facade.permissions import ROLES, Role
+
+SOMETHING = "0b9e9c60-5f3b-4d1c-8d3e-0123456789ab"
+
+
+@pytest.fixture(scope="module")
+def prefect() -> Any:
+    from prefect.server.api.server import create_api_app
+
+    return create_api_app()
+
+
+def routes_of(app: Any) -> set[tuple[str, str]]:
+    paths = app.openapi()["paths"]
+    return {
+        (method.upper(), path)
+        for path, methods in paths.items()
+        for method in methods
+        if path not in OPEN
+    }
+
+
+def sockets_of(router: Any) -> Iterator[str]:
+    for route in getattr(router, "routes", ()):
+        if "WebSocket" in type(route).__name__:
+            yield route.path
+        yield from sockets_of(getattr(route, "original_router", route))
+
+
+def test_every_route_of_the_installed_prefect_is_in_the_table(prefect: Any) -> None:
+    known = [(route.method, route.path) for route in ROUTES]
+    assert sorted(routes_of(prefect) - set(known)) == []
+    assert sorted(set(known) - routes_of(prefect)) == []
+    assert len(known) == len(set(known))
+
+
+def test_every_socket_of_the_installed_prefect_is_in_the_table(prefect: Any) -> None:
+    assert {socket.path for socket in SOCKETS} == set(sockets_of(prefect))
+
+
+def test_every_members_name_is_one_that_prefect_knows(prefect: Any) -> None:
+    document = prefect.openapi()
+    known = set()
+    for schema in document["components"]["schemas"].values():
+        known |= set(schema.get("properties", ()))
+    for route in ROUTES:
+        assert set(route.members) <= known, route.path
+
+
+def test_every_permission_is_one_that_administrators_have_and_every_reach_has_a_check() -> None:
+    for rule in (*ROUTES, *SOCKETS):
+        assert rule.permission in ROLES[Role.ADMIN], rule.path
+    assert set(CHECKS) == set(Reach)
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda one: f"{one.method} {one.path}")
+def test_a_path_leads_to_its_own_route(route: Any) -> None:
+    path = route.path
+    for name in ("id", "schedule_id"):
+        path = path.replace(f"{{{name}}}", SOMETHING)
+    for name in ("view", "countable", "key"):
+        path = path.replace(f"{{{name}}}", "x")
+    while "{" in path:
+        path = path.replace(path[path.index("{") : path.index("}") + 1], "a b")
+    found = route_of(route.method, path)
+    assert found is not None
+    assert found[0] is route
+
+
+def test_what_changes_something_is_known_to_do_so() -> None:
+    for route in ROUTES:
+        if route.method in ("PUT", "DELETE"):
+            assert route.action is not None, route.path
+        if route.method == "GET":
+            assert route.action is None, route.path
+        if route.action is Action.DELETE:
+            assert route.method == "DELETE" or "bulk" in route.path
+        assert route.others is None or route.action is None or route.permission.startswith("jobs.")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/flows",
+        "/flows/1",
+        "/flows/nonsense",
+        "/work_pools/a/b",
+        "//flows/filter",
+        "/flows/filter/",
+    ],
+)
+def test_other_paths_lead_nowhere(path: str) -> None:
+    assert route_of("GET", path) is None
+    assert route_of("POST", path) is None
+
+
+def test_a_socket_says_its_pool() -> None:
+    found = socket_of("/work_pools/a b/workers/connect")
+    assert found is not None
+    assert found[1] == {"work_pool_name": "a b"}
+    assert "PREFECT_SERVER_API_AUTH_STRING" not in os.environ
