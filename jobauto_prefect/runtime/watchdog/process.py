@@ -27,7 +27,7 @@ from jobauto_prefect.runtime.watchdog.wire import Inbox, Message, pack
 
 LOOK_SECONDS = 0.02  # between looks at jobs whose leader has exited
 LATER_LOOK_SECONDS = 0.5  # when something of them does not go within a second
-STALL_SECONDS = 1.0  # oversleeping so long means that this process itself was stopped
+STALL_SECONDS = 1.0  # so late for its next look, this process itself was stopped
 
 
 class Watchdog:
@@ -45,7 +45,7 @@ class Watchdog:
         self._lost: list[report.Lost] = []
         self._facade: report.Facade | None = None
         self._lease = self._stop_seconds = 0.0
-        self._heard = time.monotonic()
+        self._awake = self._heard = time.monotonic()
         self._leaving = False  # the worker said bye
         self._given_up: str | None = None  # why
         self._before_exec = tree.die_with_parent()
@@ -67,8 +67,7 @@ class Watchdog:
     # waiting
 
     def _wait(self) -> None:
-        before = time.monotonic()
-        timeout = self._timeout(before)
+        timeout = self._timeout(time.monotonic())
         poll = select.poll()
         poll.register(self._wakeup, select.POLLIN)
         if not self._closed:
@@ -76,8 +75,9 @@ class Watchdog:
         poll.poll(None if timeout is None else timeout * 1000)
         with contextlib.suppress(BlockingIOError):
             os.read(self._wakeup, 4096)
-        if timeout is not None and time.monotonic() - before > timeout + STALL_SECONDS:
-            self._heard = time.monotonic()  # not the worker was silent: this process was stopped
+        awoke, self._awake = self._awake, time.monotonic()
+        if timeout is not None and self._awake - awoke > timeout + STALL_SECONDS:
+            self._heard = self._awake  # not the worker was silent: this process was stopped
 
     @property
     def _closed(self) -> bool:
@@ -156,7 +156,7 @@ class Watchdog:
                 del self._outgoing[: self._socket.send(self._outgoing)]
 
     def _check_silence(self) -> None:
-        silent = time.monotonic() - self._heard
+        silent = self._awake - self._heard  # a stop since then shows at the next wait
         if self._lease and silent >= self._lease:
             self._give_up(f"the worker was silent for {silent:.0f} s")
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ import pytest
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
-from tests.conftest import running
+from tests.conftest import clean_environment, running
 from tests.gateway import OURS, PASSWORD, Gateway
 from tests.plant import eventually
 from tests.servers import worker_token
@@ -185,19 +184,21 @@ def test_a_worker_token_opens_what_is_of_its_pools(gate: Gateway) -> None:
 
 
 @contextmanager
-def a_worker(gate: Gateway, name: str, *argv: str, **environment: str) -> Iterator[Path]:
+def a_worker(
+    gate: Gateway, name: str, token: str, *argv: str, **environment: str
+) -> Iterator[Path]:
     """The log of a worker that runs."""
     home = gate.settings.home / name
     home.mkdir(exist_ok=True)
-    told = gate.environment("worker", gate.worker_token) | {
+    told = clean_environment() | {
+        "PREFECT_API_URL": gate.url,
         "JOBAUTO_HOME": str(home),
         "JOBAUTO_CONFIG_DIR": str(home),
         "JOBAUTO_URL": gate.settings.url,
-        "JOBAUTO_WORKER_TOKEN": gate.worker_token,
+        "JOBAUTO_WORKER_TOKEN": token,
         "PREFECT_HOME": str(home / "prefect"),
         **environment,
     }
-    told = {key: value for key, value in told.items() if value}
     log = gate.settings.home / f"{name}.log"
     with running([sys.executable, *argv], told, log):
         yield log
@@ -212,36 +213,30 @@ def completed(gate: Gateway, run: str, log: Path) -> None:
     assert eventually(ended) == "COMPLETED", log.read_text()[-4000:]
 
 
+def run_of_own_pool(gate: Gateway, kind: str, pool: str) -> tuple[str, str]:
+    """A flow run of a work pool where no other runs wait, and a worker's token for the pool."""
+    with gate.as_("root") as root:
+        root.post("/work_pools/", json={"name": pool, "type": kind}).raise_for_status()
+    body = {"app_id": gate.templates[OURS]["app_id"], "company": "ours", "name": pool, "pool": pool}
+    gate.templates[pool] = gate.rest.post("/runtemplate/", json=body).raise_for_status().json()
+    return gate.run(pool), worker_token(gate.ledger, pool)
+
+
 def test_the_jobauto_worker_needs_no_more_than_its_token(gate: Gateway) -> None:
-    run = gate.run(OURS)
-    argv = ("-m", "jobauto_prefect.cli", "worker", "start", "--pool", "jobauto")
-    with a_worker(gate, "jobauto-worker", *argv, PREFECT_API_AUTH_STRING="") as log:
+    run, token = run_of_own_pool(gate, "jobauto", "own")
+    argv = ("-m", "jobauto_prefect.cli", "worker", "start", "--pool", "own")
+    with a_worker(gate, "jobauto-worker", token, *argv) as log:
         completed(gate, run, log)
         assert "403" not in log.read_text()
         assert "401" not in log.read_text()
 
 
 def test_a_stock_process_worker_runs_what_is_of_its_pool(gate: Gateway) -> None:
-    with gate.as_("root") as root:
-        body = {"name": "stock", "type": "process"}
-        root.post("/work_pools/", json=body).raise_for_status()
-    template = gate.templates[OURS]
-    body = {"app_id": template["app_id"], "company": "ours", "name": "Ours stock", "pool": "stock"}
-    made = gate.rest.post("/runtemplate/", json=body).raise_for_status().json()
-    gate.templates["stock"] = made
-    token = worker_token(gate.ledger, "stock")
-    run = gate.run("stock")
+    run, token = run_of_own_pool(gate, "process", "stock")
     refused = len(gate.trail(action="refuse"))
     argv = ("-m", "prefect", "worker", "start", "--type", "process", "--pool", "stock")
-    auth = f"worker:{token}"
-    with a_worker(
-        gate,
-        "stock-worker",
-        *argv,
-        PREFECT_API_AUTH_STRING=auth,
-        JOBAUTO_WORKER_TOKEN=token,
-        PATH=os.environ["PATH"],
-    ) as log:
+    signed_in = {"PREFECT_API_AUTH_STRING": f"worker:{token}"}
+    with a_worker(gate, "stock-worker", token, *argv, **signed_in) as log:
         completed(gate, run, log)
         assert " 403" not in log.read_text()
         assert "Forbidden" not in log.read_text()
