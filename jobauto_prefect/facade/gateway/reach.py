@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import UUID
@@ -19,6 +20,12 @@ T = TypeVar("T")
 
 MOST_KNOWN = 20_000
 """Flow runs, and as many task runs, whose deployment this process remembers: it never changes."""
+
+KEPT = timedelta(seconds=1)
+"""How long this process relies on which deployments there are in a domain. Who may see a domain is
+read anew for each request; a page of Prefect's asks some thirty times."""
+
+MOST_DOMAINS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +43,7 @@ class Holdings:
         self._ledger = ledger
         self._prefect = prefect
         self._default_pool = default_pool
+        self._held: dict[Domain, tuple[datetime, set[str]]] = {}
         self._deployments = _Remembered()
         self._flow_runs = _Remembered()
 
@@ -44,8 +52,15 @@ class Holdings:
         return Domain(companies, pools, self._default_pool)
 
     async def deployments(self, domain: Domain) -> set[str]:
-        """The ids of the deployments in a domain."""
-        return await self._read(lambda session: domains.deployments(session, domain))
+        """The ids of the deployments in a domain, as they were a second ago at most."""
+        now = self._ledger.clock()
+        read_at, held = self._held.get(domain, (None, set[str]()))
+        if read_at is None or not now - KEPT < read_at <= now:
+            held = await self._read(lambda session: domains.deployments(session, domain))
+            if len(self._held) >= MOST_DOMAINS:
+                self._held.clear()
+            self._held[domain] = now, held
+        return held
 
     async def deployments_by_flow(self, domain: Domain) -> dict[str, int]:
         """Flow id -> how many deployments of it are in a domain."""
