@@ -76,7 +76,7 @@ def create_app(settings: Settings, ledger: Ledger, operator: Actor | None = None
         openapi_url=None,
         redirect_slashes=False,
     )
-    throttle = SignInThrottle(settings, ledger.clock)
+    throttle = SignInThrottle(settings, ledger)
     passwords = RememberedPasswords(ledger.clock)
     app.state.service = Service(settings, ledger, carrier, throttle, passwords, operator)
     errors.install(app)

@@ -1,36 +1,34 @@
 """Failed sign-ins are counted per account and per address; too many, and both are refused."""
 
+import hashlib
 import ipaddress
 import math
 import threading
-from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
-from jobauto_prefect.clock import Clock, utc_now
 from jobauto_prefect.errors import TooManyRequests, Unauthorized
+from jobauto_prefect.ledger import sign_ins
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
-
-MOST_COUNTED = 10_000
-"""Accounts, and as many addresses, of which this process remembers failures."""
-
-_LONGEST_LOGIN = 300
 
 
 class SignInThrottle:
-    """Sliding windows of failed sign-ins, in this process's memory. Safe between threads.
+    """Sliding windows of failed sign-ins, in the ledger: every process counts all failures.
 
     While an account or an address has as many failures as the settings allow, every further
-    attempt is refused, the right password too: the answer must not tell it apart.
+    attempt is refused, the right password too: the answer must not tell it apart. Safe between
+    threads; processes that judge the same instant may let one more failure each be told.
     """
 
-    def __init__(self, settings: Settings, clock: Clock = utc_now) -> None:
-        window = timedelta(seconds=settings.sign_in_window_seconds)
-        self._clock = clock
-        self._accounts = _Failures(settings.sign_in_failures_per_account, window)
-        self._addresses = _Failures(settings.sign_in_failures_per_address, window)
-        self._lock = threading.Lock()
+    def __init__(self, settings: Settings, ledger: Ledger) -> None:
+        self._window = timedelta(seconds=settings.sign_in_window_seconds)
+        self._of_account = settings.sign_in_failures_per_account
+        self._of_address = settings.sign_in_failures_per_address
+        self._ledger = ledger
+        self._adding = threading.Lock()
 
     @contextmanager
     def attempt(self, login: str, address: str | None) -> Iterator[None]:
@@ -44,35 +42,48 @@ class SignInThrottle:
                 that many guesses at once tell no more than as many in a row.
         """
         account, origin = _account(login), _origin(address)
-        self._require_open(account, origin)
+        limits = {account: self._of_account, origin: self._of_address}
+        self._require_open(limits)
         try:
             yield
         except Unauthorized:
-            self._require_open(account, origin, failed=True)
+            self._add(limits)
             raise
-        self._require_open(account, origin)
-        with self._lock:
-            self._accounts.forget(account)
+        if self._require_open(limits)[account]:
+            with self._ledger.writing(SERVICE) as session:
+                sign_ins.forget(session, account)
 
-    def _require_open(self, account: str, origin: str, *, failed: bool = False) -> None:
-        with self._lock:
-            now = self._clock()
-            wait = max(
-                self._accounts.seconds_to_wait(account, now),
-                self._addresses.seconds_to_wait(origin, now),
-            )
-            if failed and not wait:
-                self._accounts.add(account, now)
-                self._addresses.add(origin, now)
-        if wait:
-            raise TooManyRequests(wait)
+    def _require_open(self, limits: Mapping[str, int]) -> Mapping[str, Sequence[datetime]]:
+        with self._ledger.reading() as session:
+            return self._counted(session, limits, self._ledger.clock())
+
+    def _add(self, limits: Mapping[str, int]) -> None:
+        now = self._ledger.clock()
+        with self._adding, self._ledger.writing(SERVICE) as session:
+            self._counted(session, limits, now)
+            sign_ins.add(session, limits, now, now - self._window)
+
+    def _counted(
+        self, session: ReadingSession, limits: Mapping[str, int], now: datetime
+    ) -> Mapping[str, Sequence[datetime]]:
+        failed = sign_ins.failures(session, limits, now - self._window)
+        # The oldest of the latest failures that are too many is the first to count no more.
+        ends = [times[-limits[key]] for key, times in failed.items() if len(times) >= limits[key]]
+        if ends:
+            left = (max(ends) + self._window - now).total_seconds()
+            raise TooManyRequests(max(1, math.ceil(left)))
+        return failed
 
 
 def _account(login: str) -> str:
-    return login.casefold()[:_LONGEST_LOGIN]
+    return _digest("account", login.casefold())
 
 
 def _origin(address: str | None) -> str:
+    return _digest("address", _network(address))
+
+
+def _network(address: str | None) -> str:
     try:
         ip = ipaddress.ip_address(address or "")
     except ValueError:
@@ -84,28 +95,6 @@ def _origin(address: str | None) -> str:
     return str(ipaddress.ip_network((ip, 64), strict=False))
 
 
-class _Failures:
-    """The latest failures of each key, the key that failed longest ago first."""
-
-    def __init__(self, limit: int, window: timedelta) -> None:
-        self._limit = limit
-        self._window = window
-        self._times: OrderedDict[str, deque[datetime]] = OrderedDict()
-
-    def add(self, key: str, now: datetime) -> None:
-        times = self._times.setdefault(key, deque(maxlen=self._limit))
-        times.append(now)
-        self._times.move_to_end(key)
-        if len(self._times) > MOST_COUNTED:
-            self._times.popitem(last=False)
-
-    def seconds_to_wait(self, key: str, now: datetime) -> int:
-        """Whole seconds, at least 1, until the key may try again; 0: it may now."""
-        times = self._times.get(key)
-        if times is None or len(times) < self._limit:
-            return 0
-        left = (times[0] + self._window - now).total_seconds()
-        return max(0, math.ceil(left))
-
-    def forget(self, key: str) -> None:
-        self._times.pop(key, None)
+def _digest(kind: str, name: str) -> str:
+    """A key of one length for every text that somebody may send as a login."""
+    return hashlib.sha256(f"{kind}\0{name}".encode("utf-8", "surrogatepass")).hexdigest()

@@ -23,6 +23,7 @@ BULK_ALLOWED = frozenset(
         "artifact",
         "wish",
         "worker",
+        "sign_in_failure",
         "fact",
         "app_version",
         "kept_answer",

@@ -45,6 +45,6 @@ def door(settings: Settings, ledger: Ledger, prefect: ASGIApp, inner: str) -> Do
     transport = httpx.ASGITransport(prefect, raise_app_exceptions=False)
     inside = PrefectApi("http://prefect/api", authorization=signed_in, transport=transport)
     passwords = RememberedPasswords(ledger.clock)
-    sign_in = SignIn(ledger, SignInThrottle(settings, ledger.clock), passwords)
+    sign_in = SignIn(ledger, SignInThrottle(settings, ledger), passwords)
     holdings = Holdings(ledger, inside, settings.pool)
     return Door(prefect, sign_in, holdings, inner, settings.body_limit_bytes)

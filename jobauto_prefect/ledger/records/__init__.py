@@ -3,7 +3,14 @@
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.records.actions import OwedAction
 from jobauto_prefect.ledger.records.applications import App, AppVersion, Company, RunTemplate
-from jobauto_prefect.ledger.records.bookkeeping import Fact, KeptAnswer, Turn, Wish, WorkerRecord
+from jobauto_prefect.ledger.records.bookkeeping import (
+    Fact,
+    KeptAnswer,
+    SignInFailure,
+    Turn,
+    Wish,
+    WorkerRecord,
+)
 from jobauto_prefect.ledger.records.credentials import (
     Credential,
     CredentialType,
@@ -36,6 +43,7 @@ __all__ = [
     "OutputLine",
     "OwedAction",
     "RunTemplate",
+    "SignInFailure",
     "Task",
     "TemplateCredential",
     "Token",

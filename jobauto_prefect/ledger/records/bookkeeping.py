@@ -82,3 +82,13 @@ class KeptAnswer(Base):
     headers: Mapped[dict[str, str]] = mapped_column(default=dict)
     body: Mapped[bytes] = mapped_column(LargeBinary, default=b"")
     created_at: Mapped[datetime] = mapped_column(index=True)
+
+
+class SignInFailure(Base):
+    """A password that was wrong; `key` is a digest of the account or of the address."""
+
+    __tablename__ = "sign_in_failure"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    key: Mapped[str] = mapped_column(index=True)
+    failed_at: Mapped[datetime] = mapped_column(index=True)

@@ -3,13 +3,15 @@
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Barrier
-from time import sleep
+from time import monotonic, sleep
 
 import pytest
+from sqlalchemy import func, select
 
 from jobauto_prefect.errors import TooManyRequests, Unauthorized
-from jobauto_prefect.facade import throttle as module
 from jobauto_prefect.facade.throttle import SignInThrottle
+from jobauto_prefect.ledger.records import SignInFailure
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 
 
@@ -26,15 +28,23 @@ class Time:
         self.now += timedelta(seconds=seconds)
 
 
-@pytest.fixture
-def time() -> Time:
-    return Time()
+SETTINGS = Settings(sign_in_failures_per_account=3, sign_in_failures_per_address=6)
 
 
 @pytest.fixture
-def throttle(time: Time) -> SignInThrottle:
-    settings = Settings(sign_in_failures_per_account=3, sign_in_failures_per_address=6)
-    return SignInThrottle(settings, time)
+def time(ledger: Ledger) -> Time:
+    ledger.clock = Time()
+    return ledger.clock
+
+
+@pytest.fixture
+def throttle(time: Time, ledger: Ledger) -> SignInThrottle:
+    return SignInThrottle(SETTINGS, ledger)
+
+
+def _counted(ledger: Ledger) -> int:
+    with ledger.reading() as session:
+        return session.scalar(select(func.count()).select_from(SignInFailure)) or 0
 
 
 def _fail(throttle: SignInThrottle, login: str, address: str | None = "192.0.2.1") -> None:
@@ -122,50 +132,67 @@ def test_an_ipv4_address_written_as_ipv6_is_the_same(throttle: SignInThrottle) -
     _succeed(throttle, "eva", "::ffff:192.0.2.2")
 
 
-def test_guesses_at_once_tell_no_more_than_guesses_in_a_row(throttle: SignInThrottle) -> None:
+def test_guesses_at_once_tell_no_more_than_guesses_in_a_row(
+    throttle: SignInThrottle, ledger: Ledger
+) -> None:
     """All pass the first look; the right one among them is told only before the limit."""
-    begun = Barrier(20)
+    begun = Barrier(6)
 
-    def judge(right: bool, throttle: SignInThrottle) -> None:
+    def judge(right: bool) -> None:
         if not right:
             raise Unauthorized("wrong")
-        while len(throttle._accounts._times.get("eva", ())) < 3:
-            sleep(0.001)  # the right one takes longest
+        until = monotonic() + 30
+        while _counted(ledger) < 6 and monotonic() < until:  # three of the account, three of the address
+            sleep(0.01)  # the right one takes longest
 
     def guess(number: int) -> str:
         try:
             with throttle.attempt("eva", None):
                 begun.wait()
-                judge(number == 19, throttle)
+                judge(number == 5)
         except Unauthorized:
             return "wrong"
         except TooManyRequests:
             return "refused"
         return "right"
 
-    with ThreadPoolExecutor(20) as pool:
-        answers = list(pool.map(guess, range(20)))
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(guess, range(6)))
     assert answers.count("wrong") == 3
-    assert answers[19] == "refused"
+    assert answers[5] == "refused"
 
 
 def test_right_passwords_at_once_are_all_let_in(throttle: SignInThrottle) -> None:
-    begun = Barrier(20)
+    begun = Barrier(6)
 
     def sign_in(_number: int) -> None:
         with throttle.attempt("eva", None):
             begun.wait()
 
-    with ThreadPoolExecutor(20) as pool:
-        list(pool.map(sign_in, range(20)))
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(sign_in, range(6)))
 
 
-def test_what_is_remembered_is_bounded(time: Time) -> None:
-    throttle = SignInThrottle(Settings(sign_in_failures_per_address=10**6), time)
-    for number in range(module.MOST_COUNTED + 5):
-        _fail(throttle, f"{number:06}" * 1000)
-    assert len(throttle._accounts._times) == module.MOST_COUNTED
-    assert max(len(login) for login in throttle._accounts._times) <= 300
+def test_what_counts_no_more_is_forgotten(
+    throttle: SignInThrottle, time: Time, ledger: Ledger
+) -> None:
+    for number in range(4):
+        _fail(throttle, f"{number}\0" * 1000)
+    assert _counted(ledger) == 8
+    time.pass_(300)
+    _fail(throttle, "eva")
+    assert _counted(ledger) == 2
+    _succeed(throttle, "eva")
+    assert _counted(ledger) == 1
+
+
+def test_all_processes_of_an_installation_count_together(
+    throttle: SignInThrottle, ledger: Ledger
+) -> None:
+    other = SignInThrottle(SETTINGS, ledger)
+    for one in (throttle, other, throttle):
+        _fail(one, "eva")
+    assert _refused(other, "eva", None) == 300
 
 
 def test_other_errors_are_no_failed_sign_in(throttle: SignInThrottle) -> None:
