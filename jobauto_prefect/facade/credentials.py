@@ -25,13 +25,19 @@ def authorization(headers: Headers) -> tuple[str, str]:
 def decode_basic(credentials: str) -> tuple[str, str]:
     """Login and password of a Basic header; a password may contain colons.
 
+    It is read as UTF-8, else as Latin-1, which Prefect's pages and older clients send.
+
     Raises:
         Unauthorized: it is no such header.
     """
     try:
-        text = base64.b64decode(credentials, validate=True).decode()
-    except ValueError:  # no base64, or no UTF-8
-        text = ""
+        given = base64.b64decode(credentials, validate=True)
+    except ValueError:
+        given = b""
+    try:
+        text = given.decode()
+    except UnicodeDecodeError:
+        text = given.decode("latin-1")
     login, colon, password = text.partition(":")
     if not colon:
         raise Unauthorized("the Basic credentials can't be read; send base64 of login:password")

@@ -142,7 +142,9 @@ def test_guesses_at_once_tell_no_more_than_guesses_in_a_row(
         if not right:
             raise Unauthorized("wrong")
         until = monotonic() + 30
-        while _counted(ledger) < 6 and monotonic() < until:  # three of the account, three of the address
+        while (
+            _counted(ledger) < 6 and monotonic() < until
+        ):  # three of the account, three of the address
             sleep(0.01)  # the right one takes longest
 
     def guess(number: int) -> str:

@@ -9,12 +9,14 @@ from typing import Any
 
 import httpx
 import pytest
+from prefect.server.api.server import create_api_app
 
 from jobauto_prefect.facade.gateway.table import ROUTES, Reach, Route
 from tests.gateway import OURS, THEIRS, Gateway
 
 SEED = 20261122
 DEEPEST = 8
+NAMES = ["jobauto", "planted", "default", "x"]
 ROUNDS = {"short": 1, "long": 25}
 
 
@@ -89,12 +91,14 @@ def inputs(gate: Gateway) -> Inputs:
         artifact = {"key": "planted", "data": "Planted in an artifact", "flow_run_id": ids[1]}
         ids.append(root.post("/artifacts/", json=artifact).raise_for_status().json()["id"])
         ids += [one["id"] for one in root.post("/flows/filter", json={}).json()]
-        document = root.get(f"{gate.pages}/api/openapi.json")
-        if not document.is_success:
-            from prefect.server.api.server import create_api_app
+    return Inputs(create_api_app().openapi(), ids, NAMES)
 
-            return Inputs(create_api_app().openapi(), ids, ["jobauto", "planted", "default", "x"])
-    return Inputs(document.json(), ids, ["jobauto", "planted", "default", "x"])
+
+@pytest.fixture(scope="module")
+def foreign_inputs(gate: Gateway) -> Inputs:
+    """What belongs to the other company alone."""
+    ids = [gate.run(THEIRS), gate.deployment(THEIRS)]
+    return Inputs(create_api_app().openapi(), ids, NAMES)
 
 
 def state_of(gate: Gateway) -> list[Any]:
@@ -153,9 +157,22 @@ def test_nothing_is_changed_and_nothing_of_others_is_shown(
     tried(gate, inputs, login, ROUNDS["short"])
 
 
+def test_a_manager_changes_and_sees_nothing_of_another_company(
+    gate: Gateway, foreign_inputs: Inputs
+) -> None:
+    tried(gate, foreign_inputs, "manager", ROUNDS["short"])
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("login", [None, "viewer", "outsider"])
 def test_nothing_is_changed_and_nothing_of_others_is_shown_at_length(
     gate: Gateway, inputs: Inputs, login: str | None
 ) -> None:
     tried(gate, inputs, login, ROUNDS["long"])
+
+
+@pytest.mark.soak
+def test_a_manager_changes_and_sees_nothing_of_another_company_at_length(
+    gate: Gateway, foreign_inputs: Inputs
+) -> None:
+    tried(gate, foreign_inputs, "manager", ROUNDS["long"])

@@ -45,6 +45,11 @@ def test_a_password_may_hold_colons_and_any_letters(text: str, said: tuple[str, 
     assert decode_basic(base64.b64encode(text.encode()).decode()) == said
 
 
+def test_browsers_that_send_latin_1_are_understood() -> None:
+    sent = base64.b64encode("eva:zluté".encode("latin-1")).decode()
+    assert decode_basic(sent) == ("eva", "zluté")
+
+
 @pytest.mark.parametrize("credentials", ["", "!!", "ZXZh", "ZXZhOng", "/////w==", "\xe9"])
 def test_what_is_no_basic_header_is_refused(credentials: str) -> None:
     with pytest.raises(Unauthorized, match="can't be read"):
