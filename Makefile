@@ -3,6 +3,9 @@ VENV := .venv
 READY := $(VENV)/.ready
 BENCHMARKS = $(basename $(notdir $(shell grep -l '^if __name__ == "__main__"' benchmarks/*.py)))
 
+# Tests start many processes: each would compile this package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help
 help: ## Print these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,7 +16,7 @@ demo: $(READY) ## Start everything in a temporary home, run the examples, show w
 
 .PHONY: test
 test: $(READY) ## Run the tests; those for databases that do not answer are skipped
-	$(VENV)/bin/pytest -n 2 --dist loadfile
+	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 .PHONY: soak
 soak: $(READY) ## Run the tests that take minutes

@@ -2,38 +2,40 @@
 
 from pathlib import Path
 
-from alembic import command
-from alembic.config import Config
-from alembic.migration import MigrationContext
-from alembic.script import ScriptDirectory
-from sqlalchemy import Engine
+from sqlalchemy import Engine, inspect, text
 
 from jobauto_prefect.errors import NotReady
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    return config
+VERSION_TABLE = "alembic_version"
 
 
 def newest() -> str:
-    """The revision this version of the program works with."""
-    return ScriptDirectory.from_config(_config()).get_current_head() or ""
+    """The revision this version of the program works with: files are named by their revisions."""
+    files = (MIGRATIONS / "versions").glob("[0-9]*.py")
+    return max(file.name for file in files).partition("_")[0]
 
 
 def current(engine: Engine) -> str | None:
-    """The revision of the database; None where it has no tables yet."""
+    """The revision of the database; None where it has no tables yet.
+
+    Every process asks this at its start; Alembic, which would take long to load, is not needed.
+    """
     with engine.connect() as connection:
-        return MigrationContext.configure(connection).get_current_revision()
+        if not inspect(connection).has_table(VERSION_TABLE):
+            return None
+        found = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608
+    return None if found is None else str(found)
 
 
 def upgrade(engine: Engine) -> tuple[str | None, str]:
     """Bring the tables to `newest()` in one transaction; the revisions before and after."""
+    from alembic import command
+    from alembic.config import Config
+
     before = current(engine)
-    config = _config()
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
     with engine.execution_options(jobauto_writes=True).begin() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, "head")

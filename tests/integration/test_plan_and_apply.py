@@ -16,6 +16,7 @@ import pytest
 
 from tests.integration.test_app_commands import Here, prepared
 from tests.integration.test_command_line import JOBAUTO
+from tests.plant import Patient
 from tests.proxy import Counted, counted
 
 __all__ = ["prepared"]
@@ -31,7 +32,7 @@ class Place(Here):
         super().__init__(path)
         self.slug = f"co-{uuid4().hex[:8]}"
         self.prefect = prefect
-        self.rest = httpx.Client(base_url=api, timeout=30)
+        self.rest = httpx.Client(base_url=api, timeout=30, transport=Patient())
         self.environment |= {"PREFECT_API_URL": prefect.url, "JOBAUTO_POOL": f"pool-{self.slug}"}
 
     def told(self, *words: str, code: int = 0) -> Any:
@@ -170,7 +171,8 @@ def test_what_was_changed_or_deleted_in_prefect_is_shown_and_restored(place: Pla
     there = place.deployments()
     place.rest.delete(f"/deployments/{there['Gone']['id']}").raise_for_status()
     schedule = there["Paused"]["schedules"][0]["id"]
-    place.rest.patch(f"/deployments/{there['Paused']['id']}", json={"paused": True})
+    path = f"/deployments/{there['Paused']['id']}"
+    place.rest.patch(path, json={"paused": True}).raise_for_status()
     path = f"/deployments/{there['Paused']['id']}/schedules/{schedule}"
     place.rest.patch(path, json={"active": False}).raise_for_status()
     path = f"/deployments/{there['Limited']['id']}"
