@@ -23,8 +23,8 @@ from jobauto_prefect.facade.requests import request_id_of
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.throttle import SignInThrottle
 from jobauto_prefect.ledger.audit import Actor, write_entry
-from jobauto_prefect.ledger.queries import user_named
 from jobauto_prefect.ledger.records import User
+from jobauto_prefect.ledger.sign_ins import Account, Standing, account
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.tokens import TOKEN_PREFIX, Bearer, bearer
 
@@ -84,11 +84,13 @@ def _of_token(found: Bearer) -> Identity:
         actor = Actor(name=f"worker-token:{found.token_id}", door="worker")
         return Identity(actor, worker_pools=tuple(found.pools))
     actor = Actor(name=found.login, door="rest", user_id=found.user_id)
-    rights = rights_of(
-        frozenset(map(Role, found.roles)),
-        {company: Membership(role) for company, role in found.memberships.items()},
-    )
+    rights = _rights_of(found.standing)
     return Identity(actor, rights, user_id=found.user_id, token_id=found.token_id)
+
+
+def _rights_of(standing: Standing) -> Rights:
+    members = {company: Membership(role) for company, role in standing.memberships.items()}
+    return rights_of(frozenset(map(Role, standing.roles)), members)
 
 
 def _token_as_password(
@@ -108,33 +110,31 @@ def _basic(
     if scheme != "basic":
         return None
     login, password = decode_basic(credentials)
-    return _of_user(service, verified_user(service, request, login, password))
+    found = signed_in(service, request, login, password)
+    actor = Actor(name=found.login, door="rest", user_id=found.user_id)
+    return Identity(actor, _rights_of(found.standing), user_id=found.user_id)
 
 
-def verified_user(service: Keeper, request: HTTPConnection, login: str, password: str) -> User:
-    """The enabled user of that login and password. What fails is counted and written down.
+def signed_in(service: Keeper, request: HTTPConnection, login: str, password: str) -> Account:
+    """The account of that login and password. What fails is counted and written down.
 
     Raises:
         Unauthorized: there is none; the message is the same for every reason.
         TooManyRequests: this account, or this address, has failed too often lately.
     """
     address = request.client.host if request.client else None
+    with service.ledger.reading() as session:
+        failed = service.throttle.require_open(session, login, address)
+        found = account(session, login, service.ledger.clock()) if can_be_login(login) else None
+    user_id, stored = (found.user_id, found.password_hash) if found else (None, None)
+    if found is not None and service.passwords.remembers(found.user_id, stored, password):
+        service.throttle.forget(login, failed)
+        return found
     with service.throttle.attempt(login, address):
-        user = _known(service, login)
-        matches = service.passwords.matches(
-            user.id if user else None, user.password_hash if user else None, password
-        )
-        if user is not None and matches and user.enabled:
-            return user
+        if service.passwords.matches(user_id, stored, password) and found is not None:
+            return found
         _write_down(service, request, login)
         raise Unauthorized("login or password is wrong")
-
-
-def _known(service: Keeper, login: str) -> User | None:
-    if not can_be_login(login):
-        return None
-    with service.ledger.reading() as session:
-        return user_named(session, login)
 
 
 def _write_down(service: Keeper, request: HTTPConnection, login: str) -> None:
@@ -142,11 +142,6 @@ def _write_down(service: Keeper, request: HTTPConnection, login: str) -> None:
     named = login if can_be_login(login) else None
     with service.ledger.writing(actor) as session:
         write_entry(session, "Login", "refuse", {"login": [None, named]})
-
-
-def _of_user(service: Keeper, user: User) -> Identity:
-    rights = rights_of_user(user, service.ledger.clock())
-    return Identity(Actor(name=user.login, door="rest", user_id=user.id), rights, user_id=user.id)
 
 
 def rights_of_user(user: User, now: datetime) -> Rights:

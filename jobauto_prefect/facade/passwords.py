@@ -68,22 +68,28 @@ class RememberedPasswords:
         """As `password_matches`, at once where the same comparison succeeded lately."""
         if user_id is None or not stored:
             return password_matches(None, password)
-        bound_to = f"{user_id}\0{stored}\0".encode()
-        digest = hmac.digest(self._key, bound_to + _octets(password), "sha256")
-        if self._is_remembered(digest):
+        if self.remembers(user_id, stored, password):
             return True
         found = password_matches(stored, password)
         if found:
-            self._remember(digest)
+            self._remember(self._digest(user_id, stored, password))
         return found
 
-    def _is_remembered(self, digest: bytes) -> bool:
+    def remembers(self, user_id: int, stored: str | None, password: str) -> bool:
+        """Whether the same comparison succeeded lately; says nothing of a password that is new."""
+        if not stored:
+            return False
+        digest = self._digest(user_id, stored, password)
         with self._lock:
             until = self._until.get(digest)
             if until is None or until <= self._clock():
                 return False
             self._until.move_to_end(digest)
             return True
+
+    def _digest(self, user_id: int, stored: str, password: str) -> bytes:
+        bound_to = f"{user_id}\0{stored}\0".encode()
+        return hmac.digest(self._key, bound_to + _octets(password), "sha256")
 
     def _remember(self, digest: bytes) -> None:
         with self._lock:

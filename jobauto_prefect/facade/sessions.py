@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade import records
 from jobauto_prefect.facade.answers import plain
-from jobauto_prefect.facade.auth import Identity, Person, located, verified_user
+from jobauto_prefect.facade.auth import Identity, Person, located, signed_in
 from jobauto_prefect.facade.credentials import authorization, decode_basic
 from jobauto_prefect.facade.requests import (
     Fields,
@@ -73,16 +73,16 @@ SignInFields = Annotated[Fields, Depends(sign_in_fields)]
 def login(request: Request, fields: SignInFields, service: CurrentService) -> Response:
     """A token for a login and a password: JSON, form, query, or a Basic header."""
     name, password = _credentials(fields, request)
-    user = verified_user(service, request, name, password)
-    actor = located(request, Actor(name=user.login, door="rest", user_id=user.id))
+    user = signed_in(service, request, name, password)
+    actor = located(request, Actor(name=user.login, door="rest", user_id=user.user_id))
     expires_at = service.ledger.clock() + LOGIN_TOKEN
     with service.ledger.writing(actor) as session:
-        text, _ = issue_user_token(session, queries.get(session, User, user.id), expires_at)
-        write_entry(session, "Login", "login", {}, entity_id=user.id)
+        text, _ = issue_user_token(session, queries.get(session, User, user.user_id), expires_at)
+        write_entry(session, "Login", "login", {}, entity_id=user.user_id)
     data = {
         "token": text,
         "expires_at": expires_at.isoformat(),
-        "user": {"id": user.id, "login": user.login, "email": user.email},
+        "user": {"id": user.user_id, "login": user.login, "email": user.email},
         "status": "success",
         "message": f"signed in as {user.login}",
     }

@@ -14,6 +14,9 @@ from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
 
+Failed = Mapping[str, Sequence[datetime]]
+"""When an account and an address failed lately, by keys of their own."""
+
 
 class SignInThrottle:
     """Sliding windows of failed sign-ins, in the ledger: every process counts all failures.
@@ -41,31 +44,37 @@ class SignInThrottle:
             TooManyRequests: before the block, or after it where others failed meanwhile, so
                 that many guesses at once tell no more than as many in a row.
         """
-        account, origin = _account(login), _origin(address)
-        limits = {account: self._of_account, origin: self._of_address}
-        self._require_open(limits)
+        with self._ledger.reading() as session:
+            self.require_open(session, login, address)
         try:
             yield
         except Unauthorized:
-            self._add(limits)
+            self._add(login, address)
             raise
-        if self._require_open(limits)[account]:
-            with self._ledger.writing(SERVICE) as session:
-                sign_ins.forget(session, account)
-
-    def _require_open(self, limits: Mapping[str, int]) -> Mapping[str, Sequence[datetime]]:
         with self._ledger.reading() as session:
-            return self._counted(session, limits, self._ledger.clock())
+            failed = self.require_open(session, login, address)
+        self.forget(login, failed)
 
-    def _add(self, limits: Mapping[str, int]) -> None:
+    def forget(self, login: str, failed: Failed) -> None:
+        """The failures of the account count no more, where there are some."""
+        if failed[_account(login)]:
+            with self._ledger.writing(SERVICE) as session:
+                sign_ins.forget(session, _account(login))
+
+    def _add(self, login: str, address: str | None) -> None:
         now = self._ledger.clock()
         with self._adding, self._ledger.writing(SERVICE) as session:
-            self._counted(session, limits, now)
-            sign_ins.add(session, limits, now, now - self._window)
+            failed = self.require_open(session, login, address)
+            sign_ins.add(session, failed, now, now - self._window)
 
-    def _counted(
-        self, session: ReadingSession, limits: Mapping[str, int], now: datetime
-    ) -> Mapping[str, Sequence[datetime]]:
+    def require_open(self, session: ReadingSession, login: str, address: str | None) -> Failed:
+        """When the account and the address failed lately, by their keys.
+
+        Raises:
+            TooManyRequests: too often.
+        """
+        now = self._ledger.clock()
+        limits = {_account(login): self._of_account, _origin(address): self._of_address}
         failed = sign_ins.failures(session, limits, now - self._window)
         # The oldest of the latest failures that are too many is the first to count no more.
         ends = [times[-limits[key]] for key, times in failed.items() if len(times) >= limits[key]]

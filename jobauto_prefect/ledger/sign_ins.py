@@ -1,12 +1,64 @@
-"""Failed sign-ins of accounts and addresses, counted for all processes of an installation."""
+"""Who may sign in, as each request asks it, and failed sign-ins, counted for all processes."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from typing import Any, NamedTuple
 
-from sqlalchemy import delete, select
+from sqlalchemy import Row, delete, select
 from sqlalchemy.orm import Session
 
-from jobauto_prefect.ledger.records import SignInFailure
+from jobauto_prefect.ledger.records import CompanyUser, SignInFailure, User, UserRole
+
+
+class Standing(NamedTuple):
+    """The roles of somebody that have not expired, and their role in each company."""
+
+    roles: frozenset[str]
+    memberships: dict[int, str]
+
+
+STANDING = (
+    UserRole.role,
+    UserRole.expires_at.label("until"),
+    CompanyUser.company_id,
+    CompanyUser.role.label("member_role"),
+)
+"""Columns of rows of users, outer joined, that `standing` reads."""
+
+
+def standing(rows: Sequence[Row[Any]], now: datetime) -> Standing:
+    """Of the one user whose rows these are."""
+    return Standing(
+        frozenset(row.role for row in rows if row.role and (row.until is None or row.until > now)),
+        {row.company_id: row.member_role for row in rows if row.company_id},
+    )
+
+
+class Account(NamedTuple):
+    """Somebody who may sign in with a password, once it is compared."""
+
+    user_id: int
+    login: str
+    email: str | None
+    password_hash: str | None
+    standing: Standing
+
+
+def account(session: Session, login: str, now: datetime) -> Account | None:
+    """The account of that login; None: there is none, or it is disabled. It is one query."""
+    rows = session.execute(_ACCOUNT.where(User.login == login)).all()
+    if not rows:
+        return None
+    user = rows[0]
+    return Account(user.id, user.login, user.email, user.password_hash, standing(rows, now))
+
+
+_ACCOUNT = (
+    select(User.id, User.login, User.email, User.password_hash, *STANDING)
+    .outerjoin(UserRole, UserRole.user_id == User.id)
+    .outerjoin(CompanyUser, CompanyUser.user_id == User.id)
+    .where(User.retired_at.is_(None), User.enabled)
+)
 
 
 def failures(

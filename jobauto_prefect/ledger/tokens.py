@@ -11,6 +11,7 @@ from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger.records import CompanyUser, Token, User, UserRole
+from jobauto_prefect.ledger.sign_ins import STANDING, Standing, standing
 
 TOKEN_PREFIX = "jobauto_"  # noqa: S105 - how every token begins
 
@@ -52,18 +53,13 @@ def _issue(session: Session, prefix: str, token: Token) -> tuple[str, Token]:
 
 
 class Bearer(NamedTuple):
-    """Who came with a valid token.
-
-    `user_id` and `login` are None where it is a worker's. `roles` are those that have not
-    expired, `memberships` the role in each company.
-    """
+    """Who came with a valid token; `user_id` and `login` are None where it is a worker's."""
 
     token_id: int
     pools: list[str]
     user_id: int | None
     login: str | None
-    roles: frozenset[str]
-    memberships: dict[int, str]
+    standing: Standing
 
 
 def bearer(session: Session, text: str, now: datetime) -> Bearer | None:
@@ -81,18 +77,14 @@ def bearer(session: Session, text: str, now: datetime) -> Bearer | None:
         pools=token.pools,
         user_id=token.user_id if is_user else None,
         login=token.login if is_user else None,
-        roles=frozenset(
-            row.role for row in rows if row.role and (row.until is None or row.until > now)
-        ),
-        memberships={row.company_id: row.member_role for row in rows if row.company_id},
+        standing=standing(rows, now),
     )
 
 
 _BEARER = (
     select(
         Token.id, Token.kind, Token.pools, Token.user_id, Token.expires_at, Token.revoked_at,
-        User.login, User.enabled, UserRole.role, UserRole.expires_at.label("until"),
-        CompanyUser.company_id, CompanyUser.role.label("member_role"),
+        User.login, User.enabled, *STANDING,
     )
     .outerjoin(User, User.id == Token.user_id)
     .outerjoin(UserRole, UserRole.user_id == User.id)
