@@ -8,15 +8,15 @@ import asyncio
 from collections.abc import Collection
 
 from jobauto_prefect.engine.deployments import is_only_switched
-from jobauto_prefect.engine.drift import Drift, Settled, drift
+from jobauto_prefect.engine.drift import Drift, Settled, drift, note_restored
 from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.opening import keep_windows
 from jobauto_prefect.engine.pauses import SOMEBODY, is_switched
+from jobauto_prefect.engine.plans import plan_of
 from jobauto_prefect.engine.rescheduling import take_over_schedule
 from jobauto_prefect.engine.runs import PAGE
-from jobauto_prefect.engine.wishes import plan_of
 from jobauto_prefect.ledger import keeping
-from jobauto_prefect.ledger.audit import SERVICE, write_entry
+from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.settings import Settings
@@ -60,10 +60,7 @@ def _settle(near: Neighbours, seen: Drift) -> Settled | None:
             return None
         taken_over = _take_over(template, seen, near.settings)
         restored = tuple(sorted({*seen.differences} - _followed(seen, taken_over)))
-        if restored:
-            changes = {"differed in Prefect, restored": [", ".join(restored), None]}
-            company = template.company_id
-            write_entry(session, "RunTemplate", "update", changes, template.id, company)
+        note_restored(session, template, restored)
         if taken_over:
             session.actor = SOMEBODY  # whose the changes of the record are
             keep_windows(session, template, near.settings)

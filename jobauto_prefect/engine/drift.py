@@ -12,9 +12,11 @@ from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.apply import AppliedIds
 from jobauto_prefect.engine.deployments import Found, differences
 from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.wishes import plan_of
+from jobauto_prefect.engine.plans import plan_of
 from jobauto_prefect.errors import InvalidInput
 from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.audit import WritingSession, write_entry
+from jobauto_prefect.ledger.records import RunTemplate
 
 AT_ONCE = 200  # objects Prefect tells of in one answer
 
@@ -49,6 +51,13 @@ class Settled:
     name: str
     taken_over: tuple[str, ...] = ()
     restored: tuple[str, ...] = ()
+
+
+def note_restored(session: WritingSession, template: RunTemplate, names: Collection[str]) -> None:
+    """Write down which members of a deployment were changed in Prefect and come back."""
+    if names:
+        changes = {"differed in Prefect, restored": [", ".join(sorted(names)), None]}
+        write_entry(session, "RunTemplate", "update", changes, template.id, template.company_id)
 
 
 @dataclass(frozen=True, slots=True)

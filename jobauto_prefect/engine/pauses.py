@@ -6,16 +6,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from jobauto_prefect.engine.deployments import Found, schedule_in
+from jobauto_prefect.engine.deployments import (
+    Found,
+    differences,
+    is_only_switched,
+    schedule_in,
+)
+from jobauto_prefect.engine.drift import note_restored
 from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.opening import keep_windows
+from jobauto_prefect.engine.plans import plan_of
 from jobauto_prefect.engine.rescheduling import take_over_schedule
 from jobauto_prefect.engine.runs import PAGE
 from jobauto_prefect.ledger import keeping
-from jobauto_prefect.ledger.audit import Actor
+from jobauto_prefect.ledger.audit import Actor, WritingSession
 from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.wishes import WishKind, wish
+from jobauto_prefect.settings import Settings
 
 SOMEBODY = Actor(name="prefect", door="ui")
 """Prefect does not know who clicks in its pages."""
@@ -107,6 +115,16 @@ def _write(near: Neighbours, changed: list[tuple[Applied, Found]]) -> set[int]:
             template.applied_paused = not one.paused
             take_over_schedule(template, deployment, near.settings)  # the wish would undo it
             keep_windows(session, template, near.settings)
+            note_restored(session, template, _left(session, template, deployment, near.settings))
             wish(session, WishKind.APPLY_TEMPLATE, template.id)
             taken.add(template.id)
     return taken
+
+
+def _left(
+    session: WritingSession, template: RunTemplate, deployment: Found, settings: Settings
+) -> set[str]:
+    """What of a deployment still is not as its record says, which has followed it."""
+    plan = plan_of(session, template, settings)
+    switched = {"paused", "schedule"} if is_only_switched(plan, deployment) else {"paused"}
+    return {*differences(plan, deployment)} - switched

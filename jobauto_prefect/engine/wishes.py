@@ -7,11 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from uuid import UUID
 
-from jobauto_prefect.compiler.consumes import inputs
-from jobauto_prefect.compiler.plan import DeploymentPlan, prefect_name
-from jobauto_prefect.compiler.planning import TemplateFacts, deployment_plan
-from jobauto_prefect.definitions import parse
-from jobauto_prefect.definitions.credentials import provided
+from jobauto_prefect.compiler.plan import DeploymentPlan
 from jobauto_prefect.engine import pauses, runs
 from jobauto_prefect.engine.apply import Applied, AppliedIds, apply, retire
 from jobauto_prefect.engine.credentials import (
@@ -21,8 +17,9 @@ from jobauto_prefect.engine.credentials import (
     retire_type,
 )
 from jobauto_prefect.engine.happenings import task_event
-from jobauto_prefect.engine.naming import name_is_shared, reserve_name
+from jobauto_prefect.engine.naming import reserve_name
 from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.plans import plan_of
 from jobauto_prefect.engine.rules import apply_rule, retire_rule
 from jobauto_prefect.engine.settling import labels_of, run_name, story_of
 from jobauto_prefect.errors import JobautoError, NotFound
@@ -30,10 +27,8 @@ from jobauto_prefect.ledger import queries, wishes
 from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task, Wish
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
-from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.ledger.wishes import WishKind
 from jobauto_prefect.runtime.protocol import PrefectState, Story
-from jobauto_prefect.settings import Settings
 
 logger = logging.getLogger(__name__)
 
@@ -76,71 +71,6 @@ def _plan(near: Neighbours, template_id: int) -> tuple[DeploymentPlan, AppliedId
         template = session.get_one(RunTemplate, template_id)
         plan = plan_of(session, template, near.settings)
         return plan, AppliedIds(template.app.flow_id, template.deployment_id)
-
-
-def plan_of(session: ReadingSession, template: RunTemplate, settings: Settings) -> DeploymentPlan:
-    """What Prefect shall hold of a run template."""
-    return deployment_plan(_facts_of(session, template, settings), parse(template.app.document))
-
-
-def _facts_of(session: ReadingSession, template: RunTemplate, settings: Settings) -> TemplateFacts:
-    app, company = template.app, template.company
-    provided_to = _provided(template) - template.env.keys()
-    withheld = {*company.secrets, *template.secrets, *provided_to}
-    values = {**company.env, **template.env}
-    return TemplateFacts(
-        template_id=template.id,
-        name=_distinct_name(session, template),
-        app_id=app.id,
-        app_uuid=app.uuid,
-        name_is_shared=name_is_shared(session, app, settings.language),
-        company_name=company.name,
-        company_slug=company.slug,
-        pool=template.pool or settings.pool,
-        values={name: text for name, text in values.items() if name not in withheld},
-        withheld=frozenset(withheld),
-        mapped=_given_by_rules(session, template),
-        executor=template.executor,
-        interval=template.interv,
-        cron=template.cron,
-        timezone=template.zone_name(settings.timezone),
-        delay=template.delay,
-        active=template.active and app.enabled and company.enabled,
-        note=template.note,
-        language=settings.language,
-        record_url=f"{settings.url}/api/v1/runtemplate/{template.id}.html",
-    )
-
-
-def _given_by_rules(session: ReadingSession, template: RunTemplate) -> frozenset[str]:
-    """The environment keys to which the rules that start a template may give values."""
-    mapped = queries.keys_mapped_for(session, template.id)
-    if not queries.follows_ends(session, template.id):
-        return mapped
-    return mapped | {one.target for one in inputs(template.app.document.get("consumes") or {})}
-
-
-def _provided(template: RunTemplate) -> set[str]:
-    """The variables its credentials and blocks give: no parameters, whatever their values."""
-    names = {name for one in template.blocks for name in one["env"]}
-    for one in template.assignments:
-        given = {*one.credential.values, *one.credential.secrets}
-        names |= provided(one.credential.credential_type.fields, given)
-    return names
-
-
-def _distinct_name(session: ReadingSession, template: RunTemplate) -> str:
-    """Names that Prefect can't tell apart, once characters are replaced, get the template's id."""
-
-    def shown(one: RunTemplate) -> str:
-        return prefect_name(f"{one.company.slug} - {one.name}")
-
-    mine = shown(template)
-    if mine == f"{template.company.slug} - {template.name}":
-        return template.name
-    others = queries.templates_of_app(session, template.app_id)
-    taken = any(shown(other) == mine for other in others if other.id != template.id)
-    return f"{template.name} ({template.id})" if taken else template.name
 
 
 def _remember(near: Neighbours, template_id: int, plan: DeploymentPlan, applied: Applied) -> None:

@@ -245,6 +245,7 @@ def test_a_schedule_that_was_switched_and_changed_is_taken_over_by_the_lookout_t
     make: Callable[[], Place], prefect_server: str, ledger: Ledger, facade_settings: Settings
 ) -> None:
     place = make()
+    place.change(description="mine", tags=["mine"])
     place.reschedule(cron="0 5 * * *", timezone="UTC", active=False)
 
     async def look() -> set[int]:
@@ -255,6 +256,7 @@ def test_a_schedule_that_was_switched_and_changed_is_taken_over_by_the_lookout_t
     assert asyncio.run(look()) == {place.id}
     found = place.record
     assert (found.active, found.interv, found.cron) == (False, "c", "0 5 * * *")
+    assert {NOTE: ["description, tags", None]} in place.changes()
 
 
 def test_what_waits_to_be_told_to_prefect_is_no_drift(

@@ -1,0 +1,77 @@
+"""What Prefect shall hold of a run template, from its records."""
+
+from jobauto_prefect.compiler.consumes import inputs
+from jobauto_prefect.compiler.plan import DeploymentPlan, prefect_name
+from jobauto_prefect.compiler.planning import TemplateFacts, deployment_plan
+from jobauto_prefect.definitions import parse
+from jobauto_prefect.definitions.credentials import provided
+from jobauto_prefect.engine.naming import name_is_shared
+from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.records import RunTemplate
+from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.settings import Settings
+
+
+def plan_of(session: ReadingSession, template: RunTemplate, settings: Settings) -> DeploymentPlan:
+    """What Prefect shall hold of a run template."""
+    return deployment_plan(_facts_of(session, template, settings), parse(template.app.document))
+
+
+def _facts_of(session: ReadingSession, template: RunTemplate, settings: Settings) -> TemplateFacts:
+    app, company = template.app, template.company
+    provided_to = _provided(template) - template.env.keys()
+    withheld = {*company.secrets, *template.secrets, *provided_to}
+    values = {**company.env, **template.env}
+    return TemplateFacts(
+        template_id=template.id,
+        name=_distinct_name(session, template),
+        app_id=app.id,
+        app_uuid=app.uuid,
+        name_is_shared=name_is_shared(session, app, settings.language),
+        company_name=company.name,
+        company_slug=company.slug,
+        pool=template.pool or settings.pool,
+        values={name: text for name, text in values.items() if name not in withheld},
+        withheld=frozenset(withheld),
+        mapped=_given_by_rules(session, template),
+        executor=template.executor,
+        interval=template.interv,
+        cron=template.cron,
+        timezone=template.zone_name(settings.timezone),
+        delay=template.delay,
+        active=template.active and app.enabled and company.enabled,
+        note=template.note,
+        language=settings.language,
+        record_url=f"{settings.url}/api/v1/runtemplate/{template.id}.html",
+    )
+
+
+def _given_by_rules(session: ReadingSession, template: RunTemplate) -> frozenset[str]:
+    """The environment keys to which the rules that start a template may give values."""
+    mapped = queries.keys_mapped_for(session, template.id)
+    if not queries.follows_ends(session, template.id):
+        return mapped
+    return mapped | {one.target for one in inputs(template.app.document.get("consumes") or {})}
+
+
+def _provided(template: RunTemplate) -> set[str]:
+    """The variables its credentials and blocks give: no parameters, whatever their values."""
+    names = {name for one in template.blocks for name in one["env"]}
+    for one in template.assignments:
+        given = {*one.credential.values, *one.credential.secrets}
+        names |= provided(one.credential.credential_type.fields, given)
+    return names
+
+
+def _distinct_name(session: ReadingSession, template: RunTemplate) -> str:
+    """Names that Prefect can't tell apart, once characters are replaced, get the template's id."""
+
+    def shown(one: RunTemplate) -> str:
+        return prefect_name(f"{one.company.slug} - {one.name}")
+
+    mine = shown(template)
+    if mine == f"{template.company.slug} - {template.name}":
+        return template.name
+    others = queries.templates_of_app(session, template.app_id)
+    taken = any(shown(other) == mine for other in others if other.id != template.id)
+    return f"{template.name} ({template.id})" if taken else template.name
