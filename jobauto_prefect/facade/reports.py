@@ -29,10 +29,12 @@ from jobauto_prefect.settings import Settings
 def welcome(session: WritingSession, hello: WorkerHello, settings: Settings) -> WorkerWelcome:
     """A worker starts: it has its name for itself, and hears of its predecessor's jobs.
 
+    Those on another host may still run there: they are left to their leases.
+
     Raises:
         Conflict: a live worker has this name.
     """
-    leases.register_worker(
+    same_host = leases.register_worker(
         session,
         hello.worker,
         hello.pool,
@@ -50,7 +52,7 @@ def welcome(session: WritingSession, hello: WorkerHello, settings: Settings) -> 
             flow_run_id=flow_run_id,
         )
         for lease, flow_run_id in queries.leases_of_worker(session, hello.worker)
-        if flow_run_id is not None
+        if flow_run_id is not None and same_host
     ]
     return WorkerWelcome(lease_seconds=settings.lease_seconds, left_over=left_over)
 

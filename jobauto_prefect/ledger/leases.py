@@ -23,8 +23,8 @@ def register_worker(
     run_as: Mapping[str, str],
     same_place: bool,
     lease_seconds: float,
-) -> None:
-    """Give a worker its name.
+) -> bool:
+    """Give a worker its name; returns whether who had it before was on the same host.
 
     Raises:
         Conflict: another live worker has it.
@@ -35,13 +35,14 @@ def register_worker(
         known = WorkerRecord(name=name, pool=pool, host=host, instance=instance, seen_at=now)
         session.add(known)
     fresh = known.seen_at > now - timedelta(seconds=lease_seconds)
-    successor = same_place and known.host == host
-    if fresh and known.instance != instance and not successor:
+    same_host = known.host == host
+    if fresh and known.instance != instance and not (same_place and same_host):
         raise Conflict(
             f"a worker named {name} is alive on {known.host}; stop it, or choose another --name"
         )
     known.pool, known.host, known.instance, known.seen_at = pool, host, instance, now
     known.run_as = dict(run_as)
+    return same_host
 
 
 def see_worker(session: WritingSession, name: str) -> None:

@@ -344,7 +344,7 @@ def test_an_artifact_sent_twice_is_one(
 
 
 def test_a_workers_name_is_its_own_until_its_lease_is_over(
-    claims: httpx.Client, template: dict[str, Any]
+    claims: httpx.Client, template: dict[str, Any], ledger: Ledger
 ) -> None:
     def hello(**members: Any) -> httpx.Response:
         body = {"worker": "w1", "pool": "jobauto", "host": "here", "instance": str(uuid4())}
@@ -357,6 +357,9 @@ def test_a_workers_name_is_its_own_until_its_lease_is_over(
     welcome = hello(same_place=True).json()
     assert [one["job_id"] for one in welcome["left_over"]] == [launch["job_id"]]
     assert hello(worker="w2", pool="elsewhere").status_code == 403
+    later = datetime.now(UTC) + timedelta(hours=1)
+    ledger.clock = lambda: later
+    assert hello(host="there", same_place=True).json()["left_over"] == []
 
 
 async def _reap(ledger: Ledger, settings: Settings, ticks: Callable[[], list[datetime]]) -> None:
