@@ -33,7 +33,11 @@ Ulimit = Annotated[
     StringConstraints(pattern=r"^(-1|[0-9]{1,15})(:(-1|[0-9]{1,15}))?$"),
     Field(description="Soft limit, or soft:hard; -1 is none."),
 ]
-UlimitName = Annotated[str, StringConstraints(pattern=r"^[a-z]{2,12}$")]
+UlimitName = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z]{2,12}$"),
+    Field(description="Two to twelve lower-case letters."),
+]
 
 
 Label = Annotated[
@@ -46,6 +50,7 @@ LabelKey = Annotated[
     StringConstraints(
         pattern=r"^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$"
     ),
+    Field(description="A label's key in Kubernetes, such as acme.example/part."),
 ]
 ObjectName = Annotated[
     str,

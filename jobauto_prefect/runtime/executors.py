@@ -126,14 +126,15 @@ def settings_schema() -> dict[str, Any]:
 
 
 def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """In the words of the files' other members; the form of keys is judged by the facade."""
+    """In the words of the files' other members."""
     plain = {name: value for name, value in schema.items() if name not in ("title", "anyOf")}
     if "anyOf" in schema:
         (filled,) = (one for one in schema["anyOf"] if one["type"] != "null")
         plain |= {**filled, "type": [filled["type"], "null"]}
         plain["description"] = schema["description"]
         del plain["default"]
-    for of_values in plain.pop("patternProperties", {}).values():
+    for pattern, of_values in plain.pop("patternProperties", {}).items():
+        plain["propertyNames"] = {**plain["propertyNames"], "pattern": pattern}
         plain["additionalProperties"] = of_values
     return plain
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.definitions.files import record_schema
+from jobauto_prefect.definitions.files import check_record, record_schema
 from jobauto_prefect.runtime.executor_settings import ContainerSettings, settings_for
 from jobauto_prefect.runtime.executors import (
     OURS,
@@ -127,3 +127,19 @@ def test_the_published_settings_are_those_there_are() -> None:
     assert all(one["description"] for one in schema["properties"].values())
     in_files = record_schema("runtemplate")["properties"]["executor_settings"]
     assert in_files["properties"] == schema["properties"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "key"),
+    [("ulimits", "NOFILE"), ("labels", "acme/"), ("node_selector", "-zone")],
+)
+def test_the_published_settings_refuse_the_keys_that_an_executor_refuses(
+    setting: str, key: str
+) -> None:
+    value = "1024"
+    assert faults("Docker", {setting: {key: value}})
+    record = {"kind": "runtemplate", "name": "x", "app": "a", "company": "c"}
+    found = check_record("runtemplate", {**record, "executor_settings": {setting: {key: value}}})
+    assert [(one.pointer, one.rule) for one in found] == [
+        (f"/executor_settings/{setting}", "pattern")
+    ]
