@@ -7,9 +7,12 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 
 
 class ExecutorSettings(BaseModel):
-    """Base of the settings of an executor; this one takes none."""
+    """Base of the settings of an executor; this one takes none.
 
-    model_config = ConfigDict(extra="forbid")
+    Values have the types of the published schema: `"yes"` and 1 are not true.
+    """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 Model = TypeVar("Model", bound=ExecutorSettings)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from jobauto_prefect.definitions.files import check_record, record_schema
 from jobauto_prefect.runtime.executor_settings import ContainerSettings, settings_for
@@ -112,6 +113,23 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
     found = faults("Slurm", settings, None)
     names = {f"/executor_settings/{name}" for name in settings if name != "ulimits"}
     assert set(found) == names | {"/executor", "/executor_settings/ulimits/nofile"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"init": "true"}, {"init": 1}, {"read_only": 0.0}, {"cpu": "0.5"}, {"cpu": True}],
+    ids=str,
+)
+def test_settings_have_the_types_of_the_published_schema(settings: dict[str, Any]) -> None:
+    (name,) = settings
+    assert set(faults("Docker", settings)) == {f"/executor_settings/{name}"}
+    assert not Draft202012Validator(settings_schema()).is_valid(settings)
+
+
+@pytest.mark.parametrize("settings", [{"cpu": 2}, {"cpu": 0.5}], ids=str)
+def test_a_whole_number_is_a_number(settings: dict[str, Any]) -> None:
+    assert faults("Docker", settings) == {}
+    assert Draft202012Validator(settings_schema()).is_valid(settings)
 
 
 @pytest.mark.parametrize("network", ["container:other", "ns:/proc/1/ns/net", "../x"])
