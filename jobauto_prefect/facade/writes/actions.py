@@ -13,13 +13,13 @@ from pydantic import (
     model_validator,
 )
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema, PydanticCustomError
+from pydantic_core import CoreSchema
 
 from jobauto_prefect.definitions.actions import Action, ActionMode
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.requests import Body, json_fields
+from jobauto_prefect.facade.requests import Body
 from jobauto_prefect.facade.spellings import READ_INTEGER, OrText
-from jobauto_prefect.facade.writes.base import Id, ShortText, Write
+from jobauto_prefect.facade.writes.base import OBJECT_TEXT, Id, ShortText, Write, read_object
 from jobauto_prefect.facade.writes.rules import circle_faults
 from jobauto_prefect.ledger import actions
 from jobauto_prefect.ledger.records import App, RunTemplate
@@ -127,30 +127,12 @@ class OrNothing:
         self, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Called by pydantic."""
-        return {
-            "anyOf": [
-                handler(core),
-                {"enum": [None, "", []]},
-                {
-                    "type": "string",
-                    "contentMediaType": "application/json",
-                    "contentSchema": {"type": "object"},
-                },
-            ]
-        }
+        return {"anyOf": [handler(core), {"enum": [None, []]}, *OBJECT_TEXT]}
 
 
 def _read(value: Any) -> Any:
     """An object, its JSON text, or nothing."""
-    if value is None or value == []:
-        return {}
-    if not isinstance(value, str):
-        return value
-    try:
-        return json_fields(value.encode()) if value.strip() else {}
-    except InvalidInput as error:
-        message = "must be a JSON object, or the text of one: {reason}"
-        raise PydanticCustomError("json", message, {"reason": str(error)}) from None
+    return {} if value is None or value == [] else read_object(value)
 
 
 Actions = Annotated[ActionsBody, BeforeValidator(_read), OrNothing()]

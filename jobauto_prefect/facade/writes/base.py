@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, StringConstraints
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import PydanticCustomError
 
 from jobauto_prefect.definitions import Definition
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.access import allow, see
 from jobauto_prefect.facade.auth import Identity
-from jobauto_prefect.facade.requests import Body, Fields
+from jobauto_prefect.facade.requests import Body, Fields, json_fields
 from jobauto_prefect.facade.spellings import READ_INTEGER, OrText, as_truth
 from jobauto_prefect.facade.values import Values, merged
 from jobauto_prefect.ledger import queries
@@ -33,9 +35,30 @@ Id = Annotated[int, Field(ge=1, le=2**31 - 1), READ_INTEGER, OrText(r"^[1-9][0-9
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 Labels = Annotated[list[Label], Field(max_length=20)]
 
+OBJECT_TEXT: tuple[JsonSchemaValue, ...] = (
+    {"type": "string", "contentMediaType": "application/json", "contentSchema": {"type": "object"}},
+    {"type": "string", "pattern": "^[ \\t\\r\\n]*$"},
+)
+"""The texts that `read_object` takes, in a JSON Schema."""
+
 R = TypeVar("R", bound=Base)
 NEVER_NULL = frozenset({"name", "slug", "login", "code", "db_database", "runtemplate_id"})
 """Members that a body may leave out and no record can be without."""
+
+
+def read_object(value: Any) -> Any:
+    """The object whose JSON text this is; blank text is an empty one. Other values stay.
+
+    Raises:
+        ValueError: it is another text.
+    """
+    if not isinstance(value, str):
+        return value
+    try:
+        return json_fields(value.encode()) if value.strip(" \t\r\n") else {}
+    except InvalidInput as error:
+        message = "must be a JSON object, or the text of one: {reason}"
+        raise PydanticCustomError("json", message, {"reason": str(error)}) from None
 
 
 class LabelledBody(Body):

@@ -5,10 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import PydanticCustomError
 
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.requests import json_fields
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import (
     READ_INTEGER,
@@ -18,6 +16,7 @@ from jobauto_prefect.facade.spellings import (
     Truth,
 )
 from jobauto_prefect.facade.writes.base import (
+    OBJECT_TEXT,
     Id,
     LabelledBody,
     Name,
@@ -25,6 +24,7 @@ from jobauto_prefect.facade.writes.base import (
     Write,
     Written,
     company_of_body,
+    read_object,
     require,
     take,
 )
@@ -116,16 +116,7 @@ def _known_source(write: Write, body: SourceBody) -> EventSource | None:
     return write.updatable(known, "companies") if known else None
 
 
-MAPPING: JsonSchemaValue = {
-    "anyOf": [
-        {"type": ["object", "null"]},
-        {
-            "type": "string",
-            "contentMediaType": "application/json",
-            "contentSchema": {"type": "object"},
-        },
-    ]
-}
+MAPPING: JsonSchemaValue = {"anyOf": [{"type": ["object", "null"]}, *OBJECT_TEXT]}
 
 
 class RuleBody(LabelledBody):
@@ -148,13 +139,7 @@ class RuleBody(LabelledBody):
     @field_validator("env_mapping", mode="before")
     @classmethod
     def _read_text(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return {} if value is None else value
-        try:
-            return json_fields(value.encode()) if value.strip() else {}
-        except InvalidInput as error:
-            message = "must be a JSON object, or the text of one: {reason}"
-            raise PydanticCustomError("json", message, {"reason": str(error)}) from None
+        return {} if value is None else read_object(value)
 
 
 def write_rule(write: Write) -> Written:
