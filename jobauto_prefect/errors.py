@@ -144,6 +144,10 @@ class PrefectUnavailable(Unavailable):
     """Prefect's API does not answer."""
 
 
+class PrefectFailed(JobautoError):
+    """Prefect's own code failed on a request; its log says how."""
+
+
 class FacadeUnavailable(Unavailable):
     """The REST facade does not answer."""
 

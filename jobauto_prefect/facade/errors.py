@@ -18,6 +18,7 @@ from jobauto_prefect.errors import (
     NotAcceptable,
     NotFound,
     NotReady,
+    PrefectFailed,
     TooManyRequests,
     Unauthorized,
     Unavailable,
@@ -36,6 +37,7 @@ STATUS: Mapping[type[JobautoError], int] = {
     KeyReused: 422,
     TooManyRequests: 429,
     Conflict: 409,
+    PrefectFailed: 502,
     Unavailable: 503,
     NotReady: 503,
     JobautoError: 500,
@@ -53,6 +55,7 @@ NAMES: Mapping[int, str] = {
     422: "Unprocessable Content",
     429: "Too Many Requests",
     500: "Internal Server Error",
+    502: "Bad Gateway",
     503: "Service Unavailable",
 }
 

@@ -1,5 +1,6 @@
 """The door itself: an ASGI application around Prefect's."""
 
+from collections.abc import Collection
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
@@ -8,7 +9,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jobauto_prefect.engine.api import authorization
-from jobauto_prefect.errors import Forbidden, JobautoError, NotFound
+from jobauto_prefect.errors import Forbidden, JobautoError, NotFound, PrefectFailed
 from jobauto_prefect.facade.auth import Identity
 from jobauto_prefect.facade.gateway.answers import (
     CONTENT_SECURITY_POLICY,
@@ -20,6 +21,7 @@ from jobauto_prefect.facade.gateway.checks import Granted
 from jobauto_prefect.facade.gateway.deciding import asks_for_secrets, current_of, decide, is_wide
 from jobauto_prefect.facade.gateway.matching import route_of
 from jobauto_prefect.facade.gateway.passing import (
+    Faultless,
     Watched,
     instead,
     parsed,
@@ -149,10 +151,23 @@ class Door:
                 await self._prefect(scope, receive, watched.send)
             finally:
                 await trail.done(watched.status, watched.json())
-        elif route.hidden and not is_wide(who, route):
-            await rewritten(self._prefect, scope, receive, send, _Without(route))
         else:
-            await self._prefect(scope, receive, send)
+            without = _Without(() if is_wide(who, route) else route.hidden)
+            await self._read(without, scope, receive, send)
+
+    async def _read(self, without: "_Without", scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what changes nothing; a fault of Prefect's own is none of this service."""
+        answer = Faultless(send)
+        try:
+            if without.hidden:
+                await rewritten(self._prefect, scope, receive, answer.send, without)
+            else:
+                await self._prefect(scope, receive, answer.send)
+        except Exception:
+            if not answer.failed:
+                raise
+        if answer.failed:
+            raise PrefectFailed("Prefect failed on this; the log of its server says how")
 
     async def _for_worker(self, route: Route, scope: Scope, receive: Receive, send: Send) -> None:
         if route.path != SCHEDULED:
@@ -173,13 +188,13 @@ class Door:
 class _Without:
     """Empties the members of an answer that are not for everybody."""
 
-    def __init__(self, route: Route) -> None:
-        self._hidden = route.hidden
+    def __init__(self, hidden: Collection[str]) -> None:
+        self.hidden = hidden
 
     def __call__(self, answer: Any) -> Any:
         if isinstance(answer, list):
             return [self(one) for one in answer]
-        return {name: {} if name in self._hidden else one for name, one in answer.items()}
+        return {name: {} if name in self.hidden else one for name, one in answer.items()}
 
 
 def _with_own_address(settings: Any) -> Any:

@@ -113,6 +113,21 @@ class Watched:
             return None
 
 
+class Faultless:
+    """Sends an answer on, but none of status 500; `failed` says that there was one."""
+
+    def __init__(self, send: Send) -> None:
+        self.failed = False
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        """For the application."""
+        if message["type"] == "http.response.start" and message["status"] == 500:
+            self.failed = True
+        if not self.failed:
+            await self._send(message)
+
+
 async def rewritten(
     app: ASGIApp, scope: Scope, receive: Receive, send: Send, change: Callable[[Any], Any]
 ) -> None:

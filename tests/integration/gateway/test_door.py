@@ -205,3 +205,14 @@ def test_secrets_of_blocks_need_a_permission_and_leave_an_entry(gate: Gateway) -
         body = {"include_secrets": True}
         assert viewer.post("/block_documents/filter", json=body).status_code == 403
     assert gate.trail(action="refuse", actor="viewer")
+
+
+def test_a_fault_of_prefects_own_is_told_as_such(gate: Gateway) -> None:
+    """Prefect's query for this filter names a table that it did not join."""
+    since = {"task_runs": {"start_time": {"after_": "2026-11-22T00:00:00Z"}}}
+    with gate.as_("root") as root:
+        path = "/ui/task_runs/dashboard/counts"
+        answer = root.post(path, json=since | {"work_pools": {"name": {"any_": ["default"]}}})
+        assert answer.status_code == 502
+        assert "log" in answer.json()["message"]
+        assert root.post(path, json=since).status_code == 200

@@ -233,7 +233,7 @@ def test_the_jobauto_worker_needs_no_more_than_its_token(gate: Gateway) -> None:
 
 def test_a_stock_process_worker_runs_what_is_of_its_pool(gate: Gateway) -> None:
     run, token = run_of_own_pool(gate, "process", "stock")
-    refused = len(gate.trail(action="refuse"))
+    known = {one["id"] for one in gate.trail(action="refuse")}
     argv = ("-m", "prefect", "worker", "start", "--type", "process", "--pool", "stock")
     signed_in = {"PREFECT_API_AUTH_STRING": f"worker:{token}"}
     with a_worker(gate, "stock-worker", token, *argv, **signed_in) as log:
@@ -244,4 +244,4 @@ def test_a_stock_process_worker_runs_what_is_of_its_pool(gate: Gateway) -> None:
             asked = {"logs": {"flow_run_id": {"any_": [run]}}}
             lines = eventually(lambda: viewer.post("/logs/filter", json=asked).json())
             assert lines
-    assert len(gate.trail(action="refuse")) == refused
+    assert {one["id"] for one in gate.trail(action="refuse")} <= known
