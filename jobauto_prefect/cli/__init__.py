@@ -3,19 +3,13 @@
 0: done. 1: refused or failed. 2: the command line itself is wrong.
 """
 
-import gc
 import sys
 
 from jobauto_prefect.errors import InvalidInput, JobautoError
 
-ALLOCATIONS = 50_000
-"""Objects between looks for garbage. Loading modules makes none, and looking for it at each 700, as
-Python does, takes a fifth of a short command's time."""
-
 
 def main() -> None:
     """Run the command of this process's arguments; never returns."""
-    gc.set_threshold(ALLOCATIONS)
     from jobauto_prefect.cli.root import app
 
     for stream in (sys.stdout, sys.stderr):
