@@ -14,6 +14,8 @@ import pytest
 from jobauto_prefect.engine.server import prefect_command, wait_ready
 from jobauto_prefect.settings import Settings
 
+pytest_plugins = ("tests.planted",)
+
 ENDS_WITHIN = 10  # seconds
 START_WITHIN = 240  # of a Prefect server on a busy machine
 

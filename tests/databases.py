@@ -18,6 +18,8 @@ from psycopg import sql
 from sqlalchemy import URL, create_engine, make_url
 from sqlalchemy.exc import OperationalError
 
+from tests.planted import check_postgresql
+
 POSTGRESQL = os.environ.get(
     "JOBAUTO_TEST_POSTGRESQL_URL", "postgresql://postgres@127.0.0.1:5432/postgres"
 )
@@ -27,7 +29,10 @@ KINDS = ("sqlite", "postgresql")
 
 @contextmanager
 def database(kind: str, directory: Path, template: str | None = None) -> Iterator[str]:
-    """The URL of a database, gone afterwards; a copy of `template` (a URL), or empty."""
+    """The URL of a database, gone afterwards; a copy of `template` (a URL), or empty.
+
+    What is gone is searched for secrets before.
+    """
     if kind == "sqlite":
         path = directory / "ledger.db"
         if template is not None:
@@ -41,6 +46,7 @@ def database(kind: str, directory: Path, template: str | None = None) -> Iterato
         server.execute(create.format(sql.Identifier(name), sql.Identifier(model)))
         try:
             yield f"{base}/{name}"
+            check_postgresql(f"{base}/{name}")
         finally:
             server.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(sql.Identifier(name)))
 

@@ -20,9 +20,10 @@ from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.conftest import START_WITHIN, clean_environment, free_port, running
 from tests.plant import eventually
+from tests.planted import SAYS_NO_SECRET, secret
 from tests.servers import client, facade, user_token, worker_token
 
-PASSWORD = "four unlikely winter words"
+PASSWORD = secret("four unlikely winter words")
 OURS, THEIRS = "Ours", "Planted"
 """Names of the two companies; the second must never be seen by who belongs to the first."""
 
@@ -59,11 +60,13 @@ class Gateway:
 
     def as_(self, login: str, password: str = PASSWORD) -> httpx.Client:
         """A client of Prefect's API that signs in with a password."""
-        return httpx.Client(base_url=self.url, auth=(login, password), timeout=30)
+        return httpx.Client(
+            base_url=self.url, auth=(login, password), timeout=30, event_hooks=SAYS_NO_SECRET
+        )
 
     def anonymous(self) -> httpx.Client:
         """One that does not sign in."""
-        return httpx.Client(base_url=self.url, timeout=30)
+        return httpx.Client(base_url=self.url, timeout=30, event_hooks=SAYS_NO_SECRET)
 
     def deployment(self, company: str) -> str:
         """Prefect's id of the deployment of a company's run template, once it has one."""

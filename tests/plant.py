@@ -17,6 +17,7 @@ from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.conftest import clean_environment, running
+from tests.planted import SAYS_NO_SECRET, SECRET
 from tests.servers import client, facade, free_port, user_token, worker_token
 
 PATIENCE = 90  # seconds
@@ -118,7 +119,7 @@ class Plant:
 
     def with_template(self, name: str, pool: str) -> "Plant":
         """The same, with another template of the same application."""
-        env = self.template["env"] | {"PASSWORD": "s3cret-word"}
+        env = self.template["env"] | {"PASSWORD": SECRET}
         body = {"app_id": self.template["app_id"], "company": self.pool, "name": name}
         template = self.rest.post("/runtemplate/", json={**body, "pool": pool, "env": env})
         return replace(self, template=template.raise_for_status().json())
@@ -299,7 +300,9 @@ def plant(prefect_api: str, migrated: str, home: Path, lease_seconds: float) -> 
         stack.callback(ledger.close)
         serving = stack.enter_context(Serving(settings, ledger))
         rest = stack.enter_context(client(f"{settings.url}/api/v1", user_token(ledger)))
-        prefect = httpx.Client(base_url=prefect_api, timeout=20, transport=Patient())
+        prefect = httpx.Client(
+            base_url=prefect_api, timeout=20, transport=Patient(), event_hooks=SAYS_NO_SECRET
+        )
         stack.enter_context(prefect)
         yield _build(settings, serving, rest, prefect)
 
@@ -313,7 +316,7 @@ def _build(
     probe.chmod(0o755)
     app = rest.post("/app/", json=_definition(probe)).raise_for_status().json()
     rest.post("/company/", json={"slug": pool, "name": pool}).raise_for_status()
-    env = {"MARKS": str(home / "marks"), "COMPANY": "Ácme", "PASSWORD": "s3cret-word"}
+    env = {"MARKS": str(home / "marks"), "COMPANY": "Ácme", "PASSWORD": SECRET}
     body = {"app_id": app["id"], "company": pool, "name": "daily", "env": env}
     template = rest.post("/runtemplate/", json=body).raise_for_status().json()
     token = worker_token(serving.ledger, pool, f"{pool}-stock")

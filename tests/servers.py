@@ -19,6 +19,7 @@ from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.tokens import issue_user_token, issue_worker_token
 from jobauto_prefect.settings import Settings
+from tests.planted import SAYS_NO_SECRET
 
 OPERATOR = Identity(SERVICE, EVERYTHING)
 
@@ -69,4 +70,4 @@ def worker_token(ledger: Ledger, *pools: str) -> str:
 def client(url: str, token: str) -> httpx.Client:
     """A client that signs in with a bearer token."""
     headers = {"Authorization": f"Bearer {token}"}
-    return httpx.Client(base_url=url, headers=headers, timeout=20)
+    return httpx.Client(base_url=url, headers=headers, timeout=20, event_hooks=SAYS_NO_SECRET)

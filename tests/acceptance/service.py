@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import httpx
 
 from tests.conftest import clean_environment, free_port
+from tests.planted import SAYS_NO_SECRET
 
 JOBAUTO = str(Path(sys.executable).parent / "jobauto")
 EXAMPLES = Path(__file__).parents[2] / "deployments" / "examples"
@@ -182,9 +183,16 @@ class Service:
     def rest(self) -> httpx.Client:
         """A client of the facade that is signed in."""
         if not hasattr(self, "_rest"):
-            self._rest = httpx.Client(base_url=self.url, auth=self.admin(), timeout=30)
+            self._rest = httpx.Client(
+                base_url=self.url, auth=self.admin(), timeout=30, event_hooks=SAYS_NO_SECRET
+            )
         return self._rest
 
     def prefect_api(self) -> httpx.Client:
         """A client of Prefect's API that is signed in."""
-        return httpx.Client(base_url=f"{self.prefect}/api", auth=self.admin(), timeout=30)
+        return httpx.Client(
+            base_url=f"{self.prefect}/api",
+            auth=self.admin(),
+            timeout=30,
+            event_hooks=SAYS_NO_SECRET,
+        )

@@ -10,7 +10,9 @@ import pytest
 
 from tests.acceptance.service import EXAMPLES, Service, commands, until
 from tests.corpus import CORPUS, needs_corpus
+from tests.planted import secret
 
+PASSWORD = secret("correct horse battery")
 CORPUS_PROBE = (
     CORPUS / "applications" / "VitexSoftware__multiflexi-probe__probe.multiflexi.app.json"
 )
@@ -50,12 +52,12 @@ def test_a_value_of_any_kind_stays_one_argument(service: Service, text: str) -> 
 
 
 def test_a_password_is_given_to_the_job_and_masked_everywhere_else(service: Service) -> None:
-    values = ["--env", "PROBE_PASSWORD=correct horse battery", "--env", "PROBE_SLEEP=0"]
+    values = ["--env", f"PROBE_PASSWORD={PASSWORD}", "--env", "PROBE_SLEEP=0"]
 
     job = service.json("run", "acme/Probe", *values, "--wait")
 
     assert "PROBE_PASSWORD=****" in job["stdout"]
-    assert "correct horse" not in json.dumps(job)
+    assert PASSWORD not in json.dumps(job)
     assert job["env"]["PROBE_PASSWORD"] == "********"
 
 

@@ -7,6 +7,9 @@ import httpx
 import pytest
 
 from tests.acceptance.service import EXAMPLES, Service
+from tests.planted import secret
+
+PASSWORD = secret("Grüße: 12 : Wölfe")
 
 
 @pytest.fixture(scope="module")
@@ -14,14 +17,14 @@ def anna(service: Service) -> str:
     """The login of a user with a password, created from the command line."""
     created = service.jobauto(
         "user", "create", "anna", "--role", "super_admin", "--password-stdin",
-        stdin="Grüße: 12 : Wölfe\n",
+        stdin=f"{PASSWORD}\n",
     )  # fmt: skip
     assert created.returncode == 0, created.stderr
     return "anna"
 
 
 def test_a_user_created_on_the_command_line_signs_in_over_rest(service: Service, anna: str) -> None:
-    credentials = {"username": anna, "password": "Grüße: 12 : Wölfe"}
+    credentials = {"username": anna, "password": PASSWORD}
 
     answer = httpx.post(f"{service.url}/api/v1/login.json", json=credentials)
 

@@ -67,7 +67,7 @@ def facade_url(facade_settings: Settings, ledger: Ledger) -> Iterator[str]:
 def rest(facade_url: str, ledger: Ledger) -> Iterator[httpx.Client]:
     """The REST contract, signed in as a super_admin; every answer is held to the document."""
     with client(f"{facade_url}/api/v1", user_token(ledger)) as signed_in:
-        signed_in.event_hooks = {"response": [contract.check]}
+        signed_in.event_hooks["response"].append(contract.check)
         yield signed_in
 
 

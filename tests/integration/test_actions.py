@@ -25,6 +25,7 @@ from jobauto_prefect.settings import Settings
 from tests.conftest import clean_environment
 from tests.definitions import PROBE
 from tests.integration.test_claims import claim_of, granted, report, template
+from tests.planted import secret
 
 __all__ = ["template"]
 
@@ -326,7 +327,7 @@ def test_a_chain_of_actions_ends(
 def test_the_key_of_a_signature_is_never_shown(
     rest: httpx.Client, ledger: Ledger, template: dict[str, Any]
 ) -> None:
-    key = "s3cret-signing-key"
+    key = secret("s3cret-signing-key")
     shown = say(rest, template, success={"WebHook": {"uri": HOOK, "secret": key}})
     assert shown["success"]["WebHook"] == {"uri": HOOK, "secret": "********"}
     with ledger.reading() as session:

@@ -21,14 +21,18 @@ from tests.integration.test_credentials import BANK, SECRET, entries, post
 from tests.integration.test_facade import make_template
 from tests.integration.test_wishes import eventually, facade_settings, no_wishes
 from tests.plant import Patient
+from tests.planted import SAYS_NO_SECRET, secret
 from tests.servers import client, worker_token
 
+SECRET_OF_OTHERS = secret("s3cret-of-others")
 __all__ = ["facade_settings"]
 
 
 @pytest.fixture
 def prefect(prefect_server: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=prefect_server, timeout=20, transport=Patient()) as http:
+    with httpx.Client(
+        base_url=prefect_server, timeout=20, transport=Patient(), event_hooks=SAYS_NO_SECRET
+    ) as http:
         yield http
 
 
@@ -171,7 +175,7 @@ def test_values_of_other_peoples_blocks_are_given_to_jobs(
     prefect.post(
         "/block_documents/",
         json={"name": name, "block_type_id": kind["id"], "block_schema_id": schema["id"],
-              "data": {"value": "s3cret-of-others"}},
+              "data": {"value": SECRET_OF_OTHERS}},
     ).raise_for_status()  # fmt: skip
     at = f"/runtemplate/{made['id']}.json"
     post(rest, at, blocks=[{"block": f"secret/{name}", "env": {"API_KEY": "value"}}])
@@ -179,9 +183,9 @@ def test_values_of_other_peoples_blocks_are_given_to_jobs(
     eventually(lambda: no_wishes(ledger))
     deployment = str(held(ledger, RunTemplate, made["id"]).deployment_id)
     launch = granted(claims, claim_of(deployment_id=deployment))
-    assert launch["environment"]["API_KEY"] == "s3cret-of-others"
-    assert "s3cret-of-others" in launch["secrets"]
-    assert "s3cret-of-others" not in rest.get(f"/job/{launch['job_id']}.json").text
+    assert launch["environment"]["API_KEY"] == SECRET_OF_OTHERS
+    assert SECRET_OF_OTHERS in launch["secrets"]
+    assert SECRET_OF_OTHERS not in rest.get(f"/job/{launch['job_id']}.json").text
     post(rest, at, blocks=[{"block": f"secret/{name}", "env": {"API_KEY": "nothing.there"}}])
     reason, state, message = refused(claims, claim_of(deployment_id=deployment))
     assert (reason, state) == ("missing_block", "FAILED")

@@ -17,6 +17,7 @@ from jobauto_prefect.ledger.records import AuditEntry, Job, OutputLine, RunTempl
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.integration.test_facade import make_template
+from tests.planted import SECRET, secret
 from tests.servers import client, worker_token
 
 DEPLOYMENT = UUID(int=1)
@@ -26,7 +27,7 @@ Claim = dict[str, Any]
 @pytest.fixture
 def template(rest: httpx.Client, ledger: Ledger) -> dict[str, Any]:
     """A template that Prefect knows by a deployment."""
-    made = make_template(rest, env={"PASSWORD": "s3cret-word", "COUNT": 4})
+    made = make_template(rest, env={"PASSWORD": SECRET, "COUNT": 4})
     with ledger.writing(SERVICE) as session:
         record = session.get_one(RunTemplate, made["id"])
         record.deployment_id = DEPLOYMENT
@@ -89,13 +90,13 @@ def test_a_launch_has_everything_the_process_needs(
     launch = granted(claims, claim_of(parameters=parameters))
     assert launch["argv"] == ["probe", "--greeting", "good day; rm -rf /", "Prague"]
     environment = launch["environment"]
-    assert environment["PASSWORD"] == "s3cret-word"
+    assert environment["PASSWORD"] == SECRET
     assert (environment["COUNT"], environment["LOUD"]) == ("4", "false")
     assert (
         environment["JOBAUTO_JOB_ID"] == environment["MULTIFLEXI_JOB_ID"] == str(launch["job_id"])
     )
     assert environment["JOBAUTO_COMPANY_CODE"] == "acme"
-    assert "s3cret-word" in launch["secrets"]
+    assert SECRET in launch["secrets"]
     job = rest.get(f"/job/{launch['job_id']}.json").json()
     assert (job["state"], job["schedule_type"], job["worker"]) == ("running", "adhoc-ui", "w1")
     assert job["env"]["PASSWORD"] == "********"
@@ -148,11 +149,11 @@ def test_a_retry_in_prefect_is_a_new_job_on_the_same_run(
 def test_a_waiting_job_is_the_one_its_flow_run_names(
     claims: httpx.Client, rest: httpx.Client, template: dict[str, Any]
 ) -> None:
-    body = {"runtemplate_id": template["id"], "env": {"PASSWORD": "for-this-run"}}
+    body = {"runtemplate_id": template["id"], "env": {"PASSWORD": secret("for-this-run")}}
     job = rest.post("/job/", json=body).json()
     launch = granted(claims, claim_of(parameters={"jobauto": {"job": job["id"]}}))
     assert launch["job_id"] == job["id"]
-    assert launch["environment"]["PASSWORD"] == "for-this-run"
+    assert launch["environment"]["PASSWORD"] == secret("for-this-run")
     reason, state, _ = refused(claims, claim_of(parameters={"jobauto": {"job": job["id"]}}))
     assert (reason, state) == ("duplicate", "CANCELLED")
 

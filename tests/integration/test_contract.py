@@ -17,7 +17,9 @@ from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.records import Artifact, AuditEntry, Company, Job, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from tests.integration.test_facade import make_template
+from tests.planted import secret
 
+HIDDEN, PASSWORD = secret("hid-den"), secret("dlouhe-heslo-1")
 TYPE = {
     "code": "mail",
     "name": "Mail",
@@ -46,7 +48,7 @@ def everything(rest: httpx.Client) -> dict[str, int]:
     bodies: dict[str, dict[str, Any]] = {
         "credential_type": TYPE,
         "topic": {"name": "bank", "color": "#00ff00"},
-        "eventsource": {"name": "changes", "db_database": "adapter", "db_password": "hid-den"},
+        "eventsource": {"name": "changes", "db_database": "adapter", "db_password": HIDDEN},
         "user": {"login": "eva", "email": "eva@example.com"},
         "job": {"runtemplate_id": template["id"]},
     }
@@ -56,7 +58,7 @@ def everything(rest: httpx.Client) -> dict[str, int]:
         "name": "mailbox",
         "company": "acme",
         "credential_type": "mail",
-        "values": {"MAIL_HOST": "mx", "MAIL_PASSWORD": "hid-den"},
+        "values": {"MAIL_HOST": "mx", "MAIL_PASSWORD": HIDDEN},
     }
     ids["credential"] = ok(rest.post("/credential/", json=credential), 201)["id"]
     rule = {"event_source_id": ids["eventsource"], "runtemplate_id": ids["runtemplate"]}
@@ -118,7 +120,7 @@ def test_secrets_are_masked_and_a_masked_or_blank_one_keeps_what_is_there(
     with ledger.engine.connect() as connection:
         (sealed,) = connection.exec_driver_sql("SELECT secrets FROM credential").one()
     read = json.loads(sealed) if isinstance(sealed, str) else sealed
-    assert ledger.box.open(read) == {"MAIL_PASSWORD": "hid-den"}
+    assert ledger.box.open(read) == {"MAIL_PASSWORD": HIDDEN}
     source = ok(rest.get(f"/eventsource/{everything['eventsource']}.json"))
     assert source["db_password"] == "********"
     unknown = ok(rest.post(path, json={"values": {"OTHER": 1}}), 400)
@@ -336,11 +338,11 @@ def test_the_last_super_admin_stays(rest: httpx.Client) -> None:
 
 def test_signing_out_revokes_the_token(rest: httpx.Client, facade_url: str) -> None:
     ok(
-        rest.post("/user/", json={"login": "jan", "password": "dlouhe-heslo-1", "roles": ["user"]}),
+        rest.post("/user/", json={"login": "jan", "password": PASSWORD, "roles": ["user"]}),
         201,
     )
     answer = httpx.post(
-        f"{facade_url}/api/v1/login.json", json={"login": "jan", "password": "dlouhe-heslo-1"}
+        f"{facade_url}/api/v1/login.json", json={"login": "jan", "password": PASSWORD}
     )
     headers = {"Authorization": f"Bearer {ok(answer)['token']}"}
     exported = ok(httpx.get(f"{facade_url}/api/v1/data-export", headers=headers))
@@ -355,8 +357,8 @@ def test_signing_out_revokes_the_token(rest: httpx.Client, facade_url: str) -> N
 def test_logins_and_their_failures_are_in_the_trail(
     rest: httpx.Client, facade_url: str, ledger: Ledger
 ) -> None:
-    ok(rest.post("/user/", json={"login": "jan", "password": "dlouhe-heslo-1"}), 201)
-    for password in ("dlouhe-heslo-1", "wrong"):
+    ok(rest.post("/user/", json={"login": "jan", "password": PASSWORD}), 201)
+    for password in (PASSWORD, "wrong"):
         httpx.post(f"{facade_url}/api/v1/login.json", json={"login": "jan", "password": password})
     with ledger.reading() as session:
         logins = select(AuditEntry).where(AuditEntry.entity_type == "Login")

@@ -7,11 +7,12 @@ import pytest
 
 from tests.corpus import CORPUS, needs_corpus
 from tests.integration.test_plan_and_apply import Place, place, prepared
+from tests.planted import secret
 
 __all__ = ["place", "prepared"]
 
 TYPES = CORPUS / "credential-types"
-SECRET = "s3cret-p1n"
+SECRET = secret("s3cret-p1n")
 
 
 @needs_corpus

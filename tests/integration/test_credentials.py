@@ -14,6 +14,7 @@ from jobauto_prefect.ledger.store import Ledger
 from tests.definitions import PROBE
 from tests.integration.test_claims import DEPLOYMENT, claim_of, granted, refused
 from tests.integration.test_facade import make_template
+from tests.planted import secret
 
 BANK: dict[str, Any] = {
     "code": "Bank",
@@ -25,7 +26,7 @@ BANK: dict[str, Any] = {
         {"keyword": "BANK_MODE", "type": "set", "options": ["live", "test"]},
     ],
 }
-SECRET = "s3cret-p1n"
+SECRET = secret("s3cret-p1n")
 
 
 def post(rest: httpx.Client, path: str, status: int = 201, **body: Any) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.definitions import PROBE
 from tests.integration.test_claims import claim_of, granted, refused, report, template
+from tests.planted import SECRET
 
 __all__ = ["template"]
 
@@ -225,7 +226,7 @@ def test_what_a_job_produced_is_given_to_the_next(
         "items": {"type": "integer", "path": "$.count"}}}}  # fmt: skip
     rest.post("/app/", json=PROBE | {"produces": produces, "version": "99.0"}).raise_for_status()
     body = {"app_id": template["app_id"], "company": "acme", "name": "after",
-            "env": {"PASSWORD": "s3cret-word", "COUNT": 4}}  # fmt: skip
+            "env": {"PASSWORD": SECRET, "COUNT": 4}}  # fmt: skip
     after = rest.post("/runtemplate/", json=body).json()
     deployment = uuid4()
     with ledger.writing(SERVICE) as session:

@@ -24,6 +24,7 @@ from tests.definitions import PROBE
 from tests.integration.sources.adapters import AdapterDatabase, adapter_database
 from tests.integration.test_claims import claim_of, granted, refused, report
 from tests.integration.test_facade import make_template
+from tests.planted import SAYS_NO_SECRET, SECRET
 from tests.servers import client, worker_token
 
 PATIENCE = 60  # seconds
@@ -47,7 +48,7 @@ def claims(facade_url: str, ledger: Ledger, facade_settings: Settings) -> Iterat
 
 @pytest.fixture
 def prefect(prefect_server: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=prefect_server, timeout=20) as http:
+    with httpx.Client(base_url=prefect_server, timeout=20, event_hooks=SAYS_NO_SECRET) as http:
         yield http
 
 
@@ -81,7 +82,7 @@ class World:
         self.settings, self.adapter = settings, adapter
         # One Prefect serves all tests, and names are identities there.
         self.name = f"daily {settings.url.rpartition(':')[2]}"
-        values = {"PASSWORD": "s3cret-word", "COUNT": 4}
+        values = {"PASSWORD": SECRET, "COUNT": 4}
         self.template = make_template(rest, name=self.name, env=values)
         self.source = rest.post("/eventsource/", json=adapter.as_source("erp")).json()["id"]
         body = {"event_source_id": self.source, "runtemplate_id": self.template["id"],
@@ -190,7 +191,7 @@ def test_a_change_starts_a_run_and_its_end_the_next_one(world: World, claims: ht
     values = {"id": world.template["id"], "env": {"WHO": "me"}}
     world.rest.post("/runtemplate/", json=values).raise_for_status()
     body = {"app_id": world.template["app_id"], "company": "acme", "name": f"after {world.name}",
-            "env": {"PASSWORD": "s3cret-word"}}  # fmt: skip
+            "env": {"PASSWORD": SECRET}}  # fmt: skip
     after = world.rest.post("/runtemplate/", json=body).json()
     chain = {"runtemplate_source_id": world.template["id"], "runtemplate_id": after["id"],
              "env_mapping": {"COUNT": "job_id", "WHO": "severity"}}  # fmt: skip

@@ -16,6 +16,9 @@ from jobauto_prefect.ledger.records import Company, Job, RunTemplate, Wish
 from jobauto_prefect.ledger.store import Ledger
 from tests.databases import POSTGRESQL
 from tests.definitions import PROBE
+from tests.planted import SECRET, secret
+
+PASSWORD = secret("kůň:long enough")
 
 
 def _ok(answer: httpx.Response, status: int = 200) -> dict[str, Any]:
@@ -49,12 +52,10 @@ def test_the_alias_serves_the_same(rest: httpx.Client) -> None:
 
 def test_a_bad_bearer_token_never_falls_back_to_basic(rest: httpx.Client, facade_url: str) -> None:
     _ok(
-        rest.post(
-            "/user/", json={"login": "eva", "password": "kůň:heslo 1", "roles": ["super_admin"]}
-        ),
+        rest.post("/user/", json={"login": "eva", "password": PASSWORD, "roles": ["super_admin"]}),
         201,
     )
-    basic = base64.b64encode("eva:kůň:heslo 1".encode()).decode()
+    basic = base64.b64encode(f"eva:{PASSWORD}".encode()).decode()
     good = httpx.get(f"{facade_url}/api/v1/apps.json", headers={"Authorization": f"Basic {basic}"})
     assert good.status_code == 200
     for header in (
@@ -73,8 +74,8 @@ def test_a_bad_bearer_token_never_falls_back_to_basic(rest: httpx.Client, facade
 def test_a_disabled_user_and_one_without_a_role_are_kept_out(
     rest: httpx.Client, facade_url: str
 ) -> None:
-    _ok(rest.post("/user/", json={"login": "eva", "password": "long enough"}), 201)
-    auth = ("eva", "long enough")
+    _ok(rest.post("/user/", json={"login": "eva", "password": PASSWORD}), 201)
+    auth = ("eva", PASSWORD)
     assert httpx.get(f"{facade_url}/api/v1/apps.json", auth=auth).status_code == 403
     _ok(rest.post("/user/", json={"login": "eva", "enabled": False}), 201)
     assert httpx.get(f"{facade_url}/api/v1/apps.json", auth=auth).status_code == 401
@@ -82,14 +83,14 @@ def test_a_disabled_user_and_one_without_a_role_are_kept_out(
 
 @pytest.mark.parametrize("how", ["json", "query", "basic", "login"])
 def test_login_gives_a_token_that_works(rest: httpx.Client, facade_url: str, how: str) -> None:
-    body = {"login": "eva", "password": "long enough", "roles": ["super_admin"]}
+    body = {"login": "eva", "password": PASSWORD, "roles": ["super_admin"]}
     _ok(rest.post("/user/", json=body), 201)
     url = f"{facade_url}/api/v1/login.json"
     answer = {
-        "json": lambda: httpx.post(url, json={"username": "eva", "password": "long enough"}),
-        "login": lambda: httpx.post(url, json={"login": "eva", "password": "long enough"}),
-        "query": lambda: httpx.post(url, params={"username": "eva", "password": "long enough"}),
-        "basic": lambda: httpx.get(url, auth=("eva", "long enough")),
+        "json": lambda: httpx.post(url, json={"username": "eva", "password": PASSWORD}),
+        "login": lambda: httpx.post(url, json={"login": "eva", "password": PASSWORD}),
+        "query": lambda: httpx.post(url, params={"username": "eva", "password": PASSWORD}),
+        "basic": lambda: httpx.get(url, auth=("eva", PASSWORD)),
     }[how]()
     token = _ok(answer)["token"]
     signed_in = httpx.get(
@@ -183,28 +184,26 @@ def test_companies_and_topics_lead_to_what_bears_their_tags_in_prefect(
 
 
 def test_a_template_keeps_its_passwords_to_itself(rest: httpx.Client, ledger: Ledger) -> None:
-    env = {"GREETING": "hi", "PASSWORD": "s3cret-word", "EXTRA": "x", "COUNT": 7}
+    env = {"GREETING": "hi", "PASSWORD": SECRET, "EXTRA": "x", "COUNT": 7}
     made = make_template(rest, env=env)
     assert made["env"] == {"COUNT": "7", "EXTRA": "x", "GREETING": "hi", "PASSWORD": "********"}
     with ledger.reading() as session:
         template = session.get_one(RunTemplate, made["id"])
         assert "PASSWORD" not in template.env
-        assert ledger.box.open(template.secrets) == {"PASSWORD": "s3cret-word"}
+        assert ledger.box.open(template.secrets) == {"PASSWORD": SECRET}
     body = {"id": made["id"], "env": {"GREETING": None, "PASSWORD": "********", "LOUD": True}}
     changed = _ok(rest.post("/runtemplate", json=body), 201)
     assert changed["env"] == {"COUNT": "7", "EXTRA": "x", "LOUD": "true", "PASSWORD": "********"}
     with ledger.reading() as session:
         template = session.get_one(RunTemplate, made["id"])
-        assert ledger.box.open(template.secrets) == {"PASSWORD": "s3cret-word"}
+        assert ledger.box.open(template.secrets) == {"PASSWORD": SECRET}
 
 
 def test_a_secret_said_again_is_no_change(rest: httpx.Client, ledger: Ledger) -> None:
-    made = make_template(rest, env={"PASSWORD": "s3cret-word"})
+    made = make_template(rest, env={"PASSWORD": SECRET})
     with ledger.reading() as session:
         before = session.get_one(RunTemplate, made["id"]).secrets
-    _ok(
-        rest.post("/runtemplate/", json={"id": made["id"], "env": {"PASSWORD": "s3cret-word"}}), 201
-    )
+    _ok(rest.post("/runtemplate/", json={"id": made["id"], "env": {"PASSWORD": SECRET}}), 201)
     with ledger.reading() as session:
         assert session.get_one(RunTemplate, made["id"]).secrets == before
 
@@ -231,7 +230,7 @@ def test_values_that_do_not_fit_their_type_are_refused(rest: httpx.Client) -> No
 
 def test_a_job_is_committed_before_prefect_knows_of_it(rest: httpx.Client, ledger: Ledger) -> None:
     made = make_template(rest)
-    body = {"runtemplate_id": made["id"], "env": {"GREETING": "hi", "PASSWORD": "s3cret-word"}}
+    body = {"runtemplate_id": made["id"], "env": {"GREETING": "hi", "PASSWORD": SECRET}}
     job = _ok(rest.post("/job/", json=body), 201)
     assert job["job_id"] == job["id"]
     assert (job["state"], job["begin"], job["end"], job["exitcode"]) == (
@@ -243,7 +242,7 @@ def test_a_job_is_committed_before_prefect_knows_of_it(rest: httpx.Client, ledge
     assert job["env"] == {"GREETING": "hi", "PASSWORD": "********"}
     with ledger.reading() as session:
         kinds = {wish.kind for wish in session.query(Wish)}
-        assert "s3cret-word" not in repr(session.get_one(Job, job["id"]).overrides)
+        assert SECRET not in repr(session.get_one(Job, job["id"]).overrides)
     assert "create_run" in kinds
 
 
@@ -283,10 +282,11 @@ def test_a_workers_token_opens_nothing_of_the_contract(
 
 
 def test_secrets_stay_out_of_every_answer_and_the_trail(rest: httpx.Client, ledger: Ledger) -> None:
-    made = make_template(rest, env={"PASSWORD": "s3cret-word"})
+    made = make_template(rest, env={"PASSWORD": SECRET})
     _ok(
         rest.post(
-            "/job/", json={"runtemplate_id": made["id"], "env": {"PASSWORD": "other-s3cret"}}
+            "/job/",
+            json={"runtemplate_id": made["id"], "env": {"PASSWORD": secret("other-s3cret")}},
         ),
         201,
     )

@@ -8,6 +8,7 @@ import httpx
 
 from jobauto_prefect.facade.lists import PAGING
 from jobauto_prefect.facade.resources import RESOURCES, instant, integer, truth, words
+from tests.planted import secret
 
 VALUES = {integer: "1", truth: "true", instant: "2026-05-01", words: "x"}
 HUGE = "9" * 5000
@@ -125,9 +126,9 @@ def test_a_cursor_somebody_made_up_is_refused(rest: httpx.Client) -> None:
 
 
 def test_a_form_signs_in(rest: httpx.Client) -> None:
-    body = {"login": "eva", "password": "dlouhé heslo:1", "roles": ["viewer"]}
+    body = {"login": "eva", "password": secret("dlouhé heslo:1"), "roles": ["viewer"]}
     assert rest.post("/user/", json=body).status_code == 201
-    form = {"username": "eva", "password": "dlouhé heslo:1"}
+    form = {"username": "eva", "password": secret("dlouhé heslo:1")}
     assert "token" in rest.post("/login.json", data=form).json()
     header = {"Content-Type": "application/x-www-form-urlencoded"}
     assert "token" in rest.post("/login.json", content=json.dumps(form), headers=header).json()

@@ -18,6 +18,7 @@ from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
 from tests.definitions import PROBE
 from tests.integration.test_app_commands import Here
+from tests.planted import SECRET, secret
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| `(jobauto [a-z -]+)` \| (record|records|lines|members)\b(.*) \|$")
@@ -52,7 +53,7 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("company set", "other email=a@example.org --env TOWN=Brno", "", 0),
     ("company show", "acme", "", 0),
     ("company list", "--enabled", "", 0),
-    ("template create", "acme/Two app=Probe --env COUNT=2 --secret PASSWORD", "hush\n", 0),
+    ("template create", "acme/Two app=Probe --env COUNT=2 --secret PASSWORD", f"{SECRET}\n", 0),
     ("template set", "acme/Two note=Hello --unset COUNT", "", 0),
     ("template show", "acme/Two", "", 0),
     ("template list", "--company acme --app Probe --active", "", 0),
@@ -61,8 +62,8 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("credential-type show", "bank", "", 0),
     ("credential-type list", "", "", 0),
     ("credential-type import", "type.json", "", 0),
-    ("credential create", "acme/Main credential_type=bank --secret PIN", "1234\n", 0),
-    ("credential set", "acme/Main --secret PIN", "5678\n", 0),
+    ("credential create", "acme/Main credential_type=bank --secret PIN", f"{SECRET}\n", 0),
+    ("credential set", "acme/Main --secret PIN", secret("5678"), 0),
     ("credential show", "acme/Main", "", 0),
     ("credential list", "--company acme --type bank", "", 0),
     ("topic create", "money", "", 0),
@@ -70,7 +71,7 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("topic show", "money", "", 0),
     ("topic list", "", "", 0),
     ("source create", "Hooks db_connection=sqlite db_database=/nowhere/hooks.db", "", 0),
-    ("source set", "Hooks poll_interval=30 --secret db_password", "word\n", 0),
+    ("source set", "Hooks poll_interval=30 --secret db_password", f"{SECRET}\n", 0),
     ("source show", "Hooks", "", 0),
     ("source list", "--enabled", "", 0),
     ("source test", "Hooks", "", BROKEN_SOURCE),
@@ -95,8 +96,8 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("forecast", "--days 1", "", 0),
     ("top", "", "", 0),
     ("reconcile", "", "", 0),
-    ("user create", "anna --role editor --password-stdin", "Dlouhe.heslo-77", 0),
-    ("user passwd", "anna --password-stdin", "Jine.heslo-88", 0),
+    ("user create", "anna --role editor --password-stdin", secret("Dlouhe.heslo-77"), 0),
+    ("user passwd", "anna --password-stdin", secret("Jine.heslo-88"), 0),
     ("user roles", "anna viewer", "", 0),
     ("user disable", "anna", "", 0),
     ("user list", "", "", 0),

@@ -30,6 +30,7 @@ from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
 from jobauto_prefect.ledger.wishes import WishKind, done, put_off, take_next, wish
 from jobauto_prefect.settings import Settings
+from tests.planted import SECRET
 
 ANNA = Actor(name="anna", door="rest", user_id=7, address="127.0.0.1", request_id="r-1")
 
@@ -132,14 +133,14 @@ def test_audit_rows_cannot_be_changed_even_by_sql(ledger: Ledger, statement: str
 def test_secret_values_are_sealed_in_the_database_and_masked_in_the_trail(ledger: Ledger) -> None:
     with ledger.writing(ANNA) as session:
         company = _company()
-        company.secrets = ledger.box.seal({"TOKEN": "s3cret-value"})
+        company.secrets = ledger.box.seal({"TOKEN": SECRET})
         session.add(company)
     with ledger.engine.connect() as connection:
         dump = repr(connection.execute(text("SELECT * FROM company")).all())
         dump += repr(connection.execute(text("SELECT * FROM audit_entry")).all())
-    assert "s3cret-value" not in dump
+    assert SECRET not in dump
     assert _entries(ledger)[0].changes["secrets"] == [None, {"TOKEN": "********"}]
-    assert ledger.box.open(company.secrets) == {"TOKEN": "s3cret-value"}
+    assert ledger.box.open(company.secrets) == {"TOKEN": SECRET}
 
 
 def test_times_come_back_in_utc_and_naive_ones_are_refused(ledger: Ledger) -> None:

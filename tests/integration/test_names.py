@@ -13,6 +13,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.definitions import PROBE
 from tests.integration.test_wishes import eventually, no_wishes
+from tests.planted import SAYS_NO_SECRET
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
 
 @pytest.fixture
 def prefect(prefect_server: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=prefect_server, timeout=20) as http:
+    with httpx.Client(base_url=prefect_server, timeout=20, event_hooks=SAYS_NO_SECRET) as http:
         yield http
 
 

@@ -20,6 +20,7 @@ from jobauto_prefect.runtime.protocol import Ending, Report
 from jobauto_prefect.settings import Settings
 from tests.integration.test_claims import DEPLOYMENT, claim_of, granted, refused, report
 from tests.integration.test_facade import make_template
+from tests.planted import SECRET
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)  # a Monday
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -415,7 +416,7 @@ def test_an_attempt_that_can_not_start_ends_its_task(yard: Yard) -> None:
 
 
 def test_an_operator_may_have_a_missed_window_tried_once_more(yard: Yard) -> None:
-    yard.schedule(env={"PASSWORD": "s3cret-word"})
+    yard.schedule(env={"PASSWORD": SECRET})
     yard.keep_at(NOON)
     (task,) = yard.tasks()
     assert yard.rest.post(f"/task/{task.id}/retry.json").status_code == 409

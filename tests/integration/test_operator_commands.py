@@ -15,6 +15,7 @@ from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
 from tests.integration.test_app_commands import Here, prepared
 from tests.integration.test_command_line import Home
+from tests.planted import SECRET
 from tests.servers import facade, free_port
 
 __all__ = ["prepared"]
@@ -144,7 +145,7 @@ def test_lists_take_the_filters_of_the_rest_contract_and_the_columns_asked_for(h
 
 
 def test_a_job_that_is_over_runs_once_more_with_its_own_values(home: Home) -> None:
-    first = told(home, "run", "acme/One", "--env", "COUNT=7", "--env", "KEY=s3cret-word")
+    first = told(home, "run", "acme/One", "--env", "COUNT=7", "--env", f"KEY={SECRET}")
     early = home.run("job", "retry", str(first["id"]))
     told(home, "job", "cancel", str(first["id"]))
 
@@ -160,7 +161,7 @@ def test_a_job_that_is_over_runs_once_more_with_its_own_values(home: Home) -> No
     ledger = open_ledger(Settings(home=Path(home.environment["JOBAUTO_HOME"])))
     with ledger.reading() as session:
         job = session.get_one(Job, again["id"])
-        assert ledger.box.open(job.override_secrets) == {"KEY": "s3cret-word"}
+        assert ledger.box.open(job.override_secrets) == {"KEY": SECRET}
     ledger.close()
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.integration.test_command_line import Home, empty
+from tests.planted import secret
 
 __all__ = ["empty"]
 
@@ -16,7 +17,7 @@ def home(empty: Home) -> Home:
     for words in (("secrets", "init"), ("db", "upgrade")):
         assert empty.run(*words).returncode == 0
     create = ("user", "create", "anna", "--role", "super_admin", "--password-stdin")
-    assert empty.run(*create, stdin="Dlouhe.heslo-77").returncode == 0
+    assert empty.run(*create, stdin=secret("Dlouhe.heslo-77")).returncode == 0
     return empty
 
 
@@ -27,7 +28,7 @@ def told(home: Home, *words: str, stdin: str = "") -> Any:
 
 
 def test_users_are_listed_changed_and_kept_out(home: Home) -> None:
-    told(home, "user", "create", "eva", "--password-stdin", stdin="Jine.heslo-88")
+    told(home, "user", "create", "eva", "--password-stdin", stdin=secret("Jine.heslo-88"))
     assert told(home, "user", "roles", "eva", "editor", "viewer")["roles"] == ["editor", "viewer"]
     assert told(home, "user", "roles", "eva")["roles"] == []
     assert told(home, "user", "disable", "eva")["enabled"] is False

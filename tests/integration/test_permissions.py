@@ -30,6 +30,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.tokens import issue_user_token
 from tests.definitions import PROBE
 from tests.integration.test_contract import TYPE
+from tests.planted import secret
 from tests.servers import client
 
 # What a person is: roles, and the membership of the company the records belong to.
@@ -370,7 +371,9 @@ def test_everybody_changes_their_own_profile_and_nothing_more(
     with client(f"{facade_url}/api/v1", _token(ledger, "user here", world["company"])) as http:
         (me,) = http.get("/users.json").json().values()
         assert http.post("/user/", json={"id": me["id"], "email": "me@example.com"}).is_success
-        assert http.post("/user/", json={"id": me["id"], "password": "nove-heslo-7"}).is_success
+        assert http.post(
+            "/user/", json={"id": me["id"], "password": secret("nove-heslo-7")}
+        ).is_success
         for body in ({"enabled": True}, {"login": "root2"}, {"roles": ["admin"]}):
             answer = http.post("/user/", json={"id": me["id"], **body})
             assert answer.status_code == 403, body

@@ -17,6 +17,7 @@ import pytest
 from tests.integration.test_app_commands import Here, prepared
 from tests.integration.test_command_line import JOBAUTO
 from tests.plant import Patient
+from tests.planted import SAYS_NO_SECRET, SECRET
 from tests.proxy import Counted, counted
 
 __all__ = ["prepared"]
@@ -32,7 +33,9 @@ class Place(Here):
         super().__init__(path)
         self.slug = f"co-{uuid4().hex[:8]}"
         self.prefect = prefect
-        self.rest = httpx.Client(base_url=api, timeout=30, transport=Patient())
+        self.rest = httpx.Client(
+            base_url=api, timeout=30, transport=Patient(), event_hooks=SAYS_NO_SECRET
+        )
         self.environment |= {"PREFECT_API_URL": prefect.url, "JOBAUTO_POOL": f"pool-{self.slug}"}
 
     def told(self, *words: str, code: int = 0) -> Any:
@@ -296,7 +299,7 @@ def test_everything_is_exported_as_files_that_change_nothing_here_and_make_it_el
         app_json=place.definition(),
     )  # fmt: skip
     place.apply()
-    secret = place.run("template", "set", f"{slug}/One", "--secret", "KEY", stdin="s3cret-word")
+    secret = place.run("template", "set", f"{slug}/One", "--secret", "KEY", stdin=SECRET)
     assert secret.returncode == 0, secret.stderr
 
     folder = place.run("export", "-o", "out")
@@ -314,7 +317,7 @@ def test_everything_is_exported_as_files_that_change_nothing_here_and_make_it_el
     assert here["counts"]["unchanged"] == len(here["changes"]) == 10
     definition = f"out/apps/probe-{slug}.app.json"
     assert (place.path / definition).read_text() == place.definition()
-    assert "s3cret-word" not in text.stdout
+    assert SECRET not in text.stdout
     assert "# secret, and in no file: KEY" in text.stdout
     assert "kind: topic" not in own.stdout
     assert own.stdout in text.stdout.replace(_topic(text.stdout), "")

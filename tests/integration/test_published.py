@@ -23,6 +23,7 @@ from jobauto_prefect.settings import Settings
 from tests.databases import database
 from tests.definitions import PROBE
 from tests.integration.test_contract import everything  # noqa: F401 - a fixture
+from tests.planted import SECRET, secret
 from tests.servers import client, user_token
 
 BY_ID = ("apps", "jobs", "runtemplates")
@@ -30,7 +31,7 @@ ARRAYS = (
     "companies", "users", "credentials", "credential_types", "topics", "eventsources",
     "eventrules", "tasks", "auditlog",
 )  # fmt: skip
-PASSWORD = "kůň: heslo 17"
+PASSWORD = secret("kůň: heslo 17")
 
 
 @pytest.fixture(scope="session")
@@ -456,11 +457,11 @@ def test_a_credential_of_one_value_is_written_as_the_document_says(
     ok(rest.post("/company/", json={"slug": "acme", "name": "Acme"}), 201)
     body = {"company": "acme", "credential_type": "bank", "name": "c"}
     made = ok(rest.post("/credential/", json=body), 201)
-    published = {"name": "c", "company_id": 1, "type": "token", "value": "very-secret"}
+    published = {"name": "c", "company_id": 1, "type": "token", "value": SECRET}
     path = f"/credential/{made['id']}.json"
     changed = ok(old.post(path, params={"token": ""}, json=published), 201)
     assert (changed["value"], changed["type"]) == ("********", "password")
-    assert "very-secret" not in old.get(f"{path}?token=").text
+    assert SECRET not in old.get(f"{path}?token=").text
     ok(old.post(path, json={"value": "********"}), 201)
     assert ok(rest.get(path))["values"] == {"TOKEN": "********"}
 

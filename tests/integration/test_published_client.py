@@ -17,8 +17,9 @@ from pydantic import ValidationError
 from jobauto_prefect.facade.published import PREFIXES
 from tests.integration.test_contract import everything  # noqa: F401 - a fixture
 from tests.integration.test_published import migrated, ok  # noqa: F401 - a fixture
+from tests.planted import secret
 
-PASSWORD = "long horse: battery 17"
+PASSWORD = secret("long horse: battery 17")
 
 APIS = ("AppApi", "CompanyApi", "DefaultApi", "GdprApi", "JobApi", "RuntemplateApi", "UserApi")
 VARIANTS = ("_with_http_info", "_without_preload_content")

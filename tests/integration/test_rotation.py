@@ -19,6 +19,7 @@ from jobauto_prefect.ledger.rotation import rotate
 from jobauto_prefect.ledger.secrets import load_key, only_rotation
 from jobauto_prefect.ledger.store import Ledger, open_ledger, prefect_key
 from jobauto_prefect.settings import Settings
+from tests.planted import SECRET
 
 COMPANIES = 250  # several batches
 
@@ -30,7 +31,7 @@ def plant(ledger: Ledger) -> None:
             company = Company(slug=f"c{number}", name="C", env={})
             company.secrets = seal({"A": f"a-{number}", "B": f"b-{number}"})
             session.add(company)
-        password = seal({"db_password": "hush-hush"})["db_password"]
+        password = seal({"db_password": SECRET})["db_password"]
         session.add(EventSource(name="erp", db_database="d", db_password=password))
 
 
@@ -44,7 +45,7 @@ def values(ledger: Ledger) -> list[dict[str, str]]:
 
 def expected() -> list[dict[str, str]]:
     of_companies = [{"A": f"a-{number}", "B": f"b-{number}"} for number in range(COMPANIES)]
-    return [*of_companies, {"db_password": "hush-hush"}]
+    return [*of_companies, {"db_password": SECRET}]
 
 
 def key_entries(ledger: Ledger) -> int:

@@ -13,9 +13,10 @@ from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
 from tests.asgi import spoken
+from tests.planted import secret
 from tests.servers import user_token
 
-LOGIN, PASSWORD = "eva", "kůň:heslo 1"
+LOGIN, PASSWORD = "eva", secret("kůň:heslo 1")
 GOOD = base64.b64encode(f"{LOGIN}:{PASSWORD}".encode()).decode()
 
 

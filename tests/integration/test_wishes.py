@@ -20,6 +20,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.settings import Settings
 from tests.integration.test_facade import make_template
+from tests.planted import SAYS_NO_SECRET, SECRET, secret
 from tests.servers import client, facade, user_token
 
 PATIENCE = 20  # seconds
@@ -34,7 +35,7 @@ def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
 
 @pytest.fixture
 def prefect(prefect_server: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=prefect_server, timeout=20) as http:
+    with httpx.Client(base_url=prefect_server, timeout=20, event_hooks=SAYS_NO_SECRET) as http:
         yield http
 
 
@@ -61,7 +62,7 @@ def no_wishes(ledger: Ledger) -> bool:
 def test_a_template_becomes_a_deployment_and_a_job_a_flow_run(
     rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
 ) -> None:
-    env = {"GREETING": "hi", "PASSWORD": "s3cret-word"}
+    env = {"GREETING": "hi", "PASSWORD": SECRET}
     made = make_template(rest, interv="h", env=env)
     eventually(lambda: no_wishes(ledger))
     with ledger.reading() as session:
@@ -71,8 +72,8 @@ def test_a_template_becomes_a_deployment_and_a_job_a_flow_run(
     assert "company:acme" in deployment["tags"]
     assert deployment["parameters"]["GREETING"] == "hi"
     assert deployment["schedules"][0]["schedule"]["cron"] == "0 * * * *"
-    assert "s3cret-word" not in str(deployment)
-    body = {"runtemplate_id": made["id"], "env": {"PASSWORD": "other-s3cret"}}
+    assert SECRET not in str(deployment)
+    body = {"runtemplate_id": made["id"], "env": {"PASSWORD": secret("other-s3cret")}}
     job = rest.post("/job/", json=body).json()
     bound = eventually(lambda: bound_job(ledger, job["id"]))
     run = prefect.get(f"/flow_runs/{bound.flow_run_id}").json()

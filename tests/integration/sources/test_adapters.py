@@ -15,6 +15,7 @@ from jobauto_prefect.errors import SourceUnavailable
 from jobauto_prefect.sources import Target, TargetRules, probe
 from jobauto_prefect.sources.adapters import Adapter
 from tests.integration.sources.adapters import KINDS, AdapterDatabase, adapter_database
+from tests.planted import SECRET
 
 RULES = TargetRules()
 
@@ -73,7 +74,7 @@ def _wrong(target: Target) -> Iterator[Target]:
         closed.bind(("127.0.0.1", 0))
         yield replace(target, port=str(closed.getsockname()[1]))
     yield replace(target, host="no-such-host.invalid")
-    yield replace(target, username="nobody", password="wr0ng-s3cret")
+    yield replace(target, username="nobody", password=SECRET)
     yield replace(target, database="nosuchdatabase")
     yield replace(target, host="169.254.169.254")
 
@@ -81,12 +82,12 @@ def _wrong(target: Target) -> Iterator[Target]:
 @pytest.mark.parametrize("kind", ["pgsql", "mysql"])
 def test_what_is_wrong_is_said_without_the_password(kind: str, tmp_path: Path) -> None:
     with adapter_database(kind, tmp_path) as adapter:
-        secret = replace(adapter.target, password="wr0ng-s3cret", username="nobody")
+        secret = replace(adapter.target, password=SECRET, username="nobody")
         for target in _wrong(secret):
             found = probe(target, RULES, removes=False)
             assert not found.reachable, target
             assert found.message
-            assert "wr0ng-s3cret" not in found.message
+            assert SECRET not in found.message
 
 
 def test_a_file_that_is_no_database_is_not_told_from_none(tmp_path: Path) -> None:
@@ -130,7 +131,7 @@ def _dribbling() -> Iterator[int]:
 def test_a_server_that_says_nothing_sensible_does_not_hold_anybody_up(kind: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, _dribbling() as dribbling:
         for port in (silent.getsockname()[1], dribbling):
-            target = Target(kind, "127.0.0.1", str(port), "d", "me", "s3cret-word")
+            target = Target(kind, "127.0.0.1", str(port), "d", "me", SECRET)
             began = time.monotonic()
             found = probe(target, RULES, removes=True, seconds=1)
             # The promise is the bound itself: an answer within five seconds.

@@ -11,6 +11,7 @@ from jobauto_prefect.ledger.records import EventSource
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.integration.sources.adapters import AdapterDatabase
+from tests.planted import SECRET
 from tests.servers import client, facade, free_port, user_token
 
 
@@ -25,11 +26,11 @@ def test_a_source_can_be_tested(rest: httpx.Client, sqlite_adapter: AdapterDatab
 
 
 def test_a_wrong_password_is_said_and_not_shown(rest: httpx.Client) -> None:
-    body = {"name": "wrong", "db_database": "d", "db_username": "u", "db_password": "s3cret-word"}
+    body = {"name": "wrong", "db_database": "d", "db_username": "u", "db_password": SECRET}
     source = rest.post("/eventsource/", json=body).json()
     answer = rest.post(f"/eventsource/{source['id']}/test.json")
     assert answer.json()["reachable"] is False
-    assert "s3cret-word" not in answer.text
+    assert SECRET not in answer.text
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,13 @@ from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Webhooks, webhooks
 from tests.integration.test_claims import claim_of, granted, report, template
+from tests.planted import MARK, secret
 from tests.receiver import Received, Receiver, receiver
 
 __all__ = ["template"]
 
 PATIENCE = 30  # seconds
-SECRET = "tells-what-came-from-us"
+SECRET = secret("tells-what-came-from-us")
 TOKEN = "token-of-the-receiver"
 
 
@@ -174,7 +175,7 @@ def test_a_run_templates_webhook_has_its_own_key_and_no_token(
     template: dict[str, Any],
     other_hooks: Receiver,
 ) -> None:
-    key = base64.b64encode(b"0123456789abcdef01234567").decode()
+    key = base64.b64encode(MARK.encode()).decode()
     hook = {"uri": f"{other_hooks.url}/mine", "secret": f"whsec_{key}"}
     body = {"id": template["id"], "success": {"WebHook": hook}, "fail": {"WebHook": {
         "uri": f"{other_hooks.url}/unsigned"}}}  # fmt: skip

@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 
 from tests.plant import Plant, eventually
+from tests.planted import SECRET
 from tests.podman import EXECUTOR_SETTINGS, IMAGE, Podman, podman
 
 SCRIPT = (
@@ -49,7 +50,7 @@ def contained(plant: Plant) -> Plant:
         "executor": "Podman",
         "executor_settings": EXECUTOR_SETTINGS,
         "max_attempts": 1,
-        "env": {"PASSWORD": "s3cret-word"},
+        "env": {"PASSWORD": SECRET},
     }
     template = plant.rest.post("/runtemplate/", json=body).raise_for_status().json()
     return replace(plant, template=template)

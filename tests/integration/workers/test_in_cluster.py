@@ -13,6 +13,7 @@ import pytest
 from tests.helm import Helm
 from tests.kubernetes.api import SimulatedCluster
 from tests.plant import Plant, eventually
+from tests.planted import SECRET
 
 SCRIPT = 'echo "hello: $PASSWORD"; echo {} > report.json; [ "$HOLD" = no ] || sleep 60; exit 7'
 
@@ -65,7 +66,7 @@ def clustered(plant: Plant) -> Plant:
         "executor": "Kubernetes",
         "executor_settings": {"memory": "64m", "labels": {"team": "erp"}},
         "max_attempts": 1,
-        "env": {"PASSWORD": "s3cret-word"},
+        "env": {"PASSWORD": SECRET},
     }
     template = plant.rest.post("/runtemplate/", json=body).raise_for_status().json()
     return replace(plant, template=template)

@@ -20,6 +20,7 @@ from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.events import SourceChange, store_changes
 from jobauto_prefect.ledger.records import EventSource
 from tests.plant import Patient, Plant, eventually
+from tests.planted import secret
 
 PLACES = ("TEMPLATE", "COMPANY", "CREDENTIAL", "OVERRIDE", "EVENT", "BLOCK", "SOURCE")
 PRINTED = [f"{place}_SECRET" for place in PLACES if place != "SOURCE"]
@@ -50,7 +51,10 @@ def forms(secret: str) -> set[str]:
 
 @pytest.fixture
 def planted() -> dict[str, str]:
-    return {place: f"+{place.lower()}/{uuid4().hex[:12]}&x" for place in PLACES}
+    found = {place: f"+{place.lower()}/{uuid4().hex[:12]}&x" for place in PLACES}
+    # A job writes these into an artifact, another system into an event.
+    written = {"CREDENTIAL", "EVENT"}
+    return {place: text if place in written else secret(text) for place, text in found.items()}
 
 
 def definition(program: Path) -> dict[str, Any]:
@@ -73,7 +77,7 @@ class Talker:
     def __init__(self, plant: Plant, planted: dict[str, str]) -> None:
         self.plant, self.planted, self.answers = plant, planted, list[str]()
         for http in (plant.rest, plant.prefect):
-            http.event_hooks = {"response": [self._keep]}
+            http.event_hooks["response"].append(self._keep)
         program = plant.home / "bin" / "talker"
         program.write_text(PROGRAM)
         program.chmod(0o755)
