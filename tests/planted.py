@@ -96,12 +96,13 @@ def check_postgresql(url: str) -> None:
         ).fetchall()
         if not tables:
             return
-        row = sql.SQL("SELECT {} AS place, one::text AS row FROM {} one")
-        rows = [row.format(name, sql.Identifier(schema, name)) for schema, name in tables]
+        part = sql.SQL("SELECT {} AS place, one::text AS row FROM {} one")
+        parts = [part.format(name, sql.Identifier(schema, name)) for schema, name in tables]
         query = sql.SQL("SELECT place, row FROM ({}) every WHERE row ~ {}").format(
-            sql.SQL(" UNION ALL ").join(rows), "|".join(FORMS)
+            sql.SQL(" UNION ALL ").join(parts), "|".join(FORMS)
         )
-        found = connection.execute(query).fetchall()
+        rows = connection.execute(query).fetchall()
+    found = [f"{place}: …{one}…" for place, row in rows for one in excerpts(row.encode())]
     assert found == [], "a table has a secret"
 
 

@@ -102,8 +102,14 @@ def test_an_answer_with_a_secret_fails_the_test_that_asked(address: str, is_mean
         check(answer)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n", "2", "--dist", "loadfile")], ids=["one", "two"])
-@pytest.mark.parametrize(("said", "code"), [('secret("x")', 1), ('"nothing"', 0)])
+TWO = ("-n", "2", "--dist", "loadfile")
+
+
+@pytest.mark.parametrize(
+    ("workers", "said", "code"),
+    [((), 'secret("x")', 1), (TWO, 'secret("x")', 1), ((), '"nothing"', 0)],
+    ids=["one process", "two processes", "no secret"],
+)
 def test_a_session_that_leaves_a_secret_fails_and_says_where(
     outside: Path, workers: tuple[str, ...], said: str, code: int
 ) -> None:

@@ -19,6 +19,7 @@ from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_kubernetes import cluster, in_cluster, texts  # noqa: F401
 from tests.integration.runtime.test_watchdog import until
 from tests.kubernetes.api import SimulatedCluster
+from tests.planted import SECRET
 
 BUSY = "Error: UPGRADE FAILED: another operation (install/upgrade/rollback) is in progress"
 
@@ -74,13 +75,13 @@ async def test_helm_gets_the_clusters_configuration_and_nothing_of_the_job_or_th
 ) -> None:
     monkeypatch.setenv("JOBAUTO_WORKER_TOKEN", "geheim")
     request = with_release(worker)
-    request.environment["PASSWORD"] = "hunter22"
+    request.environment["PASSWORD"] = SECRET
     await worker.runner.run(request)
     environment = helm.calls[0]["environment"]
     assert environment["HELM_NAMESPACE"] == "default"
     assert "KUBECONFIG" in environment
     assert "geheim" not in str(environment)
-    assert "hunter22" not in str(environment)
+    assert SECRET not in str(environment)
 
 
 async def test_a_failed_deployment_means_that_the_job_does_not_run(

@@ -25,6 +25,7 @@ from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_runner import left_in
 from tests.integration.runtime.test_watchdog import until
 from tests.kubernetes.api import Fault, SimulatedCluster
+from tests.planted import SECRET
 
 IMAGE = "docker.io/example/app:1"
 JOBS, PODS = r"/apis/batch/v1/namespaces/default/jobs", r"/api/v1/namespaces/default/pods"
@@ -85,15 +86,15 @@ HOSTILE = {
 async def test_hostile_values_arrive_as_they_are_and_are_in_the_secret_alone(
     worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
-    arguments = ["$(PATH)", "$$(A)", "a b", "'\"", "line\nline", "--", "${A}", "🐎", "", "hunter22"]
+    arguments = ["$(PATH)", "$$(A)", "a b", "'\"", "line\nline", "--", "${A}", "🐎", "", SECRET]
     script = (
         'cat /proc/self/environ > environ; for one in "$@"; do printf "%s\\0" "$one"; done > args'
     )
     request = in_cluster(
         worker,
         ["sh", "-c", script, "sh", *arguments],
-        environment=HOSTILE | {"PASSWORD": "hunter22"},
-        secrets=["hunter22"],
+        environment=HOSTILE | {"PASSWORD": SECRET},
+        secrets=[SECRET],
         terms={"copies": True},
         artifacts=[ArtifactPattern(name=n, path=n, type="file") for n in ("environ", "args")],
     )
@@ -103,7 +104,7 @@ async def test_hostile_values_arrive_as_they_are_and_are_in_the_secret_alone(
     assert {name: got[name] for name in HOSTILE} == HOSTILE
     assert kept["args"].decode().removesuffix("\0").split("\0") == arguments
     (job,) = (one for one in cluster.made if one["kind"] == "Job")
-    assert "hunter22" not in str(job)
+    assert SECRET not in str(job)
     assert HOSTILE["CZECH"] not in str(job)
 
 
