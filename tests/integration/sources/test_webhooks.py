@@ -186,7 +186,7 @@ def test_a_run_templates_webhook_has_its_own_key_and_no_token(
         eventually(lambda: states(ledger) == ["done"] * 4)
     by_path = {one.path: one for one in other_hooks.received}
     assert set(by_path) == {"/mine", "/unsigned"}
-    assert is_signed(by_path["/mine"], b"0123456789abcdef01234567")
+    assert is_signed(by_path["/mine"], MARK.encode())
     assert by_path["/unsigned"].body["exitcode"] == 5
     assert by_path["/unsigned"].headers["webhook-signature"] is None
     assert all(one.headers["X-MultiFlexi-Token"] is None for one in other_hooks.received)
