@@ -85,8 +85,8 @@ def match(
             continue
         own = by_task.pop(task.id, [])
         verdict.extra += _too_much(task, own)
-        beside = [one for one in by_template[task.runtemplate_id] if one.task_id != task.id]
-        verdict.missed += _unexplained(task, window, own, beside, outages)
+        around = by_template[task.runtemplate_id]
+        verdict.missed += _unexplained(task, window, own, around, outages)
     verdict.missed += [f"no task for {key}" for key in windows.keys() - known.keys()]
     verdict.extra += [f"{count} tasks for {key}" for key, count in known.items() if count > 1]
     verdict.extra += [f"process of job {one.job_id} is owed nothing" for one in by_task[None]]
@@ -114,14 +114,14 @@ def _unexplained(
     task: Task,
     window: Window,
     own: Sequence[Process],
-    beside: Sequence[Process],
+    around: Sequence[Process],
     outages: Sequence[Outage],
 ) -> Iterator[str]:
     """An end that nothing which happened explains."""
     named = f"task {task.id} ({task.window_start}) is {task.state}, {task.reason}"
     if task.reason is None:
         yield named
-    elif task.state == TaskState.MISSED and not _cause(task, window, beside, outages):
+    elif task.state == TaskState.MISSED and not _cause(task, window, around, outages):
         yield f"{named}, and nothing stood in its way"
     elif task.state == TaskState.FAILED and not own:
         yield f"{named}, without an attempt"
@@ -134,7 +134,7 @@ def _unexplained(
 
 
 def _cause(
-    task: Task, window: Window, beside: Sequence[Process], outages: Sequence[Outage]
+    task: Task, window: Window, around: Sequence[Process], outages: Sequence[Outage]
 ) -> bool:
     if task.reason == TaskReason.MISFIRE:
         parts = ("services", "database")
@@ -145,6 +145,8 @@ def _cause(
     ):
         return True
     return any(
-        one.started <= until and (one.settled_at is None or one.settled_at >= window.launch_at)
-        for one in beside
+        one.started <= until
+        and (one.settled_at is None or one.settled_at >= window.launch_at)
+        and one.task_id != task.id
+        for one in around
     )
