@@ -25,8 +25,6 @@ KEPT = timedelta(seconds=1)
 """How long this process relies on which deployments there are in a domain. Who may see a domain is
 read anew for each request; a page of Prefect's asks some thirty times."""
 
-MOST_DOMAINS = 500
-
 
 @dataclass(frozen=True, slots=True)
 class Owner:
@@ -54,13 +52,11 @@ class Holdings:
     async def deployments(self, domain: Domain) -> set[str]:
         """The ids of the deployments in a domain, as they were a second ago at most."""
         now = self._ledger.clock()
-        read_at, held = self._held.get(domain, (None, set[str]()))
-        if read_at is None or not now - KEPT < read_at <= now:
+        self._held = {one: kept for one, kept in self._held.items() if now - KEPT < kept[0] <= now}
+        if domain not in self._held:
             held = await self._read(lambda session: domains.deployments(session, domain))
-            if len(self._held) >= MOST_DOMAINS:
-                self._held.clear()
             self._held[domain] = now, held
-        return held
+        return self._held[domain][1]
 
     async def deployments_by_flow(self, domain: Domain) -> dict[str, int]:
         """Flow id -> how many deployments of it are in a domain."""
