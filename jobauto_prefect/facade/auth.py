@@ -123,18 +123,27 @@ def signed_in(service: Keeper, request: HTTPConnection, login: str, password: st
         TooManyRequests: this account, or this address, has failed too often lately.
     """
     address = request.client.host if request.client else None
-    with service.ledger.reading() as session:
-        failed = service.throttle.require_open(session, login, address)
-        found = account(session, login, service.ledger.clock()) if can_be_login(login) else None
+    found = _account(service, login, address) if can_be_login(login) else None
     user_id, stored = (found.user_id, found.password_hash) if found else (None, None)
-    if found is not None and service.passwords.remembers(found.user_id, stored, password):
-        service.throttle.forget(login, failed)
+    if (
+        found is not None
+        and service.throttle.is_open(*found.failed)
+        and service.passwords.remembers(found.user_id, stored, password)
+    ):
+        if found.failed[0]:
+            service.throttle.forget(login)
         return found
     with service.throttle.attempt(login, address):
         if service.passwords.matches(user_id, stored, password) and found is not None:
             return found
         _write_down(service, request, login)
         raise Unauthorized("login or password is wrong")
+
+
+def _account(service: Keeper, login: str, address: str | None) -> Account | None:
+    keys, now = service.throttle.keys(login, address), service.ledger.clock()
+    with service.ledger.reading() as session:
+        return account(session, login, keys, service.throttle.since(now), now)
 
 
 def _write_down(service: Keeper, request: HTTPConnection, login: str) -> None:

@@ -15,7 +15,7 @@ from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
 
 Failed = Mapping[str, Sequence[datetime]]
-"""When an account and an address failed lately, by keys of their own."""
+"""When an account and an address failed lately, by their keys."""
 
 
 class SignInThrottle:
@@ -44,52 +44,52 @@ class SignInThrottle:
             TooManyRequests: before the block, or after it where others failed meanwhile, so
                 that many guesses at once tell no more than as many in a row.
         """
-        with self._ledger.reading() as session:
-            self.require_open(session, login, address)
+        keys = self.keys(login, address)
+        self._require_open(keys)
         try:
             yield
         except Unauthorized:
-            self._add(login, address)
+            self._add(keys)
             raise
+        if self._require_open(keys)[keys[0]]:
+            self.forget(login)
+
+    def keys(self, login: str, address: str | None) -> tuple[str, str]:
+        """By which the failures of the account, and those from the address, are counted."""
+        return _digest("account", login.casefold()), _digest("address", _network(address))
+
+    def since(self, now: datetime) -> datetime:
+        """After which instant a failure counts."""
+        return now - self._window
+
+    def is_open(self, of_account: int, of_address: int) -> bool:
+        """Whether there may be another attempt after so many failures."""
+        return of_account < self._of_account and of_address < self._of_address
+
+    def forget(self, login: str) -> None:
+        """The failures of the account count no more."""
+        with self._ledger.writing(SERVICE) as session:
+            sign_ins.forget(session, self.keys(login, None)[0])
+
+    def _require_open(self, keys: tuple[str, str]) -> Failed:
         with self._ledger.reading() as session:
-            failed = self.require_open(session, login, address)
-        self.forget(login, failed)
+            return self._counted(session, keys, self._ledger.clock())
 
-    def forget(self, login: str, failed: Failed) -> None:
-        """The failures of the account count no more, where there are some."""
-        if failed[_account(login)]:
-            with self._ledger.writing(SERVICE) as session:
-                sign_ins.forget(session, _account(login))
-
-    def _add(self, login: str, address: str | None) -> None:
+    def _add(self, keys: tuple[str, str]) -> None:
         now = self._ledger.clock()
         with self._adding, self._ledger.writing(SERVICE) as session:
-            failed = self.require_open(session, login, address)
-            sign_ins.add(session, failed, now, now - self._window)
+            self._counted(session, keys, now)
+            sign_ins.add(session, keys, now, self.since(now))
 
-    def require_open(self, session: ReadingSession, login: str, address: str | None) -> Failed:
-        """When the account and the address failed lately, by their keys.
-
-        Raises:
-            TooManyRequests: too often.
-        """
-        now = self._ledger.clock()
-        limits = {_account(login): self._of_account, _origin(address): self._of_address}
-        failed = sign_ins.failures(session, limits, now - self._window)
+    def _counted(self, session: ReadingSession, keys: tuple[str, str], now: datetime) -> Failed:
+        limits = dict(zip(keys, (self._of_account, self._of_address), strict=True))
+        failed = sign_ins.failures(session, keys, self.since(now))
         # The oldest of the latest failures that are too many is the first to count no more.
         ends = [times[-limits[key]] for key, times in failed.items() if len(times) >= limits[key]]
         if ends:
             left = (max(ends) + self._window - now).total_seconds()
             raise TooManyRequests(max(1, math.ceil(left)))
         return failed
-
-
-def _account(login: str) -> str:
-    return _digest("account", login.casefold())
-
-
-def _origin(address: str | None) -> str:
-    return _digest("address", _network(address))
 
 
 def _network(address: str | None) -> str:

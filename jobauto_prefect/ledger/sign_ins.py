@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, delete, select
+from sqlalchemy import Label, Row, bindparam, delete, func, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger.records import CompanyUser, SignInFailure, User, UserRole
@@ -35,30 +35,53 @@ def standing(rows: Sequence[Row[Any]], now: datetime) -> Standing:
 
 
 class Account(NamedTuple):
-    """Somebody who may sign in with a password, once it is compared."""
+    """Somebody who may sign in with a password, once it is compared.
+
+    `failed` is how often that failed lately: for the account, and from the address.
+    """
 
     user_id: int
     login: str
     email: str | None
     password_hash: str | None
     standing: Standing
+    failed: tuple[int, int]
 
 
-def account(session: Session, login: str, now: datetime) -> Account | None:
-    """The account of that login; None: there is none, or it is disabled. It is one query."""
-    rows = session.execute(_ACCOUNT.where(User.login == login)).all()
+def account(
+    session: Session, login: str, keys: tuple[str, str], since: datetime, now: datetime
+) -> Account | None:
+    """The account of that login; None: there is none, or it is disabled. It is one query.
+
+    `keys` are those of the account and of the address, whose failures after `since` are counted.
+    """
+    said = {"login": login, "account": keys[0], "address": keys[1], "since": since}
+    rows = session.execute(_ACCOUNT, said).all()
     if not rows:
         return None
     user = rows[0]
-    return Account(user.id, user.login, user.email, user.password_hash, standing(rows, now))
+    return Account(
+        user.id, user.login, user.email, user.password_hash, standing(rows, now),
+        (user.failed_account, user.failed_address),
+    )  # fmt: skip
+
+
+def _failed(name: str) -> Label[int]:
+    counted = select(func.count()).where(
+        SignInFailure.key == bindparam(name), SignInFailure.failed_at > bindparam("since")
+    )
+    return counted.scalar_subquery().label(f"failed_{name}")
 
 
 _ACCOUNT = (
-    select(User.id, User.login, User.email, User.password_hash, *STANDING)
+    select(
+        User.id, User.login, User.email, User.password_hash, *STANDING,
+        _failed("account"), _failed("address"),
+    )
     .outerjoin(UserRole, UserRole.user_id == User.id)
     .outerjoin(CompanyUser, CompanyUser.user_id == User.id)
-    .where(User.retired_at.is_(None), User.enabled)
-)
+    .where(User.login == bindparam("login"), User.retired_at.is_(None), User.enabled)
+)  # fmt: skip
 
 
 def failures(
