@@ -62,10 +62,10 @@ def test_a_password_is_given_to_the_job_and_masked_everywhere_else(service: Serv
 
 
 def test_cancelling_ends_the_processes_of_a_job(service: Service) -> None:
-    job = service.json("run", "acme/Probe", "--env", "PROBE_SLEEP=300")
+    job = service.json("run", "acme/Probe", "--env", "PROBE_SLEEP=4711")
     service.job_in(job["id"], "running")
-    until(lambda: "waiting 300 s" in service.job(job["id"])["stderr"], 20)
-    sleeping = [pid for pid, command in commands().items() if command == "sleep 300"]
+    until(lambda: "waiting 4711 s" in service.job(job["id"])["stderr"], 20)
+    sleeping = [pid for pid, command in commands().items() if command == "sleep 4711"]
     assert sleeping
 
     cancelled = service.jobauto("job", "cancel", str(job["id"]), "--reason", "no longer needed")
