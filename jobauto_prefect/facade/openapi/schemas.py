@@ -12,8 +12,8 @@ from jobauto_prefect.definitions import schema as definition_schema
 from jobauto_prefect.facade.events import ReplayBody
 from jobauto_prefect.facade.memberships import MemberBody, RolesBody
 from jobauto_prefect.facade.obligations import ExcuseBody
+from jobauto_prefect.facade.openapi.answers import SHAPES
 from jobauto_prefect.facade.openapi.members import about
-from jobauto_prefect.facade.openapi.shapes import SHAPES
 from jobauto_prefect.facade.writes.base import NEVER_NULL
 from jobauto_prefect.facade.writes.companies import CompanyBody
 from jobauto_prefect.facade.writes.credential_types import CredentialTypeBody

@@ -1,13 +1,12 @@
-"""What answers look like, as types; `facade/records.py` makes them."""
+"""What records look like in answers, as types; `facade/records.py` makes them."""
 
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel
 
 from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, Overlap
 from jobauto_prefect.definitions.actions import Action
-from jobauto_prefect.facade.openapi import suggested
 from jobauto_prefect.facade.permissions import Membership, Role
 from jobauto_prefect.ledger.actions import ActionState
 from jobauto_prefect.ledger.deliveries import DeliveryState, EventKind
@@ -31,55 +30,6 @@ class Labelled(Timed):
     labels: list[str]
 
 
-class Fault(BaseModel):
-    """One thing wrong with a request."""
-
-    pointer: str
-    rule: str
-    message: str
-    line: int | None = None
-    column: int | None = None
-
-
-class Formats(BaseModel):
-    """The formats that are spoken, where one was asked for that is not."""
-
-    formats: list[str]
-
-
-class Error(BaseModel):
-    """Every error looks like this, in the format that was asked for."""
-
-    error: str
-    message: str
-    details: list[Fault] | Formats | None = None
-    request_id: str
-
-
-class Written(BaseModel):
-    """What the answer to a write has besides the record."""
-
-    created: bool
-    warnings: list[Fault] | None = None
-
-
-class Deleted(BaseModel):
-    """A record is gone: from lists and from Prefect; history keeps it."""
-
-    id: int
-    deleted: Literal[True]
-    success: Literal[True]
-
-
-class JobsDeleted(BaseModel):
-    """Which jobs of those that a filter chose are gone, or with `dry_run` would be."""
-
-    dry_run: bool
-    matched: int
-    deleted: int
-    job_ids: list[int]
-
-
 class ApplicationVersion(BaseModel):
     """A definition that a later one replaced."""
 
@@ -88,55 +38,6 @@ class ApplicationVersion(BaseModel):
     replaced_at: datetime
     replaced_by: str
     definition: dict[str, Any]
-
-
-class Difference(BaseModel):
-    """What Prefect has, and what it should have."""
-
-    prefect: Any
-    record: Any
-
-
-class Drift(BaseModel):
-    """Where Prefect has something else than a run template says."""
-
-    runtemplate_id: int
-    deployment: str
-    differences: dict[str, Difference]
-
-
-class Settlement(BaseModel):
-    """What was done about one object that somebody changed in Prefect."""
-
-    kind: str
-    id: int
-    name: str
-    taken_over: list[str]
-    restored: list[str]
-
-
-class Reconciled(BaseModel):
-    """What somebody changed in Prefect, and what was done about it."""
-
-    settled: list[Settlement]
-
-
-class Worker(BaseModel):
-    """A worker, as Prefect last heard of it."""
-
-    name: str
-    online: bool
-    last_heartbeat: datetime | None
-
-
-class WorkPool(BaseModel):
-    """A work pool of run templates; where `exists` is false Prefect has none of that name."""
-
-    name: str
-    type: str | None
-    exists: bool
-    paused: bool
-    workers: list[Worker]
 
 
 class Company(Labelled):
@@ -271,17 +172,6 @@ class Output(BaseModel):
     state: JobState
 
 
-class JobsByState(BaseModel):
-    """How many jobs there are, of the companies one may see."""
-
-    timestamp: datetime
-    total_jobs: int
-    successful_jobs: int
-    failed_jobs: int
-    incomplete_jobs: int
-    states: dict[JobState, int]
-
-
 class Task(BaseModel):
     """The obligation to run a template once in a window."""
 
@@ -331,14 +221,6 @@ class AssignedRole(BaseModel):
     expires_at: datetime | None
 
 
-class RolesSet(BaseModel):
-    """The roles a user has from now on."""
-
-    user_id: int
-    replace: bool
-    roles: list[Role]
-
-
 class Member(BaseModel):
     """A user's membership of a company."""
 
@@ -348,15 +230,6 @@ class Member(BaseModel):
     role: Membership
     login: str | None
     created_at: datetime
-
-
-class MembershipEnded(BaseModel):
-    """The user is no member of the company any more."""
-
-    company_id: int
-    user_id: int
-    deleted: Literal[1]
-    success: Literal[True]
 
 
 class CredentialTypeField(BaseModel):
@@ -409,14 +282,6 @@ class Credential(Labelled):
     values: dict[str, str]
 
 
-class CredentialRevealed(BaseModel):
-    """A credential with its secret values in clear."""
-
-    id: int
-    name: str
-    values: dict[str, str]
-
-
 class Topic(Labelled):
     """A tag with a colour."""
 
@@ -446,26 +311,6 @@ class EventSource(Labelled):
     last_processed_id: int
     poll_error: str | None
     polled_at: datetime | None
-
-
-class Launch(BaseModel):
-    """A window of a run template, and when its job starts."""
-
-    runtemplate_id: int
-    launch_at: datetime
-    window_start: datetime
-    window_end: datetime
-    deadline: datetime
-    timezone: str
-
-
-class Forecast(BaseModel):
-    """What will run when; `more`: there are more windows than were asked for."""
-
-    from_: datetime = Field(alias="from")
-    until: datetime
-    more: bool
-    windows: list[Launch]
 
 
 class Event(BaseModel):
@@ -522,13 +367,6 @@ class EventWithDeliveries(Event):
     actions: list[OwedAction]
 
 
-class SourceTested(BaseModel):
-    """What a test of an event source found."""
-
-    reachable: bool
-    message: str
-
-
 class EventRule(Labelled):
     """What a change, or the end of another run template, starts."""
 
@@ -563,70 +401,6 @@ class AuditEntry(BaseModel):
     created_at: datetime
 
 
-class Ping(BaseModel):
-    """The service and its database answer."""
-
-    ping: Literal["pong"]
-
-
-class Status(BaseModel):
-    """What this service is; the numbers of records for those with `system.logs`."""
-
-    version: str
-    timestamp: datetime
-    prefect: str
-    prefect_ui: str
-    waiting_for_prefect: int
-    app: int | None = None
-    company: int | None = None
-    runtemplate: int | None = None
-    job: int | None = None
-    user: int | None = None
-    topic: int | None = None
-    credential: int | None = None
-    credential_type: int | None = None
-    event_source: int | None = None
-    event_rule: int | None = None
-
-
-class Endpoint(BaseModel):
-    """A path, and what may be done there."""
-
-    path: str
-    methods: list[str]
-
-
-class Index(BaseModel):
-    """All paths."""
-
-    index: list[Endpoint]
-
-
-class SignedInUser(BaseModel):
-    """Who has signed in."""
-
-    id: int
-    login: str
-    email: str | None
-
-
-class SignedIn(BaseModel):
-    """A token, for the header `Authorization: Bearer TOKEN`."""
-
-    token: str
-    expires_at: datetime
-    user: SignedInUser
-    status: Literal["success"]
-    message: str
-
-
-class SignedOut(BaseModel):
-    """The token is worth nothing any more."""
-
-    message: str
-    status: Literal["success"]
-
-
 class Token(BaseModel):
     """What is known of a token; its text is not."""
 
@@ -638,35 +412,24 @@ class Token(BaseModel):
     created_at: datetime
 
 
-class Association(Member):
-    """A membership with the name of the company."""
-
-    company: str | None
-
-
-class ExportMetadata(BaseModel):
-    """When an export was made."""
-
-    generated_at: datetime
-
-
-class DataExport(BaseModel):
-    """What the service holds about a user: the newest 1000 jobs and audit entries, all else."""
-
-    export_metadata: ExportMetadata
-    user_profile: User
-    company_associations: list[Association]
-    tokens: list[Token]
-    job_history: list[Job]
-    audit_trails: list[AuditEntry]
-
-
-SHAPES: tuple[type[BaseModel], ...] = (
-    ApplicationVersion, AssignedRole, AuditEntry, Company, Credential, CredentialRevealed,
+RECORDS: tuple[type[BaseModel], ...] = (
+    ApplicationVersion,
+    AssignedRole,
+    AuditEntry,
+    Company,
+    Credential,
     CredentialType,
-    DataExport,
-    Deleted, Drift, Error, Event, EventRule, EventSource, EventWithDeliveries, Forecast, Index, Job,
-    JobWithOutput, JobsByState, JobsDeleted, Member, MembershipEnded, Output, Ping, Reconciled,
-    RolesSet, RunTemplate, SignedIn, SignedOut, SourceTested, Status, Task, TaskWithJobs, Topic,
-    User, WorkPool, Written, *suggested.SHAPES,
-)  # fmt: skip
+    Event,
+    EventRule,
+    EventSource,
+    EventWithDeliveries,
+    Job,
+    JobWithOutput,
+    Member,
+    Output,
+    RunTemplate,
+    Task,
+    TaskWithJobs,
+    Topic,
+    User,
+)
