@@ -78,6 +78,13 @@ class KeyReused(InvalidInput):
     """An `Idempotency-Key` that this person used before, for another request."""
 
 
+class TooLarge(InvalidInput):
+    """A body of more than `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__([Fault("", "size", f"the body is larger than {limit} bytes")])
+
+
 class OtherId(InvalidInput):
     """The body is for another record than the path's; `expected` is the path's id."""
 

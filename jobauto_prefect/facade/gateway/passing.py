@@ -7,7 +7,7 @@ from urllib.parse import parse_qsl
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.errors import Fault, InvalidInput, TooLarge
 
 KEPT_ANSWER = 256 * 1024
 """Bytes of an answer that are looked at; longer ones pass unseen."""
@@ -39,14 +39,14 @@ async def read_body(receive: Receive, limit: int) -> bytes:
     """The whole body.
 
     Raises:
-        InvalidInput: it is larger than `limit` bytes.
+        TooLarge: it has more than `limit` bytes.
     """
     content = bytearray()
     while True:
         message = await receive()
         content += message.get("body", b"")
         if len(content) > limit:
-            raise InvalidInput([Fault("", "size", f"the body is larger than {limit} bytes")])
+            raise TooLarge(limit)
         if not message.get("more_body"):
             return bytes(content)
 

@@ -216,3 +216,11 @@ def test_a_fault_of_prefects_own_is_told_as_such(gate: Gateway) -> None:
         assert answer.status_code == 502
         assert "log" in answer.json()["message"]
         assert root.post(path, json=since).status_code == 200
+
+
+def test_a_body_that_does_not_say_its_length_is_counted(gate: Gateway) -> None:
+    pieces = (b" " * 2**20 for _ in range(gate.settings.body_limit_bytes // 2**20 + 1))
+    viewer = ("viewer", PASSWORD)
+    answer = httpx.post(f"{gate.url}/flow_runs/filter", content=pieces, auth=viewer, timeout=30)
+    assert answer.status_code == 413
+    assert "larger than" in answer.json()["message"]
