@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -253,6 +254,14 @@ def _driver(facade: Recorder, engine: Podman, directory: Path) -> "subprocess.Po
     return subprocess.Popen(argv, stdout=subprocess.PIPE)
 
 
+def kill_both(worker: "subprocess.Popen[bytes]", watchdog: int) -> None:
+    """A worker and its watchdog, which is stopped first: nobody reports the job."""
+    os.kill(watchdog, signal.SIGSTOP)
+    worker.kill()
+    worker.wait()
+    os.kill(watchdog, signal.SIGKILL)
+
+
 async def test_the_container_of_a_dead_worker_is_gone_before_it_is_reported(
     facade: Recorder, engine: Podman, tmp_path: Path
 ) -> None:
@@ -275,10 +284,7 @@ async def test_the_successor_ends_what_worker_and_watchdog_left(
     facade: Recorder, engine: Podman, tmp_path: Path
 ) -> None:
     async with dying(facade, engine, tmp_path) as (worker, watchdog):
-        os.kill(watchdog, 19)
-        worker.kill()
-        worker.wait()
-        os.kill(watchdog, 9)
+        kill_both(worker, watchdog)
         assert len(engine.containers()) == 1
         assert facade.reports(41) == []
     async with open_worker(plan(facade, tmp_path, docker_url=engine.url, stop_seconds=0.5)):
@@ -291,10 +297,7 @@ async def test_without_its_engine_a_successor_says_nothing_of_the_job(
     facade: Recorder, engine: Podman, tmp_path: Path
 ) -> None:
     async with dying(facade, engine, tmp_path) as (worker, watchdog):
-        os.kill(watchdog, 19)
-        worker.kill()
-        worker.wait()
-        os.kill(watchdog, 9)
+        kill_both(worker, watchdog)
     async with open_worker(plan(facade, tmp_path, docker_url="unix:///nowhere")):
         assert facade.reports(41) == []
     async with open_worker(plan(facade, tmp_path, docker_url=engine.url, stop_seconds=0.5)):

@@ -56,15 +56,9 @@ def contained(plant: Plant) -> Plant:
     return replace(plant, template=template)
 
 
-def start(plant: Plant, **env: str) -> int:
-    body = {"runtemplate_id": plant.template["id"], "env": env}
-    created: int = plant.rest.post("/job/", json=body).raise_for_status().json()["id"]
-    return created
-
-
 def held(plant: Plant, engine: Podman) -> int:
     """A job whose container runs."""
-    job = start(plant, HOLD="yes")
+    job = plant.post_job(HOLD="yes")
     eventually(lambda: [one for one in engine.containers() if one["State"] == "running"])
     return job
 
@@ -73,7 +67,7 @@ def test_a_container_from_run_template_to_prefect(contained: Plant, engine: Podm
     plant = contained
     plant.deployment_id()
     with plant.worker(JOBAUTO_PODMAN_URL=engine.url) as worker:
-        job = plant.ended(start(plant))
+        job = plant.ended(plant.post_job())
         assert (job["exitcode"], job["severity"], job["executor"]) == (7, "error", "Podman")
         assert job["stdout"].strip() == "hello from nobody: ********"
         assert "exit code 7" in plant.run_in(plant.run_of(job["id"]), "FAILED")["state"]["message"]

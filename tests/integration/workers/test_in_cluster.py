@@ -72,15 +72,9 @@ def clustered(plant: Plant) -> Plant:
     return replace(plant, template=template)
 
 
-def start(plant: Plant, **env: str) -> int:
-    body = {"runtemplate_id": plant.template["id"], "env": env}
-    created: int = plant.rest.post("/job/", json=body).raise_for_status().json()["id"]
-    return created
-
-
 def held(plant: Plant, cluster: SimulatedCluster) -> int:
     """A job whose pod runs."""
-    job = start(plant, HOLD="yes")
+    job = plant.post_job(HOLD="yes")
     eventually(
         lambda: [one for one in cluster.objects("pods") if one["status"]["phase"] == "Running"]
     )
@@ -94,7 +88,7 @@ def test_a_job_in_the_cluster_from_run_template_to_prefect(
     plant.deployment_id()
     kubeconfig = str(cluster.kubeconfig(tmp_path / "kubeconfig"))
     with plant.worker(KUBECONFIG=kubeconfig, PATH=helm.path) as worker:
-        job = plant.ended(start(plant))
+        job = plant.ended(plant.post_job())
         assert (job["exitcode"], job["severity"], job["executor"]) == (7, "error", "Kubernetes")
         assert job["stdout"].splitlines()[-1] == "hello: ********"
         assert "Happy Helming" in job["stdout"]
@@ -104,7 +98,7 @@ def test_a_job_in_the_cluster_from_run_template_to_prefect(
         assert call["argv"][-5:] == ["erp", "--create-namespace", "--set", "replicas=2", "--wait"]
 
         helm.answer(code=1, stderr="Error: UPGRADE FAILED: timed out waiting for the condition")
-        failed = plant.ended(start(plant))
+        failed = plant.ended(plant.post_job())
         assert "helm failed: Error: UPGRADE FAILED: timed out" in failed["message"]
         assert len(cluster.ran) == 1
 
