@@ -19,7 +19,7 @@ from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.conftest import START_WITHIN, clean_environment, free_port, running
-from tests.plant import eventually
+from tests.plant import Patient, eventually
 from tests.planted import SAYS_NO_SECRET, secret
 from tests.servers import client, facade, user_token, worker_token
 
@@ -58,10 +58,14 @@ class Gateway:
         """Of Prefect's UI."""
         return self.settings.prefect_ui
 
-    def as_(self, login: str, password: str = PASSWORD) -> httpx.Client:
+    def as_(self, login: str, password: str = PASSWORD, **options: Any) -> httpx.Client:
         """A client of Prefect's API that signs in with a password."""
         return httpx.Client(
-            base_url=self.url, auth=(login, password), timeout=30, event_hooks=SAYS_NO_SECRET
+            base_url=self.url,
+            auth=(login, password),
+            timeout=30,
+            event_hooks=SAYS_NO_SECRET,
+            **options,
         )
 
     def anonymous(self) -> httpx.Client:
@@ -80,9 +84,9 @@ class Gateway:
 
     def run(self, company: str) -> str:
         """A new flow run of a company, made by an administrator."""
-        with self.as_("root") as root:
+        with self.as_("root", transport=Patient()) as root:
             path = f"/deployments/{self.deployment(company)}/create_flow_run"
-            return str(eventually(lambda: _made(root, path))["id"])
+            return str(root.post(path, json={}).raise_for_status().json()["id"])
 
     def trail(self, **wanted: Any) -> list[dict[str, Any]]:
         """The audit entries with these members, the newest first."""
@@ -97,14 +101,6 @@ class Gateway:
             "PREFECT_HOME": str(self.settings.home / "client"),
             "PREFECT_LOGGING_LEVEL": "WARNING",
         }
-
-
-def _made(root: httpx.Client, path: str) -> Any:
-    # Prefect's server closes the connection after it said that its database is busy.
-    with contextlib.suppress(httpx.RemoteProtocolError):
-        answer = root.post(path, json={})
-        return answer.json() if answer.is_success else None
-    return None
 
 
 def basic(text: str) -> dict[str, str]:
