@@ -1,7 +1,6 @@
 PYTHON ?= python3
 VENV := .venv
 READY := $(VENV)/.ready
-BENCHMARKS = $(basename $(notdir $(shell grep -l '^if __name__ == "__main__"' benchmarks/*.py)))
 
 # Tests start many processes: each would compile this package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -30,13 +29,15 @@ check: $(READY) ## Check style, types and layers
 	$(VENV)/bin/lint-imports
 
 .PHONY: publish
-publish: $(READY) ## Write the published copies anew: api/openapi.json and schemas/
+publish: $(READY) ## Write anew what is published: api/openapi.json, schemas/, docs/conformance.md
 	$(VENV)/bin/python -m jobauto_prefect.facade.openapi > api/openapi.json
 	cp jobauto_prefect/definitions/*.schema.json schemas/
+	$(VENV)/bin/python -m tests.conformance.table > docs/conformance.md.new
+	mv docs/conformance.md.new docs/conformance.md
 
 .PHONY: bench
-bench: $(READY) ## Measure what the README claims, one JSON line each
-	@for name in $(BENCHMARKS); do $(VENV)/bin/python -m benchmarks.$$name --json || exit 1; done
+bench: $(READY) ## Measure what the README claims: benchmarks/results.json, docs/performance.md
+	$(VENV)/bin/python -m benchmarks
 
 .PHONY: clean
 clean: ## Remove the virtual environment and all caches

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,12 +56,29 @@ class Stack:
     ledger: str
     prefect_database: str
     processes: contextlib.ExitStack
+    pids: dict[str, int]
 
     def start(self, name: str, argv: list[str], **environment: str) -> None:
         """Start one more process; it ends with the stack."""
-        self.processes.enter_context(
+        self.pids[name] = self.processes.enter_context(
             _process(argv, self.environment | environment, self.home / f"{name}.log")
         )
+
+    def start_worker(self, pool: str = "jobauto", **environment: str) -> None:
+        """A jobauto worker of this pool that Prefect shows online."""
+        argv = [sys.executable, "-m", "jobauto_prefect.cli", "worker", "start", "--pool", pool]
+        environment["JOBAUTO_WORKER_TOKEN"] = token(self, "--worker", "--pool", pool)
+        self.start(f"worker of {pool}", argv, **environment)
+        eventually(lambda: self.is_served(pool))
+
+    def is_served(self, pool: str) -> bool:
+        """Whether a worker of this pool is online."""
+        answer = self.prefect.post(f"/work_pools/{pool}/workers/filter", json={})
+        return answer.is_success and any(worker["status"] == "ONLINE" for worker in answer.json())
+
+    def applied(self) -> None:
+        """Return once Prefect knows all that it is to be told."""
+        eventually(lambda: self.rest.get("/status").json()["waiting_for_prefect"] == 0)
 
     def jobauto(self, *arguments: str) -> str:
         """What a command prints."""
@@ -82,13 +99,13 @@ class Stack:
 
 
 @contextlib.contextmanager
-def _process(argv: list[str], environment: dict[str, str], log: Path) -> Iterator[None]:
+def _process(argv: list[str], environment: dict[str, str], log: Path) -> Iterator[int]:
     with log.open("ab") as output:
         process = subprocess.Popen(
             argv, env=environment, stdout=output, stderr=output, start_new_session=True
         )
     try:
-        yield
+        yield process.pid
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
@@ -110,7 +127,8 @@ def database() -> Iterator[str]:
             server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port nobody listens on just now."""
     import socket
 
     with socket.socket() as probe:
@@ -119,7 +137,7 @@ def _free_port() -> int:
 
 
 def _settings(home: Path, ledger: str) -> Settings:
-    prefect_port, api_port = _free_port(), _free_port()
+    prefect_port, api_port = free_port(), free_port()
     return Settings(
         home=home,
         database_url=ledger,
@@ -147,19 +165,31 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def stack() -> Iterator[Stack]:
-    """Prefect, facade and services on PostgreSQL; workers are the caller's to start."""
+def stack(more: Mapping[str, str] | None = None) -> Iterator[Stack]:
+    """Prefect, facade and services on PostgreSQL; workers are the caller's to start.
+
+    Args:
+        more: further variables of the environment of our processes.
+    """
     home = Path(tempfile.mkdtemp(prefix="jobauto-bench-"))
     try:
         with contextlib.ExitStack() as exits:
             ledger, prefect = (exits.enter_context(database()) for _ in range(2))
-            yield _start(home, exits, _settings(home, ledger), prefect)
+            settings = _settings(home, ledger)
+            environment = _environment(settings) | dict(more or {})
+            yield _start(home, exits, settings, environment, prefect)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _start(home: Path, exits: contextlib.ExitStack, settings: Settings, prefect: str) -> Stack:
-    argv, environment = prefect_command(settings, _environment(settings))
+def _start(
+    home: Path,
+    exits: contextlib.ExitStack,
+    settings: Settings,
+    ours: dict[str, str],
+    prefect: str,
+) -> Stack:
+    argv, environment = prefect_command(settings, ours)
     environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = prefect.replace(
         "postgresql://", "postgresql+asyncpg://"
     )
@@ -167,8 +197,10 @@ def _start(home: Path, exits: contextlib.ExitStack, settings: Settings, prefect:
     rest = exits.enter_context(httpx.Client(base_url=f"{settings.url}/api/v1", timeout=30))
     api = exits.enter_context(httpx.Client(base_url=settings.prefect_api_url, timeout=30))
     ledger = settings.database_url
-    running = Stack(settings, _environment(settings), rest, api, home, ledger, prefect, processes)
-    processes.enter_context(_process(argv, environment, home / "prefect.log"))
+    running = Stack(settings, ours, rest, api, home, ledger, prefect, processes, {})
+    running.pids["prefect"] = processes.enter_context(
+        _process(argv, environment, home / "prefect.log")
+    )
     running.jobauto("secrets", "init")
     running.jobauto("db", "upgrade")
     running.start("api", [sys.executable, "-m", "jobauto_prefect.cli", "api", "start"])
@@ -199,19 +231,41 @@ def token(running: Stack, *arguments: str) -> str:
     return issued
 
 
-def report(measure: Callable[[], dict[str, object]], about: str | None) -> None:
-    """Measure and print: one line of JSON with `--json`, else a line for each figure."""
+@contextlib.contextmanager
+def bare_prefect() -> Iterator[tuple[int, str]]:
+    """The process id and the database of a Prefect server by itself."""
+    home = Path(tempfile.mkdtemp(prefix="jobauto-bench-"))
+    try:
+        with database() as url:
+            settings = _settings(home, url)
+            argv, environment = prefect_command(settings, _environment(settings))
+            environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = url.replace(
+                "postgresql://", "postgresql+asyncpg://"
+            )
+            with _process(argv, environment, home / "prefect.log") as pid:
+                eventually(lambda: httpx.get(f"{settings.prefect_api_url}/health").is_success)
+                yield pid, url
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+Figures = dict[str, object]
+
+
+def report(measure: Callable[[], Figures | list[Figures]], about: str | None) -> None:
+    """Measure and print: a line of JSON for each goal with `--json`, else one for each figure."""
     import argparse
     import json
 
     parser = argparse.ArgumentParser(
         description=about, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--json", action="store_true", help="one line of JSON")
-    as_json = parser.parse_args().json
-    figures = measure()
-    if as_json:
-        print(json.dumps(figures))
-        return
-    for name, figure in figures.items():
-        print(f"{name:>20}  {figure}")
+    parser.add_argument("--json", action="store_true", help="JSON, a line for each goal")
+    as_json = parser.parse_known_args()[0].json
+    found = measure()
+    for figures in found if isinstance(found, list) else [found]:
+        if as_json:
+            print(json.dumps(figures))
+            continue
+        for name, figure in figures.items():
+            print(f"{name:>20}  {figure}")

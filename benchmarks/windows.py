@@ -17,7 +17,7 @@ import psycopg
 
 from benchmarks.stack import database, report
 from jobauto_prefect.engine.keeper import Keeper
-from jobauto_prefect.engine.opening import keep_windows
+from jobauto_prefect.jobs.windows import keep_windows
 from jobauto_prefect.ledger import migrate
 from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.records import App, Company, RunTemplate

@@ -1,11 +1,92 @@
 """The time, as something that is handed in."""
 
+import logging
+import time
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+
+logger = logging.getLogger(__name__)
 
 Clock = Callable[[], datetime]
 
+TOLERATED = timedelta(seconds=1)
+"""How far the host's clock may be from the one that counts before it is said."""
+
 
 def utc_now() -> datetime:
-    """The present instant, zone-aware, in UTC."""
+    """The present instant by the host's clock, zone-aware, in UTC."""
     return datetime.now(UTC)
+
+
+def seconds_since_boot() -> float:
+    """Seconds that pass evenly whatever sets the host's clock, suspension included.
+
+    Only differences mean something. Where the system has no such clock, suspension is left out.
+    """
+    boot_time = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if boot_time is None else time.clock_gettime(boot_time)
+
+
+class SharedClock:
+    """A `Clock` that follows another machine's; before its first reading, the host's.
+
+    It is this machine's time since start-up, which no one sets, plus what was read.
+
+    Args:
+        whose: the clock that counts, as the log names it.
+        host: the host's own clock, which is only compared.
+        uptime: seconds that pass evenly, also while the machine is suspended.
+    """
+
+    def __init__(
+        self, whose: str, host: Clock = utc_now, uptime: Callable[[], float] = seconds_since_boot
+    ) -> None:
+        self._whose = whose
+        self._host = host
+        self.uptime = uptime
+        self._zero: datetime | None = None  # the other clock's time when `uptime` was 0
+        self._half_trip = 0.0  # by so many seconds that may be wrong
+        self._warned = False
+
+    def __call__(self) -> datetime:
+        """The other clock's present instant, zone-aware, in UTC."""
+        if self._zero is None:
+            return self._host()
+        return self._zero + timedelta(seconds=self.uptime())
+
+    @property
+    def host_is_ahead(self) -> timedelta:
+        """How far the host's clock is ahead of the one that counts; negative: behind."""
+        return self._host() - self()
+
+    def read(self, instant: datetime, asked_at: float, answered_at: float) -> None:
+        """The other clock showed `instant` between these two instants of `uptime`.
+
+        A slower answer than the one that counts is used only where the two can't both be true.
+        """
+        half_trip = (answered_at - asked_at) / 2
+        zero = instant.astimezone(UTC) - timedelta(seconds=asked_at + half_trip)
+        if self._zero is None or half_trip <= self._half_trip or self._differs(zero, half_trip):
+            self._zero, self._half_trip = zero, half_trip
+        self._warn_of_difference()
+
+    def _differs(self, zero: datetime, half_trip: float) -> bool:
+        return self._zero is None or abs(zero - self._zero) > timedelta(seconds=half_trip)
+
+    def _warn_of_difference(self) -> None:
+        ahead = self.host_is_ahead
+        differs = abs(ahead) > TOLERATED
+        if differs and not self._warned:
+            logger.warning(
+                "the clock of this host is %s %s, which is the one that counts;"
+                " let both follow the same time servers (NTP)",
+                ahead_of(ahead),
+                self._whose,
+            )
+        self._warned = differs
+
+
+def ahead_of(difference: timedelta) -> str:
+    """A difference of two clocks in words that go before the other's name."""
+    seconds = difference.total_seconds()
+    return f"{abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'}"

@@ -6,20 +6,27 @@
     │   ├── KeyReused          an idempotency key that came before, with another request
     │   └── OtherId            a body for another record than the path's
     ├── NotFound               a record that is not there, or not for this person
+    │   └── MissingReference   a body names one; carries the fault with its place
     ├── Conflict               the record's state forbids it
+    │   ├── KeyTaken           another record with the same key came first
     │   ├── NumberTaken        a claim for a run that another job holds
-    │   └── InProgress         the first request of an idempotency key is being worked on
+    │   ├── ClaimOver          a claim asked again whose job does not run under it any more
+    │   ├── InProgress         the first request of an idempotency key is being worked on
+    │   ├── Locked             another process is at it just now
+    │   └── PrefectRefuses     what Prefect is told is invalid to it, now and later
     ├── NotAcceptable          a format that is not spoken; carries those that are
     ├── Unauthorized           no credentials, or bad ones
     ├── Forbidden              known, but not allowed
-    ├── TooManyRequests        too many failed sign-ins; carries when to try again
+    ├── TooManyRequests        too many failed sign-ins or requests; carries when to try again
     ├── Unavailable            a neighbour does not answer; trying again later may work
+    │   ├── Contended          somebody else changed the same just now; ask again
     │   ├── LedgerUnavailable
     │   ├── PrefectUnavailable
     │   ├── FacadeUnavailable
     │   └── SourceUnavailable  an adapter database that can't be used
     ├── NotReady               this installation lacks something; the message names the command
     │   └── KeyMissing         the key of the secret values is not there
+    ├── AuditDamaged           the audit trail is not as it was sealed
     └── StartFailed            a job's process could not be started
 
 Every message says what is wrong and what to do next. Where HTTP statuses and exit codes come
@@ -98,12 +105,35 @@ class NotFound(JobautoError):
     """No such record, or none this person may see."""
 
 
+class MissingReference(NotFound):
+    """A body refers to a record that is not there, or that is not for its company."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.faults = (fault,)
+        super().__init__(f"{fault.pointer}: {fault.message}")
+
+
 class Conflict(JobautoError):
     """The state of the record forbids what was asked."""
 
 
+class KeyTaken(Conflict):
+    """Another record with the same key was committed first."""
+
+
 class NumberTaken(Conflict):
     """The run number is taken, or another job of the flow run is live."""
+
+
+class ClaimOver(Conflict):
+    """A claim was asked again, and its job does not run under it any more.
+
+    `reason` says why: `ended`, `lost`, or `superseded` by another attempt.
+    """
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message)
 
 
 class InProgress(Conflict):
@@ -113,6 +143,14 @@ class InProgress(Conflict):
     """
 
     retry_after = 1
+
+
+class Locked(Conflict):
+    """Another process is at it just now; it may be tried again in a moment."""
+
+
+class PrefectRefuses(Conflict):
+    """What Prefect is told is invalid to it (422): the same again is refused again."""
 
 
 class NotAcceptable(JobautoError):
@@ -132,15 +170,20 @@ class Forbidden(JobautoError):
 
 
 class TooManyRequests(JobautoError):
-    """Too many failed sign-ins; `retry_after` is in whole seconds."""
+    """Too many failed sign-ins, or requests at once; `retry_after` is in whole seconds."""
 
-    def __init__(self, retry_after: int) -> None:
+    def __init__(self, retry_after: int, message: str | None = None) -> None:
         self.retry_after = retry_after
-        super().__init__(f"too many failed sign-ins; try again in {retry_after} seconds")
+        failed = f"too many failed sign-ins; try again in {retry_after} seconds, or use a token"
+        super().__init__(message or failed)
 
 
 class Unavailable(JobautoError):
     """A neighbouring service does not answer."""
+
+
+class Contended(Unavailable):
+    """Somebody else changed the same record just now; asked again, it is decided."""
 
 
 class LedgerUnavailable(Unavailable):
@@ -171,6 +214,10 @@ class KeyMissing(NotReady):
     """The key that encrypts secret values is not there or can't be used."""
 
 
+class AuditDamaged(JobautoError):
+    """The audit trail is not as the services have sealed it."""
+
+
 class StartFailed(JobautoError):
     """A job's process could not be started.
 
@@ -180,4 +227,15 @@ class StartFailed(JobautoError):
 
     def __init__(self, message: str, exit_code: int | None = None) -> None:
         self.exit_code = exit_code
+        super().__init__(message)
+
+
+class WorkerUnable(StartFailed):
+    """The worker can't start any such job just now, and nothing of this one began.
+
+    `part` is what is missing: "disk", "processes", or the name of an executor.
+    """
+
+    def __init__(self, message: str, part: str) -> None:
+        self.part = part
         super().__init__(message)

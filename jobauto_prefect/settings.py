@@ -24,6 +24,9 @@ DRIVERS = {
 }
 """What DB_CONNECTION may say, and the SQLAlchemy driver it means."""
 
+RUN_AS_DIRECTORY = Path("/var/lib/jobauto-jobs")
+"""Where the directories of jobs are that run as other users than the worker."""
+
 WebAddress = Annotated[str, Field(max_length=2000, pattern=r"^https?://[^\s@#/?]+([/?][^\s#]*)?$")]
 """An address with http or https, without a user, a password or a fragment."""
 
@@ -51,6 +54,29 @@ class Settings(BaseSettings):
     home: Path = Field(default_factory=_home, description="Where this service keeps its files.")
     database_url: str = Field(
         default="", description="SQLAlchemy URL of the ledger; default: ledger.db in the home."
+    )
+    database_listen_url: str = Field(
+        default="",
+        description="PostgreSQL URL at which LISTEN works, where that of the ledger leads through "
+        "a pool of transactions; default: that of the ledger.",
+    )
+    database_connect_seconds: float = Field(
+        default=5, gt=0, description="Seconds PostgreSQL has to let a connection in."
+    )
+    database_answer_seconds: float = Field(
+        default=15,
+        gt=0,
+        description="Seconds PostgreSQL has to answer a statement, or its connection is closed.",
+    )
+    database_long_seconds: float = Field(
+        default=3600,
+        gt=0,
+        description="The same for migrations, and for `jobauto apply` beside the ledger.",
+    )
+    database_idle_seconds: float = Field(
+        default=60,
+        gt=0,
+        description="Seconds after which PostgreSQL ends a transaction in which nothing is asked.",
     )
     key_file: Path | None = Field(
         default=None, description="File with the key of the secret values; default: in the home."
@@ -82,6 +108,11 @@ class Settings(BaseSettings):
     timeout_seconds: float = Field(
         default=32767, gt=0, description="Seconds a job may run where its template says nothing."
     )
+    extra_env: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Names, with commas, of variables that jobs of all applications may be given "
+        "beside those of their definitions; default: none.",
+    )
     output_limit_bytes: int = Field(
         default=10 * 1024 * 1024, gt=0, description="Bytes of output kept of one job."
     )
@@ -95,7 +126,9 @@ class Settings(BaseSettings):
         default=None, description="Token of a worker (`jobauto token issue --worker`)."
     )
     worker_directory: Path | None = Field(
-        default=None, description="Where a worker keeps its jobs' directories; default: in home."
+        default=None,
+        description="Where a worker keeps its jobs' directories; default: work in the home, "
+        f"with run_as {RUN_AS_DIRECTORY}.",
     )
     worker_limit: int | None = Field(
         default=None,
@@ -173,11 +206,21 @@ class Settings(BaseSettings):
     password_min_length: int = Field(
         default=8, ge=1, le=128, description="Characters a new password must have at least."
     )
-    sign_in_failures_per_account: int = Field(
-        default=10, ge=1, description="Failed sign-ins after which an account is refused (429)."
+    sign_in_failures_per_network: int = Field(
+        default=5,
+        ge=1,
+        description="Failed sign-ins of an account from one network, after which it is refused.",
     )
-    sign_in_failures_per_address: int = Field(
-        default=50, ge=1, description="Failed sign-ins after which an address is refused (429)."
+    sign_in_failures_per_account: int = Field(
+        default=20,
+        ge=1,
+        description="Failed sign-ins of an account, after which networks new to it are refused.",
+    )
+    sign_in_failures_of_network: int = Field(
+        default=50,
+        ge=1,
+        description="Failed sign-ins from one network, of all accounts together, after which it is "
+        "refused accounts that did not sign in from it in the last 30 days.",
     )
     sign_in_window_seconds: float = Field(
         default=300, gt=0, description="Seconds for which a failed sign-in counts."
@@ -196,6 +239,7 @@ class Settings(BaseSettings):
         "webhook_urls",
         "webhook_targets",
         "availability_commands",
+        "extra_env",
         mode="before",
     )
     @classmethod
@@ -252,8 +296,12 @@ class Settings(BaseSettings):
 
     @property
     def work_directory(self) -> Path:
-        """Where the workers of this machine keep their jobs' directories."""
-        return self.worker_directory or self.home / "work"
+        """Where the workers of this machine keep their jobs' directories.
+
+        The home is closed, so jobs that run as others have theirs outside of it.
+        """
+        own = RUN_AS_DIRECTORY if self.run_as else self.home / "work"
+        return self.worker_directory or own
 
     @property
     def prefect_ui(self) -> str:

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Self
 
@@ -59,25 +60,50 @@ class Part:
 
 
 class Relay:
-    """A TCP relay on loopback to a port; while it is cut, nobody gets through."""
+    """A TCP relay on loopback to a port, whose connections can be cut, hung and delayed."""
 
     def __init__(self, to_port: int) -> None:
         self._to_port = to_port
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
+        listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = listener.getsockname()[1]
+        self._begin(listener)
+
+    def _connect(self) -> socket.socket:
+        connection = socket.create_connection(("127.0.0.1", self._to_port), 5)
+        connection.settimeout(None)  # what is connected may be silent for long
+        return connection
+
+    def _begin(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self.delay_seconds = 0.0
         self._cut = False
+        self._flows, self._answers = threading.Event(), threading.Event()
+        self._flows.set()
+        self._answers.set()
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self) -> None:
-        """Let nobody through any more."""
+        """Close all connections, and let nobody through any more."""
         self._cut = True
-        for one in list(self._open):
-            _close(one)
+        for connection in list(self._open):
+            _close(connection)
+        self._flows.set()
+        self._answers.set()
+
+    def hang(self) -> None:
+        """Leave all connections open, and let nothing through any more."""
+        self._flows.clear()
+
+    def hang_answers(self) -> None:
+        """Let what is asked through, and nothing that is answered."""
+        self._answers.clear()
 
     def mend(self) -> None:
-        """Let everybody through again."""
+        """Let everybody through again; what hung arrives now."""
         self._cut = False
+        self._flows.set()
+        self._answers.set()
 
     def __enter__(self) -> Self:
         return self
@@ -86,6 +112,9 @@ class Relay:
         self.cut()
         _close(self._listener)
 
+    def asked(self, client: socket.socket, data: bytes) -> None:
+        """What somebody asks, before it is passed on."""
+
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
@@ -93,28 +122,51 @@ class Relay:
                 threading.Thread(target=self._join, args=(inner,), daemon=True).start()
 
     def _join(self, inner: socket.socket) -> None:
+        self._flows.wait()
         if self._cut:
             _close(inner)
             return
         try:
-            outer = socket.create_connection(("127.0.0.1", self._to_port), 5)
+            outer = self._connect()
         except OSError:
             _close(inner)
             return
         self._open |= {inner, outer}
-        for source, target in ((inner, outer), (outer, inner)):
-            threading.Thread(target=self._pump, args=(source, target), daemon=True).start()
+        ways = ((inner, outer, self._flows), (outer, inner, self._answers))
+        for way in ways:
+            threading.Thread(target=self._pump, args=way, daemon=True).start()
 
-    def _pump(self, source: socket.socket, target: socket.socket) -> None:
+    def _pump(self, source: socket.socket, target: socket.socket, flows: threading.Event) -> None:
         with contextlib.suppress(OSError):
             while not self._cut and (data := source.recv(65536)):
+                time.sleep(self.delay_seconds)
+                self._flows.wait()
+                if flows is self._flows:
+                    self.asked(source, data)
+                flows.wait()
                 target.sendall(data)
-        for one in (source, target):
-            self._open.discard(one)
-            _close(one)
+        for connection in (source, target):
+            self._open.discard(connection)
+            _close(connection)
 
 
-def _close(one: socket.socket) -> None:
+class SocketRelay(Relay):
+    """The same between two sockets that have paths; it makes the first."""
+
+    def __init__(self, path: Path, to_path: str) -> None:
+        self._to_path = to_path
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(path))
+        listener.listen()
+        self._begin(listener)
+
+    def _connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.connect(self._to_path)
+        return connection
+
+
+def _close(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
-        one.shutdown(socket.SHUT_RDWR)
-    one.close()
+        connection.shutdown(socket.SHUT_RDWR)
+    connection.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import signal
 import socket
@@ -10,11 +11,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings as hypothesis_settings
 
 from jobauto_prefect.engine.server import prefect_command, wait_ready
 from jobauto_prefect.settings import Settings
 
 pytest_plugins = ("tests.planted",)
+
+# To look for garbage every 700 objects is a fifth of what the tests take.
+gc.set_threshold(20_000)
+
+# No test asserts how long something takes: on a busy machine an example may take its time.
+hypothesis_settings.register_profile("ours", deadline=None)
+hypothesis_settings.load_profile("ours")
 
 ENDS_WITHIN = 10  # seconds
 START_WITHIN = 240  # of a Prefect server on a busy machine
@@ -65,6 +74,8 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}/api"
     settings = Settings(home=home, prefect_port=port, prefect_api_url=url)
     argv, environment = prefect_command(settings, clean_environment())
+    # Silent workers show as offline within seconds.
+    environment["PREFECT_SERVER_SERVICES_FOREMAN_LOOP_SECONDS"] = "2"
     with running(argv, environment, home / "server.log"):
         asyncio.run(wait_ready(url, START_WITHIN))
         yield url

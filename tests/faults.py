@@ -27,8 +27,7 @@ from jobauto_prefect.settings import Settings
 from tests.breakable import Part, Relay
 from tests.conftest import clean_environment, free_port
 from tests.plant import eventually
-from tests.planted import SAYS_NO_SECRET
-from tests.servers import client, user_token, worker_token
+from tests.servers import client, prefect_client, user_token, worker_token
 
 PATIENCE = 120  # seconds
 MINUTE = timedelta(minutes=1)
@@ -210,9 +209,7 @@ def town(ledger_url: str, prefect_url: str, home: Path, lease_seconds: float) ->
         parts = _parts(settings, prefect_url, relay, worker_token(ledger, "town"))
         stack.callback(ledger.close)
         rest = stack.enter_context(client(f"{settings.url}/api/v1", user_token(ledger)))
-        prefect = stack.enter_context(
-            httpx.Client(base_url=settings.prefect_api_url, timeout=20, event_hooks=SAYS_NO_SECRET)
-        )
+        prefect = stack.enter_context(prefect_client(settings.prefect_api_url))
         for part in parts.values():
             stack.callback(part.end)
         made = Town(settings, ledger, rest, prefect, parts, relay, home / "marks")

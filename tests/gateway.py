@@ -19,9 +19,9 @@ from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.conftest import START_WITHIN, clean_environment, free_port, running
-from tests.plant import Patient, eventually
-from tests.planted import SAYS_NO_SECRET, secret
-from tests.servers import client, facade, user_token, worker_token
+from tests.plant import eventually
+from tests.planted import secret
+from tests.servers import client, facade, prefect_client, user_token, worker_token
 
 PASSWORD = secret("four unlikely winter words")
 OURS, THEIRS = "Ours", "Planted"
@@ -30,6 +30,7 @@ OURS, THEIRS = "Ours", "Planted"
 PEOPLE = {
     "viewer": ("viewer", "viewer"),
     "manager": ("viewer", "manager"),
+    "runner": ("user", "viewer"),
     "outsider": ("viewer", None),
     "guessed": ("viewer", None),
 }
@@ -60,17 +61,11 @@ class Gateway:
 
     def as_(self, login: str, password: str = PASSWORD, **options: Any) -> httpx.Client:
         """A client of Prefect's API that signs in with a password."""
-        return httpx.Client(
-            base_url=self.url,
-            auth=(login, password),
-            timeout=30,
-            event_hooks=SAYS_NO_SECRET,
-            **options,
-        )
+        return prefect_client(self.url, auth=(login, password), **options)
 
     def anonymous(self) -> httpx.Client:
         """One that does not sign in."""
-        return httpx.Client(base_url=self.url, timeout=30, event_hooks=SAYS_NO_SECRET)
+        return prefect_client(self.url)
 
     def deployment(self, company: str) -> str:
         """Prefect's id of the deployment of a company's run template, once it has one."""
@@ -84,7 +79,7 @@ class Gateway:
 
     def run(self, company: str) -> str:
         """A new flow run of a company, made by an administrator."""
-        with self.as_("root", transport=Patient()) as root:
+        with self.as_("root") as root:
             path = f"/deployments/{self.deployment(company)}/create_flow_run"
             return str(root.post(path, json={}).raise_for_status().json()["id"])
 
@@ -128,7 +123,6 @@ def gateway(home: Path, **more: str) -> Iterator[Gateway]:
         "JOBAUTO_CONFIG_DIR": str(home),
         "JOBAUTO_PREFECT_PORT": str(prefect_port),
         "PREFECT_API_URL": settings.prefect_api_url,
-        "JOBAUTO_SIGN_IN_FAILURES_PER_ADDRESS": "100000",
         **more,
     }
     argv = [sys.executable, "-m", "jobauto_prefect.cli", "prefect", "start"]

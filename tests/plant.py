@@ -17,8 +17,8 @@ from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.conftest import clean_environment, running
-from tests.planted import SAYS_NO_SECRET, SECRET
-from tests.servers import client, facade, free_port, user_token, worker_token
+from tests.planted import SECRET
+from tests.servers import client, facade, free_port, prefect_client, user_token, worker_token
 
 PATIENCE = 90  # seconds
 
@@ -35,6 +35,14 @@ exit "$EXIT_WITH"
 """
 
 
+def is_alive(pid: int) -> bool:
+    """Whether that process can still do something; a dead one may wait for its parent's look."""
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
 def eventually(look: Callable[[], Any], seconds: float = PATIENCE) -> Any:
     """What `look` finds, once it finds something."""
     until = time.monotonic() + seconds
@@ -42,19 +50,6 @@ def eventually(look: Callable[[], Any], seconds: float = PATIENCE) -> Any:
         assert time.monotonic() < until, "what was waited for did not come"
         time.sleep(0.02)
     return found
-
-
-class Patient(httpx.HTTPTransport):
-    """Asks again while SQLite is busy, as every client of Prefect does."""
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        until = time.monotonic() + PATIENCE
-        while True:
-            response = super().handle_request(request)
-            if response.status_code != 503 or time.monotonic() > until:
-                return response
-            response.close()
-            time.sleep(0.05)
 
 
 class CountingTransport(httpx.AsyncHTTPTransport):
@@ -140,8 +135,9 @@ class Plant:
         return found
 
     def post_job(self, scheduled: str | None = None, **env: str | int) -> int:
-        """A new job of the template, now or at a time."""
-        given = {"MARKS": str(self.marks), **env}
+        """A new job of the template, now or at a time; its marks are in this test's folder."""
+        declared = self.rest.get(f"/app/{self.template['app_id']}.json").json()["environment"]
+        given = env if "MARKS" not in declared else {"MARKS": str(self.marks), **env}
         body = {"runtemplate_id": self.template["id"], "env": given, "scheduled": scheduled}
         created: int = self.rest.post("/job/", json=body).raise_for_status().json()["id"]
         return created
@@ -238,7 +234,7 @@ class Plant:
     def until_gone(self) -> None:
         """Return when no process of a probe lives."""
         pids = self.marked("pids")
-        eventually(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
+        eventually(lambda: not any(is_alive(int(pid)) for pid in pids))
 
     def environment(self, **more: str) -> dict[str, str]:
         """What a worker is told, and nothing of the ledger."""
@@ -300,9 +296,7 @@ def plant(prefect_api: str, migrated: str, home: Path, lease_seconds: float) -> 
         stack.callback(ledger.close)
         serving = stack.enter_context(Serving(settings, ledger))
         rest = stack.enter_context(client(f"{settings.url}/api/v1", user_token(ledger)))
-        prefect = httpx.Client(
-            base_url=prefect_api, timeout=20, transport=Patient(), event_hooks=SAYS_NO_SECRET
-        )
+        prefect = prefect_client(prefect_api)
         stack.enter_context(prefect)
         yield _build(settings, serving, rest, prefect)
 

@@ -4,11 +4,13 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import httpx
 import uvicorn
 
+from jobauto_prefect import certificates
 from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.auth import Identity
 from jobauto_prefect.facade.people import set_roles
@@ -20,6 +22,9 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.tokens import issue_user_token, issue_worker_token
 from jobauto_prefect.settings import Settings
 from tests.planted import SAYS_NO_SECRET
+
+BUSY = b'{"exception_message":"Service Unavailable"}'
+BUSY_FOR = 90  # seconds at most
 
 OPERATOR = Identity(SERVICE, EVERYTHING)
 
@@ -52,11 +57,11 @@ def facade(settings: Settings, ledger: Ledger) -> Iterator[str]:
         thread.join(20)
 
 
-def user_token(ledger: Ledger, login: str = "root") -> str:
-    """A bearer token of a super_admin."""
+def user_token(ledger: Ledger, login: str = "root", roles: Sequence[str] = ("super_admin",)) -> str:
+    """A bearer token of a new user with these roles."""
     with ledger.writing(SERVICE) as session:
         user = User(login=login)
-        set_roles(session, OPERATOR, user, ["super_admin"], replace=True)
+        set_roles(session, OPERATOR, user, roles, replace=True)
         session.add(user)
         return issue_user_token(session, user, None)[0]
 
@@ -70,4 +75,29 @@ def worker_token(ledger: Ledger, *pools: str) -> str:
 def client(url: str, token: str) -> httpx.Client:
     """A client that signs in with a bearer token."""
     headers = {"Authorization": f"Bearer {token}"}
-    return httpx.Client(base_url=url, headers=headers, timeout=20, event_hooks=SAYS_NO_SECRET)
+    verify = certificates.are_needed(url)
+    return httpx.Client(
+        base_url=url, headers=headers, timeout=20, event_hooks=SAYS_NO_SECRET, verify=verify
+    )
+
+
+class _Patient(httpx.HTTPTransport):
+    """Asks again while Prefect's SQLite is busy, as every client of Prefect does."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        until = time.monotonic() + BUSY_FOR
+        while True:
+            response = super().handle_request(request)
+            busy = response.status_code == 503 and response.read() == BUSY
+            if not busy or time.monotonic() > until:
+                return response
+            response.close()
+            time.sleep(0.05)
+
+
+def prefect_client(url: str, **options: Any) -> httpx.Client:
+    """A client of Prefect's API, ours before it or not."""
+    options = {"timeout": 30, "event_hooks": SAYS_NO_SECRET} | options
+    limits = options.pop("limits", httpx.Limits())
+    transport = _Patient(limits=limits, verify=certificates.are_needed(url))
+    return httpx.Client(base_url=url, transport=transport, **options)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jobauto_prefect.cli.options import Json, Paths, Url
+from jobauto_prefect.cli.options import Json, Paths, Url, Yes
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.client import Client
@@ -52,7 +52,9 @@ def plan(
     from jobauto_prefect.cli.plans import documents_in
 
     documents = documents_in(paths)
-    planned = speak(url, lambda client: plan_of(client, documents, label or (), prune))
+    planned = speak(
+        url, lambda client: plan_of(client, documents, label or (), prune), takes_long=True
+    )
     if as_json:
         _print_json(planned, {})
     else:
@@ -64,7 +66,7 @@ def plan(
 
 def apply(
     paths: Paths,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Yes = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
     ] = False,
@@ -106,7 +108,7 @@ def apply(
             _say_counts(planned, would=dry_run)
             _hint_waiting(waiting)
 
-    speak(url, work, writes=not dry_run)
+    speak(url, work, writes=not dry_run, takes_long=True)
 
 
 class Planned:
@@ -191,6 +193,7 @@ async def carry_out(client: "Client", planned: Planned) -> int:
         for done, change in enumerate(planned.wanted):
             await writer.write(change, done)
             progress.advance(writing)
+        await writer.finish()
         telling = progress.add_task("Prefect", total=None)
         most = 0
 

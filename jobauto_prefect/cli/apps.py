@@ -8,7 +8,7 @@ import typer
 
 from jobauto_prefect.cli.completing import names_of
 from jobauto_prefect.cli.listing import add_list
-from jobauto_prefect.cli.options import Json, Lang, Paths, Url
+from jobauto_prefect.cli.options import Json, Lang, Paths, Url, Yes
 from jobauto_prefect.cli.tables import APPS
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def import_(
     from jobauto_prefect.cli.client import Client, speak
     from jobauto_prefect.cli.importing import documents_in, take_in, tell
     from jobauto_prefect.cli.judging import tell_faults
-    from jobauto_prefect.cli.show import hint, messages, print_json
+    from jobauto_prefect.cli.show import counted, hint, messages, print_json
 
     documents, warnings = documents_in(paths, "app", ("app", None))
     imported: list[Imported] = []
@@ -129,7 +129,8 @@ def import_(
         listed = [one.as_dict() for one in imported]
         print_json({"imported": listed, "waiting_for_prefect": waiting})
     elif waiting:
-        hint(f"Prefect does not know {waiting} changes yet; it is told when it answers")
+        left = counted(waiting, "change")
+        hint(f"Prefect does not know {left} yet; it is told when it answers")
     if any(one.action == "refused" for one in imported):
         raise typer.Exit(1)
 
@@ -180,6 +181,53 @@ def show(app: App, as_json: Json = False, url: Url = None, lang: Lang = None) ->
     ours = ("id", "uuid", "enabled", "executable", "prefect_url", "created_at", "updated_at")
     print_members({name: record.get(name) for name in ours})
     print_markdown(describe_application(parse(record), lang or load_settings().language))
+
+
+@group.command()
+def enable(app: App, as_json: Json = False, url: Url = None) -> None:
+    """Let an application be started again.
+
+    Example: jobauto app enable Probe
+    """
+    _switch(app, True, as_json, url)
+
+
+@group.command()
+def disable(app: App, as_json: Json = False, url: Url = None) -> None:
+    """Let nothing of an application start any more; what runs goes on.
+
+    Example: jobauto app disable Probe
+    """
+    _switch(app, False, as_json, url)
+
+
+def _switch(app: str, enabled: bool, as_json: bool, url: str | None) -> None:
+    from jobauto_prefect.cli.client import Client, speak
+    from jobauto_prefect.cli.lookup import application
+    from jobauto_prefect.cli.show import print_json, say
+
+    async def work(client: Client) -> Any:
+        found = await application(client, app)
+        changed = await client.post("app", {"id": found["id"], "enabled": enabled})
+        await client.wait_for_prefect()
+        return changed
+
+    record = speak(url, work, writes=True)
+    if as_json:
+        print_json(record)
+    else:
+        say(f"application {record['id']} is {'enabled' if enabled else 'disabled'}")
+
+
+@group.command()
+def delete(app: App, yes: Yes = False, as_json: Json = False, url: Url = None) -> None:
+    """Delete an application that no run template uses; it is kept for history.
+
+    Example: jobauto app delete Probe --yes
+    """
+    from jobauto_prefect.cli.editing import remove
+
+    remove("app", app, yes, as_json, url)
 
 
 @group.command()

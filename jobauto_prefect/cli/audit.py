@@ -13,6 +13,7 @@ from jobauto_prefect.cli.options import Json, Limit, Url
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.client import Client
+    from jobauto_prefect.ledger.seal_verification import Verification
 
 group = typer.Typer(help="The audit trail: who changed what.", no_args_is_help=True)
 
@@ -119,6 +120,72 @@ def export(
         raise typer.BadParameter(f"there is a file {output} already", param_hint="-o") from None
     if output is not None:
         say(f"{counted(written, 'line')} in {output}")
+
+
+@group.command()
+def verify(
+    log: Annotated[
+        list[typer.FileText] | None,
+        typer.Option(
+            "--log",
+            metavar="FILE",
+            errors="replace",
+            help="A log of the services: the seals in it must be in the ledger. - is the input.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check that nothing in the audit trail was changed, removed or cut off. Exit code 1: it was.
+
+    It reads the ledger of this machine and takes its key. What was put back as a whole, from an
+    older copy of the database, is found by the services' logs alone.
+
+    Example: journalctl -u jobauto-services | jobauto audit verify --log -
+    """
+    from itertools import chain
+
+    from jobauto_prefect.cli.local import opened
+    from jobauto_prefect.cli.show import print_json
+    from jobauto_prefect.ledger.seal_verification import verify as compare
+    from jobauto_prefect.ledger.seals import reported
+
+    with opened() as ledger:
+        result = compare(ledger, reported(chain.from_iterable(log or ())))
+    if as_json:
+        newest = result.newest._asdict() if result.seals else None
+        print_json(
+            {
+                "intact": not result.damages,
+                "damages": list(result.damages),
+                "entries": result.entries,
+                "seals": result.seals,
+                "newest": newest,
+                "unsealed": result.unsealed,
+                "unsealed_since": result.unsealed_since and result.unsealed_since.isoformat(),
+            }
+        )
+    else:
+        _tell(result)
+    if result.damages:
+        raise typer.Exit(1)
+
+
+def _tell(result: "Verification") -> None:
+    from jobauto_prefect.cli.show import counted, hint, moment, printable, say
+    from jobauto_prefect.ledger.seals import report
+
+    for damage in result.damages:
+        say(printable(damage), style="bold red")
+    state = "NOT as it was sealed" if result.damages else "as it was sealed"
+    sealed = f"entries: {result.entries} in {counted(result.seals, 'seal')}"
+    say(f"the audit trail is {state}; {sealed}")
+    if result.seals:
+        say(f"newest: {report(result.newest)}")
+    if result.unsealed_since is not None:
+        since = moment(result.unsealed_since.isoformat())
+        hint(
+            f"not in a seal yet: {result.unsealed} since {since}; jobauto services start seals them"
+        )
 
 
 async def _oldest_first(client: "Client", asked: dict[str, Any]) -> AsyncIterator[Any]:

@@ -1,17 +1,36 @@
 """What is wrong with the records of files together, and with regard to what is there."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jobauto_prefect.cli.actions import references
 from jobauto_prefect.cli.documents import Document
-from jobauto_prefect.cli.kinds import KINDS, NOUNS, Key, Record, key_of, means, title_of
+from jobauto_prefect.cli.kinds import (
+    KINDS,
+    NOUNS,
+    Key,
+    Record,
+    company_bearing,
+    key_of,
+    meant,
+    owner_in,
+    reference_in,
+    title_of,
+    titles_meant,
+    topics_in,
+)
 from jobauto_prefect.cli.known import Known
 from jobauto_prefect.compiler import timing_faults, zone_of
-from jobauto_prefect.definitions import parse
-from jobauto_prefect.definitions.credentials import missing, secret_keywords, value_faults
+from jobauto_prefect.definitions import parse, to_text
+from jobauto_prefect.definitions.credentials import (
+    addresses,
+    missing,
+    secret_keywords,
+    value_faults,
+)
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.values import refuse_faults, secret_keys
+from jobauto_prefect.facade.destinations import moved_source
+from jobauto_prefect.facade.values import ValueRules
 from jobauto_prefect.ledger.secrets import MASK
 
 
@@ -27,14 +46,20 @@ def refuse(faults: Sequence[Fault]) -> None:
 class Checker:
     """Looks at documents that are each valid by themselves, in the order of writing."""
 
-    def __init__(self, known: Known, documents: Sequence[Document]) -> None:
+    def __init__(
+        self, known: Known, documents: Sequence[Document], secrets: Collection[str] = ()
+    ) -> None:
+        """`secrets` are the names of those that are written with the documents."""
         self._known = known
+        self._secrets = secrets
         self._documents = documents
         self._given: dict[str, dict[str, Record]] = {kind: {} for kind in KINDS}
         for each in documents:
             kind = each.kind or ""
-            self._given[kind].setdefault(title_of(kind, each.content), each.content)
-        given = [each.content for each in documents if each.kind == "app"]
+            content = known.with_owner(kind, each.content)
+            self._given[kind].setdefault(title_of(kind, content), content)
+        apps = (each.content for each in documents if each.kind == "app")
+        given = [known.with_owner("app", content) for content in apps]
         replaced = {known.id_of("app", content) for content in given}
         others = (app for number, app in known.records["app"].items() if number not in replaced)
         self._apps = [*given, *others]
@@ -44,13 +69,18 @@ class Checker:
         yield from self._repeated()
         for document in self._documents:
             look = LOOKS.get(document.kind or "")
-            found = [*self._references(document), *(look(self, document.content) if look else ())]
+            found = [
+                *self._references(document),
+                *self._topics(document),
+                *(look(self, document.content) if look else ()),
+            ]
             yield from map(document.placed, found)
 
     def _repeated(self) -> Iterator[Fault]:
-        seen: dict[tuple[str | None, Key], Document] = {}
+        seen: dict[tuple[str, Key], Document] = {}
         for document in self._documents:
-            key = document.kind, key_of(document.kind or "", document.content)
+            kind = document.kind or ""
+            key = kind, key_of(kind, self._known.with_owner(kind, document.content))
             if key in seen:
                 message = f"is there twice, first in {seen[key].file}"
                 yield document.placed(Fault("", "duplicate", message))
@@ -59,18 +89,26 @@ class Checker:
     def _references(self, document: Document) -> Iterator[Fault]:
         """All references but those to applications."""
         for name, one in KINDS[document.kind or ""].references.items():
-            title = document.content.get(name)
-            if one.kind == "app" or title is None or title in self._given[one.kind]:
+            title = reference_in(document.kind or "", name, document.content)
+            if one.kind == "app" or title is None:
                 continue
-            if self._known.titled(one.kind, title) is None:
+            if self._meant(one.kind, title, document.content.get("company")) is None:
                 yield Fault(f"/{name}", "reference", f"there is no {NOUNS[one.kind]} {title!r}")
+
+    def _topics(self, document: Document) -> Iterator[Fault]:
+        """The topics of a record; a definition may list words that are none."""
+        kind = document.kind or ""
+        company = company_bearing(kind, document.content)
+        for place, name in enumerate(topics_in(kind, document.content)):
+            if kind != "app" and self._meant("topic", name, company) is None:
+                yield Fault(f"/topics/{place}", "reference", f"there is no topic {name!r}")
 
     def _actions(self, content: Record) -> Iterator[Fault]:
         """What the actions of a run template start is there, or in the files."""
         for pointer, kind, title in references(content):
-            there = title in self._given[kind] or self._known.titled(kind, title) is not None
+            there = self._meant(kind, title, None) is not None
             if kind == "app":
-                there = any(means({"app": title}, app) for app in self._apps)
+                there = bool(meant({"app": title, "company": content["company"]}, self._apps))
             if not there:
                 yield Fault(pointer, "reference", f"there is no {NOUNS[kind]} {title!r}")
 
@@ -78,39 +116,48 @@ class Checker:
         """A company: its zone, and values that all applications may be given."""
         yield from _raised(zone_of, content.get("timezone") or "UTC")
         values = content.get("env", {})
-        yield from _raised(refuse_faults, values, None)
-        secret = {key for app in self._apps for key in secret_keys(parse(app))}
+        yield from ValueRules().faults(self._names("company", content), values)
+        owners = (None, content["slug"])
+        apps = [app for app in self._apps if owner_in("app", app) in owners]
+        secret = {key for app in apps for key in parse(app).secret_keys}
         where = f"jobauto company set {content['slug']}"
         yield from _secrets("env", values, secret, where)
 
     def of_template(self, content: Record) -> Iterable[Fault]:
         """A run template: its application, its credentials, its values, its schedule."""
         yield from self._credentials(content)
-        meant = [app for app in self._apps if means(content, app)]
+        found = meant(content, self._apps)
         member = "app" if "app" in content else "app_uuid"
-        if not meant:
+        if not found:
             message = f"there is no application {content[member]!r}"
             yield Fault(f"/{member}", "reference", message)
-        elif len(meant) > 1:
+        elif len(found) > 1:
             yield Fault(f"/{member}", "reference", "several applications have it; use app_uuid")
         else:
-            definition, values = parse(meant[0]), content.get("env", {})
-            yield from _raised(refuse_faults, values, definition)
+            definition, values = parse(found[0]), content.get("env", {})
+            rules = ValueRules(definition, self._known.extra_env)
+            yield from rules.faults(self._names("runtemplate", content), values)
             where = f"jobauto template set '{title_of('runtemplate', content)}'"
-            yield from _secrets("env", values, secret_keys(definition), where)
+            yield from _secrets("env", values, definition.secret_keys, where)
         yield from timing_faults(content, "UTC")
         yield from self._actions(content)
 
+    def _names(self, kind: str, content: Record) -> list[str]:
+        """The names of the values that a record has once its file is applied."""
+        given = content.get("env", {})
+        number = self._known.id_of(kind, content) if given else None
+        known = self._known.records[kind][number]["env"] if number else {}
+        return [name for name in {**known, **given} if given.get(name, "") is not None]
+
     def _credentials(self, content: Record) -> Iterator[Fault]:
         for place, title in enumerate(KINDS["runtemplate"].titles("credentials", content)):
-            there = title in self._given["credential"]
-            if not there and self._known.titled("credential", title) is None:
+            if self._meant("credential", title, None) is None:
                 message = f"there is no {NOUNS['credential']} {title!r}"
                 yield Fault(f"/credentials/{place}", "reference", message)
 
     def of_credential(self, content: Record) -> Iterable[Fault]:
         """A credential: values its type has, and none of the secret ones."""
-        kind = self._type(content["credential_type"])
+        kind = self._meant("credential_type", content["credential_type"], content["company"])
         if kind is None:
             return
         fields, values = kind.get("fields", ()), content.get("values", {})
@@ -123,17 +170,61 @@ class Checker:
                 yield Fault("/values", "required", f"{one['keyword']} is required")
         where = f"jobauto credential set '{title_of('credential', content)}'"
         yield from _secrets("values", values, secret, where)
+        if not new:
+            yield from self._moved(content, fields, where)
 
-    def _type(self, code: str) -> Record | None:
-        given = self._given["credential_type"].get(code)
-        number = self._known.titled("credential_type", code)
-        return given or (self._known.records["credential_type"][number] if number else None)
+    def _moved(self, content: Record, fields: Sequence[Record], command: str) -> Iterator[Fault]:
+        """Secrets of a credential are for the address that they were given for."""
+        record = self._record("credential", content) or {}
+        kind = self._known.titled("credential_type", record["credential_type"])
+        before = self._known.records["credential_type"][kind]["fields"] if kind else ()
+        values = {**record["values"], **content.get("values", {})}
+        texts = {name: to_text(value) for name, value in values.items() if value is not None}
+        now, then = addresses(before, record["values"]), addresses(fields, texts)
+        changed = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
+        kept = {name for name, text in texts.items() if text == MASK} - set(self._secrets)
+        for name in sorted(kept) if changed else ():
+            together = f"{command} --env {changed[0]}=… --secret {name}"
+            yield _for_another(f"/values/{name}", changed, together)
+
+    def of_source(self, content: Record) -> Iterable[Fault]:
+        """An event source: its password is for the address that it was given for."""
+        record = self._record("eventsource", content)
+        if record is None or not record["db_password"] or "db_password" in self._secrets:
+            return
+        changed = moved_source(record, {**record, **content})
+        if changed:
+            name = title_of("eventsource", content)
+            command = f"jobauto source set '{name}' {changed[0]}=… --secret db_password"
+            yield _for_another("/db_password", changed, command)
+
+    def _record(self, kind: str, content: Record) -> Record | None:
+        """The record there is; None: it is a new one."""
+        number = self._known.id_of(kind, content)
+        return None if number is None else self._known.records[kind][number]
+
+    def _meant(self, kind: str, title: str, company: str | None) -> Record | None:
+        """What a reference in a record of a company means: in the files, or there already."""
+        for wanted in titles_meant(kind, title, company):
+            number = self._known.titled(kind, wanted)
+            found = self._given[kind].get(wanted) or (
+                self._known.records[kind][number] if number is not None else None
+            )
+            if found is not None:
+                return found
+        return None
+
+
+def _for_another(pointer: str, changed: Sequence[str], command: str) -> Fault:
+    message = f"was given for another {' and '.join(changed)}; change them together: {command}"
+    return Fault(pointer, "secret", message)
 
 
 LOOKS: Mapping[str, Callable[[Checker, Record], Iterable[Fault]]] = {
     "company": Checker.of_company,
     "runtemplate": Checker.of_template,
     "credential": Checker.of_credential,
+    "eventsource": Checker.of_source,
 }
 """What is looked at in records of a kind, beside their references."""
 

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
+from jobauto_prefect import certificates
 from jobauto_prefect.errors import (
     Conflict,
     FacadeUnavailable,
@@ -101,9 +102,10 @@ class Client:
         """Delete the record at a path below the base."""
         await self._ask("DELETE", path)
 
-    async def post_raw(self, item: str, content: bytes, **query: Any) -> Any:
-        """Create or update a record from the JSON text of a file, which is kept as it is."""
-        return await self._ask("POST", f"/{item}/", content=content, params=query)
+    async def post_definition(self, content: bytes, **query: Any) -> Any:
+        """Create or update an application from a definition, which is kept as it is."""
+        asked = {**query, "definition": "true"}
+        return await self._ask("POST", "/app/", content=content, params=asked)
 
     async def _ask(self, method: str, path: str, **options: Any) -> Any:
         return (await self._answer(method, path, **options)).json()
@@ -154,14 +156,17 @@ def speak(
     url: str | None,
     work: Callable[[Client], Coroutine[Any, Any, Answer]],
     writes: bool = False,
+    *,
+    takes_long: bool = False,
 ) -> Answer:
     """Do some work with a client; `url` None: this machine's own ledger.
 
-    `writes`: the work changes something that Prefect is to know.
+    `writes`: the work changes something that Prefect is to know. `takes_long`: the database may
+    take as long as for a migration, where the ledger is this machine's own.
     """
 
     async def session() -> Answer:
-        async with remote(url) if url else local(writes) as client:
+        async with remote(url) if url else local(writes, takes_long=takes_long) as client:
             return await work(client)
 
     return asyncio.run(session())
@@ -185,7 +190,10 @@ async def remote(url: str) -> AsyncIterator[Client]:
         raise Unauthorized(f"{url} is not https: the token would travel in clear; use https")
     headers = {"Authorization": f"Bearer {token}"}
     async with httpx.AsyncClient(
-        base_url=url.rstrip("/").removesuffix(BASE), headers=headers, timeout=TIMEOUT_SECONDS
+        base_url=url.rstrip("/").removesuffix(BASE),
+        headers=headers,
+        timeout=TIMEOUT_SECONDS,
+        verify=certificates.are_needed(url),
     ) as http:
         yield Client(http)
 
@@ -200,10 +208,11 @@ def _is_this_machine(host: str) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def local(writes: bool) -> AsyncIterator[Client]:
+async def local(writes: bool, *, takes_long: bool = False) -> AsyncIterator[Client]:
     """A client of a facade in this process, over this machine's ledger, as the local operator.
 
     Only one that `writes` carries changes to Prefect: what it takes up it has to bring to an end.
+    For `takes_long` see `speak`.
 
     Raises:
         NotReady: the installation lacks its key or its tables; the message says what helps.
@@ -211,14 +220,15 @@ async def local(writes: bool) -> AsyncIterator[Client]:
     from jobauto_prefect.cli.running import addresses_in
     from jobauto_prefect.facade.app import create_app
     from jobauto_prefect.ledger.audit import Actor
-    from jobauto_prefect.ledger.store import open_ledger
+    from jobauto_prefect.ledger.store import long_limits, open_ledger
     from jobauto_prefect.settings import load_settings, local_operator
 
     # What the facade would log, the command says itself.
     logging.getLogger("jobauto_prefect").addHandler(logging.NullHandler())
     # What a service that runs here was told on its command line counts for its neighbours too.
     settings = load_settings(**addresses_in(load_settings().home))
-    ledger = await asyncio.to_thread(open_ledger, settings)
+    limits = long_limits(settings) if takes_long else None
+    ledger = await asyncio.to_thread(open_ledger, settings, limits=limits)
     app = create_app(settings, ledger, Actor(name=local_operator(), door="cli"))
     transport = httpx.ASGITransport(app=app)
     carrying = app.router.lifespan_context(app) if writes else contextlib.nullcontext()

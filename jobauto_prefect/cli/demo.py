@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from jobauto_prefect.cli.client import Client
-    from jobauto_prefect.cli.service import Asked
+    from jobauto_prefect.cli.supervision import Asked
     from jobauto_prefect.settings import Settings
 
 RUNS: tuple[tuple[str, Mapping[str, str], str], ...] = (
@@ -101,8 +101,9 @@ def _free_ports(count: int) -> list[int]:
 
 async def _demo(keep: bool, started: float) -> bool:
     from jobauto_prefect.cli.installation import prepare
-    from jobauto_prefect.cli.service import Asked, running
+    from jobauto_prefect.cli.service import stages
     from jobauto_prefect.cli.show import say, seconds
+    from jobauto_prefect.cli.supervision import Asked, ServicePlan, running
     from jobauto_prefect.settings import load_settings
 
     asked = Asked()
@@ -110,18 +111,17 @@ async def _demo(keep: bool, started: float) -> bool:
     settings = load_settings()
     say(f"Starting Prefect, the facade, the services and a worker in {settings.home} …")
     prepared = prepare(settings)
-    try:
-        async with running(settings, prepared, asked, _tell_endings) as ready:
-            if not ready:
-                return False
-            say(f"They run after {seconds(time.monotonic() - started)}.", style="dim")
-            _print_addresses(settings, prepared.password)
-            as_expected = await _show_examples(asked)
-            if keep and not asked.stop.is_set():
-                say("Look around; Ctrl-C ends it.")
-                await asked.stop.wait()
-    finally:
-        prepared.ledger.close()
+    prepared.ledger.close()
+    plan = ServicePlan(stages(settings, prepared), str(settings.home))
+    async with running(plan, asked, _tell_endings) as ready:
+        if not ready:
+            return False
+        say(f"They run after {seconds(time.monotonic() - started)}.", style="dim")
+        _print_addresses(settings, prepared.password)
+        as_expected = await _show_examples(asked)
+        if keep and not asked.stop.is_set():
+            say("Look around; Ctrl-C ends it.")
+            await asked.stop.wait()
     took = seconds(time.monotonic() - started)
     say(f"All of it is stopped and gone, after {took}. To look around: jobauto demo --keep")
     return as_expected

@@ -8,7 +8,7 @@ import typer
 from jobauto_prefect.cli.options import Json
 
 if TYPE_CHECKING:
-    from jobauto_prefect.cli.examining import Finding
+    from jobauto_prefect.cli.findings import Finding
 
 MARKS: Mapping[str, tuple[str, str]] = {
     "ok": ("ok", "green"),

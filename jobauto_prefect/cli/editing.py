@@ -2,13 +2,13 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from jobauto_prefect.cli.kinds import GROUPS, KINDS, NOUNS
+from jobauto_prefect.cli.kinds import GROUPS, KINDS, NOUNS, OWNED
 from jobauto_prefect.definitions.files import record_schema
 from jobauto_prefect.errors import Conflict, InvalidInput, NotFound
 
@@ -122,6 +122,8 @@ def change(kind: str, name: str, edit: Edit, as_json: bool, url: str | None) -> 
         if {"app", "app_uuid"} & set(edit.members):
             whole.pop("app", None)
             whole.pop("app_uuid", None)
+        if KINDS[kind].values not in edit.members:
+            whole.pop(KINDS[kind].values or "", None)  # values that stay are judged by nobody
         content = {**whole, **edit.members}
         _refuse_faults(kind, content)
         return number, content
@@ -131,8 +133,8 @@ def change(kind: str, name: str, edit: Edit, as_json: bool, url: str | None) -> 
 
 def _named(kind: str, name: str) -> dict[str, str]:
     key = KINDS[kind].key
-    if len(key) == 1:
-        return {key[0]: name}
+    if len(key) == 1 or kind in OWNED:
+        return {key[-1]: name}
     company, slash, own = name.partition("/")
     if not slash or not own:
         raise typer.BadParameter(f"{name!r} is not COMPANY/NAME", param_hint="COMPANY/NAME")
@@ -142,7 +144,7 @@ def _named(kind: str, name: str) -> dict[str, str]:
 def _default_name(kind: str, content: dict[str, Any]) -> None:
     """What is known by something else is called so, too, until somebody says its name."""
     if "name" in record_schema(kind)["required"]:
-        content.setdefault("name", content[KINDS[kind].key[0]])
+        content.setdefault("name", content[KINDS[kind].key[-1]])
 
 
 def _refuse_faults(kind: str, content: Mapping[str, Any]) -> None:
@@ -168,7 +170,7 @@ def _write(kind: str, edit: Edit, work: Any, as_json: bool, url: str | None, ver
     async def session(client: Client) -> Any:
         known = await Known.of(client)
         number, content = await work(client, known)
-        record = await _post(client, known, kind, number, content, secrets)
+        record = await _post(client, known, kind, number, content, edit.members, secrets)
         await client.wait_for_prefect()
         return record
 
@@ -186,24 +188,38 @@ async def _post(
     kind: str,
     number: int | None,
     content: dict[str, Any],
+    edited: Mapping[str, Any],
     secrets: Mapping[str, str],
 ) -> Any:
-    """Checked as a file would be; secrets go along, past what files may hold."""
+    """Checked as a file would be; secrets go along, past what files may hold.
+
+    Of a record that is there only what is edited is sent.
+    """
     from jobauto_prefect.cli.checking import Checker
     from jobauto_prefect.cli.documents import Document
     from jobauto_prefect.cli.writing import Writer
 
     document = Document(COMMAND_LINE, content, lambda _pointer: None)
-    faults = list(Checker(known, [document]).faults())
+    faults = list(Checker(known, [document], secrets).faults())
     if faults:
         raise InvalidInput((), _one_line(faults))
     members = Writer(client, known).members(document)
+    if number is not None:
+        sent = {*edited, *_references(kind, edited)}
+        members = {name: value for name, value in members.items() if name in sent}
     member = KINDS[kind].values
     if member is None:
         members |= secrets
     elif secrets:
         members[member] = {**members.get(member, {}), **secrets}
     return await client.post(kind, members | ({"id": number} if number else {}))
+
+
+def _references(kind: str, edited: Mapping[str, Any]) -> Iterator[str]:
+    """The members that bear the ids of the references among those edited."""
+    for name, reference in KINDS[kind].references.items():
+        if name in edited or (reference.kind == "app" and {"app", "app_uuid"} & edited.keys()):
+            yield reference.member
 
 
 def _asked_secrets(names: tuple[str, ...]) -> dict[str, str]:
@@ -229,7 +245,7 @@ def remove(kind: str, name: str, yes: bool, as_json: bool, url: str | None) -> N
         number = await number_of(client, kind, name)
         await client.get(f"/{kind}/{number}.json")
         if not yes:
-            typer.confirm(f"Delete the {NOUNS[kind]} {name}?", abort=True)
+            typer.confirm(f"Delete the {NOUNS.get(kind, kind)} {name}?", abort=True)
         await client.delete(f"/{kind}/{number}.json")
         await client.wait_for_prefect()
         return number
@@ -238,4 +254,4 @@ def remove(kind: str, name: str, yes: bool, as_json: bool, url: str | None) -> N
     if as_json:
         print_json({"id": number, "deleted": True})
     else:
-        say(f"{NOUNS[kind]} {number} is deleted")
+        say(f"{NOUNS.get(kind, kind)} {number} is deleted")

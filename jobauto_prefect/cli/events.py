@@ -5,7 +5,7 @@ from typing import Annotated, Any
 import typer
 
 from jobauto_prefect.cli.listing import Record, add_list
-from jobauto_prefect.cli.options import Json, Url
+from jobauto_prefect.cli.options import Json, Url, numbered
 from jobauto_prefect.cli.tables import EVENTS
 
 group = typer.Typer(
@@ -13,7 +13,7 @@ group = typer.Typer(
     no_args_is_help=True,
 )
 
-EventId = Annotated[int, typer.Argument(metavar="EVENT", min=1, help="Number of the event.")]
+EventId = Annotated[int, numbered("event")]
 TIMES = ("created_at", "emitted_at")
 ACTION_COLUMNS = ("action", "target", "state", "job", "error")
 ACTION_MEMBERS = ("kind", "target", "state", "job_id", "error")

@@ -1,52 +1,60 @@
 """What `jobauto doctor` looks at; each check says what it found and what helps."""
 
 import asyncio
+import shlex
 import stat
-from collections.abc import AsyncIterator, Iterable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
-from typing import Any, Literal
 
 import httpx
 
+from jobauto_prefect.cli.environment_findings import environment_findings
+from jobauto_prefect.cli.findings import Finding
 from jobauto_prefect.cli.running import addresses_in
-from jobauto_prefect.cli.sharing import sharing, users_of_workers
+from jobauto_prefect.cli.sharing import WORKER_PATIENCE, sharing, users_of_workers
+from jobauto_prefect.clock import TOLERATED, ahead_of
 from jobauto_prefect.engine.api import PrefectApi, own_authorization
 from jobauto_prefect.engine.drift import drift
 from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.workers import Pool, pools
-from jobauto_prefect.errors import JobautoError, KeyMissing, PrefectUnavailable
-from jobauto_prefect.ledger import migrate, queries
+from jobauto_prefect.errors import AuditDamaged, JobautoError, KeyMissing, PrefectUnavailable
+from jobauto_prefect.home import open_paths
+from jobauto_prefect.ledger import migrate, queries, workers
+from jobauto_prefect.ledger.records import WorkerRecord
+from jobauto_prefect.ledger.seal_verification import verify_newest
 from jobauto_prefect.ledger.secrets import load_key
-from jobauto_prefect.ledger.store import Ledger, database_errors, make_engine, open_ledger
-from jobauto_prefect.settings import Settings
+from jobauto_prefect.ledger.store import (
+    Ledger,
+    open_ledger,
+    version_of,
+)
+from jobauto_prefect.ledger.workers import ListedWorker
+from jobauto_prefect.settings import RUN_AS_DIRECTORY, Settings
 
 CLOCK_TOLERANCE = timedelta(seconds=5)
 """By how much the clocks of two machines may differ; headers tell whole seconds."""
 
 OUTBOX_PATIENCE = timedelta(minutes=2)
+SEAL_PATIENCE = timedelta(minutes=10)
+"""How long an audit entry may be without its seal."""
+
 TIMEOUT_SECONDS = 5
 
+START = "make one: jobauto up"
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What a check found. `wrong` keeps jobs from running; `unknown`: it could not be looked at."""
-
-    name: str
-    status: Literal["ok", "warning", "wrong", "unknown"]
-    message: str
-    fix: str | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
-        return asdict(self)
+HELP: Mapping[str, str] = {
+    "disk": "make room in its work directory, or set JOBAUTO_WORKER_DIRECTORY to another one",
+    "processes": "give its machine memory, or its service more processes and open files",
+    "name": "start it again, under another --name if somebody else has this one",
+}
+"""What helps a worker that lacks this."""
 
 
 async def examine(settings: Settings) -> list[Finding]:
     """All checks, in the order in which things depend on each other."""
     settings = settings.model_copy(update=addresses_in(settings.home))
-    found = [*_database(settings), *_key(settings)]
+    found = [*_database(settings), *_key(settings), *_home(settings)]
     ledger = None if any(one.status == "wrong" for one in found) else _ledger(settings, found)
     try:
         found += [one async for one in _services(settings)]
@@ -63,13 +71,14 @@ async def examine(settings: Settings) -> list[Finding]:
 
 def _database(settings: Settings) -> Iterator[Finding]:
     try:
-        engine = make_engine(settings.ledger_url)
-        with database_errors():
-            version = migrate.current(engine)
-        engine.dispose()
+        version = version_of(settings)
     except JobautoError as error:
         help_ = "start the database, or correct database.env (docs/settings.md)"
         yield Finding("database", "wrong", str(error), help_)
+        return
+    if version is None and not settings.key_path.exists():
+        message = f"there is no installation in {settings.home}"
+        yield Finding("database", "wrong", message, f"{START}; or say where it is: JOBAUTO_HOME")
         return
     kind = settings.ledger_url.partition(":")[0]
     yield Finding("database", "ok", f"answers ({kind})")
@@ -85,13 +94,34 @@ def _key(settings: Settings) -> Iterator[Finding]:
     try:
         load_key(path)
     except KeyMissing as error:
-        help_ = "bring back your copy of it; for a new installation: jobauto secrets init"
+        help_ = "bring back your copy of it" if _may_have_ledger(settings) else START
         yield Finding("key", "wrong", str(error), help_)
         return
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         yield Finding("key", "warning", f"others may read {path}", f"chmod 600 {path}")
     else:
         yield Finding("key", "ok", f"is in {path}")
+
+
+def _may_have_ledger(settings: Settings) -> bool:
+    try:
+        return version_of(settings) is not None
+    except JobautoError:
+        return True
+
+
+def _home(settings: Settings) -> Iterator[Finding]:
+    """Whether other users of this machine, such as those of native jobs, reach the files."""
+    paths = [str(path) for path in open_paths(settings)]
+    if paths:
+        message = f"others can reach {', '.join(paths)}"
+        yield Finding("home", "warning", message, f"chmod go= {shlex.join(paths)}")
+    elif settings.home.is_dir():
+        yield Finding("home", "ok", f"{settings.home} and its files are closed to others")
+    if settings.run_as and settings.work_directory.is_relative_to(settings.home):
+        message = f"directories of jobs that run as others are in the home: {settings.home}"
+        help_ = f"set JOBAUTO_WORKER_DIRECTORY to a place outside, such as {RUN_AS_DIRECTORY}"
+        yield Finding("home", "warning", message, help_)
 
 
 def _ledger(settings: Settings, found: list[Finding]) -> Ledger | None:
@@ -134,6 +164,11 @@ def _clock(name: str, told: str | None) -> Finding:
 
 async def _work(settings: Settings, ledger: Ledger) -> AsyncIterator[Finding]:
     names, shared, waiting = await asyncio.to_thread(_read, settings, ledger)
+    for finding in await asyncio.to_thread(_workers, settings, ledger):
+        yield finding
+    for finding in await asyncio.to_thread(environment_findings, settings, ledger):
+        yield finding
+    yield await asyncio.to_thread(_audit, ledger)
     authorization = own_authorization(ledger.box)
     async with PrefectApi(settings.prefect_api_url, authorization=authorization) as prefect:
         try:
@@ -163,6 +198,71 @@ def _read(settings: Settings, ledger: Ledger) -> tuple[set[str], dict[str, int],
         overdue = queries.wishes_older_than(session, ledger.clock() - OUTBOX_PATIENCE)
     shared = {name: sharing(those, users.get(name, [])) for name, those in companies.items()}
     return set(companies), shared, overdue
+
+
+def _audit(ledger: Ledger) -> Finding:
+    """Whether the end of the audit trail is as it was sealed, and sealing goes on."""
+    try:
+        found = verify_newest(ledger)
+    except AuditDamaged as error:
+        return Finding("audit", "wrong", str(error), "see all of it: jobauto audit verify")
+    if found.damages:
+        message = f"the end of the trail is not as it was sealed: {'; '.join(found.damages)}"
+        return Finding("audit", "wrong", message, "see all of it: jobauto audit verify")
+    since = found.unsealed_since
+    if since is not None and since < ledger.clock() - SEAL_PATIENCE:
+        message = f"{found.unsealed} entries since {since.isoformat()} are in no seal"
+        return Finding("audit", "warning", message, "jobauto services start, or all: jobauto up")
+    newest = f"seal {found.newest.number}" if found.seals else "no seal yet"
+    return Finding("audit", "ok", f"the end of the trail is as it was sealed ({newest})")
+
+
+def _workers(settings: Settings, ledger: Ledger) -> list[Finding]:
+    """Workers that can't work, silent ones whose jobs wait for their word, and wrong clocks."""
+    with ledger.reading() as session:
+        listed = workers.listed(session, None, None)
+        now, lease = ledger.clock(), settings.lease_seconds
+    recent = [
+        worker.record
+        for worker in listed
+        if worker.record.lost_at is None and worker.record.seen_at > now - WORKER_PATIENCE
+    ]
+    silent = [worker for worker in listed if not workers.is_living(worker.record, now, lease)]
+    gone = {worker.record.name for worker in silent}
+    return [
+        *(finding for worker in recent for finding in _hindered(worker)),
+        *(_silent(worker) for worker in silent if worker.jobs),
+        *(_apart(worker) for worker in recent if worker.name not in gone and _is_apart(worker)),
+    ]
+
+
+def _hindered(worker: WorkerRecord) -> Iterator[Finding]:
+    for part, why in worker.hindrances.items():
+        message = f"worker {worker.name} on {worker.host} can't work: {why}"
+        help_ = HELP.get(part, f"see to {part} on {worker.host}, or stop this worker")
+        yield Finding("workers", "wrong", message, help_)
+
+
+def _silent(listed: ListedWorker) -> Finding:
+    worker, jobs = listed.record, ", ".join(map(str, listed.jobs))
+    return Finding(
+        "workers",
+        "warning",
+        f"worker {worker.name} on {worker.host} is silent since {worker.seen_at.isoformat()}, and"
+        f" its jobs {jobs} wait for its word",
+        f"start it again; or, if that machine is gone for good: jobauto worker lost"
+        f" '{worker.name}'",
+    )
+
+
+def _is_apart(worker: WorkerRecord) -> bool:
+    return abs(worker.clock_ahead) > TOLERATED.total_seconds()
+
+
+def _apart(worker: WorkerRecord) -> Finding:
+    difference = ahead_of(timedelta(seconds=worker.clock_ahead))
+    message = f"the clock of worker {worker.name} on {worker.host} is {difference} the ledger's"
+    return Finding("clock", "warning", message, "let chrony or ntpd set the clocks of all machines")
 
 
 def _pool(pool: Pool) -> Iterable[Finding]:

@@ -1,5 +1,6 @@
 """`jobauto export`: files for `jobauto apply`, from what is there."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 Record = Mapping[str, Any]
 
 SHARED = ("credential_type", "topic")
-"""Kinds of records that belong to no company, and are in one file."""
+"""Kinds of records that are in one file where they belong to no company."""
 
 
 def export(
@@ -130,15 +131,29 @@ async def _files(
         for record in records.values():
             if kind == "app" and apart:
                 source = await client.get_raw(f"/app/{record['id']}/definition.json")
-                files[_app_file(record, files)] = source
+                files[_app_file(record, files)] = _owned(source, record)
                 continue
             if kind == "app":
-                content = await client.get(f"/app/{record['id']}/definition.json")
-                text = _yaml(content, "")
+                source = await client.get_raw(f"/app/{record['id']}/definition.json")
+                text = _yaml(json.loads(_owned(source, record).decode("utf-8-sig")), "")
             else:
                 text = _document(known, kind, record)
             listed.setdefault(_file_of(kind, record) if apart else "records.yaml", []).append(text)
     return files | {name: "".join(texts).encode() for name, texts in listed.items()}
+
+
+def _owned(source: bytes, record: Record) -> bytes:
+    """A definition; a company's own says whose it is, and one with topics which, and is not as it
+    was imported then.
+    """
+    definition = json.loads(source.decode("utf-8-sig"))
+    ours = {} if record["company"] is None else {"company": record["company"]}
+    if record["topics"] and record["topics"] != definition.get("topics"):
+        ours["topics"] = record["topics"]
+    if not ours:
+        return source
+    content = {**definition, **ours}
+    return json.dumps(content, ensure_ascii=False, indent=2).encode()
 
 
 def _app_file(record: Record, taken: Mapping[str, bytes]) -> str:
@@ -154,9 +169,10 @@ def _plain(title: str) -> str:
 
 
 def _file_of(kind: str, record: Record) -> str:
-    if kind in SHARED:
-        return "shared.yaml"
-    return f"companies/{_company(kind, record)}.yaml" if _company(kind, record) else "sources.yaml"
+    company = _company(kind, record)
+    if company is not None:
+        return f"companies/{company}.yaml"
+    return "shared.yaml" if kind in SHARED else "sources.yaml"
 
 
 def _document(known: "Known", kind: str, record: Record) -> str:
@@ -206,10 +222,11 @@ def _app_uuid(known: "Known", record: Record, _name: str) -> Any:
 
 
 def _is_named(known: "Known", record: Record) -> bool:
-    from jobauto_prefect.cli.kinds import means
+    from jobauto_prefect.cli.kinds import meant
 
-    meant = [app for app in known.records["app"].values() if means({"app": record["app"]}, app)]
-    return len(meant) == 1 or not record["application"].get("uuid")
+    reference = {"app": record["app"], "company": record["company"]}
+    found = [app["id"] for app in meant(reference, known.records["app"].values())]
+    return found == [record["app_id"]] or not record["application"].get("uuid")
 
 
 READERS: Mapping[str, Callable[["Known", Record, str], Any]] = {"app": _app, "app_uuid": _app_uuid}

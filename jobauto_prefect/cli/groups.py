@@ -6,11 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from jobauto_prefect.cli import tables
+from jobauto_prefect.cli import members, tables
+from jobauto_prefect.cli.attachments import attach, detach
 from jobauto_prefect.cli.completing import names_of
 from jobauto_prefect.cli.kinds import GROUPS, KINDS, NOUNS
 from jobauto_prefect.cli.listing import Kind, add_list
-from jobauto_prefect.cli.options import Json, Paths, Url
+from jobauto_prefect.cli.options import Json, Paths, Url, Yes
 from jobauto_prefect.cli.suggesting import suggest
 
 HELP: Mapping[str, str] = {
@@ -95,7 +96,7 @@ def _add_show(group: typer.Typer, kind: str) -> None:
         reveal: Annotated[
             bool, typer.Option("--reveal", help="With the secret values in clear; is audited.")
         ] = False,
-        yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+        yes: Yes = False,
         as_json: Json = False,
         url: Url = None,
     ) -> None:
@@ -193,7 +194,7 @@ def _add_set(group: typer.Typer, kind: str) -> None:
 def _add_delete(group: typer.Typer, kind: str) -> None:
     def delete(
         name: str,
-        yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+        yes: Yes = False,
         as_json: Json = False,
         url: Url = None,
     ) -> None:
@@ -284,6 +285,9 @@ ALL: Mapping[str, typer.Typer] = {
 }
 """By the names of the commands."""
 
+ALL["company"].add_typer(members.group, name="member")
 _add_import(ALL["credential-type"])
 _add_test(ALL["source"])
 ALL["rule"].command()(suggest)
+ALL["topic"].command()(attach)
+ALL["topic"].command()(detach)

@@ -9,7 +9,7 @@ from typing import Any
 from jobauto_prefect.cli.checking import refuse
 from jobauto_prefect.cli.client import Client
 from jobauto_prefect.cli.documents import Document, files_of, judge, read
-from jobauto_prefect.cli.kinds import localized
+from jobauto_prefect.cli.kinds import definition_in, localized, owner_in, says_owner
 from jobauto_prefect.cli.show import hint_warnings, printable, say
 from jobauto_prefect.errors import Conflict, Fault
 
@@ -64,13 +64,19 @@ async def take_in(
 ) -> None:
     """Import one after the other, each told to `done`; one that is refused stops no other."""
     times = {app["id"]: app["updated_at"] for app in (await client.list("apps")).values()}
+    companies = await _companies(client, documents)
     for document in documents:
-        text = json.dumps(document.content, ensure_ascii=False, indent=2).encode()
-        query = {"force": "true"} if force else {}
+        text = json.dumps(definition_in(document.content), ensure_ascii=False, indent=2).encode()
+        query: dict[str, Any] = {"force": "true"} if force else {}
+        owner = owner_in("app", document.content)
+        if owner is not None:
+            query["company_id"] = companies[owner]
+        raw = None if says_owner("app", document.content) else document.raw
         try:
-            record = await client.post_raw("app", document.raw or text, **query)
+            record = await client.post_definition(raw or text, **query)
         except Conflict as error:
-            done(Imported(document.file, "refused", document.content, f"{error} (--force)"))
+            reason = f"{error} (--force)" if "force" in str(error) else str(error)
+            done(Imported(document.file, "refused", document.content, reason))
             continue
         former = times.get(record["id"])
         times[record["id"]] = record["updated_at"]
@@ -78,6 +84,25 @@ async def take_in(
         changed = "created" if former is None else "updated"
         action = "unchanged" if former == record["updated_at"] else changed
         done(Imported(document.file, action, record))
+
+
+async def _companies(client: Client, documents: Sequence[Document]) -> dict[str, int]:
+    """The ids of the companies that definitions say they belong to, by slug.
+
+    Raises:
+        InvalidInput: one is not there.
+    """
+    owned = [each for each in documents if owner_in("app", each.content) is not None]
+    known = (await client.list("companies")).values() if owned else ()
+    found = {company["slug"]: company["id"] for company in known}
+    refuse(
+        [
+            each.placed(Fault("/company", "reference", "there is no such company"))
+            for each in owned
+            if owner_in("app", each.content) not in found
+        ]
+    )
+    return found
 
 
 def tell(one: Imported) -> None:

@@ -11,10 +11,17 @@ from pathlib import Path
 from jobauto_prefect.cli.local import operator
 from jobauto_prefect.cli.program import command, environment_of
 from jobauto_prefect.errors import Conflict, KeyMissing, NotReady
+from jobauto_prefect.home import make_home
 from jobauto_prefect.ledger import migrate, queries
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, database_errors, make_engine, open_ledger
+from jobauto_prefect.ledger.store import (
+    Ledger,
+    database_errors,
+    long_limits,
+    make_engine,
+    open_ledger,
+)
 from jobauto_prefect.ledger.tokens import bearer, issue_worker_token
 from jobauto_prefect.settings import Settings
 
@@ -57,7 +64,8 @@ def prepare(settings: Settings) -> Prepared:
         KeyMissing: the ledger has secrets, and the key they were stored with is gone.
         LedgerUnavailable: the database does not answer.
     """
-    engine = make_engine(settings.ledger_url)
+    make_home(settings)
+    engine = make_engine(settings.ledger_url, long_limits(settings))
     with database_errors():
         migrate.upgrade(engine)
     engine.dispose()

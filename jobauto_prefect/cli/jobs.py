@@ -1,5 +1,6 @@
 """`jobauto job` and `jobauto run`: start jobs, see what came of them, end them."""
 
+import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -7,7 +8,7 @@ import typer
 
 from jobauto_prefect.cli.completing import names_of
 from jobauto_prefect.cli.listing import Record, add_list
-from jobauto_prefect.cli.options import Json, Url
+from jobauto_prefect.cli.options import Json, Url, Yes, numbered
 from jobauto_prefect.cli.tables import JOBS
 
 if TYPE_CHECKING:
@@ -20,8 +21,9 @@ GOOD = ("success", "info", "warning")
 """Severities with which a job has done what it was to do."""
 
 POLL_SECONDS = 0.25
+WAITS_SECONDS = 2.0
 
-JobId = Annotated[int, typer.Argument(metavar="JOB", min=1, help="Number of the job.")]
+JobId = Annotated[int, numbered("job")]
 
 
 Wait = Annotated[bool, typer.Option("--wait", help="Show its output and end with its result.")]
@@ -146,6 +148,17 @@ def cancel(
 
 
 @group.command()
+def delete(job_id: JobId, yes: Yes = False, as_json: Json = False, url: Url = None) -> None:
+    """Delete a job that is over; it is kept for history.
+
+    Example: jobauto job delete 12 --yes
+    """
+    from jobauto_prefect.cli.editing import remove
+
+    remove("job", str(job_id), yes, as_json, url)
+
+
+@group.command()
 def retry(
     job_id: JobId,
     env: Annotated[
@@ -248,6 +261,7 @@ def _tell_started(job: Record, waiting: int, as_json: bool) -> None:
 async def _until_over(client: "Client", job_id: int, as_json: bool) -> Record:
     import asyncio
 
+    telling = asyncio.create_task(_tell_waits(client, job_id))
     try:
         async for line in output(client, job_id, follow=True):
             if not as_json:
@@ -258,7 +272,28 @@ async def _until_over(client: "Client", job_id: int, as_json: bool) -> Record:
 
         hint(f"job {job_id} goes on; end it: jobauto job cancel {job_id}")
         raise
+    finally:
+        telling.cancel()
     return job
+
+
+async def _tell_waits(client: "Client", job_id: int) -> None:
+    """Say what a job waits for, whenever that changes, until it begins."""
+    import asyncio
+
+    from jobauto_prefect.cli.show import hint
+    from jobauto_prefect.errors import JobautoError
+
+    told = None
+    while True:
+        await asyncio.sleep(WAITS_SECONDS)
+        with contextlib.suppress(JobautoError):
+            job: Record = await client.get(f"/job/{job_id}.json")
+            if job["state"] != "scheduled":
+                return
+            if job["waits_for"] not in (None, told):
+                told = job["waits_for"]
+                hint(f"job {job_id} waits: {told}")
 
 
 def _tell_result(job: Record, as_json: bool) -> None:

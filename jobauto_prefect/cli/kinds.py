@@ -1,6 +1,7 @@
 """The kinds of record that files hold: what they are known by, and what they refer to."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +24,7 @@ class Reference:
 class FileKind:
     """One kind. `key` are the members it is known by; `values` the member that maps names to
     values, which are compared one by one. `lists` are members that name several records of a kind
-    within the record's company.
+    within the record's company; `bears_topics`: its member `topics` names topics.
     """
 
     item: str
@@ -32,6 +33,7 @@ class FileKind:
     references: Mapping[str, Reference] = field(default_factory=dict)
     values: str | None = None
     lists: Mapping[str, str] = field(default_factory=dict)
+    bears_topics: bool = False
 
     def titles(self, member: str, content: Record) -> list[str]:
         """How people call the records that one of `lists` names."""
@@ -42,10 +44,10 @@ COMPANY = Reference("company", "company_id")
 KINDS: Mapping[str, FileKind] = {
     kind.item: kind
     for kind in (
-        FileKind("credential_type", "credential_types", ("code",)),
-        FileKind("topic", "topics", ("name",)),
-        FileKind("app", "apps", ("uuid", "name")),
-        FileKind("company", "companies", ("slug",), values="env"),
+        FileKind("company", "companies", ("slug",), values="env", bears_topics=True),
+        FileKind("credential_type", "credential_types", ("company", "code"), {"company": COMPANY}),
+        FileKind("topic", "topics", ("company", "name"), {"company": COMPANY}),
+        FileKind("app", "apps", ("uuid", "name"), {"company": COMPANY}, bears_topics=True),
         FileKind(
             "credential",
             "credentials",
@@ -63,6 +65,7 @@ KINDS: Mapping[str, FileKind] = {
             {"company": COMPANY, "app": Reference("app", "app_id")},
             values="env",
             lists={"credentials": "credential"},
+            bears_topics=True,
         ),
         FileKind("eventsource", "eventsources", ("name",), {"company": COMPANY}),
         FileKind(
@@ -78,6 +81,11 @@ KINDS: Mapping[str, FileKind] = {
     )
 }
 """In the order of writing: each kind refers to those before it only."""
+
+OWNED = ("credential_type", "topic", "app")
+"""Kinds whose records are shared, or belong to the company that they say."""
+
+SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 NOUNS: Mapping[str, str] = {
     "app": "application",
@@ -115,7 +123,8 @@ def localized(value: Any) -> Any:
 def key_of(kind: str, content: Record) -> Key:
     """What a record is known by, from the members as files have them."""
     if kind == "app":
-        return (str(content.get("uuid") or "").lower() or str(localized(content["name"])),)
+        uuid = str(content.get("uuid") or "").lower()
+        return (uuid,) if uuid else (owner_in(kind, content), str(localized(content["name"])))
     return tuple(content.get(name) or DEFAULTS.get(name) for name in KINDS[kind].key)
 
 
@@ -125,7 +134,59 @@ def title_of(kind: str, content: Record) -> str:
         return str(localized(content["name"]))
     if kind == "eventrule":
         return f"{_trigger(content)} → {content['runtemplate']}"
-    return "/".join(str(part) for part in key_of(kind, content))
+    return "/".join(str(part) for part in key_of(kind, content) if part is not None)
+
+
+def bare_title(kind: str, content: Record) -> str:
+    """The same without the company: as records of the same company refer to it."""
+    if kind in OWNED and kind != "app":
+        return str(content[KINDS[kind].key[-1]])
+    return title_of(kind, content)
+
+
+def titles_meant(kind: str, title: str, company: str | None) -> list[str]:
+    """The titles that a reference in a record of a company may mean: the company's own first."""
+    return [f"{company}/{title}", title] if kind in OWNED and company else [title]
+
+
+def says_owner(kind: str, content: Record) -> bool:
+    """Whether a file says whose its record is; a definition may have such a member of its own."""
+    if "company" not in content:
+        return False
+    company = content["company"]
+    return kind != "app" or company is None or bool(SLUG.fullmatch(str(company)))
+
+
+def owner_in(kind: str, content: Record) -> str | None:
+    """The company whose a record is, as its file says; None: everybody's, or it says nothing."""
+    return content["company"] if says_owner(kind, content) else None
+
+
+def definition_in(content: Record) -> dict[str, Any]:
+    """The definition of an application, without what its file says of its owner."""
+    apart = ("company",) if says_owner("app", content) else ()
+    return {name: value for name, value in content.items() if name not in apart}
+
+
+def reference_in(kind: str, name: str, content: Record) -> str | None:
+    """The title by which a record refers to another one; None: it does not."""
+    if kind in OWNED and name == "company":
+        return owner_in(kind, content)
+    title: str | None = content.get(name)
+    return title
+
+
+def topics_in(kind: str, content: Record) -> list[str]:
+    """The topics that a file attaches to its record; in a definition only a list of texts does."""
+    named = content.get("topics") if KINDS[kind].bears_topics else None
+    is_list = isinstance(named, list) and all(isinstance(name, str) for name in named)
+    return list(dict.fromkeys(named or ())) if is_list else []
+
+
+def company_bearing(kind: str, content: Record) -> str | None:
+    """The company whose topics a record bears beside the shared ones."""
+    slug: str | None = content["slug"] if kind == "company" else content.get("company")
+    return owner_in(kind, content) if kind == "app" else slug
 
 
 def _trigger(rule: Record) -> str:
@@ -133,6 +194,16 @@ def _trigger(rule: Record) -> str:
         changes = f"{rule.get('evidence') or 'anything'} {rule.get('operation', 'any')}"
         return f"{rule['event_source']} {changes}"
     return f"{rule.get('runtemplate_source')} {rule.get('on', 'success')}"
+
+
+def meant(template: Record, apps: Iterable[Record]) -> list[Record]:
+    """The applications that a template's reference may mean: its company's own, else the shared."""
+    found = [
+        app
+        for app in apps
+        if means(template, app) and owner_in("app", app) in (None, template.get("company"))
+    ]
+    return [app for app in found if owner_in("app", app)] or found
 
 
 def means(template: Record, app: Record) -> bool:

@@ -1,10 +1,25 @@
 """The records there are, as files would say them."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from jobauto_prefect.cli.actions import MODES, as_file
-from jobauto_prefect.cli.kinds import KINDS, Key, Record, key_of, means, title_of
+from jobauto_prefect.cli.kinds import (
+    KINDS,
+    OWNED,
+    Key,
+    Record,
+    bare_title,
+    company_bearing,
+    key_of,
+    meant,
+    owner_in,
+    reference_in,
+    says_owner,
+    title_of,
+    titles_meant,
+    topics_in,
+)
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.client import Client
@@ -13,8 +28,13 @@ if TYPE_CHECKING:
 class Known:
     """Everything the facade lists, by kind and id, with the members that files have."""
 
-    def __init__(self, listed: Mapping[str, Mapping[int, Record]]) -> None:
-        """`listed`: kind -> id -> record as the facade shows it; with all that these refer to."""
+    def __init__(
+        self, listed: Mapping[str, Mapping[int, Record]], extra_env: Collection[str] = ()
+    ) -> None:
+        """`listed`: kind -> id -> record as the facade shows it; with all that these refer to.
+        `extra_env` are the service's names that values of run templates may have.
+        """
+        self.extra_env = extra_env
         self._ids: dict[str, dict[Key, int]] = {}
         self._titles: dict[str, dict[int, str]] = {}
         self.records: dict[str, dict[int, Record]] = {}
@@ -41,13 +61,14 @@ class Known:
                 kind: await client.list(one.collection)
                 for kind, one in KINDS.items()
                 if kind in wanted
-            }
+            },
+            (await client.get("/status"))["extra_env"] if "runtemplate" in wanted else (),
         )
 
     def _as_file(self, kind: str, record: Record) -> Record:
         """References by natural key beside the members there are; kinds before it are known."""
         names: dict[str, Any] = {
-            name: self._titles[one.kind].get(record[one.member])
+            name: self._called(one.kind, record[one.member])
             for name, one in KINDS[kind].references.items()
         }
         for name, other in KINDS[kind].lists.items():
@@ -60,23 +81,64 @@ class Known:
             names["application"] = self.records["app"].get(record["app_id"], {"name": ""})
         return {**record, **names}
 
+    def _called(self, kind: str, number: int | None) -> str | None:
+        """How records of the same company refer to a record; None: it is not known."""
+        record = self.records[kind].get(number or 0)
+        return bare_title(kind, record) if record else None
+
     def id_of(self, kind: str, content: Record) -> int | None:
         """The id of the record that a file's content is about; None: there is none yet."""
-        if kind != "app":
+        if kind not in OWNED:
             return self._ids[kind].get(key_of(kind, content))
-        found = self._ids[kind].get(key_of(kind, content))
-        return found if found is not None or "uuid" in content else self._app_named(content)
+        uuid = str(content.get("uuid") or "").lower()
+        of_uuid = (
+            number
+            for number, record in sorted(self.records[kind].items())
+            if uuid and str(record.get("uuid") or "").lower() == uuid
+        )
+        found = next(of_uuid, None)
+        return (
+            found if found is not None or (kind == "app" and uuid) else self._named(kind, content)
+        )
 
-    def _app_named(self, content: Record) -> int | None:
-        """A definition without a UUID is a version of the application of its name."""
-        title = title_of("app", content)
-        numbers = (one for one, known in sorted(self._titles["app"].items()) if known == title)
-        return next(numbers, None)
+    def _named(self, kind: str, content: Record) -> int | None:
+        """That of the owner the file says; else the shared one, else the only one there is."""
+        title = bare_title(kind, content)
+        owners = {
+            number: owner_in(kind, record)
+            for number, record in sorted(self.records[kind].items(), reverse=True)
+            if bare_title(kind, record) == title
+        }
+        by_owner = {owner: number for number, owner in owners.items()}  # the first by id stays
+        if says_owner(kind, content):
+            return by_owner.get(owner_in(kind, content))
+        return by_owner.get(None, next(iter(by_owner.values())) if len(by_owner) == 1 else None)
 
-    def titled(self, kind: str, title: str) -> int | None:
-        """The id of the record that a reference means."""
-        titles = self._titles[kind].items()
-        return min((number for number, one in titles if one == title), default=None)
+    def with_owner(self, kind: str, content: Record) -> Record:
+        """A file's content with the company it will belong to: an owner that is not said stays."""
+        if kind not in OWNED or says_owner(kind, content):
+            return content
+        number = self.id_of(kind, content)
+        owner = None if number is None else owner_in(kind, self.records[kind][number])
+        return {**content, "company": owner}
+
+    def titled(self, kind: str, title: str, company: str | None = None) -> int | None:
+        """The id of the record that a reference, in a record of a company, means."""
+        for wanted in titles_meant(kind, title, company):
+            numbers = [number for number, one in self._titles[kind].items() if one == wanted]
+            if numbers:
+                return min(numbers)
+        return None
+
+    def called(self, kind: str, word: str) -> int | None:
+        """The id of the record that somebody calls so: by its title, or the only one without the
+        company.
+        """
+        found = self.titled(kind, word)
+        bare = [
+            number for number, one in self.records[kind].items() if bare_title(kind, one) == word
+        ]
+        return found if found is not None or len(bare) != 1 else bare[0]
 
     def titles(self, kind: str) -> Iterable[str]:
         """How people call the records of a kind."""
@@ -89,19 +151,21 @@ class Known:
     def referred(self, kind: str, content: Record) -> Iterator[tuple[str, int]]:
         """The kinds and ids of the known records that a file's content refers to."""
         for name, one in KINDS[kind].references.items():
+            title = reference_in(kind, name, content)
             if one.kind == "app":
-                yield from (
-                    ("app", number)
-                    for number, app in self.records["app"].items()
-                    if means(content, app)
-                )
-            elif content.get(name) is not None:
-                number = self.titled(one.kind, content[name])
+                apps = self.records["app"].values()
+                yield from (("app", app["id"]) for app in meant(content, apps))
+            elif title is not None:
+                number = self.titled(one.kind, title, content.get("company"))
                 if number is not None:
                     yield one.kind, number
         for member, other in KINDS[kind].lists.items():
             numbers = (self.titled(other, title) for title in KINDS[kind].titles(member, content))
             yield from ((other, number) for number in numbers if number is not None)
+        for name in topics_in(kind, content):
+            number = self.titled("topic", name, company_bearing(kind, content))
+            if number is not None:
+                yield "topic", number
 
     def dependents(self, kind: str, number: int) -> Sequence[tuple[str, int]]:
         """The kinds and ids of the records that refer to one."""
@@ -119,7 +183,14 @@ class Known:
                 for member, named in described.lists.items()
                 if named == kind
             )
+            or (kind == "topic" and number in self._borne(other, one))
         ]
+
+    def _borne(self, kind: str, record: Record) -> Iterator[int | None]:
+        """The ids of the topics that a record bears."""
+        company = company_bearing(kind, record) if KINDS[kind].bears_topics else None
+        for name in topics_in(kind, record):
+            yield self.titled("topic", name, company)
 
 
 def with_references(kinds: Iterable[str]) -> set[str]:
@@ -132,4 +203,5 @@ def with_references(kinds: Iterable[str]) -> set[str]:
             found.add(kind)
             waiting += [one.kind for one in KINDS[kind].references.values()]
             waiting += KINDS[kind].lists.values()
+            waiting += ["topic"] if KINDS[kind].bears_topics else []
     return found

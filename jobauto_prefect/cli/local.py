@@ -77,12 +77,13 @@ def check(as_json: Json = False) -> None:
 
 @contextlib.contextmanager
 def _engine() -> "Iterator[Any]":
-    from jobauto_prefect.ledger.store import database_errors, make_engine
+    from jobauto_prefect.home import make_home
+    from jobauto_prefect.ledger.store import database_errors, long_limits, make_engine
     from jobauto_prefect.settings import load_settings
 
     settings = load_settings()
-    settings.home.mkdir(mode=0o700, parents=True, exist_ok=True)  # where SQLite makes its file
-    engine = make_engine(settings.ledger_url)
+    make_home(settings)  # where SQLite makes its file
+    engine = make_engine(settings.ledger_url, long_limits(settings))
     try:
         with database_errors():
             yield engine
@@ -128,11 +129,14 @@ def init(as_json: Json = False) -> None:
     Keep a copy of the file apart from copies of the database: without it the secrets are lost.
     """
     from jobauto_prefect.cli.show import print_json, say
+    from jobauto_prefect.home import close_home
     from jobauto_prefect.ledger.secrets import create_key
     from jobauto_prefect.settings import load_settings
 
-    path = load_settings().key_path
+    settings = load_settings()
+    path = settings.key_path
     created = create_key(path)
+    close_home(settings)
     if as_json:
         print_json({"path": str(path), "created": created})
     else:

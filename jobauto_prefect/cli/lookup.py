@@ -1,12 +1,13 @@
 """Applications as people name them on the command line."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobauto_prefect.cli.documents import SUFFIXES, read
+from jobauto_prefect.definitions.messages import like
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ async def application(client: "Client", word: str) -> Record:
     found = [app for app in apps.values() if word.lower() in _exact(app)]
     found = found or [app for app in apps.values() if word in _names(app)]
     if not found:
-        raise NotFound(f"there is no application {word!r}; see: jobauto app list")
+        names = [name for app in apps.values() for name in _names(app)]
+        raise NotFound(_there_is_no("application", word, names, "app"))
     if len(found) > 1:
         ids = ", ".join(str(app["id"]) for app in found)
         raise Conflict(f"several applications are called {word!r}; say one of the ids {ids}")
@@ -51,15 +53,32 @@ async def number_of(client: "Client", kind: str, word: str) -> int:
     from jobauto_prefect.cli.kinds import GROUPS, NOUNS
     from jobauto_prefect.cli.known import Known
 
+    if kind == "user":
+        return await _user(client, word)
     if word.isdecimal():
         return int(word)
     if kind == "app":
         found: int = (await application(client, word))["id"]
         return found
-    number = (await Known.of(client, kind)).titled(kind, word)
+    known = await Known.of(client, kind)
+    number = known.called(kind, word)
     if number is None:
-        raise NotFound(f"there is no {NOUNS[kind]} {word!r}; see: jobauto {GROUPS[kind]} list")
+        raise NotFound(_there_is_no(NOUNS[kind], word, list(known.titles(kind)), GROUPS[kind]))
     return number
+
+
+def _there_is_no(noun: str, word: str, known: Sequence[str], group: str) -> str:
+    return f"there is no {noun} {word!r}{like(word, known) or ';'} see: jobauto {group} list"
+
+
+async def _user(client: "Client", word: str) -> int:
+    """By login first: one may have digits only."""
+    found = list(await client.get("/users.json", login=word))
+    if found:
+        return int(found[0])
+    if not word.isdecimal():
+        raise NotFound(f"there is no user {word!r}; see: jobauto user list")
+    return int(word)
 
 
 def _exact(app: Record) -> tuple[str, str]:

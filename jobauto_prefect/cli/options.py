@@ -1,9 +1,20 @@
 """Options that many commands have, each said once."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+
+def numbered(noun: str) -> Any:
+    """The argument of a command that takes the number of a record, and nothing else."""
+
+    def parse(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and int(text)):
+            raise typer.BadParameter(f"{text!r} is no number; they are in: jobauto {noun} list")
+        return int(text)
+
+    return typer.Argument(metavar=noun.upper(), parser=parse, help=f"Number of the {noun}.")
 
 
 def _existing(paths: list[Path]) -> list[Path]:
@@ -21,6 +32,7 @@ Paths = Annotated[
 ]
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Url = Annotated[
     str | None,
     typer.Option(

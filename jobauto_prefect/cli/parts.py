@@ -31,19 +31,25 @@ def log_to_stderr() -> None:
 
 
 @api.command("start")
-def start_api() -> None:
+def start_api(
+    with_services: Annotated[
+        bool, typer.Option("--services", help="Run the services in this process, too.")
+    ] = False,
+) -> None:
     """Run the REST facade until SIGINT or SIGTERM."""
     import uvicorn
 
     from jobauto_prefect.facade.serving import server_options
+    from jobauto_prefect.home import close_home
     from jobauto_prefect.settings import load_settings
 
     log_to_stderr()
     settings = load_settings()
+    close_home(settings)
     options = server_options(settings)
     logger.info("the facade listens on %s:%d", settings.api_host, settings.api_port)
     uvicorn.run(
-        "jobauto_prefect.facade.main:application",
+        "jobauto_prefect.facade.main:application" + ("_with_services" if with_services else ""),
         factory=True,
         host=settings.api_host,
         port=settings.api_port,
@@ -62,10 +68,12 @@ def start_prefect() -> None:
 
     from jobauto_prefect.engine.server import prefect_environment
     from jobauto_prefect.facade.serving import server_options
+    from jobauto_prefect.home import close_home
     from jobauto_prefect.settings import load_settings
 
     log_to_stderr()
     settings = load_settings()
+    close_home(settings)
     options = server_options(settings)
     # Before Prefect is imported: it reads its settings then.
     os.environ |= prefect_environment(settings, os.environ)
@@ -107,21 +115,15 @@ def start_services() -> None:
     import asyncio
 
     from jobauto_prefect.cli.local import opened
-    from jobauto_prefect.engine.services import run_services
+    from jobauto_prefect.facade.main import run_all_services
+    from jobauto_prefect.home import close_home
     from jobauto_prefect.settings import load_settings
-    from jobauto_prefect.sources import Poller, Webhooks
-
-    async def run_all() -> None:
-        happened = asyncio.Event()
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(run_services(settings, ledger, happened))
-            tasks.create_task(Poller(ledger, settings, happened).run())
-            tasks.create_task(Webhooks(ledger, settings).run())
 
     log_to_stderr()
     settings = load_settings()
+    close_home(settings)
     with opened() as ledger:
-        asyncio.run(run_all())
+        asyncio.run(run_all_services(settings, ledger))
 
 
 @worker.command("start")
@@ -156,14 +158,18 @@ def start_worker(
 
     from pydantic import SecretStr
 
+    from jobauto_prefect.cli.supervise import say_ready
     from jobauto_prefect.engine.worker import run_worker
+    from jobauto_prefect.home import close_home
     from jobauto_prefect.settings import load_settings
 
     if token_file is None:
         _leave_token_out_of_environment()
     log_to_stderr()
     given = {"worker_token": SecretStr(_token_in(token_file))} if token_file else {}
-    asyncio.run(run_worker(load_settings(**given), pool, name, limit, run_as or ()))
+    settings = load_settings(**given)
+    close_home(settings)
+    asyncio.run(run_worker(settings, pool, name, limit, run_as or (), say_ready))
 
 
 def _token_in(file: Path) -> str:

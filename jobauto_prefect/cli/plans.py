@@ -9,7 +9,19 @@ from typing import Any
 from jobauto_prefect.cli.actions import in_order
 from jobauto_prefect.cli.checking import Checker, refuse
 from jobauto_prefect.cli.documents import Document, files_of, judge, read
-from jobauto_prefect.cli.kinds import KINDS, NOT_MEMBERS, Record, means, title_of
+from jobauto_prefect.cli.kinds import (
+    KINDS,
+    NOT_MEMBERS,
+    Record,
+    company_bearing,
+    definition_in,
+    means,
+    owner_in,
+    says_owner,
+    title_of,
+    titles_meant,
+    topics_in,
+)
 from jobauto_prefect.cli.known import Known
 from jobauto_prefect.definitions import to_text
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
@@ -114,7 +126,7 @@ class Planner:
 
     def _change(self, document: Document) -> Change:
         kind = document.kind or ""
-        title = title_of(kind, document.content)
+        title = title_of(kind, self._known.with_owner(kind, document.content))
         number = self._known.id_of(kind, document.content)
         if number is None:
             return Change(kind, title, "create", self._labelled(document, ()))
@@ -134,11 +146,40 @@ class Planner:
         return replace(document, labels=tuple(sorted({*own, *self._labels})))
 
     def _of_app(self, document: Document, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
-        content, before = document.content, self._definitions[record["id"]]
+        content, before = definition_in(document.content), self._definitions[record["id"]]
+        if says_owner("app", document.content):
+            owners = owner_in("app", record), owner_in("app", document.content)
+            yield from [("company", owners)] if owners[0] != owners[1] else []
+        yield from self._topics_compared(document, record)
+        attached = record["topics"] if "topics" not in before else None
         for name in {**before, **content}:
+            if name == "topics" and content.get(name) == attached:
+                continue  # as `export` says it
             if before.get(name) != content.get(name):
                 yield name, (before.get(name), content.get(name))
         yield from _labels_compared(document, record)
+
+    def _topics_compared(
+        self, document: Document, record: Record
+    ) -> Iterable[tuple[str, tuple[Any, Any]]]:
+        """What a definition lists itself is attached, as far as there are topics for it."""
+        if not isinstance(document.content.get("topics"), list):
+            return
+        owner = company_bearing("app", self._known.with_owner("app", document.content))
+        named = [name for name in topics_in("app", document.content) if self._is_topic(name, owner)]
+        if named != record["topics"]:
+            yield "attached topics", (record["topics"], named)
+
+    def _is_topic(self, name: str, company: str | None) -> bool:
+        """Whether there is a topic of that name, or will be by these files."""
+        given = {
+            title_of("topic", self._known.with_owner("topic", document.content))
+            for document in self._documents
+            if document.kind == "topic"
+        }
+        return self._known.titled("topic", name, company) is not None or not given.isdisjoint(
+            titles_meant("topic", name, company)
+        )
 
     def _deletions(self) -> list[Change]:
         gone = self._in_order(self._unnamed(self._owned()))

@@ -1,5 +1,6 @@
 """This program as a child process: its words, and what it is told of the settings."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
@@ -47,15 +48,20 @@ def reachable(host: str) -> str:
 
 
 def environment_of(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
-    """What the parts of the service are told of the settings."""
-    told = {name: value for name, value in inherited.items() if name not in WITHHELD}
-    return told | {
+    """The environment of a part of the service."""
+    kept = {name: value for name, value in inherited.items() if name not in WITHHELD}
+    return kept | told_of(settings)
+
+
+def told_of(settings: Settings) -> dict[str, str]:
+    """What the parts of the service are told of the settings; nothing of it is secret."""
+    return {
         "JOBAUTO_HOME": str(settings.home),
         "JOBAUTO_URL": settings.url,
         "JOBAUTO_API_PORT": str(settings.api_port),
         "JOBAUTO_PREFECT_PORT": str(settings.prefect_port),
         "PREFECT_API_URL": settings.prefect_api_url,
-        "PREFECT_HOME": inherited.get("PREFECT_HOME", str(settings.home / "prefect")),
+        "PREFECT_HOME": os.environ.get("PREFECT_HOME", str(settings.home / "prefect")),
     }
 
 

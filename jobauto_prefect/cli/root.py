@@ -23,6 +23,7 @@ from jobauto_prefect.cli import (
     top,
     up,
     users,
+    workers,
 )
 
 app = typer.Typer(
@@ -67,6 +68,8 @@ app.command(rich_help_panel=WORK)(jobs.run)
 app.command(rich_help_panel=WORK)(forecasting.forecast)
 app.command(rich_help_panel=WORK)(top.top)
 app.command(rich_help_panel=INSTALLATION)(doctor.doctor)
+parts.worker.command("list")(workers.list_workers)
+parts.worker.command("lost")(workers.lose_worker)
 for _name, _group, _panel in (
     ("job", jobs.group, WORK),
     ("app", apps.group, WORK),

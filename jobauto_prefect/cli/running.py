@@ -7,19 +7,20 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from jobauto_prefect.errors import Conflict
+from jobauto_prefect.home import private_file
 
 LOCK = "up.lock"
 
 
 @contextlib.contextmanager
-def holding(home: Path, addresses: Mapping[str, str]) -> Iterator[None]:
-    """Hold a home for this process, whose service has these addresses (settings, by name).
+def holding(home: Path, addresses: Mapping[str, str]) -> Iterator[int]:
+    """Hold a home that is there for this process, whose service has these addresses (settings, by
+    name). Whoever has the file with this number open holds it.
 
     Raises:
         Conflict: another process holds it.
     """
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with (home / LOCK).open("a") as file:
+    with open(home / LOCK, "a", opener=private_file) as file:
         if not _take(file.fileno(), fcntl.LOCK_EX):
             raise Conflict(
                 f"jobauto up runs with {home} already; stop it, or name another JOBAUTO_HOME"
@@ -27,7 +28,7 @@ def holding(home: Path, addresses: Mapping[str, str]) -> Iterator[None]:
         file.truncate(0)
         file.write(json.dumps(dict(addresses)))
         file.flush()
-        yield
+        yield file.fileno()
 
 
 def addresses_in(home: Path) -> dict[str, str]:

@@ -1,4 +1,7 @@
-"""Child processes that belong together: started in order, kept alive, ended without a rest."""
+"""Child processes that belong together: started in order, kept alive, ended without a rest.
+
+Nothing but the standard library is imported: the process that looks after the parts is to be small.
+"""
 
 import asyncio
 import contextlib
@@ -10,8 +13,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO, Self
 
 from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.home import make_folder, private_file
 
 FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
@@ -23,6 +28,9 @@ KILLED_WITHIN_SECONDS = 5.0
 LOG_LIMIT_BYTES = 10 * 1024 * 1024
 PR_SET_PDEATHSIG = 1
 
+READY_VARIABLE = "JOBAUTO_READY_FD"
+"""Names the pipe in which a part says, once, that it is ready."""
+
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 Tell = Callable[[str, str, int | None], None]
@@ -33,7 +41,8 @@ Tell = Callable[[str, str, int | None], None]
 class Part:
     """One child process. `ready` returns once it does its work; None: as soon as it runs.
 
-    `stop_seconds` is how long it may take to end after SIGTERM before it is killed.
+    With `says_ready` it says so itself instead, see `say_ready`. `stop_seconds` is how long it may
+    take to end after SIGTERM before it is killed.
     """
 
     name: str
@@ -41,12 +50,45 @@ class Part:
     environment: Mapping[str, str] = field(repr=False)
     stop_seconds: float = 10.0
     ready: Callable[[], Awaitable[None]] | None = None
+    says_ready: bool = False
+
+
+def say_ready() -> None:
+    """In a child: tell whoever looks after this process, if anybody does, that it does its work."""
+    pipe = os.environ.pop(READY_VARIABLE, None)
+    if pipe is not None:
+        with contextlib.suppress(OSError), os.fdopen(int(pipe), "wb") as file:
+            file.write(b"\n")
 
 
 def _end_with_parent() -> None:
     """In a new child: ask the kernel for SIGTERM when its parent dies, however it dies."""
     if _libc is not None:
         _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+class ReadyPipe:
+    """What a child says in it is that it is ready; see `say_ready`."""
+
+    def __init__(self) -> None:
+        self._reading, self.writing = os.pipe()
+        self.environment = {READY_VARIABLE: str(self.writing)}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        os.close(self._reading)
+        os.close(self.writing)
+
+    async def said(self) -> None:
+        """Return once it was said."""
+        said, loop = asyncio.Event(), asyncio.get_running_loop()
+        loop.add_reader(self._reading, said.set)
+        try:
+            await said.wait()
+        finally:
+            loop.remove_reader(self._reading)
 
 
 class Supervised:
@@ -67,9 +109,11 @@ class Supervised:
         Raises:
             JobautoError: it ends before it is ready, or is not ready in time.
         """
-        process = await self._spawn()
-        if self.part.ready is not None:
-            await self._until_ready(process, self.part.ready)
+        with ReadyPipe() as pipe:
+            process = await self._spawn(pipe if self.part.says_ready else None)
+            ready = pipe.said if self.part.says_ready else self.part.ready
+            if ready is not None:
+                await self._until_ready(process, ready)
         self._keeping = asyncio.create_task(self._keep(process))
 
     async def _until_ready(
@@ -97,13 +141,12 @@ class Supervised:
         lines = self.log.read_text(errors="replace").strip().splitlines()
         return lines[-1][:300] if lines else "it said nothing"
 
-    async def _spawn(self) -> asyncio.subprocess.Process:
-        if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
-            self.log.replace(self.log.with_suffix(".log.1"))
-        with self.log.open("ab") as log:
+    async def _spawn(self, pipe: "ReadyPipe | None" = None) -> asyncio.subprocess.Process:
+        with self._open_log() as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self.part.argv,
-                env=self.part.environment,
+                env={**self.part.environment, **(pipe.environment if pipe else {})},
+                pass_fds=(pipe.writing,) if pipe else (),
                 cwd=self._folder,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
@@ -113,6 +156,11 @@ class Supervised:
             )
         self._tell(self.part.name, "started", self._process.pid)
         return self._process
+
+    def _open_log(self) -> IO[bytes]:
+        if self.log.exists() and self.log.stat().st_size > LOG_LIMIT_BYTES:
+            self.log.replace(self.log.with_suffix(".log.1"))
+        return open(self.log, "ab", opener=private_file)
 
     async def _keep(self, process: asyncio.subprocess.Process) -> None:
         """Start it again whenever it ends, later each time it does so soon."""
@@ -169,7 +217,7 @@ class Supervisor:
     def __init__(
         self, stages: Sequence[Sequence[Part]], folder: Path, logs: Path, tell: Tell
     ) -> None:
-        logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(logs)
         self._stages = [
             [Supervised(part, folder, logs, tell) for part in stage] for stage in stages
         ]

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 import typer
 
 from jobauto_prefect.cli.listing import Record, add_list
-from jobauto_prefect.cli.options import Json, Url
+from jobauto_prefect.cli.options import Json, Url, numbered
 from jobauto_prefect.cli.tables import TASKS
 
 group = typer.Typer(help="Tasks: one for each window of a run template.", no_args_is_help=True)
 
-TaskId = Annotated[int, typer.Argument(metavar="TASK", min=1, help="Number of the task.")]
+TaskId = Annotated[int, numbered("task")]
 TIMES = ("window_start", "window_end", "deadline", "fulfilled_at", "created_at")
 COLUMNS = ("job", "attempt", "state", "exit", "began", "took", "message")
 

@@ -66,11 +66,12 @@ class Look:
         """How things are now; `pools` is None where Prefect does not answer."""
         import asyncio
 
-        counted, status, running, queue, pools = await asyncio.gather(
+        counted, status, running, queue, workers, pools = await asyncio.gather(
             self._client.get("/jobs/status.json"),
             self._client.get("/status"),
             self._client.get("/jobs.json", state="running", limit=SHOWN),
             self._client.get("/jobs.json", state="scheduled", order="schedule", limit=SHOWN),
+            self._client.get("/workers.json"),
             self._pools(),
         )
         return {
@@ -80,6 +81,7 @@ class Look:
             "running": list(running.values()),
             "queue": list(queue.values()),
             "pools": pools,
+            "workers": workers,
         }
 
     async def _pools(self) -> Any:
@@ -126,7 +128,7 @@ def _screen(snapshot: Mapping[str, Any], names: Names, height: int | None) -> "G
 
     from jobauto_prefect.cli.show import moment, table_of
 
-    workers = _workers(snapshot["pools"])
+    workers = _workers(snapshot["pools"], snapshot["workers"])
     room = SHOWN if height is None else max(2, (height - len(workers) - 9) // 2)
     now = datetime.fromisoformat(snapshot["timestamp"])
     states = "  ".join(f"{name} {count}" for name, count in snapshot["states"].items())
@@ -164,7 +166,8 @@ def _queued(job: Record, names: Names) -> tuple[Any, ...]:
     return job["id"], title, moment(job["schedule"]), job["note"]
 
 
-def _workers(pools: Mapping[str, Any] | None) -> list[tuple[Any, ...]]:
+def _workers(pools: Mapping[str, Any] | None, known: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    """`pools` are as Prefect knows them, `known` the workers as the ledger does."""
     from jobauto_prefect.cli.show import moment
 
     if pools is None:
@@ -173,8 +176,16 @@ def _workers(pools: Mapping[str, Any] | None) -> list[tuple[Any, ...]]:
     for name, pool in pools.items():
         paused = " (paused)" if pool["paused"] else ""
         for worker in pool["workers"]:
-            state = "online" if worker["online"] else "offline"
+            state = _hindered(known.get(worker["name"])) or (
+                "online" if worker["online"] else "offline"
+            )
             rows.append((name + paused, worker["name"], state, moment(worker["last_heartbeat"])))
         if not pool["workers"]:
             rows.append((name + paused, "", "no worker" if pool["exists"] else "not there", ""))
     return rows
+
+
+def _hindered(worker: Mapping[str, Any] | None) -> str | None:
+    if worker is None or worker["state"] == "lost" or not worker["hindrances"]:
+        return None
+    return f"can't work: {'; '.join(worker['hindrances'].values())}"

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from jobauto_prefect.cli.listing import add_list
-from jobauto_prefect.cli.options import Json, Url
+from jobauto_prefect.cli.options import Json, Url, Yes, numbered
 from jobauto_prefect.cli.tables import USERS
 from jobauto_prefect.errors import Conflict, NotFound
 
@@ -59,6 +59,37 @@ def create(
 
 
 add_list(users, USERS)
+
+
+@users.command()
+def show(login: Login, as_json: Json = False, url: Url = None) -> None:
+    """Show one user: roles, and whether they may sign in.
+
+    Example: jobauto user show anna
+    """
+    from jobauto_prefect.cli.client import Client, speak
+    from jobauto_prefect.cli.lookup import number_of
+    from jobauto_prefect.cli.show import print_json, print_members
+
+    async def read(client: Client) -> Any:
+        return await client.get(f"/user/{await number_of(client, 'user', login)}.json")
+
+    user = speak(url, read)
+    if as_json:
+        print_json(user)
+    else:
+        print_members(user)
+
+
+@users.command()
+def delete(login: Login, yes: Yes = False, as_json: Json = False, url: Url = None) -> None:
+    """Delete a user; the record is kept for history.
+
+    Example: jobauto user delete anna --yes
+    """
+    from jobauto_prefect.cli.editing import remove
+
+    remove("user", login, yes, as_json, url)
 
 
 @users.command()
@@ -226,9 +257,7 @@ def _token(token: Any, now: Any) -> dict[str, Any]:
 
 
 @tokens.command()
-def revoke(
-    number: Annotated[int, typer.Argument(metavar="ID", min=1)], as_json: Json = False
-) -> None:
+def revoke(number: Annotated[int, numbered("token")], as_json: Json = False) -> None:
     """Make a token worthless, from the next request on.
 
     Example: jobauto token revoke 3

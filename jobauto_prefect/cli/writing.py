@@ -1,12 +1,24 @@
 """Making planned changes, one record after the other."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
 from jobauto_prefect.cli.actions import MODES, as_fields
 from jobauto_prefect.cli.client import Client
 from jobauto_prefect.cli.documents import Document
-from jobauto_prefect.cli.kinds import KINDS, NOT_MEMBERS, Record, means, title_of
+from jobauto_prefect.cli.kinds import (
+    KINDS,
+    NOT_MEMBERS,
+    OWNED,
+    Record,
+    definition_in,
+    meant,
+    owner_in,
+    says_owner,
+    title_of,
+    titles_meant,
+)
 from jobauto_prefect.cli.known import Known
 from jobauto_prefect.cli.plans import Change
 from jobauto_prefect.cli.show import counted, hint_warnings
@@ -21,6 +33,7 @@ class Writer:
         self._known = known
         self._written: dict[tuple[str, str], int] = {}
         self._apps: dict[int, Record] = dict(known.records["app"])
+        self._topics: list[dict[str, Any]] = []
 
     async def write(self, change: Change, done: int) -> None:
         """Write one; `done` is how many were written before it.
@@ -45,23 +58,38 @@ class Writer:
         elif change.document is not None:
             record = await self._post(change, change.document)
             hint_warnings(f"{change.kind} {change.title}", record)
-            self._written[change.kind, title_of(change.kind, change.document.content)] = record[
-                "id"
-            ]
+            content = self._known.with_owner(change.kind, change.document.content)
+            self._written[change.kind, title_of(change.kind, content)] = record["id"]
 
     async def _post(self, change: Change, document: Document) -> Any:
+        known = {} if change.number is None else {"id": change.number}
         if change.kind == "app":
             labels = {} if document.labels is None else {"labels": ",".join(document.labels)}
-            return await self._post_app(document, labels)
-        known = {} if change.number is None else {"id": change.number}
-        return await self._client.post(change.kind, self.members(document) | known)
+            return await self._post_app(document, {**known, **labels})
+        members = self.members(document) | known
+        if change.kind != "company" or not members.get("topics"):
+            return await self._client.post(change.kind, members)
+        # Its own topics can't be there before it is.
+        topics = members.pop("topics")
+        record = await self._client.post(change.kind, members)
+        self._topics.append({"id": record["id"], "topics": topics})
+        return record
 
-    async def _post_app(self, document: Document, labels: dict[str, str]) -> Any:
-        if document.raw is not None:
-            record = await self._client.post_raw("app", document.raw, **labels)
-        else:
-            record = await self._client.post("app", document.content, **labels)
-        self._apps[record["id"]] = record
+    async def finish(self) -> None:
+        """Write what had to wait for other records."""
+        for members in self._topics:
+            await self._client.post("company", members)
+
+    async def _post_app(self, document: Document, query: dict[str, Any]) -> Any:
+        content = document.content
+        raw = document.raw
+        if says_owner("app", content):
+            query = query | {"company_id": self._id("company", owner_in("app", content)) or ""}
+            raw = None
+        text = json.dumps(definition_in(content), ensure_ascii=False, indent=2).encode()
+        record = await self._client.post_definition(raw or text, **query)
+        owned = self._known.with_owner("app", content)
+        self._apps[record["id"]] = {**record, "company": owner_in("app", owned)}
         return record
 
     def members(self, document: Document) -> dict[str, Any]:
@@ -75,20 +103,31 @@ class Writer:
             if one.kind == "app":
                 members[one.member] = self._app(content)
             elif content.get(name) is not None:
-                members[one.member] = self._id(one.kind, content[name])
+                members[one.member] = self._id(one.kind, content[name], content.get("company"))
+        if document.kind in OWNED and says_owner(document.kind, content):
+            members.setdefault("company_id", None)
         named = {mode: content[mode] for mode in MODES if mode in content}
-        return members | {mode: as_fields(said, self._number) for mode, said in named.items()}
 
-    def _number(self, kind: str, title: str) -> int | None:
-        return self._app({"app": title}) if kind == "app" else self._id(kind, title)
+        def number(kind: str, title: str) -> int | None:
+            app = {"app": title, "company": content["company"]}
+            return self._app(app) if kind == "app" else self._id(kind, title)
+
+        return members | {mode: as_fields(said, number) for mode, said in named.items()}
 
     def _app(self, content: Record) -> int:
         """The service knows names in its own language only; a file may use any."""
-        return next(number for number, app in self._apps.items() if means(content, app))
+        found: int = meant(content, self._apps.values())[0]["id"]
+        return found
 
-    def _id(self, kind: str, title: str) -> int | None:
-        written = self._written.get((kind, title))
-        return written if written is not None else self._known.titled(kind, title)
+    def _id(self, kind: str, title: str | None, company: str | None = None) -> int | None:
+        if title is None:
+            return None
+        for wanted in titles_meant(kind, title, company):
+            written = self._written.get((kind, wanted))
+            found = written if written is not None else self._known.titled(kind, wanted)
+            if found is not None:
+                return found
+        return None
 
 
 def _stopped(change: Change, reason: str, done: int) -> str:

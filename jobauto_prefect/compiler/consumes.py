@@ -8,6 +8,7 @@ from typing import Any
 from jobauto_prefect.compiler.produced import FORMAT, is_kept
 from jobauto_prefect.compiler.selectors import MISSING, FindFile, FoundFile, Unresolved, walk
 from jobauto_prefect.definitions import Definition, Variable, VariableType, coerce, fits, to_text
+from jobauto_prefect.definitions.exact_json import Numeral
 
 KINDS: Mapping[str, VariableType] = {
     "string": VariableType.STRING,
@@ -85,7 +86,7 @@ def _value(
     if is_kept(entry) and takes_file(definition, way):
         path = find(way.entry)
         return MISSING if path is None else FoundFile(path)
-    return values.get(way.entry, MISSING)
+    return walk(values, [way.entry])
 
 
 def takes_file(definition: Definition, way: Input) -> bool:
@@ -103,28 +104,30 @@ def read_by(definition: Definition) -> set[str]:
     return {way.entry for way in ways if not takes_file(definition, way)}
 
 
-def in_format(definition: Definition, found: Mapping[str, Any]) -> dict[str, Any]:
-    """Values of environment keys, each in the format that `consumes` declares for its key.
+def check_formats(definition: Definition, found: Mapping[str, Any]) -> None:
+    """Check values of environment keys against the format that `consumes` declares for their key.
 
     Raises:
         Unresolved: naming every key whose value is none of its format.
     """
-    formats = {one.target: one.format for one in inputs(definition.consumes) if one.format}
-    typed = {
-        key: _typed(key, value, formats[key])
-        if key in formats and not isinstance(value, FoundFile)
-        else value
+    formats = {way.target: way.format for way in inputs(definition.consumes) if way.format}
+    wrong = [
+        f"{key} (no {formats[key]})"
         for key, value in found.items()
-    }
-    wrong = [f"{key} (no {formats[key]})" for key, value in typed.items() if value is MISSING]
+        if key in formats
+        and not isinstance(value, FoundFile)
+        and not _reads_as(key, value, formats[key])
+    ]
     if wrong:
         raise Unresolved(f"the event has values of another format for {', '.join(wrong)}")
-    return typed
 
 
-def _typed(key: str, value: Any, kind: str) -> Any:
+def _reads_as(key: str, value: Any, kind: str) -> bool:
+    """Whether a value can be read as a kind, be it a text or a value of that type."""
     if kind == "integer" and WHOLE.fullmatch(to_text(value)):
-        return value  # of any size
+        return True  # of any size
+    if kind == "float" and isinstance(value, Numeral):
+        return True  # with any number of digits
     variable = Variable(key, KINDS[kind])
     typed = coerce(variable, value)
-    return typed if typed is not None and fits(variable, typed) else MISSING
+    return typed is not None and fits(variable, typed)

@@ -1,10 +1,15 @@
 """What a definition says, as Markdown for the people who read Prefect's UI."""
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jobauto_prefect.compiler.markdown import cell, code, joined, line, section, table
 from jobauto_prefect.definitions import Definition, Variable, default_value, text, to_text
+from jobauto_prefect.definitions.pictures import picture_of
+
+LONGEST_PICTURE = 32_768
+"""Characters of a picture's address: it is in the description of each run template."""
 
 HIDDEN = "••••"
 """Stands for the default of a password."""
@@ -15,6 +20,7 @@ def describe_application(definition: Definition, language: str) -> str:
     title = text(definition.title or definition.name, language)
     return joined(
         f"# {line(title)}",
+        _picture(definition, title),
         text(definition.description, language).strip(),
         _facts(definition),
         _variables(definition, language),
@@ -29,6 +35,12 @@ def describe_application(definition: Definition, language: str) -> str:
 def describe_template(lead: str, note: str | None, application: str) -> str:
     """A run template: its own line, its note, then the application's description."""
     return joined(lead, (note or "").strip(), application)
+
+
+def _picture(definition: Definition, title: str) -> str:
+    address = picture_of(definition.document.get("image"), LONGEST_PICTURE)
+    named = re.sub(r"[\[\]\\<>]", "", line(title))
+    return f"![{named}]({address})" if address else ""
 
 
 def _facts(definition: Definition) -> str:

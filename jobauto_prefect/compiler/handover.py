@@ -19,7 +19,10 @@ YEARS = range(2025, 2056)
 
 HOUR = 3600  # seconds
 DAYS = 28
-"""That every month has."""
+"""Of a February that is none of a leap year."""
+
+LAST = "L"
+"""The last day of a month."""
 
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 _DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
@@ -44,42 +47,85 @@ def handed_over(schedule: Schedule, *, active: bool = True) -> SchedulePlan | No
 
 
 def _read_alike(cron: str) -> bool:
-    fields = cron.split()
-    _, _, day, _, weekday = fields
+    _, _, day, month, weekday = fields = cron.split()
     # Where a day and a day of the week are given, one of them is enough for Prefect; for cron
-    # both must fit if either begins with a star. Steps of days it counts otherwise, and with days
-    # that not every month has it leaves out others.
-    days_alike = "*" in (day, weekday) or not (day.startswith("*") or weekday.startswith("*"))
-    days_alike &= "/" not in day + weekday
-    days_alike &= all(int(number) <= DAYS for number in re.findall(r"[0-9]+", day))
-    return days_alike and all(_part_alike(part) for field in fields for part in field.split(","))
+    # both must fit if either begins with a star.
+    if "*" not in (day, weekday) and (day.startswith("*") or weekday.startswith("*")):
+        return False
+    parts_alike = all(
+        _part_alike(part, counts_on=field is not weekday)
+        for field in fields
+        for part in field.split(",")
+        if not (field is day and part == LAST)
+    )
+    return parts_alike and _days_alike(day, month)
 
 
-def _part_alike(part: str) -> bool:
+def _part_alike(part: str, *, counts_on: bool) -> bool:
+    """Whether both read a part of a field alike; `counts_on`: `5/10` ends with the field."""
     found = _PART.fullmatch(part)
     if found is None:
         return False
     if found["last"] is None:
-        return found["step"] is None or found["first"] == "*"
+        return found["step"] is None or found["first"] == "*" or counts_on
     # Prefect takes 5-5 for a star.
     return _number(found["first"]) != _number(found["last"])
 
 
+def _days_alike(day: str, month: str) -> bool:
+    """Whether Prefect leaves out no day of March.
+
+    From a day of February on which nothing is due any more it goes on by as many days as it is to
+    the next one named, were there one in February: to the 3rd of March where that is the 31st. What
+    is named before that is left out, unless the last day of February is named itself.
+    """
+    months = {*_numbers(month, 1, 12)}
+    if months == {2} and min(_numbers(day, 1, 31), default=1) > DAYS + 1:
+        return False  # it finds none
+    if day == "*" or not {2, 3} <= months:
+        return True
+    named = sorted({number for part in day.split(",") for number in _numbers(part, 1, 31)})
+    if LAST in day.split(","):
+        return named[-1:] <= [DAYS]
+    return all(_reaches(named, length) for length in (DAYS, DAYS + 1))
+
+
+def _reaches(named: list[int], length: int) -> bool:
+    """Whether a February of that length leads to the first day named in March."""
+    beyond = [number for number in named if number > length]
+    return not beyond or length in named or named[0] >= beyond[0] - length
+
+
+def _numbers(field: str, lowest: int, highest: int) -> list[int]:
+    """What a field of plain parts names."""
+    found: list[int] = []
+    for part in field.split(","):
+        match = _PART.fullmatch(part)
+        if match is None:
+            continue  # the last day
+        first = lowest if match["first"] == "*" else int(_number(match["first"]))
+        counts_on = match["first"] == "*" or match["step"]
+        last = int(_number(match["last"])) if match["last"] else highest if counts_on else first
+        found += range(first, last + 1, int((match["step"] or "/1")[1:]))
+    return found
+
+
 def _number(said: str) -> str:
-    return _NUMBERS.get(said.upper(), said.lstrip("0"))
+    return _NUMBERS.get(said.upper(), said.lstrip("0") or "0")
 
 
 def _never_touched(schedule: Schedule, changes: tuple[Stretch, ...]) -> bool:
     """Whether none of its times is ever skipped or shown twice."""
     if not changes:
         return True
-    return schedule.names_times and not any(
+    return not any(
         _between(schedule.cron, *sorted((change.first_shown, change.not_shown_yet)))
         for change in changes
     )
 
 
 def _between(cron: str, start: datetime, end: datetime) -> bool:
+    """Whether one of its times is among those that the clock skips or shows twice."""
     return next(CronSim(cron, start - SECOND)) < end
 
 
@@ -90,5 +136,5 @@ def _counts_minutes(cron: str) -> bool:
 
 def _of_whole_hours(changes: tuple[Stretch, ...]) -> bool:
     """Whether the minutes are those of UTC, before and after each change."""
-    offsets = [offset for one in changes for offset in (one.offset_before, one.offset)]
+    offsets = [offset for change in changes for offset in (change.offset_before, change.offset)]
     return all(offset.total_seconds() % HOUR == 0 for offset in offsets)

@@ -24,7 +24,7 @@ REFERENCES = "jobauto"
 
 _REFERENCES_PROPERTY: Mapping[str, Any] = {
     "title": REFERENCES,
-    "description": "Leave this empty: the service fills in which event, rule or task a run is for.",
+    "description": "Leave this empty: the service says here what a run is for: an event, a window.",
     "type": "object",
     "additionalProperties": {"type": ["integer", "string"]},
 }

@@ -1,6 +1,6 @@
 """From definitions and run templates to plans."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +27,8 @@ class TemplateFacts:
     `withheld` get their values elsewhere and are no parameters; those that event rules map get
     theirs at the claim, and a run may be made without them. `name_is_shared` says that
     another application bears the same name. `interval` is a code of `schedule.CRON`, or `c` with
-    `cron`; `delay` is in seconds from the start of a window. `record_url` leads to the record.
+    `cron`; `delay` is in seconds from the start of a window. `topics` are all of the run template,
+    `app_topics` those of its application. `record_url` leads to the record.
     """
 
     template_id: int
@@ -48,23 +49,34 @@ class TemplateFacts:
     delay: int = 0
     active: bool = True
     note: str | None = None
+    topics: Sequence[str] = ()
+    app_topics: Sequence[str] = ()
     language: str = "en"
     record_url: str | None = None
 
 
 def flow_plan(
-    app_id: int, definition: Definition, language: str, *, name_is_shared: bool = False
+    app_id: int,
+    definition: Definition,
+    language: str,
+    *,
+    name_is_shared: bool = False,
+    topics: Sequence[str] = (),
 ) -> FlowPlan:
     """The flow of an application; with a shared name, a part of its uuid tells it apart."""
-    category = (f"category:{definition.category}",) if definition.category else ()
     return FlowPlan(
         app_id=app_id,
         name=flow_name(app_id, definition, language, name_is_shared),
         description=describe_application(definition, language),
         version=definition.version,
-        tags=(*(f"topic:{topic}" for topic in definition.requirements), *category),
+        tags=_tags(definition, topics),
         labels={"jobauto.app": app_id},
     )
+
+
+def _tags(definition: Definition, topics: Sequence[str]) -> tuple[str, ...]:
+    category = (f"category:{definition.category}",) if definition.category else ()
+    return (*(f"topic:{topic}" for topic in topics), *category)
 
 
 def flow_name(app_id: int, definition: Definition, language: str, is_shared: bool) -> str:
@@ -79,7 +91,13 @@ def deployment_plan(facts: TemplateFacts, definition: Definition) -> DeploymentP
     Raises:
         InvalidInput: its interval, cron expression or time zone can't be used.
     """
-    flow = flow_plan(facts.app_id, definition, facts.language, name_is_shared=facts.name_is_shared)
+    flow = flow_plan(
+        facts.app_id,
+        definition,
+        facts.language,
+        name_is_shared=facts.name_is_shared,
+        topics=facts.app_topics,
+    )
     compiled = parameters(definition, facts.language)
     shown = _shown(definition, compiled, facts)
     return DeploymentPlan(
@@ -89,7 +107,7 @@ def deployment_plan(facts: TemplateFacts, definition: Definition) -> DeploymentP
         entrypoint=f"{MODULE}.app_{flow.app_id}",
         description=describe_template(_lead(facts), facts.note, flow.description),
         version=flow.version,
-        tags=(f"company:{facts.company_slug}", *flow.tags),
+        tags=(f"company:{facts.company_slug}", *_tags(definition, facts.topics)),
         labels={
             **flow.labels,
             "jobauto.company": facts.company_slug,

@@ -1,21 +1,33 @@
 """What a job has produced, as its definition's `produces` says where to find it."""
 
-import json
+import contextlib
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-import regex  # type: ignore[import-untyped] # unlike re it has a timeout
-
-from jobauto_prefect.compiler.selectors import END_FIELDS, MISSING, Offer, Path, read_selector, walk
-from jobauto_prefect.definitions import pattern_of, text
-
-MATCH_SECONDS = 1.0
+from jobauto_prefect.compiler.selectors import (
+    END_FIELDS,
+    MISSING,
+    Offer,
+    Produced,
+    search,
+    walk,
+)
+from jobauto_prefect.definitions import PatternMatcher, pattern_of, text
+from jobauto_prefect.definitions.exact_json import read_exact
+from jobauto_prefect.definitions.json_paths import read_json_path
+from jobauto_prefect.definitions.pointers import child
+from jobauto_prefect.errors import Fault
 
 RESULT = "RESULT_FILE"
 FORMAT = "json"
 """Of an entry that says none."""
+
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s<>\"'`]+")
+AFTER_URLS = ".,;:!?)]}"
+"""What ends a sentence or a bracket, not a URL in it."""
 
 IN_FILES = ("json", "file")
 """The formats whose values are in files."""
@@ -35,27 +47,46 @@ class Remains:
     result_path: str | None
     stdout: str
     names: Mapping[str, str] = field(default_factory=dict)
+    matcher: PatternMatcher = field(default_factory=PatternMatcher)
 
 
-def produced(entries: Mapping[str, Any], left: Remains) -> dict[str, Any]:
-    """Name -> value, of each entry and of each of its fields; what is not there is left out.
+@dataclass(frozen=True, slots=True)
+class Yield:
+    """What was produced: name -> value, of each entry and of each of its fields.
+
+    An entry with fields is a `Produced`; what is not there is left out. `findings` are what is
+    not as the definition declares it: they name no value.
+    """
+
+    values: Mapping[str, Any]
+    findings: Sequence[Fault] = ()
+
+
+def produced(entries: Mapping[str, Any], left: Remains) -> Yield:
+    """Values exactly as they were produced: `fields` name parts of them and change nothing.
 
     Where entries have fields of one name, the first entry's counts.
     """
     values: dict[str, Any] = {}
     fields: dict[str, Any] = {}
+    findings: list[Fault] = []
     for name, entry in entries.items():
         value = READERS.get(entry.get("format") or FORMAT, _nothing)(entry, left)
         if value is MISSING:
             continue
-        found = dict(_fields(entry, value))
+        found = dict(_fields(name, entry, value, findings))
         fields = found | fields
-        values[name] = value | found if isinstance(value, dict) else value
-    return fields | values
+        values[name] = Produced(value, found) if found else value
+    return Yield(fields | values, findings)
 
 
-def needed(entries: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    """The entries that names stand for, by their own or by that of one of their fields."""
+def needed(entries: Mapping[str, Any], names: Collection[str] | None) -> dict[str, Any]:
+    """The entries that names stand for, by their own or by that of one of their fields.
+
+    `names` None: all.
+    """
+    if names is None:
+        return dict(entries)
     return {
         name: entry
         for name, entry in entries.items()
@@ -72,11 +103,12 @@ def offer_of(document: Mapping[str, Any]) -> Offer:
     patterns = [one["path"] for one in artifacts]
     patterns += [one for entry in entries.values() for one in entry.get("patterns") or ()]
     result = [RESULT] if RESULT in document["environment"] else []
+    matcher = PatternMatcher()
     return Offer(
         fields=[*END_FIELDS, *entries, *fields],
         closed=True,
         files=[*(name for name, entry in entries.items() if is_kept(entry)), *result, *declared],
-        is_file=lambda name: any(list(_matching(one, [name])) for one in patterns),
+        is_file=lambda name: any(_first_matching(matcher, pattern, [name]) for pattern in patterns),
     )
 
 
@@ -85,31 +117,49 @@ def is_kept(entry: Mapping[str, Any]) -> bool:
     return (entry.get("format") or FORMAT) in IN_FILES
 
 
-def _fields(entry: Mapping[str, Any], value: Any) -> Iterator[tuple[str, Any]]:
-    for name, said in (entry.get("fields") or {}).items():
+def _fields(
+    entry_name: str, entry: Mapping[str, Any], value: Any, findings: list[Fault]
+) -> Iterator[tuple[str, Any]]:
+    for name, declared in (entry.get("fields") or {}).items():
+        pointer = child(child(child("/produces", entry_name), "fields"), name)
         try:
-            path = read_selector(said.get("path") or f"$.{name}")
-        except ValueError:
+            found = _part(value, name, declared.get("path"))
+        except ValueError as error:  # of a definition older than the check
+            findings.append(Fault(child(pointer, "path"), "jsonpath", f"{name}: {error}"))
             continue
-        found = walk(value, path.steps) if isinstance(path, Path) else MISSING
-        if found is not MISSING and found is not None:
-            yield name, _typed(found, said.get("type"))
+        if found is MISSING or found is None:
+            where = declared.get("path") or name
+            message = f"{name} was not produced: {where} finds nothing in {entry_name}"
+            findings.append(Fault(pointer, "not-produced", message))
+            continue
+        if not _is_of(declared.get("type", ""), found):
+            message = f"{name} of {entry_name} was produced as no {declared['type']}"
+            findings.append(Fault(pointer, "type", message))
+        yield name, found
 
 
-def _typed(value: Any, kind: str | None) -> Any:
-    """As the field's type; a value that is none of it stays what it is."""
-    try:
-        return TYPES[kind or ""](value)
-    except (KeyError, TypeError, ValueError):
-        return value
+def _part(value: Any, name: str, path: str | None) -> Any:
+    return walk(value, [name]) if path is None else search(value, read_json_path(path))
 
 
-TYPES: Mapping[str, Callable[[Any], Any]] = {
-    "string": lambda value: value if isinstance(value, str) else json.dumps(value),
-    "integer": int,
-    "float": float,
-    "boolean": lambda value: value if isinstance(value, bool) else str(value).lower() == "true",
+def _is_of(kind: str, value: Any) -> bool:
+    """Whether a value, or each of a list of values, is of a field's declared type."""
+    if isinstance(value, list):
+        return all(not isinstance(item, list) and _is_of(kind, item) for item in value)
+    return kind not in TYPES or TYPES[kind](value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+TYPES: Mapping[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: _is_number(value) and float(value).is_integer(),
+    "float": _is_number,
+    "boolean": lambda value: isinstance(value, bool),
 }
+"""Whether a JSON value is of a type."""
 
 
 def is_written(entry: Mapping[str, Any]) -> bool:
@@ -137,20 +187,17 @@ def find_file(name: str, entries: Mapping[str, Any], left: Remains) -> str | Non
 def _path(entry: Mapping[str, Any], left: Remains) -> str | None:
     """The first artifact that a pattern matches; of JSON else RESULT_FILE."""
     for pattern in entry.get("patterns") or ():
-        matching = next(_matching(pattern, left.paths), None)
+        matching = _first_matching(left.matcher, pattern, left.paths)
         if matching is not None:
             return matching
     return left.result_path if (entry.get("format") or FORMAT) == FORMAT else None
 
 
-def _matching(pattern: str, paths: Sequence[str]) -> Iterator[str]:
-    expression = regex.compile(pattern_of(pattern))
-    for path in paths:
-        try:
-            if expression.fullmatch(path, timeout=MATCH_SECONDS):
-                yield path
-        except TimeoutError:
-            return
+def _first_matching(matcher: PatternMatcher, pattern: str, paths: Sequence[str]) -> str | None:
+    """None also where it takes too long."""
+    with contextlib.suppress(TimeoutError):
+        return next(matcher.matching(pattern_of(pattern), paths), None)
+    return None
 
 
 def _file(entry: Mapping[str, Any], left: Remains) -> Any:
@@ -162,13 +209,20 @@ def _file(entry: Mapping[str, Any], left: Remains) -> Any:
 def _json(entry: Mapping[str, Any], left: Remains) -> Any:
     text = _file(entry, left)
     try:
-        return MISSING if text is MISSING else json.loads(text)
+        return MISSING if text is MISSING else read_exact(text)
     except ValueError:
         return MISSING
 
 
 def _text(_entry: Mapping[str, Any], left: Remains) -> Any:
     return left.stdout.strip() or MISSING
+
+
+def _url(_entry: Mapping[str, Any], left: Remains) -> Any:
+    """The last line that is a URL, else the last URL in what was written."""
+    alone = [line for line in map(str.strip, left.stdout.splitlines()) if URL.fullmatch(line)]
+    found = alone or [url.rstrip(AFTER_URLS) for url in URL.findall(left.stdout)]
+    return found[-1] if found else MISSING
 
 
 def _nothing(_entry: Mapping[str, Any], _left: Remains) -> Any:
@@ -178,7 +232,7 @@ def _nothing(_entry: Mapping[str, Any], _left: Remains) -> Any:
 READERS: Mapping[str, Callable[[Mapping[str, Any], Remains], Any]] = {
     "json": _json,
     "text": _text,
-    "url": _text,
+    "url": _url,
     "file": _file,
     "custom": _nothing,
 }

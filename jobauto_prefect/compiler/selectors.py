@@ -1,13 +1,16 @@
 """Selectors of event rules: what of an event becomes the value of an environment key.
 
-`recordid` and the other columns of a change are named alone; `a.b`, `$.a` and `lines[0].price` are
-paths into its context; `@file:NAME` is a file of the job that ended; `=text` is that text.
+`recordid` and the other columns of a change are named alone; `a.b` and `lines[0].price` are paths
+into its context, and what begins with `$` is a JSONPath (RFC 9535) there; `@file:NAME` is a file of
+the job that ended; `=text` is that text.
 """
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from jobauto_prefect.definitions.json_paths import JsonPath, read_json_path
 
 FIELDS = (
     "inversion", "recordid", "evidence", "operation", "externalids", "created", "source", "target",
@@ -53,13 +56,21 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """Steps into an event. `rooted`: it began with `$`, so it is no column's name."""
+    """Steps into an event."""
 
     steps: Sequence[str | int]
-    rooted: bool = False
 
 
-Selector = Constant | File | Path
+Selector = Constant | File | Path | JsonPath
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """The value of an entry of `produces`, as it was produced, and what its fields name in it."""
+
+    value: Any
+    fields: Mapping[str, Any]
+
 
 FindFile = Callable[[str], str | None]
 """From a name in `@file:NAME` to the path of an artifact; None: there is no such file."""
@@ -80,12 +91,15 @@ def read_selector(text: str) -> Selector:
         return Constant(text[1:])
     if text.startswith(FILE):
         return File(text.removeprefix(FILE))
-    rooted = text.startswith("$")
-    path = text.removeprefix("$").removeprefix(".")
-    if not _PATH.fullmatch(path):
-        raise ValueError("must be a field, a path such as lines[0].price, @file:NAME, or =text")
-    steps = [int(one[1:-1]) if one.startswith("[") else one for one in _STEP.findall(path)]
-    return Path(steps, rooted)
+    if text.startswith("$"):
+        return read_json_path(text)
+    if not _PATH.fullmatch(text):
+        raise ValueError(
+            "must be a field, a path such as lines[0].price, a JSONPath such as $.lines[*].id, "
+            "@file:NAME, or =text"
+        )
+    steps = [int(step[1:-1]) if step.startswith("[") else step for step in _STEP.findall(text)]
+    return Path(steps)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +116,14 @@ class Offer:
     is_file: Callable[[str], bool] = lambda _name: False
 
 
-def named_in(mapping: Mapping[str, str]) -> set[str]:
-    """What the paths of a mapping begin with: the fields that are looked into."""
+def named_in(mapping: Mapping[str, str]) -> set[str] | None:
+    """What the paths of a mapping begin with: the fields that are looked into; None: any."""
     read = [read_selector(text) for text in mapping.values()]
-    return {str(one.steps[0]) for one in read if isinstance(one, Path)}
+    roots = [selector.first for selector in read if isinstance(selector, JsonPath)]
+    if None in roots:
+        return None
+    steps = [str(selector.steps[0]) for selector in read if isinstance(selector, Path)]
+    return {*steps, *(root for root in roots if root is not None)}
 
 
 def fault_in(text: Any, offer: Offer) -> str | None:
@@ -118,14 +136,19 @@ def fault_in(text: Any, offer: Offer) -> str | None:
         return str(error)
     if isinstance(selector, File):
         return _file_fault(selector, offer)
-    return _path_fault(selector, offer) if isinstance(selector, Path) else None
+    if isinstance(selector, JsonPath):
+        anywhere = not offer.closed or selector.first is None
+        return None if anywhere else _field_fault(selector.first, offer)
+    if isinstance(selector, Path):
+        anywhere = not offer.closed and len(selector.steps) > 1
+        return None if anywhere else _field_fault(selector.steps[0], offer)
+    return None
 
 
-def _path_fault(selector: Path, offer: Offer) -> str | None:
-    anywhere = not offer.closed and (selector.rooted or len(selector.steps) > 1)
-    if anywhere or selector.steps[0] in offer.fields:
+def _field_fault(name: str | int | None, offer: Offer) -> str | None:
+    if name in offer.fields:
         return None
-    return f"no event has the field {selector.steps[0]}; there are {', '.join(offer.fields)}"
+    return f"no event has the field {name}; there are {', '.join(offer.fields)}"
 
 
 def _file_fault(selector: File, offer: Offer) -> str | None:
@@ -159,19 +182,48 @@ def _value(selector: Selector, data: Mapping[str, Any], find_file: FindFile) -> 
         path = find_file(selector.name)
         return MISSING if path is None else FoundFile(path)
     context = data.get("context")
-    places = [context, data] if selector.rooted else [data, context]
-    for place in places:
-        value = walk(place, selector.steps)
-        if value is not MISSING and value is not None:
-            return value
-    return MISSING
+    if isinstance(selector, JsonPath):
+        places = (context, _as_produced(data), _with_fields(data))
+        found = (search(place, selector) for place in places)
+    else:
+        found = (walk(place, selector.steps) for place in (data, context))
+    return next((value for value in found if value is not MISSING and value is not None), MISSING)
+
+
+def _as_produced(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value.value if isinstance(value, Produced) else value for name, value in data.items()
+    }
+
+
+def _with_fields(data: Mapping[str, Any]) -> dict[str, Any]:
+    """With the fields of an entry as members of its value, for `$.invoices.customer_id`."""
+    members = {name: value for name, value in data.items() if isinstance(value, Produced)}
+    return {
+        name: {**(entry.value if isinstance(entry.value, Mapping) else {}), **entry.fields}
+        for name, entry in members.items()
+    }
+
+
+def search(place: Any, path: JsonPath) -> Any:
+    """What a JSONPath finds; a list where it may find several, `MISSING` where it finds nothing."""
+    found = path.find(place)
+    if not found:
+        return MISSING
+    return found[0] if path.single else found
 
 
 def walk(value: Any, steps: Sequence[str | int]) -> Any:
     """What is found by some steps into a value; `MISSING` where one leads nowhere."""
     for step in steps:
-        known = len(value) > step if isinstance(step, int) and isinstance(value, list) else False
-        if not known and not (isinstance(value, Mapping) and step in value):
-            return MISSING
-        value = value[step]
-    return value
+        value = _step(value, step)
+    return value.value if isinstance(value, Produced) else value
+
+
+def _step(value: Any, step: str | int) -> Any:
+    if isinstance(value, Produced):
+        known = isinstance(step, str) and step in value.fields
+        return value.fields[str(step)] if known else _step(value.value, step)
+    if isinstance(value, list):
+        return value[step] if isinstance(step, int) and step < len(value) else MISSING
+    return value[step] if isinstance(value, Mapping) and step in value else MISSING

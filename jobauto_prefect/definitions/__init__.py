@@ -18,9 +18,9 @@ from jobauto_prefect.definitions.model import (
     Variable,
     VariableType,
 )
-from jobauto_prefect.definitions.names import INJECTED, is_known, placeholders
+from jobauto_prefect.definitions.names import EVENT_VARIABLES, INJECTED, is_known, placeholders
 from jobauto_prefect.definitions.parse import parse, parse_exit_codes
-from jobauto_prefect.definitions.patterns import pattern_of
+from jobauto_prefect.definitions.patterns import PatternMatcher, pattern_of
 from jobauto_prefect.definitions.policies import ContactLost, Misfire, Overlap
 from jobauto_prefect.definitions.retrying import Backoff, attempts_of, retry_at, retry_wait
 from jobauto_prefect.definitions.schema import SCHEMA_VERSION, schema
@@ -30,6 +30,7 @@ from jobauto_prefect.definitions.values import coerce, default_value, fits, to_t
 from jobauto_prefect.definitions.versions import version_numbers
 
 __all__ = [
+    "EVENT_VARIABLES",
     "INJECTED",
     "SAID_TWICE",
     "SCHEMA_VERSION",
@@ -45,6 +46,7 @@ __all__ = [
     "Misfire",
     "Option",
     "Overlap",
+    "PatternMatcher",
     "PodArtifacts",
     "Report",
     "Setting",

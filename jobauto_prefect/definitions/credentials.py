@@ -4,6 +4,7 @@ A field is a member of `fields` of a credential type's document: `keyword`, `typ
 `default_value`, `options` and texts for people.
 """
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +27,33 @@ def is_secret(field: Field) -> bool:
 def secret_keywords(fields: Fields) -> frozenset[str]:
     """The keywords of the secret fields."""
     return frozenset(one["keyword"] for one in fields if is_secret(one))
+
+
+ADDRESS_WORDS = frozenset(
+    {
+        "ADDRESS", "CONNECTION", "DATABASE", "DOMAIN", "DSN", "ENDPOINT", "HOST", "HOSTNAME",
+        "LOCATION", "OPTIONS", "PORT", "PROXY", "SERVER", "SITE", "SSL", "TENANT", "TLS", "URI",
+        "URL",
+    }
+)  # fmt: skip
+"""Words of keywords that say where the secrets of a credential are sent, and how safely."""
+
+ADDRESS_ENDS = ("HOST", "URL", "URI", "SERVER", "ENDPOINT", "DSN")
+"""What such words end in that are written as one, as in DBHOST."""
+
+
+def is_address(field: Field) -> bool:
+    """Whether a field says where the secrets are sent: by its type, or by a word of its keyword."""
+    words = re.split(r"[^A-Z]+", field["keyword"].upper())
+    named = (word in ADDRESS_WORDS or word.endswith(ADDRESS_ENDS) for word in words)
+    return field.get("type") == "url" or any(named)
+
+
+def addresses(fields: Fields, given: Mapping[str, str]) -> dict[str, str]:
+    """Keyword -> the value of each field that is an address and has one."""
+    known = {**defaults(fields), **given}
+    keywords = (field["keyword"] for field in fields if is_address(field))
+    return {keyword: known[keyword] for keyword in keywords if known.get(keyword)}
 
 
 def defaults(fields: Fields) -> dict[str, str]:

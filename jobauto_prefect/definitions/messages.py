@@ -4,7 +4,7 @@ The messages are our own: those of jsonschema repeat the value, which may be lon
 """
 
 import difflib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -65,7 +65,7 @@ def findings(error: "ValidationError") -> Iterator[Finding]:
         yield Finding(pointer, broken.rule, SENTENCES[broken.rule](broken))
 
 
-def like(name: str, known: list[str]) -> str:
+def like(name: str, known: Sequence[str]) -> str:
     """`; did you mean …?` where a known name is close, else nothing."""
     by_lower = {item.lower(): item for item in known}
     close = difflib.get_close_matches(name.lower()[:LONGEST_SHOWN], by_lower, n=1, cutoff=0.75)

@@ -61,11 +61,11 @@ class Variable:
     default: Any = None
     required: bool = False
     options: tuple[Option, ...] = ()
+    secret: bool = field(init=False)
+    """True for password-typed keys."""
 
-    @property
-    def secret(self) -> bool:
-        """True for password-typed keys."""
-        return self.type is VariableType.PASSWORD
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "secret", self.type is VariableType.PASSWORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class ExitCode:
 class ArtifactDeclaration:
     """One entry of `artifacts`; `path` is a literal path or a regular expression."""
 
-    name: Localized
+    name: str
     path: str
     type: str
     description: Localized = ""
@@ -119,3 +119,8 @@ class Definition:
     consumes: Mapping[str, Any] = field(default_factory=dict)
     emits: Mapping[str, Any] = field(default_factory=dict)
     triggers: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def secret_keys(self) -> set[str]:
+        """The password-typed keys of the environment."""
+        return {key for key, variable in self.environment.items() if variable.secret}

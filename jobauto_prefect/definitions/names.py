@@ -19,6 +19,15 @@ INJECTED: frozenset[str] = frozenset(
 )
 """Variables every job is given, whatever its definition says."""
 
+EVENT_VARIABLES = (
+    "EVENT_INVERSION",
+    "EVENT_EVIDENCE",
+    "EVENT_OPERATION",
+    "EVENT_RECORD_ID",
+    "EVENT_DOCUMENT_URI",
+)
+"""What a job that an event started is told of it, whatever its definition says."""
+
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_]+)\}")
 """`${VAR}`."""
 

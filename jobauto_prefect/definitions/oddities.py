@@ -1,4 +1,4 @@
-"""What is legal but surely wrong in a definition.
+"""What the schema can't say of a definition: above all what is legal but surely wrong.
 
 Faulty documents are looked at too, so nothing here relies on the shape of a document.
 """
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jobauto_prefect.definitions.findings import Finding, shown
+from jobauto_prefect.definitions.json_paths import read_json_path
 from jobauto_prefect.definitions.messages import like
 from jobauto_prefect.definitions.model import Variable, VariableType
 from jobauto_prefect.definitions.names import OLDER_PLACEHOLDER, is_known, placeholders
@@ -64,6 +65,21 @@ def _strangers(
         if hint:
             message = f"the member {shown(member)} has no meaning{hint}"
             yield Finding(child(pointer, member), "unknown-member", message)
+
+
+def json_path_faults(document: Any) -> Iterator[Finding]:
+    """The paths of produced fields that can't be followed: no job could ever hand on the value."""
+    if not isinstance(document, Mapping):
+        return
+    for pointer, _, entry in _entries("/produces", document.get("produces")):
+        for place, _, field in _entries(f"{pointer}/fields", entry.get("fields")):
+            path = field.get("path")
+            if not isinstance(path, str):
+                continue
+            try:
+                read_json_path(path)
+            except ValueError as error:
+                yield Finding(child(place, "path"), "jsonpath", str(error))
 
 
 def _targets(document: Mapping[str, Any]) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jobauto_prefect.definitions.kubernetes import parse_kubernetes
+from jobauto_prefect.definitions.localized import text
 from jobauto_prefect.definitions.model import (
     ArtifactDeclaration,
     Definition,
@@ -83,7 +84,7 @@ def _label(raw: Any) -> Localized:
 
 def _artifact(raw: Mapping[str, Any]) -> ArtifactDeclaration:
     return ArtifactDeclaration(
-        name=raw["name"],
+        name=text(raw["name"]),
         path=raw["path"],
         type=raw["type"],
         description=raw.get("description", ""),

@@ -1,13 +1,59 @@
-"""The patterns of `produces`."""
+"""The patterns by which definitions find files, matched in a bounded time."""
 
 import fnmatch
 import re
+import time
+from collections.abc import Iterable, Iterator
+
+import regex  # type: ignore[import-untyped] # unlike re it has a timeout
+
+LONGEST = 1_000
+"""Characters of a regular expression; what is longer is a path and no more."""
+
+PATTERN_SECONDS = 1.0
+"""What one pattern may take for all paths."""
+
+ALL_SECONDS = 5.0
+"""What all patterns of a definition may take together."""
 
 
 def pattern_of(text: str) -> str:
     """A pattern as a regular expression; `*.json`, which is none, is taken for what it means."""
     try:
-        re.compile(text)
+        re.compile(text[: LONGEST + 1])
     except re.error:
         return fnmatch.translate(text)
     return text
+
+
+class PatternMatcher:
+    """Matches the patterns of one definition; other threads go on meanwhile."""
+
+    def __init__(self, seconds: float = ALL_SECONDS) -> None:
+        self._left = seconds
+
+    def matching(self, pattern: str, paths: Iterable[str]) -> Iterator[str]:
+        """The paths that a regular expression matches whole; none where it is none.
+
+        Raises:
+            TimeoutError: it takes too long.
+        """
+        if len(pattern) > LONGEST:
+            return
+        try:
+            expression = regex.compile(pattern)
+        except regex.error:
+            return
+        left = min(PATTERN_SECONDS, self._left)
+        for path in paths:
+            if left <= 0:
+                raise TimeoutError
+            began = time.monotonic()
+            try:
+                matched = expression.fullmatch(path, timeout=left, concurrent=True)
+            finally:
+                spent = time.monotonic() - began
+                left -= spent
+                self._left -= spent
+            if matched:
+                yield path

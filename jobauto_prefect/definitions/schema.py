@@ -10,7 +10,6 @@ from jobauto_prefect.definitions.formats import is_uri, is_uuid
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-SCHEMA_VERSION = "3.4.0"
 FILE = "application.schema.json"
 
 
@@ -20,6 +19,10 @@ def schema() -> dict[str, Any]:
     text = (resources.files(__package__) / FILE).read_text("utf-8")
     content: dict[str, Any] = json.loads(text)
     return content
+
+
+SCHEMA_VERSION: str = schema()["version"]
+"""What the schema says of itself."""
 
 
 @cache

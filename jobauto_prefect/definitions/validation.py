@@ -17,7 +17,7 @@ from jobauto_prefect.definitions.limits import (
 )
 from jobauto_prefect.definitions.messages import findings
 from jobauto_prefect.definitions.model import Definition
-from jobauto_prefect.definitions.oddities import oddities
+from jobauto_prefect.definitions.oddities import json_path_faults, oddities
 from jobauto_prefect.definitions.parse import parse
 from jobauto_prefect.definitions.positions import Positions, locate
 from jobauto_prefect.definitions.schema import validator
@@ -107,6 +107,7 @@ def _judge(document: Any, positions: Positions | None) -> Report:
 def _broken_rules(document: Any) -> Iterator[Finding]:
     for error in islice(validator().iter_errors(document), MAX_FAULTS):
         yield from findings(error)
+    yield from json_path_faults(document)
 
 
 def _different(found: Iterable[Finding]) -> list[Finding]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from jobauto_prefect.definitions.exact_json import Numeral, write_exact
 from jobauto_prefect.definitions.formats import is_uri
 from jobauto_prefect.definitions.model import Variable, VariableType
 
@@ -18,22 +19,26 @@ EXACT = 2**53  # up to here JSON readers of every language keep whole numbers ex
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
 _LONGEST_NUMBER = 100  # characters
-_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
+_EMAIL = re.compile(r"[^@\s]@[^@\s]")
 
 
 def to_text(value: Any) -> str:
     """The environment string of a typed value.
 
     Booleans are `true` and `false`, whole numbers have no decimal point, None is the empty
-    string, arrays and objects are JSON.
+    string, arrays and objects are JSON. A number that was read exactly is as it was written.
     """
     if isinstance(value, str):
         return value
     if value is None:
         return ""
-    if isinstance(value, float) and value.is_integer() and abs(value) <= EXACT:
+    if isinstance(value, float) and not isinstance(value, Numeral) and _is_whole(value):
         value = int(value)
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value) if isinstance(value, int) else write_exact(value)
+
+
+def _is_whole(value: float) -> bool:
+    return value.is_integer() and abs(value) <= EXACT
 
 
 def coerce(variable: Variable, raw: Any) -> Any:

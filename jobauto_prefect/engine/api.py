@@ -11,20 +11,24 @@ import random
 import ssl
 from collections.abc import Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 import httpx
 
+from jobauto_prefect import certificates
 from jobauto_prefect.errors import (
     Conflict,
     Forbidden,
     JobautoError,
     NotFound,
+    PrefectRefuses,
     PrefectUnavailable,
     Unauthorized,
 )
-from jobauto_prefect.ledger.secrets import SecretBox
+
+if TYPE_CHECKING:  # a worker holds nothing of the ledger in its memory
+    from jobauto_prefect.ledger.secrets import SecretBox
 
 SERVICE = "jobauto service"
 """Who our own processes are to the door, and what their secret is derived for."""
@@ -59,12 +63,12 @@ def environment_authorization(environment: Mapping[str, str] = os.environ) -> st
     )
 
 
-def service_authorization(box: SecretBox) -> str:
+def service_authorization(box: "SecretBox") -> str:
     """The header with which this installation's own processes pass the door before Prefect."""
     return "Basic " + base64.b64encode(f"{SERVICE}:{box.derived(SERVICE)}".encode()).decode()
 
 
-def own_authorization(box: SecretBox, environment: Mapping[str, str] = os.environ) -> str:
+def own_authorization(box: "SecretBox", environment: Mapping[str, str] = os.environ) -> str:
     """What the environment asks for, else that of this installation's own processes."""
     return environment_authorization(environment) or service_authorization(box)
 
@@ -93,7 +97,7 @@ class PrefectApi:
             headers=headers,
             timeout=timeout_seconds,
             limits=LIMITS,
-            verify=verify,
+            verify=verify if certificates.are_needed(self.url) else False,
             transport=transport,
         )
         self._csrf_client = str(uuid4())
@@ -195,7 +199,8 @@ def _error(response: httpx.Response, method: str, path: str) -> JobautoError:
         return Forbidden(f"{what}: {_detail(response)}")
     if status in BUSY or status >= 500:
         return PrefectUnavailable(f"Prefect answered {method} {path} with {status}")
-    return Conflict(f"{what} ({status}): {_detail(response)}")
+    kind = PrefectRefuses if status == 422 else Conflict
+    return kind(f"{what} ({status}): {_detail(response)}")
 
 
 def _detail(response: httpx.Response) -> str:

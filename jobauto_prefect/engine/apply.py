@@ -26,6 +26,9 @@ from jobauto_prefect.engine.move import move_waiting_runs
 from jobauto_prefect.engine.pool import ensure_pool
 from jobauto_prefect.errors import NotFound
 
+RETIRED = "retired"
+"""The tag of a flow whose application was deleted and whose runs are kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class AppliedIds:
@@ -40,7 +43,8 @@ class Applied:
     """What Prefect holds now. `written` says each write in words; empty: nothing differed.
 
     `retired` is the deployment that a renamed one replaced. `moved` are the waiting flow runs
-    that got a successor, under a new name or in another work pool: old id -> new id.
+    that got a successor, under a new name or in another work pool: old id -> new id. `is_new`:
+    the deployment was not there, so nothing waits for it.
     """
 
     flow_id: UUID
@@ -48,6 +52,7 @@ class Applied:
     written: tuple[str, ...] = ()
     retired: UUID | None = None
     moved: Mapping[UUID, UUID] = field(default_factory=dict)
+    is_new: bool = False
 
 
 async def apply(api: PrefectApi, plan: DeploymentPlan, known: AppliedIds) -> Applied:
@@ -62,21 +67,22 @@ async def apply(api: PrefectApi, plan: DeploymentPlan, known: AppliedIds) -> App
         Conflict: Prefect refuses the plan; the message has its reason.
     """
     written: list[str] = []
-    flow_id = await _ensure_flow(api, plan.flow, known.flow_id, written)
+    flow_id = await ensure_flow(api, plan.flow, known.flow_id, written)
     if await ensure_pool(api, plan.work_pool):
         written.append(f"work pool {plan.work_pool} created")
-    deployment_id, former = await _ensure_deployment(api, plan, flow_id, known, written)
+    deployment_id, former, is_new = await _ensure_deployment(api, plan, flow_id, known, written)
     retired = UUID(former["id"]) if former else None
     moved: Mapping[UUID, UUID] = {}
-    if former is not None or written:
+    if former is not None or (written and not is_new):
         source = retired or deployment_id
         moved = await move_waiting_runs(api, source, deployment_id, plan.work_pool)
         written += [f"flow run {old} moved" for old in moved]
     if former is not None:
         await retire(api, UUID(former["id"]))
         written.append(f"deployment {former['name']} retired")
-        await _retire_flow(api, former["flow_id"], written)
-    return Applied(flow_id, deployment_id, tuple(written), retired, moved)
+        if await retire_flow(api, former["flow_id"]):
+            written.append(f"flow {former['flow_id']} retired")
+    return Applied(flow_id, deployment_id, tuple(written), retired, moved, is_new)
 
 
 async def retire(api: PrefectApi, deployment_id: UUID) -> None:
@@ -87,20 +93,31 @@ async def retire(api: PrefectApi, deployment_id: UUID) -> None:
         return
 
 
-async def _retire_flow(api: PrefectApi, flow_id: str, written: list[str]) -> None:
-    """Delete a flow that nothing is left of: with it would go the history of its runs."""
+async def retire_flow(api: PrefectApi, flow_id: str) -> bool:
+    """Delete a flow that nothing is left of: with it would go the history of its runs.
+
+    False: something is left.
+    """
     of_flow = {"flows": {"id": {"any_": [flow_id]}}}
     for kind in ("deployments", "flow_runs"):
         if await api.post(f"/{kind}/count", of_flow):
-            return
+            return False
     with contextlib.suppress(NotFound):
         await api.delete(f"/flows/{flow_id}")
-        written.append(f"flow {flow_id} retired")
+    return True
 
 
-async def _ensure_flow(
+async def mark_retired(api: PrefectApi, flow_id: str) -> None:
+    """Give a flow whose application was deleted the tag that says so."""
+    found = await _read(api, f"/flows/{flow_id}")
+    if found is not None and RETIRED not in found["tags"]:
+        await api.patch(f"/flows/{flow_id}", {"tags": [*found["tags"], RETIRED]})
+
+
+async def ensure_flow(
     api: PrefectApi, plan: FlowPlan, known: UUID | None, written: list[str]
 ) -> UUID:
+    """The id of the flow that a plan is about; each write is said in `written`."""
     found = await _read(api, f"/flows/{known}") if known else None
     if found is None or found["name"] != plan.name:
         found = await _read(api, f"/flows/name/{quote(plan.name, safe='')}")
@@ -116,8 +133,8 @@ async def _ensure_flow(
 
 async def _ensure_deployment(
     api: PrefectApi, plan: DeploymentPlan, flow_id: UUID, known: AppliedIds, written: list[str]
-) -> tuple[UUID, Found | None]:
-    """The deployment's id, and the deployment it replaces under a new name."""
+) -> tuple[UUID, Found | None, bool]:
+    """The deployment's id, the deployment it replaces under a new name, and whether it is new."""
     former = await _known_deployment(api, known.deployment_id)
     found = former if former and _is_named(former, plan, flow_id) else None
     if found is None:
@@ -130,7 +147,7 @@ async def _ensure_deployment(
         deployment_id = UUID(found["id"])
         await _change(api, plan, found, written)
     replaced = former is not None and former["id"] != str(deployment_id)
-    return deployment_id, former if replaced else None
+    return deployment_id, former if replaced else None, found is None
 
 
 async def _known_deployment(api: PrefectApi, known: UUID | None) -> Found | None:

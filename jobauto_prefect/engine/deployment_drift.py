@@ -10,11 +10,11 @@ from collections.abc import Collection
 from jobauto_prefect.engine.deployments import is_only_switched
 from jobauto_prefect.engine.drift import Drift, Settled, drift, note_restored
 from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.opening import keep_windows
 from jobauto_prefect.engine.pauses import SOMEBODY, is_switched
 from jobauto_prefect.engine.plans import plan_of
 from jobauto_prefect.engine.rescheduling import take_over_schedule
 from jobauto_prefect.engine.runs import PAGE
+from jobauto_prefect.jobs.windows import keep_windows
 from jobauto_prefect.ledger import keeping
 from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.records import RunTemplate
@@ -53,7 +53,9 @@ async def _differing(near: Neighbours, template_ids: list[int]) -> list[Drift]:
 def _settle(near: Neighbours, seen: Drift) -> Settled | None:
     """None: the record was written or applied since we looked."""
     with near.ledger.writing(SERVICE) as session:
-        template = session.get_one(RunTemplate, seen.template_id, with_for_update=True)
+        template = session.get_one(
+            RunTemplate, seen.template_id, with_for_update={"key_share": True}
+        )
         if template.retired_at or keeping.awaits_application(session, template.id):
             return None
         if plan_of(session, template, near.settings) != seen.plan:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from jobauto_prefect.clock import Clock, utc_now
+from jobauto_prefect.clock import Clock
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.due import WaitingRun, waiting_runs
 from jobauto_prefect.errors import JobautoError, NotFound
@@ -19,6 +19,9 @@ logger = logging.getLogger(__name__)
 FRESH_SECONDS = 1.0
 """How long an answer of Prefect is worked through before it is asked again: a burst of runs must
 not cost one question each."""
+
+AHEAD_SECONDS = 0.4
+"""So long before a run is due Prefect is asked once more: at its second the answer is there."""
 
 CROWD_SECONDS = 0.1
 """At least so long between two questions while there is work in hand: each announcement of a
@@ -31,7 +34,10 @@ AWAY_SECONDS = 1.0  # until the next question where Prefect did not answer
 AT_LEAST = 30  # runs asked for at once
 
 Handle = Callable[[WaitingRun], Awaitable[float]]
-"""Works on a run to its end; for so many seconds it is not worth another try."""
+"""Works on a run to its end; for so many seconds it is not worth another try, or `UNKNOWN`."""
+
+UNKNOWN = -1.0
+"""Of a run that was announced more has to be known: Prefect is to be asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +54,28 @@ class Station:
 
 
 class Dispatcher:
-    """Keeps as many runs in hand as the limit allows. `wake`, `announce` and `drop` never wait."""
+    """Keeps as many runs in hand as the limit allows. `wake`, `announce` and `drop` never wait.
+
+    While it `is_able` to start nothing, it asks for nothing either; `wake` it afterwards. While it
+    `hears_all` that comes to wait, an end of a run is no reason to ask.
+    """
 
     def __init__(
-        self, api: PrefectApi, station: Station, handle: Handle, clock: Clock = utc_now
+        self,
+        api: PrefectApi,
+        station: Station,
+        handle: Handle,
+        clock: Clock,
+        *,
+        is_able: Callable[[], bool] = lambda: True,
+        hears_all: Callable[[], bool] = lambda: False,
     ) -> None:
         self._api = api
         self._station = station
         self._handle = handle
         self._clock = clock
+        self._is_able = is_able
+        self._hears_all = hears_all
         self._wanted = asyncio.Event()
         self._looking = asyncio.Lock()
         self._offered: deque[WaitingRun] = deque()
@@ -87,6 +106,21 @@ class Dispatcher:
             self._unseen.add(flow_run_id)
             self._unseen_looks = 0
             self._wanted.set()
+
+    def take(self, run: WaitingRun) -> None:
+        """Begin with a run that was announced; where that can't be, Prefect is asked as always.
+
+        Runs that wait already come first: which is next is for Prefect to say.
+        """
+        if run.id in self._in_hand:
+            return
+        now = self._clock()
+        others = any(other.due <= now for other in self._offered)
+        if self._may_start() and not others and run.id not in self._avoided:
+            self.drop(run.id)
+            self._begin(run)
+        else:
+            self.announce(run.id)
 
     def drop(self, flow_run_id: UUID) -> None:
         """This run does not wait any more."""
@@ -123,6 +157,8 @@ class Dispatcher:
 
     async def ask(self) -> None:
         """Ask Prefect even where nothing can be started: it shows people that somebody asks."""
+        if not self._is_able():
+            return
         async with self._looking:
             await self._ask()
             if self._may_start():
@@ -152,11 +188,14 @@ class Dispatcher:
         return self._paused_until - self._time()
 
     def _may_start(self) -> bool:
-        return not self.stopped and self._paused_for() <= 0 and self._free()
+        return not self.stopped and self._paused_for() <= 0 and self._free() and self._is_able()
 
     def _must_ask(self) -> bool:
-        if self._time() - self._asked_at > FRESH_SECONDS or self._more_may_wait():
+        if self._more_may_wait():
             return True
+        if self._time() - self._asked_at > FRESH_SECONDS:
+            is_woken = self._asked_at == float("-inf")
+            return is_woken or bool(self._unseen or self._offered) or not self._hears_all()
         if self._in_hand and self._time() - self._asked_at < CROWD_SECONDS:
             return False
         now = self._clock()
@@ -171,12 +210,18 @@ class Dispatcher:
         if self._paused_for() > 0:
             return self._paused_for()
         moments = []
-        if self._free():
+        if self._free() and self._is_able():
             if self._unseen:
                 moments.append(self._seconds_to_second_look())
             if self._next_due is not None:
-                moments.append((self._next_due - self._clock()).total_seconds())
+                moments.append(self._seconds_to_due(self._next_due))
         return max(0.0, min(moments)) if moments else None
+
+    def _seconds_to_due(self, due: datetime) -> float:
+        """Until a run that is known has to be started, or asked for once more before."""
+        seconds = (due - self._clock()).total_seconds()
+        age = self._time() - self._asked_at
+        return seconds if age + seconds <= FRESH_SECONDS else seconds - AHEAD_SECONDS
 
     def _seconds_to_second_look(self) -> float:
         looks = min(self._unseen_looks, len(UNSEEN_SECONDS) - 1)
@@ -245,5 +290,7 @@ class Dispatcher:
         finally:
             del self._in_hand[run.id]
             self._wanted.set()
-        if avoid_seconds:
+        if avoid_seconds == UNKNOWN:
+            self.announce(run.id)
+        elif avoid_seconds:
             self._avoided[run.id] = self._time() + avoid_seconds

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID, uuid4
 
-from jobauto_prefect.clock import utc_now
 from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.dispatch import UNKNOWN
 from jobauto_prefect.engine.due import WaitingRun
 from jobauto_prefect.engine.logs import LogShipper
 from jobauto_prefect.engine.runs import ENDING, Answer, propose, states_of, was_ended
@@ -18,14 +19,15 @@ from jobauto_prefect.errors import (
     JobautoError,
     Unauthorized,
 )
+from jobauto_prefect.jobs.window_names import is_window_name
 from jobauto_prefect.runtime.client import insist
+from jobauto_prefect.runtime.launch_claim import LaunchClaim
 from jobauto_prefect.runtime.opening import OpenWorker
 from jobauto_prefect.runtime.protocol import (
     Claim,
     ClaimAnswer,
     Ending,
     Launch,
-    OutputLine,
     Report,
     Story,
 )
@@ -35,6 +37,13 @@ logger = logging.getLogger(__name__)
 TAKEN_SECONDS = 5.0  # until a run that another job holds is asked for again
 FOREIGN_SECONDS = 60.0  # until a run that is none of ours is asked for again
 UNAUTHORIZED_SECONDS = 30.0
+
+NOT_YET_SECONDS = (0.02, 0.06)
+"""An announcement may come before whoever made the run has noted whose it is; then the facade is
+asked again so soon."""
+
+OF_ENDS = frozenset({"jobauto.exit_code", "jobauto.severity"})
+"""Labels that a run can't have from its beginning."""
 
 RUNNING_SECONDS = 5.0
 """How long a claimed job waits for Prefect to say Running; then it starts all the same, and
@@ -50,6 +59,7 @@ class Flight:
     """A flow run in hand. `end` says why it must not start, or not go on."""
 
     run: WaitingRun
+    claim: LaunchClaim | None = None
     claiming: "asyncio.Task[ClaimAnswer] | None" = None
     job_id: int | None = None
     checking: "asyncio.Task[None] | None" = None
@@ -92,7 +102,11 @@ class Driver:
                 await self._shower.show(run.id, answer.refusal.story, run.labels)
             elif answer.launch is not None:
                 await self._fly(flight, answer.launch)
+            else:
+                return UNKNOWN
         finally:
+            if flight.job_id is not None:
+                self._opened.held.release(flight.job_id)
             self._decided(flight)
             del self._flights[run.id]
         return 0
@@ -110,16 +124,27 @@ class Driver:
             parameters=dict(run.parameters),
             auto_scheduled=run.auto_scheduled,
             scheduled_for=run.scheduled_for,
+            idempotency_key=run.idempotency_key,
+            announced=run.announced,
             worker=self._worker,
+            instance=self._opened.held.instance,
             work_directory=self._opened.work_directory,
+            without=self._opened.fitness.missing_executors,
         )
         # The same claim as long as there is no answer: one that got lost does no harm.
-        flight.claiming = asyncio.create_task(insist(self._opened.client.claim, claim))
-        await asyncio.wait({flight.claiming})
-        if flight.claiming.cancelled():
-            return TAKEN_SECONDS
-        error = flight.claiming.exception()
-        return flight.claiming.result() if error is None else self._refused(run, error)
+        flight.claim = LaunchClaim(self._opened.client, claim)
+        with self._opened.held.claiming(claim.claim_id):
+            flight.claiming = asyncio.create_task(_answer_to(flight.claim, run))
+            await asyncio.wait({flight.claiming})
+            if flight.claiming.cancelled():
+                return TAKEN_SECONDS
+            error = flight.claiming.exception()
+            if error is not None:
+                return self._refused(run, error)
+            answer = flight.claiming.result()
+            if answer.launch is not None:
+                self._opened.held.hold(answer.launch)
+            return answer
 
     def _refused(self, run: WaitingRun, error: BaseException) -> float:
         if isinstance(error, Conflict):
@@ -157,7 +182,8 @@ class Driver:
 
     async def _fly(self, flight: Flight, launch: Launch) -> None:
         run, flight.job_id = flight.run, launch.job_id
-        if run.labels.get("jobauto.job") != launch.job_id:
+        is_named = run.announced or is_window_name(run.name, launch.title)
+        if run.labels.get("jobauto.job") != launch.job_id and not is_named:
             self._shower.name(run.id, launch.title)
         running = asyncio.create_task(begin(self._api, run.id))
         try:
@@ -170,7 +196,7 @@ class Driver:
         finally:
             running.cancel()
         if story is not None:
-            await self._shower.show(run.id, story, run.labels)
+            await self._shower.show(run.id, story, _labels_of(run, story))
 
     async def _run(self, flight: Flight, launch: Launch) -> Story | None:
         """What Prefect shall show; None: the ledger did not take the report."""
@@ -179,12 +205,9 @@ class Driver:
         self._decided(flight)
         if flight.end is not None:
             return await self._not_started(launch, flight.end)
-
-        async def on_lines(lines: list[OutputLine]) -> None:
-            for line in lines:
-                self._logs.add(flight.run.id, line)
-
-        outcome = await self._opened.runner.run(launch, on_lines)
+        run_log = self._logs.run_log(flight.run.id, launch.job_id)
+        confirm = flight.claim.confirm if flight.claim is not None else None
+        outcome = await self._opened.runner.run(launch, run_log, confirm)
         return outcome.answer.story if outcome.answer else None
 
     async def _not_started(self, launch: Launch, why: str) -> Story | None:
@@ -196,13 +219,15 @@ class Driver:
             if launch.task_id and why != CANCELLED_IN_PREFECT
             else Ending.CANCELLED,
             message=why,
-            ended_at=utc_now(),
+            ended_at=self._opened.client.clock(),
         )
         try:
             return (await insist(self._opened.client.report, launch.job_id, report)).story
         except JobautoError as error:
             logger.warning("the outcome of job %s was refused: %s", launch.job_id, error)
             return None
+        finally:
+            self._opened.held.release(launch.job_id)
 
     # ending
 
@@ -241,6 +266,23 @@ class Driver:
     async def finished(self) -> None:
         """Return when nothing is left to show in the background."""
         await self._shower.finished()
+
+
+async def _answer_to(claim: LaunchClaim, run: WaitingRun) -> ClaimAnswer:
+    answer = await claim.ask()
+    for seconds in NOT_YET_SECONDS if run.announced else ():
+        if not answer.unheard:
+            break
+        await asyncio.sleep(seconds)
+        answer = await claim.ask()
+    return answer
+
+
+def _labels_of(run: WaitingRun, story: Story) -> Mapping[str, Any]:
+    """Those a run has: one that can be claimed by its announcement got them when it was made."""
+    if not run.announced:
+        return run.labels
+    return {name: value for name, value in story.labels.items() if name not in OF_ENDS}
 
 
 def _why_not(answer: Answer | None) -> str | None:

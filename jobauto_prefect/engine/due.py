@@ -15,7 +15,8 @@ class WaitingRun:
     """A scheduled flow run as its work pool offers it.
 
     `due` is when it may start, `scheduled_for` when it was first meant to: a retry is due later.
-    `deployment_id` is None for a run that nobody made from a deployment.
+    `deployment_id` is None for a run that nobody made from a deployment. Of an `announced` one no
+    more is known than its ids.
     """
 
     id: UUID
@@ -24,8 +25,11 @@ class WaitingRun:
     due: datetime
     scheduled_for: datetime
     auto_scheduled: bool
+    idempotency_key: str | None
+    name: str
     parameters: Mapping[str, Any] = field(repr=False)
     labels: Mapping[str, Any] = field(repr=False)
+    announced: bool = False
 
 
 async def waiting_runs(
@@ -56,6 +60,8 @@ def _run(found: Mapping[str, Any]) -> WaitingRun:
         due=due,
         scheduled_for=datetime.fromisoformat(first) if first else due,
         auto_scheduled=bool(found.get("auto_scheduled")),
+        idempotency_key=found.get("idempotency_key"),
+        name=found.get("name") or "",
         parameters=found.get("parameters") or {},
         labels=found.get("labels") or {},
     )

@@ -15,7 +15,7 @@ from jobauto_prefect.compiler.rules import change_event, emitted_event, end_even
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.errors import Conflict
 from jobauto_prefect.ledger import events, turns
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit import SERVICE, WritingSession
 from jobauto_prefect.ledger.deliveries import EventKind
 from jobauto_prefect.ledger.records import Event, EventSource, RunTemplate
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
@@ -27,6 +27,10 @@ TURN_NAME = "emission"
 TURN = timedelta(seconds=10)
 PATIENCE = timedelta(seconds=15)
 """How long Prefect's automations have to make a run before we look for it."""
+
+TOGETHER_SECONDS = 0.3
+"""So long after an emission the next one waits: in a burst each end would be one of its own, with
+three transactions here and a request to Prefect."""
 
 FAILURE = "failure"
 Body = dict[str, Any]
@@ -45,19 +49,20 @@ class Emitter:
         self._me = uuid4()
 
     async def emit_all(self) -> None:
-        """Emit until nothing is silent.
+        """Emit until nothing is silent: the first at once, those that follow it closely together.
 
         Raises:
             PrefectUnavailable: Prefect does not answer; what it has not heard comes again.
         """
-        emitting = False
-        try:
-            while batch := await asyncio.to_thread(self._next):
-                emitting = True
-                await self._emit(batch)
-        finally:
-            if emitting:
-                await asyncio.to_thread(self._pass_on)
+        batch = await asyncio.to_thread(self._next)
+        while batch:
+            try:
+                answers = await self._emit(batch)
+            except BaseException:
+                await asyncio.shield(asyncio.to_thread(self._pass_on))
+                raise
+            await asyncio.sleep(TOGETHER_SECONDS)
+            batch = await asyncio.to_thread(self._next_after, answers)
 
     def _pass_on(self) -> None:
         with self._ledger.writing(SERVICE) as session:
@@ -68,27 +73,37 @@ class Emitter:
             if not events.silent(session):
                 return []  # looked for all the time: without writing anything
         with self._ledger.writing(SERVICE) as session:
-            if not turns.take(session, TURN_NAME, self._me, TURN):
-                return []
-            found = events.silent(session)
-            return [(one.id, self._bodies(session, one)) for one in found]
+            return self._taken(session)
 
-    async def _emit(self, batch: Sequence[Told]) -> None:
+    def _next_after(self, answers: Mapping[int, str | None]) -> list[Told]:
+        """What is silent now that some were heard; where nothing is, it is anybody's turn."""
+        with self._ledger.writing(SERVICE) as session:
+            for error in set(answers.values()):
+                heard = [event for event, answer in answers.items() if answer == error]
+                events.heard(session, heard, PATIENCE, error)
+            found = self._taken(session)
+            if not found:
+                turns.pass_on(session, TURN_NAME, self._me)
+            return found
+
+    def _taken(self, session: WritingSession) -> list[Told]:
+        if not turns.take(session, TURN_NAME, self._me, TURN):
+            return []
+        return [(event.id, self._bodies(session, event)) for event in events.silent(session)]
+
+    async def _emit(self, batch: Sequence[Told]) -> Mapping[int, str | None]:
+        """Event -> why Prefect refuses it, None: it was heard."""
         try:
             await self._prefect.post("/events", [body for _, bodies in batch for body in bodies])
         except Conflict as error:
             if len(batch) > 1:
+                answers: dict[int, str | None] = {}
                 for one in batch:
-                    await self._emit([one])
-                return
+                    answers |= await self._emit([one])
+                return answers
             logger.warning("Prefect refuses event %s: %s", batch[0][0], error)
-            await asyncio.to_thread(self._heard, batch, str(error))
-        else:
-            await asyncio.to_thread(self._heard, batch, None)
-
-    def _heard(self, batch: Sequence[Told], error: str | None) -> None:
-        with self._ledger.writing(SERVICE) as session:
-            events.heard(session, [event_id for event_id, _ in batch], PATIENCE, error)
+            return {batch[0][0]: str(error)}
+        return {event_id: None for event_id, _ in batch}
 
     def _bodies(self, session: ReadingSession, event: Event) -> list[Body]:
         """What Prefect is told of an event, each body with an id of its own that stays the same."""

@@ -28,7 +28,9 @@ from jobauto_prefect.engine.logs import LogShipper
 from jobauto_prefect.engine.runs import ENDING, set_state, states_of
 from jobauto_prefect.engine.show import Shower
 from jobauto_prefect.errors import Conflict, JobautoError, NotReady
+from jobauto_prefect.jobs.window_names import is_window_name
 from jobauto_prefect.runtime.client import FacadeClient, insist
+from jobauto_prefect.runtime.launch_claim import LaunchClaim
 from jobauto_prefect.runtime.opening import OpenWorker, open_worker
 from jobauto_prefect.runtime.plan import worker_plan, worker_token
 from jobauto_prefect.runtime.protocol import (
@@ -36,7 +38,6 @@ from jobauto_prefect.runtime.protocol import (
     Claim,
     ClaimAnswer,
     Launch,
-    OutputLine,
     PrefectState,
     Story,
 )
@@ -106,12 +107,13 @@ async def run_application(settings: Settings) -> State[Any]:
         api = await stack.enter_async_context(connect())
         try:
             opened, worker = await _open(stack, settings, run.work_pool_name or settings.pool)
-            answer = await insist(opened.client.claim, _claim(run, opened, worker))
+            claim = LaunchClaim(opened.client, _claim(run, opened, worker))
+            answer = await _ask(opened, claim)
         except Conflict as error:
             raise Abort(f"another worker has this run: {error}") from None
         except JobautoError as error:
             return State(type=StateType.FAILED, message=str(error))
-        return await _carry_out(api, opened, run, answer)
+        return await _carry_out(api, opened, run, claim, answer)
 
 
 async def _open(
@@ -137,39 +139,48 @@ def _claim(run: FlowRun, opened: OpenWorker, worker: str) -> Claim:
         parameters=run.parameters,
         auto_scheduled=bool(run.auto_scheduled),
         scheduled_for=run.expected_start_time,
+        idempotency_key=run.idempotency_key,
         worker=worker,
+        instance=opened.held.instance,
         work_directory=opened.work_directory,
     )
 
 
+async def _ask(opened: OpenWorker, claim: LaunchClaim) -> ClaimAnswer:
+    with opened.held.claiming(claim.claim_id):
+        answer = await claim.ask()
+        if answer.launch is not None:
+            opened.held.hold(answer.launch)
+        return answer
+
+
 async def _carry_out(
-    api: PrefectApi, opened: OpenWorker, run: FlowRun, answer: ClaimAnswer
+    api: PrefectApi, opened: OpenWorker, run: FlowRun, claim: LaunchClaim, answer: ClaimAnswer
 ) -> State[Any]:
     shower = Shower(api)
     if answer.refusal is not None:
         story: Story | None = answer.refusal.story
     elif answer.launch is not None:
-        if run.labels.get("jobauto.job") != answer.launch.job_id:
+        is_named = is_window_name(run.name, answer.launch.title)
+        if run.labels.get("jobauto.job") != answer.launch.job_id and not is_named:
             shower.name(run.id, answer.launch.title)
-        story = await _fly(api, opened, run, answer.launch)
+        story = await _fly(api, opened, run, claim, answer.launch)
     else:
         raise Abort("the facade's answer says nothing")
     if story is None:
         raise Abort("the ledger did not take the outcome")
     shower.decorate(run.id, story, run.labels)
     await shower.finished()
-    return await _as_state(api, run.id, story)
+    return await _tell_end(api, run.id, story)
 
 
-async def _fly(api: PrefectApi, opened: OpenWorker, run: FlowRun, launch: Launch) -> Story | None:
+async def _fly(
+    api: PrefectApi, opened: OpenWorker, run: FlowRun, claim: LaunchClaim, launch: Launch
+) -> Story | None:
     logs = LogShipper(api)
-
-    async def on_lines(lines: list[OutputLine]) -> None:
-        for line in lines:
-            logs.add(run.id, line)
-
     async with _shipping(logs), _ending_on_sigterm(api, opened, run.id, launch.job_id):
-        outcome = await opened.runner.run(launch, on_lines)
+        run_log = logs.run_log(run.id, launch.job_id)
+        outcome = await opened.runner.run(launch, run_log, claim.confirm)
     return outcome.answer.story if outcome.answer else None
 
 
@@ -214,8 +225,13 @@ async def _ending_on_sigterm(
         signal.signal(signal.SIGTERM, former)
 
 
-async def _as_state(api: PrefectApi, flow_run_id: UUID, story: Story) -> State[Any]:
-    if story.state is PrefectState.SCHEDULED:
+async def _tell_end(api: PrefectApi, flow_run_id: UUID, story: Story) -> State[Any]:
+    try:
+        # Prefect's engine would tell an end under an id of its own: told by the services, too, it
+        # would count twice.
         await set_state(api, flow_run_id, story)
-        raise Abort(story.message)
-    return State(type=StateType(story.state), message=story.message)
+    except JobautoError:
+        if story.state is PrefectState.SCHEDULED:
+            raise
+        return State(type=StateType(story.state), message=story.message)  # the engine insists
+    raise Abort(story.message)

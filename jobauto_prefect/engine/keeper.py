@@ -1,7 +1,6 @@
 """The window keeper: makes sure that each window gets its task, and each task comes to its end."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -9,19 +8,17 @@ from uuid import UUID
 
 from jobauto_prefect.engine import pauses
 from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.opening import SPREAD, open_windows
 from jobauto_prefect.engine.runs import PAGE
-from jobauto_prefect.errors import JobautoError
-from jobauto_prefect.ledger import jobs, keeping, queries, tasks
+from jobauto_prefect.jobs import tasks
+from jobauto_prefect.jobs.loss import give_up
+from jobauto_prefect.jobs.windows import SPREAD, open_windows
+from jobauto_prefect.ledger import attempts, keeping, queries
 from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.wishes import WishKind, wish
 
-logger = logging.getLogger(__name__)
-
 BATCH = 500  # templates, or tasks, in one transaction
-TICK_SECONDS = 1.0
 GRACE = timedelta(seconds=10)
 """How long Prefect's own scheduler and workers have for a window before the keeper looks."""
 
@@ -39,42 +36,29 @@ class Keeper:
         self._ledger = ledger
         self._wake = wake
 
-    async def run(self) -> None:
-        """Keep the windows until cancelled; each is opened when it is due."""
-        while True:
-            pause = TICK_SECONDS
-            try:
-                pause = await asyncio.to_thread(self.tick)
-            except JobautoError as error:
-                logger.warning("windows are not kept for now: %s", error)
-            except Exception:
-                logger.exception("the window keeper failed; it goes on")
-            await asyncio.sleep(pause)
-
-    def tick(self) -> float:
-        """Do what is due, and say in how many seconds to look again."""
+    def tick(self) -> None:
+        """Do what is due."""
         with self._ledger.reading() as session:
             now = self._ledger.clock()
             due = keeping.next_due(session)
         if due is not None and due <= now:
-            while self._open():
-                pass
-            self._wake()
+            self.open_due()
         with self._ledger.reading() as session:
-            more = keeping.has_other_work(session, now)
+            more = keeping.has_other_work(session, now)  # what opened may wait for its turn
         if more:
-            for work in (self._catch_up, self._let_lapse, self._give_up):
-                work()
-            self._wake()
-        return self._seconds_to_next()
+            self.settle_due()
 
-    def _seconds_to_next(self) -> float:
-        with self._ledger.reading() as session:
-            due = keeping.next_due(session)
-        if due is None:
-            return TICK_SECONDS
-        # Never at once: what is due and was left is in somebody else's hands.
-        return min(TICK_SECONDS, max(0.02, (due - self._ledger.clock()).total_seconds()))
+    def open_due(self) -> None:
+        """Open the windows that are due."""
+        while self._open():
+            pass
+        self._wake()
+
+    def settle_due(self) -> None:
+        """Tasks have their turn or come too late; jobs of which nobody heard are given up."""
+        for work in (self._catch_up, self._let_lapse, self._give_up):
+            work()
+        self._wake()
 
     def _open(self) -> bool:
         """Open windows that are due; True: there may be more."""
@@ -83,25 +67,29 @@ class Keeper:
             held = keeping.hold_due(session, now, BATCH)
             if held:
                 open_windows(session, held, now)
-            behind = [one for one in held if one.next_schedule and one.next_schedule <= now]
+            behind = [
+                template
+                for template in held
+                if template.next_schedule and template.next_schedule <= now
+            ]
             return len(held) == BATCH or bool(behind)
 
     def _catch_up(self) -> None:
         with self._ledger.writing(SERVICE) as session:
             now = self._ledger.clock()
-            for number, task in enumerate(tasks.turns(session, BATCH)):
+            for number, task in enumerate(keeping.lock_tasks_to_catch_up(session, BATCH)):
                 tasks.take_turn(session, task, now + number * SPREAD)
 
     def _let_lapse(self) -> None:
         with self._ledger.writing(SERVICE) as session:
-            tasks.let_lapse(session, tasks.lapsed(session, BATCH))
+            tasks.let_lapse(session, keeping.lock_lapsed_tasks(session, BATCH))
 
     def _give_up(self) -> None:
         with self._ledger.reading() as session:
             unheard = [job.id for job in keeping.unheard_jobs(session, self._ledger.clock(), BATCH)]
         for job_id in unheard:
             with self._ledger.writing(SERVICE) as session:
-                jobs.give_up(session, queries.job_with_context(session, job_id))
+                give_up(session, queries.job_with_context(session, job_id))
 
 
 class Lookout:
@@ -170,10 +158,10 @@ class Lookout:
 
     def _bind(self, waiting: Sequence[Job], found: dict[tuple[UUID, datetime], UUID]) -> None:
         with self._near.ledger.writing(SERVICE) as session:
-            for one in waiting:
-                job = queries.job_with_context(session, one.id)
-                jobs.lock(session, job)
-                if not jobs.awaits_run(job):
+            for waiting_job in sorted(waiting, key=lambda job: (job.task_id or 0, job.id)):
+                job = queries.job_with_context(session, waiting_job.id)
+                attempts.lock_job(session, job)
+                if not attempts.awaits_run(job):
                     continue
                 deployment = job.runtemplate.deployment_id
                 run = found.get((deployment, job.schedule)) if deployment else None

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import re
 import time
+from dataclasses import dataclass
 from typing import Protocol
 from uuid import UUID
 
@@ -19,7 +21,31 @@ WAITING = frozenset({"Scheduled", "AwaitingRetry", "Resuming"})
 """States that mean: a worker may start this run."""
 ENDING = frozenset({"Cancelling", "Cancelled"})
 
+POOL, QUEUE = "prefect.work-pool.", "prefect.work-queue."
+TERMS = frozenset(
+    {
+        *(f"{POOL}{word}" for word in ("paused", "ready", "not-ready", "updated", "deleted")),
+        *(f"{QUEUE}{word}" for word in ("paused", "ready", "not-ready", "updated", "created")),
+    }
+)
+"""Events after which a work pool or its queues may offer other runs than before."""
+
+OF_JOBS = re.compile(r" #[0-9]+( \(task [0-9]+, attempt [0-9]+\))?$")
+"""How the names of flow runs end that the ledger makes. A hint, which saves asking about others."""
+
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts to connect
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """A flow run that waits for a worker, now or later.
+
+    `deployment_id` and `queue_id` are said of one that was just made for a job; else they are None.
+    """
+
+    flow_run_id: UUID
+    deployment_id: UUID | None = None
+    queue_id: UUID | None = None
 
 
 class Hearer(Protocol):
@@ -31,8 +57,11 @@ class Hearer(Protocol):
     def disconnected(self) -> None:
         """The stream is gone for now."""
 
-    def announced(self, flow_run_id: UUID) -> None:
+    def announced(self, announcement: Announcement) -> None:
         """A flow run waits for a worker, now or later."""
+
+    def terms_changed(self) -> None:
+        """Work pool or queues may be paused, or have other limits."""
 
     def ending(self, flow_run_id: UUID) -> None:
         """Somebody ends, or a minute ago ended, a flow run."""
@@ -62,7 +91,7 @@ async def listen(pool_id: UUID, hearer: Hearer) -> None:
 
 
 def _filter(pool_id: UUID) -> EventFilter:
-    names = sorted(PREFIX + name for name in WAITING | ENDING)
+    names = sorted(TERMS.union(PREFIX + name for name in WAITING | ENDING))
     return EventFilter(
         event=EventNameFilter(name=names),
         any_resource=EventAnyResourceFilter(id=[f"prefect.work-pool.{pool_id}"]),
@@ -70,8 +99,28 @@ def _filter(pool_id: UUID) -> EventFilter:
 
 
 def _tell(hearer: Hearer, event: Event) -> None:
+    if event.event in TERMS:
+        hearer.terms_changed()
+        return
     flow_run_id = UUID(event.resource.id.removeprefix(PREFIX))
     if event.event.removeprefix(PREFIX) in ENDING:
         hearer.ending(flow_run_id)
     else:
-        hearer.announced(flow_run_id)
+        hearer.announced(_announcement(flow_run_id, event))
+
+
+def _announcement(flow_run_id: UUID, event: Event) -> Announcement:
+    was_moved = event.payload.get("initial_state") is not None  # its schedule may differ
+    if was_moved or not OF_JOBS.search(event.resource.name or ""):
+        return Announcement(flow_run_id)
+    return Announcement(
+        flow_run_id,
+        _related(event, "deployment", "prefect.deployment."),
+        _related(event, "work-queue", QUEUE),
+    )
+
+
+def _related(event: Event, role: str, prefix: str) -> UUID | None:
+    found = (related.id for related in event.related if related.role == role)
+    name = next(found, "")
+    return UUID(name.removeprefix(prefix)) if name.startswith(prefix) else None

@@ -8,7 +8,8 @@ from uuid import UUID
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.errors import JobautoError, PrefectUnavailable
-from jobauto_prefect.runtime.protocol import OutputLine
+from jobauto_prefect.runtime.job import OnLines
+from jobauto_prefect.runtime.protocol import OutputLines
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,10 @@ MOST_WAITING = 50_000  # lines kept while Prefect is away
 PAUSE_SECONDS = 2.0  # between attempts while Prefect is away
 
 
+MOST_LINES = 10_000
+"""Lines of one run's output in Prefect's log; each costs Prefect a row, which its page loads."""
+
+
 class LogShipper:
     """Sends lines in the order they came. While Prefect is away the oldest ones may be lost."""
 
@@ -34,17 +39,30 @@ class LogShipper:
         self._some = asyncio.Event()
         self._sending = asyncio.Lock()
 
-    def add(self, flow_run_id: UUID, line: OutputLine) -> None:
-        """Take a line of a flow run's job; it is sent within a moment."""
-        self._waiting.append(
-            {
-                "flow_run_id": str(flow_run_id),
-                "name": LOGGER_NAME,
-                "level": LEVELS[line.stream],
-                "message": _text(line.text),
-                "timestamp": line.at.isoformat(),
-            }
-        )
+    def run_log(self, flow_run_id: UUID, job_id: int) -> OnLines:
+        """What takes the output of a run; after `MOST_LINES` a notice says where the rest is."""
+        room = MOST_LINES  # less than none once the notice is out
+
+        async def add(output: list[OutputLines]) -> None:
+            nonlocal room
+            for lines in output:
+                if room >= 0 and (shown := lines.texts[:room]):
+                    self.add(flow_run_id, lines.model_copy(update={"texts": shown}))
+                if 0 <= room < len(lines.texts):
+                    self.add(flow_run_id, _notice_in_place_of(lines, job_id))
+                room = max(-1, room - len(lines.texts))
+
+        return add
+
+    def add(self, flow_run_id: UUID, lines: OutputLines) -> None:
+        """Take lines of a flow run's job; they are sent within a moment."""
+        common = {
+            "flow_run_id": str(flow_run_id),
+            "name": LOGGER_NAME,
+            "level": LEVELS[lines.stream],
+            "timestamp": lines.at.isoformat(),
+        }
+        self._waiting.extend(common | {"message": _text(text)} for text in lines.texts)
         self._some.set()
 
     async def run(self) -> None:
@@ -84,6 +102,11 @@ class LogShipper:
             raise
         except JobautoError as error:
             logger.warning("%d lines of output are not in Prefect's log: %s", len(batch), error)
+
+
+def _notice_in_place_of(lines: OutputLines, job_id: int) -> OutputLines:
+    text = f"more than {MOST_LINES} lines; all of them: jobauto job logs {job_id}"
+    return lines.model_copy(update={"stream": "notice", "texts": [text]})
 
 
 def _text(text: str) -> str:

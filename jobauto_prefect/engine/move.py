@@ -4,11 +4,14 @@ Prefect can't change either of a flow run: each run gets a successor with the sa
 parameters and name, and the old one is deleted.
 """
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.errors import NotFound
+from jobauto_prefect.ledger.attempts import moved_key
 
 PAGE = 200  # Prefect's largest
 
@@ -23,14 +26,25 @@ async def move_waiting_runs(
     """
     moved = {}
     for run in await _waiting(api, source):
-        if run["auto_scheduled"] or (source == target and run["work_pool_name"] == pool):
+        if (
+            run["auto_scheduled"]
+            or is_ahead(run)
+            or (source == target and run["work_pool_name"] == pool)
+        ):
             continue
         body = _successor(run)
         successor = await api.post(f"/deployments/{target}/create_flow_run", body)
         moved[UUID(run["id"])] = UUID(successor["id"])
     for old in moved:
-        await api.delete(f"/flow_runs/{old}")
+        with contextlib.suppress(NotFound):
+            await api.delete(f"/flow_runs/{old}")
     return moved
+
+
+def is_ahead(run: Mapping[str, Any]) -> bool:
+    """Whether it was made for a window to come: the target gets its own."""
+    named = run["parameters"].get("jobauto")
+    return isinstance(named, dict) and "window" in named
 
 
 def _successor(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,7 +56,7 @@ def _successor(run: Mapping[str, Any]) -> dict[str, Any]:
         "enforce_parameter_schema": False,
         "tags": run["tags"],
         "labels": ours,
-        "idempotency_key": f"moved {run['id']}",
+        "idempotency_key": moved_key(run["id"]),
         "state": {"type": "SCHEDULED", "state_details": details},
     }
 

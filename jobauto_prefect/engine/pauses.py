@@ -14,10 +14,10 @@ from jobauto_prefect.engine.deployments import (
 )
 from jobauto_prefect.engine.drift import note_restored
 from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.opening import keep_windows
 from jobauto_prefect.engine.plans import plan_of
 from jobauto_prefect.engine.rescheduling import take_over_schedule
 from jobauto_prefect.engine.runs import PAGE
+from jobauto_prefect.jobs.windows import keep_windows
 from jobauto_prefect.ledger import keeping
 from jobauto_prefect.ledger.audit import Actor, WritingSession
 from jobauto_prefect.ledger.records import RunTemplate
@@ -99,7 +99,9 @@ def _write(near: Neighbours, changed: list[tuple[Applied, Found]]) -> set[int]:
     taken: set[int] = set()
     for one, deployment in changed:
         with near.ledger.writing(SOMEBODY) as session:
-            template = session.get_one(RunTemplate, one.template_id, with_for_update=True)
+            template = session.get_one(
+                RunTemplate, one.template_id, with_for_update={"key_share": True}
+            )
             # What was written or applied while we looked is newer than what we saw.
             known = Applied(
                 one.template_id, one.deployment_id, template.applied_paused is True,

@@ -9,6 +9,7 @@ from jobauto_prefect.engine.naming import name_is_shared
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.ledger.topics import topics_of
 from jobauto_prefect.settings import Settings
 
 
@@ -41,6 +42,8 @@ def _facts_of(session: ReadingSession, template: RunTemplate, settings: Settings
         delay=template.delay,
         active=template.active and app.enabled and company.enabled,
         note=template.note,
+        topics=topics_of(template),
+        app_topics=tuple(app.topics),
         language=settings.language,
         record_url=f"{settings.url}/api/v1/runtemplate/{template.id}.html",
     )
@@ -51,23 +54,25 @@ def _given_by_rules(session: ReadingSession, template: RunTemplate) -> frozenset
     mapped = queries.keys_mapped_for(session, template.id)
     if not queries.follows_ends(session, template.id):
         return mapped
-    return mapped | {one.target for one in inputs(template.app.document.get("consumes") or {})}
+    return mapped | {
+        consumed.target for consumed in inputs(template.app.document.get("consumes") or {})
+    }
 
 
 def _provided(template: RunTemplate) -> set[str]:
     """The variables its credentials and blocks give: no parameters, whatever their values."""
-    names = {name for one in template.blocks for name in one["env"]}
-    for one in template.assignments:
-        given = {*one.credential.values, *one.credential.secrets}
-        names |= provided(one.credential.credential_type.fields, given)
+    names = {name for block in template.blocks for name in block["env"]}
+    for assignment in template.assignments:
+        given = {*assignment.credential.values, *assignment.credential.secrets}
+        names |= provided(assignment.credential.credential_type.fields, given)
     return names
 
 
 def _distinct_name(session: ReadingSession, template: RunTemplate) -> str:
     """Names that Prefect can't tell apart, once characters are replaced, get the template's id."""
 
-    def shown(one: RunTemplate) -> str:
-        return prefect_name(f"{one.company.slug} - {one.name}")
+    def shown(named: RunTemplate) -> str:
+        return prefect_name(f"{named.company.slug} - {named.name}")
 
     mine = shown(template)
     if mine == f"{template.company.slug} - {template.name}":

@@ -39,6 +39,12 @@ async def ensure_pool(api: PrefectApi, name: str) -> bool:
     return True
 
 
+async def announce_silence(api: PrefectApi, pool: str, worker: str) -> None:
+    """The last heartbeat for now: Prefect takes the worker for offline a few seconds later."""
+    body = {"name": worker, "heartbeat_interval_seconds": 1}
+    await api.post(f"/work_pools/{quote(pool, safe='')}/workers/heartbeat", body)
+
+
 async def _exists(api: PrefectApi, name: str) -> bool:
     try:
         await api.get(f"/work_pools/{quote(name, safe='')}")

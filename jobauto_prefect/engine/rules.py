@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 from jobauto_prefect.compiler.rules import AutomationPlan
 from jobauto_prefect.engine.automations import apply_automation, plan_of, retire_automation
 from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.errors import Conflict
-from jobauto_prefect.ledger import turns
+from jobauto_prefect.errors import Conflict, Locked
+from jobauto_prefect.ledger import keeping, turns
 from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.records import EventRule, Wish
 
@@ -22,7 +22,8 @@ async def apply_rule(near: Neighbours, wish: Wish) -> None:
     """The automation of a rule as its record says.
 
     Raises:
-        Conflict: somebody else does it, or the run template it starts is not applied; later then.
+        Locked: somebody else does it.
+        Conflict: the run template it starts is not applied; later then.
     """
     me = uuid4()
     read = await asyncio.to_thread(_begin, near, wish.subject_id, me)
@@ -40,13 +41,15 @@ def _begin(near: Neighbours, rule_id: int, me: UUID) -> Read | None:
     with near.ledger.writing(SERVICE) as session:
         # Two at once would make two automations.
         if not turns.take(session, _turn(rule_id), me, TURN):
-            raise Conflict(f"the automation of rule {rule_id} is being made already")
+            raise Locked(f"the automation of rule {rule_id} is being made already")
         rule = session.get(EventRule, rule_id)
         if rule is None or rule.retired_at is not None:
             return None
         deployment_id = rule.runtemplate.deployment_id
         if deployment_id is None:
             turns.pass_on(session, _turn(rule_id), me)
+            if keeping.awaits_application(session, rule.runtemplate_id):
+                return None  # whoever applies the template asks for its rules
             read = None
         else:
             read = plan_of(session, rule, near.settings), deployment_id, rule.automation_id

@@ -1,5 +1,6 @@
 """Flow runs: making them, giving them states, ending them."""
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -111,16 +112,21 @@ def _answer(found: Mapping[str, Any], details: Mapping[str, Any]) -> Answer:
     )
 
 
-async def set_state(api: PrefectApi, flow_run_id: UUID, story: Story) -> bool:
+async def set_state(
+    api: PrefectApi, flow_run_id: UUID, story: Story, *, force: bool = False
+) -> bool:
     """Let a flow run show a story; False: it is gone.
 
     Prefect lets a run that is being cancelled become Cancelled only; it is then Cancelled with
     the story's message.
     """
+    told = functools.partial(
+        propose, api, flow_run_id, message=story.message, transition_id=story.transition_id
+    )
     try:
-        answer = await propose(api, flow_run_id, story.state, story.message, at=story.at)
+        answer = await told(state=story.state, at=story.at, force=force)
         if not answer.accepted and answer.state == "CANCELLING":
-            await propose(api, flow_run_id, PrefectState.CANCELLED, story.message)
+            await told(state=PrefectState.CANCELLED)
     except NotFound:
         return False
     return True
@@ -129,13 +135,13 @@ async def set_state(api: PrefectApi, flow_run_id: UUID, story: Story) -> bool:
 async def cancel_run(api: PrefectApi, flow_run_id: UUID, message: str = "") -> bool:
     """Ask for the end of a flow run: a waiting one is Cancelled, a running one Cancelling.
 
-    False: it is gone, or it is over.
+    One that is over stays as it is. False: it is gone.
     """
     try:
-        answer = await propose(api, flow_run_id, "CANCELLING", message)
+        await propose(api, flow_run_id, "CANCELLING", message)
     except NotFound:
         return False
-    return answer.state in ("CANCELLING", "CANCELLED")
+    return True
 
 
 async def name_run(
@@ -165,26 +171,45 @@ async def add_page(api: PrefectApi, flow_run_id: UUID, story: Story) -> None:
     await api.post("/artifacts/", body)
 
 
-async def tell(api: PrefectApi, flow_run_id: UUID, story: Story) -> None:
-    """Let a flow run show all of a story, its page once; for stories their driver can't tell."""
-    if not await set_state(api, flow_run_id, story):
-        return
+async def tell(api: PrefectApi, flow_run_id: UUID, story: Story, *, force: bool = False) -> bool:
+    """Let a flow run show all of a story, its page once; for stories their driver can't tell.
+
+    False: the run is gone. `force`: whatever it shows now.
+    """
+    if not await set_state(api, flow_run_id, story, force=force):
+        return False
     await name_run(api, flow_run_id, story.run_name, story.labels)
     of_run = {"artifacts": {"flow_run_id": {"any_": [str(flow_run_id)]}}}
     known = await api.post("/artifacts/filter", of_run)
-    if all(one["data"] != story.artifact_markdown for one in known):
+    # Its driver's page of the same end says more: it knows what the job's files say.
+    if all(page["description"] != story.message for page in known):
         await add_page(api, flow_run_id, story)
+    return True
 
 
-async def states_of(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, str]:
-    """Flow run -> type of state, up to 200 runs with one call; runs that are gone are left out."""
-    wanted = [str(one) for one in flow_run_ids]
-    found: dict[UUID, str] = {}
+@dataclass(frozen=True, slots=True)
+class RunStatus:
+    """What Prefect shows of a flow run: its type of state, and how often it was Running."""
+
+    state: str
+    run_count: int
+
+
+async def statuses_of(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, RunStatus]:
+    """Flow run -> its status, 200 with one call; runs that are gone are left out."""
+    wanted = [str(flow_run_id) for flow_run_id in flow_run_ids]
+    found: dict[UUID, RunStatus] = {}
     for start in range(0, len(wanted), PAGE):
         some = wanted[start : start + PAGE]
         runs = await api.post("/flow_runs/filter", {"flow_runs": {"id": {"any_": some}}})
-        found |= {UUID(run["id"]): run["state_type"] for run in runs}
+        found |= {UUID(run["id"]): RunStatus(run["state_type"], run["run_count"]) for run in runs}
     return found
+
+
+async def states_of(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, str]:
+    """Flow run -> type of state; runs that are gone are left out."""
+    statuses = await statuses_of(api, flow_run_ids)
+    return {flow_run_id: status.state for flow_run_id, status in statuses.items()}
 
 
 async def was_ended(api: PrefectApi, flow_run_id: UUID) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import httpx
 
 from jobauto_prefect.errors import PrefectUnavailable
+from jobauto_prefect.home import make_folder
 from jobauto_prefect.settings import Settings
 
 READY_POLL_SECONDS = 0.1
@@ -43,7 +44,7 @@ def prefect_environment(settings: Settings, inherited: Mapping[str, str]) -> dic
     `PREFECT_*` wins, the addresses excepted: those are the settings'.
     """
     home = settings.home / "prefect"
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)  # Prefect makes no parent folders
+    make_folder(home)  # Prefect makes no parent folders
     environment = {"PREFECT_HOME": str(home), **QUIET, **inherited}
     return environment | {
         "PREFECT_SERVER_API_HOST": settings.api_host,

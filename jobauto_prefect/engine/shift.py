@@ -5,6 +5,7 @@ import contextlib
 import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
@@ -12,8 +13,10 @@ from uuid import UUID
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.dispatch import Dispatcher, Station
 from jobauto_prefect.engine.drive import Driver
-from jobauto_prefect.engine.listen import listen
+from jobauto_prefect.engine.due import WaitingRun
+from jobauto_prefect.engine.listen import Announcement, listen
 from jobauto_prefect.engine.logs import LogShipper
+from jobauto_prefect.engine.pool_terms import PoolTerms
 from jobauto_prefect.errors import JobautoError
 from jobauto_prefect.runtime.opening import OpenWorker
 
@@ -42,9 +45,19 @@ class Shift:
         self._terms = terms
         self._logs = LogShipper(api)
         self._driver = Driver(api, opened, terms.worker, self._logs, self._pause)
-        self._dispatcher = Dispatcher(api, terms.station, self._driver.drive)
+        self._dispatcher = Dispatcher(
+            api,
+            terms.station,
+            self._driver.drive,
+            opened.client.clock,
+            is_able=lambda: opened.fitness.is_able,
+            hears_all=lambda: self._is_connected and self._pool_terms.is_open,
+        )
+        station = terms.station
+        self._pool_terms = PoolTerms(api, station.pool, station.queues)
         self._tasks: set[asyncio.Task[None]] = set()
         self._hurried = False
+        self._is_connected = False
         self._listening: asyncio.Task[None] | None = None
         self._listening_to: UUID | None = None
 
@@ -81,25 +94,54 @@ class Shift:
     async def tick(self) -> None:
         """What has to be asked for unannounced, now and then."""
         await asyncio.gather(self._dispatcher.ask(), self._driver.look_for_endings())
+        if not self._pool_terms.is_known and self._is_connected:
+            await self._pool_terms.read()
 
     # what the event stream tells
 
     def connected(self) -> None:
         """What was said while the stream was away went unheard."""
-        self._dispatcher.wake()
+        self._is_connected = True
         self._begin(self._driver.look_for_endings())
+        self.terms_changed()
 
     def disconnected(self) -> None:
         """Polling goes on."""
+        self._is_connected = False
+        self._pool_terms.forget()
 
-    def announced(self, flow_run_id: UUID) -> None:
+    def terms_changed(self) -> None:
+        """What may start unasked is to be found out anew, and what waited may start now."""
+        self._dispatcher.wake()
+        self._pool_terms.forget()
+        self._begin(self._pool_terms.read())
+
+    def announced(self, announcement: Announcement) -> None:
         """A flow run waits."""
-        self._dispatcher.announce(flow_run_id)
+        if announcement.deployment_id and self._pool_terms.allow(announcement.queue_id):
+            now = self._opened.client.clock()
+            self._dispatcher.take(_announced_run(announcement, now))
+        else:
+            self._dispatcher.announce(announcement.flow_run_id)
 
     def ending(self, flow_run_id: UUID) -> None:
         """A flow run is or was being ended."""
         self._dispatcher.drop(flow_run_id)
         self._driver.ending(flow_run_id)
+
+    @property
+    def is_able(self) -> bool:
+        """Whether any job could be started."""
+        return self._opened.fitness.is_able
+
+    @property
+    def is_superseded(self) -> bool:
+        """Whether the worker's name is another start's."""
+        return self._opened.fitness.is_superseded
+
+    def fitness_changed(self) -> None:
+        """Jobs may be possible again."""
+        self._dispatcher.wake()
 
     def _pause(self, seconds: float) -> None:
         self._dispatcher.pause(seconds)
@@ -141,3 +183,20 @@ class Shift:
             async with asyncio.timeout(LAST_WORDS_SECONDS):
                 await self._driver.finished()
                 await self._logs.flush()
+
+
+def _announced_run(announcement: Announcement, now: datetime) -> WaitingRun:
+    """A run of which no more is known than its ids, and that nobody has begun yet."""
+    return WaitingRun(
+        id=announcement.flow_run_id,
+        deployment_id=announcement.deployment_id,
+        run_count=0,
+        due=now,
+        scheduled_for=now,
+        auto_scheduled=False,
+        idempotency_key=None,
+        name="",
+        parameters={},
+        labels={},
+        announced=True,
+    )

@@ -25,9 +25,15 @@ from prefect.workers.base import (
     BaseWorkerResult,
 )
 
-from jobauto_prefect.engine.pool import BASE_JOB_TEMPLATE, DESCRIPTION, POOL_TYPE, ensure_pool
+from jobauto_prefect.engine.pool import (
+    BASE_JOB_TEMPLATE,
+    DESCRIPTION,
+    POOL_TYPE,
+    announce_silence,
+    ensure_pool,
+)
 from jobauto_prefect.engine.worker_type import LOGO_URL
-from jobauto_prefect.errors import Conflict, PrefectUnavailable
+from jobauto_prefect.errors import Conflict, JobautoError, PrefectUnavailable
 from jobauto_prefect.settings import Settings, host_name, load_settings
 
 if TYPE_CHECKING:
@@ -70,11 +76,13 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         limit: int | None = None,
         jobauto_settings: Settings | None = None,
         run_as: Sequence[str] = (),
+        when_ready: Callable[[], None] | None = None,
         **others: Any,
     ) -> None:
         """As every worker; `name` defaults to host and pool, `limit` to the settings' one.
 
-        `run_as` are the users of native jobs, see `WorkerPlan`.
+        `run_as` are the users of native jobs, see `WorkerPlan`. `when_ready` is called once the
+        facade knows this worker.
         """
         name = name or f"{host_name()} {work_pool_name}".translate(NOT_IN_NAMES)
         super().__init__(work_pool_name, work_queues, name, prefetch_seconds, limit=limit, **others)
@@ -84,10 +92,13 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         self._jobs_at_once = limit
         self._jobauto_settings = jobauto_settings
         self._run_as = tuple(run_as)
+        self._when_ready = when_ready
         self._alive_at = float("-inf")
         self._working: asyncio.Task[None] | None = None
         self._shift: Shift | None = None
         self._asked_to_end = asyncio.Event()
+        self._superseded = asyncio.Event()
+        self._showing: asyncio.Task[None] | None = None
 
     @classmethod
     def get_default_base_job_template(cls) -> dict[str, Any]:
@@ -133,9 +144,15 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         self._listen()
 
     async def sync_with_backend(self) -> None:
-        """Send a heartbeat; once it has worked, a Prefect that is away does not end the worker."""
+        """Send a heartbeat, or while no job can be started none, which shows the worker offline.
+
+        Once it has worked, a Prefect that is away does not end the worker.
+        """
         try:
-            await super().sync_with_backend()
+            if self.is_setup and not self._is_able:
+                self._stop_heartbeats()
+            else:
+                await super().sync_with_backend()
         except httpx.HTTPError as error:
             if not self.is_setup:
                 raise
@@ -148,6 +165,16 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
             self._listen()
             await self._shift.tick()
         return []
+
+    @property
+    def _is_able(self) -> bool:
+        return self._shift is None or self._shift.is_able
+
+    def _stop_heartbeats(self) -> None:
+        # While this channel is open it sends them by itself; the next sync opens another one.
+        if self._worker_channel is not None:
+            self._worker_channel.stop()
+            self._worker_channel = None
 
     def is_worker_still_polling(self, query_interval_seconds: float) -> bool:
         """Whether the loops of this worker turn; an outage of Prefect is none of the worker's."""
@@ -177,8 +204,15 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         from jobauto_prefect.runtime.plan import worker_plan
 
         settings = self._jobauto_settings or load_settings()
-        plan = worker_plan(settings, worker=self.name, pool=self._pool_name, run_as=self._run_as)
-        terms = Terms(self.name, self._station(settings), settings.grace_seconds)
+        station = self._station(settings)
+        plan = worker_plan(
+            settings,
+            worker=self.name,
+            pool=self._pool_name,
+            run_as=self._run_as,
+            limit=station.limit,
+        )
+        terms = Terms(self.name, station, settings.grace_seconds)
         waiting = asyncio.get_running_loop().call_later(
             PATIENCE_SECONDS, printer, f"Waiting for the facade at {settings.url} ..."
         )
@@ -189,8 +223,11 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
                 Shift(api, opened, terms) as shift,
             ):
                 waiting.cancel()
+                if self._when_ready is not None:
+                    self._when_ready()
                 await self._ensure_pool(api)
                 self._shift = shift
+                opened.fitness.listener = lambda: self._fitness_changed(api, shift)
                 await self._until_end(shift, super().start(run_once, with_healthcheck, printer))
         self._shift = None
 
@@ -202,16 +239,46 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
     async def _until_end(self, shift: "Shift", polling: Any) -> None:
         loops = asyncio.create_task(polling)
         asked = asyncio.create_task(self._asked_to_end.wait())
+        superseded = asyncio.create_task(self._superseded.wait())
         try:
-            await asyncio.wait({loops, asked}, return_when=asyncio.FIRST_COMPLETED)
-            await (shift.end() if asked.done() else shift.finish())
+            waited = {loops, asked, superseded}
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            await (shift.end() if asked.done() else self._finish(shift, asked))
         finally:
             asked.cancel()
+            superseded.cancel()
             if not loops.done():
                 loops.cancel()
             await asyncio.wait({loops})
         if not loops.cancelled():
             loops.result()
+        if self._superseded.is_set():
+            raise Conflict(
+                f"worker {self.name} has ended: another one has its name, or it was declared lost"
+            )
+
+    async def _finish(self, shift: "Shift", asked: "asyncio.Task[Any]") -> None:
+        """Let the jobs end however long it takes, unless the worker is asked to end."""
+        finishing = asyncio.create_task(shift.finish())
+        await asyncio.wait({finishing, asked}, return_when=asyncio.FIRST_COMPLETED)
+        if not finishing.done():
+            finishing.cancel()
+            await shift.end()
+
+    def _fitness_changed(self, api: "PrefectApi", shift: "Shift") -> None:
+        shift.fitness_changed()
+        if shift.is_superseded:
+            self._superseded.set()
+        self._showing = asyncio.create_task(self._show_fitness(api))
+
+    async def _show_fitness(self, api: "PrefectApi") -> None:
+        """Prefect shows within seconds whether this worker works."""
+        try:
+            await self.sync_with_backend()
+            if not self._is_able:
+                await announce_silence(api, self._pool_name, self.name)
+        except (JobautoError, httpx.HTTPError, RuntimeError) as error:
+            logger.warning("Prefect was not told whether this worker works: %s", error)
 
     async def _outlast(self, working: "asyncio.Task[None]") -> None:
         while not working.done():
@@ -259,10 +326,18 @@ async def run_worker(
     name: str | None = None,
     limit: int | None = None,
     run_as: Sequence[str] = (),
+    when_ready: Callable[[], None] | None = None,
 ) -> None:
     """Run a jobauto worker until SIGTERM or SIGINT; see `JobautoWorker.start`."""
     if "prefect_api_url" in settings.model_fields_set or not get_current_settings().api.url:
         os.environ["PREFECT_API_URL"] = settings.prefect_api_url
         refresh_global_settings_context()
-    worker = JobautoWorker(pool, name=name, limit=limit, jobauto_settings=settings, run_as=run_as)
+    worker = JobautoWorker(
+        pool,
+        name=name,
+        limit=limit,
+        jobauto_settings=settings,
+        run_as=run_as,
+        when_ready=when_ready,
+    )
     await worker.start(printer=logger.info)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
+from urllib.parse import unquote
 
 from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -34,7 +35,7 @@ class Addresses:
     def __init__(self, app: ASGIApp, others: Sequence[Address]) -> None:
         self._app = app
         # /api begins /api/v1, too: the longest one counts.
-        self._known = sorted((HERE, *others), key=lambda one: len(one.prefix), reverse=True)
+        self._known = sorted((HERE, *others), key=lambda address: len(address.prefix), reverse=True)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request; what is at no address is passed on as it is."""
@@ -44,11 +45,41 @@ class Addresses:
 
     def _led(self, scope: Scope) -> Scope:
         path: str = scope["path"]
-        for one in self._known:
-            if path == one.prefix or path.startswith(f"{one.prefix}/"):
-                here = CONTRACT + (path.removeprefix(one.prefix) or "/")
-                return {**scope, "path": here, "address": one, "asked_path": path}
+        for address in self._known:
+            if path == address.prefix or path.startswith(f"{address.prefix}/"):
+                asked = {**scope, "address": address, "asked_path": path}
+                encoded = with_encoded_slashes(scope, address.prefix).removeprefix(address.prefix)
+                if encoded != path.removeprefix(address.prefix):
+                    return {**asked, "path": CONTRACT + encoded, "slashes_encoded": True}
+                return {**asked, "path": CONTRACT + (encoded or "/")}
         return {**scope, "address": HERE, "asked_path": path}
+
+
+OF_COMPANIES = (["credential"], ["runtemplate"])
+"""Items whose records are named `company/name` only: there the slash may be as it is."""
+
+
+def with_encoded_slashes(scope: Scope, prefix: str) -> str:
+    """The path, in which slashes that are no separators are %2F, and % is %25.
+
+    Those are the ones that came as %2F, and those of names like `/runtemplate/acme/Nightly.json`.
+    """
+    raw: bytes = scope.get("raw_path") or b""
+    path: str = scope["path"]
+    parts = path.split("/")
+    if b"%2f" in raw.lower():
+        parts = [unquote(part) for part in raw.decode("ascii", "replace").split("/")]
+    place = prefix.count("/") + 2  # of what follows the kind of record
+    if parts[place - 1 : place] in OF_COMPANIES and _is_plain_name(parts[place:]):
+        parts[place : place + 2] = ["/".join(parts[place : place + 2])]
+    if not any("/" in part for part in parts):
+        return path
+    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
+
+
+def _is_plain_name(parts: list[str]) -> bool:
+    """Whether these begin with a company and a name, not with an id and what is asked of it."""
+    return len(parts) > 1 and parts[0] != "" and not parts[0].isdecimal() and "/" not in parts[0]
 
 
 def address_of(request: Request) -> Address:

@@ -120,12 +120,16 @@ def plain(
 
 
 def names_in(
-    session: ReadingSession, shown: Iterable[Mapping[str, Any]]
+    session: ReadingSession, who: Identity, shown: Iterable[Mapping[str, Any]]
 ) -> dict[str, dict[str, str]]:
-    """Names for the ids in records, by kind and id: one query for each kind."""
+    """Names for the ids in records, by kind and id: one query for each kind.
+
+    An application that a record referred to once may be another company's by now: it has none.
+    """
     records = list(shown)
+    companies = who.rights.companies_with("applications.read")
     return {
-        item: queries.names_of(session, kind, wanted)
+        item: queries.names_of(session, kind, wanted, companies)
         for item, kind in NAMED.items()
         if (wanted := {one[f"{item}_id"] for one in records if one.get(f"{item}_id")})
     }

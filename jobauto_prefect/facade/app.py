@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncIterator
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp
 
 from jobauto_prefect import __version__
@@ -14,14 +16,18 @@ from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.wishes import Carrier
 from jobauto_prefect.facade import errors, internal
 from jobauto_prefect.facade.addresses import CONTRACT, Address, Addresses
+from jobauto_prefect.facade.identification import Identification
 from jobauto_prefect.facade.methods import HeadAsGet
 from jobauto_prefect.facade.openapi import document, pages
+from jobauto_prefect.facade.parameters import IgnoredNames, Parameters
 from jobauto_prefect.facade.passwords import RememberedPasswords
-from jobauto_prefect.facade.published import PREFIXES, published
+from jobauto_prefect.facade.published import MEMBERS, PREFIXES, published
+from jobauto_prefect.facade.remembered_tokens import RememberedTokens
 from jobauto_prefect.facade.routes import contract_router
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.facade.throttle import SignInThrottle
 from jobauto_prefect.facade.transport import TransportRules
+from jobauto_prefect.jobs.timetable import announcements_of
 from jobauto_prefect.ledger.audit import Actor
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
@@ -57,14 +63,15 @@ def create_app(settings: Settings, ledger: Ledger, operator: Actor | None = None
     """
     prefect = PrefectApi(settings.prefect_api_url, authorization=own_authorization(ledger.box))
     carrier = Carrier(Neighbours(ledger, prefect, settings))
+    announcements = announcements_of(settings)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        carrying = asyncio.create_task(carrier.run())
+        beside = [asyncio.create_task(carrier.run()), asyncio.create_task(announcements.run())]
         yield
-        carrying.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await carrying
+        for task in beside:
+            task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
         await prefect.aclose()
 
     app = Facade(
@@ -78,9 +85,21 @@ def create_app(settings: Settings, ledger: Ledger, operator: Actor | None = None
     )
     throttle = SignInThrottle(settings, ledger)
     passwords = RememberedPasswords(ledger.clock)
-    app.state.service = Service(settings, ledger, carrier, throttle, passwords, operator)
+    tokens = RememberedTokens(ledger, announcements)
+    app.state.service = Service(settings, ledger, carrier, throttle, passwords, tokens, operator)
+    app.state.parameters = Parameters(MEMBERS)
     errors.install(app)
-    app.include_router(internal.router)
-    app.include_router(pages.router)
-    app.include_router(contract_router(), prefix=CONTRACT)
+    app.add_middleware(Identification)
+    app.add_middleware(IgnoredNames)
+    app.router.routes.extend(_routes())
     return app
+
+
+@functools.cache
+def _routes() -> list[BaseRoute]:
+    """All routes, examined once for all facades of a process: that takes a third of a second."""
+    router = APIRouter()
+    router.include_router(internal.router)
+    router.include_router(pages.router)
+    router.include_router(contract_router(), prefix=CONTRACT)
+    return router.routes

@@ -19,17 +19,20 @@ from jobauto_prefect.facade.permissions import (
     Role,
     rights_of,
 )
+from jobauto_prefect.facade.remembered_tokens import RememberedTokens
 from jobauto_prefect.facade.requests import request_id_of
-from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.facade.service import Service
 from jobauto_prefect.facade.throttle import SignInThrottle
 from jobauto_prefect.ledger.audit import Actor, write_entry
 from jobauto_prefect.ledger.records import User
-from jobauto_prefect.ledger.sign_ins import Account, Standing, account
+from jobauto_prefect.ledger.sign_ins import Account, Origin, Standing, account
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.ledger.tokens import TOKEN_PREFIX, Bearer, bearer
+from jobauto_prefect.ledger.tokens import TOKEN_PREFIX, Bearer
 
 WORKER = "worker"
 """The login that goes with a worker's token."""
+
+NO_CREDENTIALS = "this needs a bearer token or a login and password"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,10 @@ class Keeper(Protocol):
     def passwords(self) -> RememberedPasswords:
         """Compares."""
 
+    @property
+    def tokens(self) -> RememberedTokens:
+        """Knows whose they are."""
+
 
 Scheme = Callable[[Keeper, HTTPConnection, str, str], Identity | None]
 """None: not my scheme. Raises Unauthorized: mine, and bad."""
@@ -68,15 +75,10 @@ def _bearer(
 ) -> Identity | None:
     if scheme != "bearer":
         return None
-    found = _valid(service, credentials)
+    found = service.tokens.bearer(credentials)
     if found is None:
         raise Unauthorized("the bearer token is unknown, expired or revoked; issue a new one")
     return _of_token(found)
-
-
-def _valid(service: Keeper, text: str) -> Bearer | None:
-    with service.ledger.reading() as session:
-        return bearer(session, text, service.ledger.clock())
 
 
 def _of_token(found: Bearer) -> Identity:
@@ -100,7 +102,7 @@ def _token_as_password(
     if scheme != "basic":
         return None
     login, text = decode_basic(credentials)
-    found = _valid(service, text) if text.startswith(TOKEN_PREFIX) else None
+    found = service.tokens.bearer(text) if text.startswith(TOKEN_PREFIX) else None
     return _of_token(found) if found and (found.login or WORKER) == login else None
 
 
@@ -120,18 +122,18 @@ def signed_in(service: Keeper, request: HTTPConnection, login: str, password: st
 
     Raises:
         Unauthorized: there is none; the message is the same for every reason.
-        TooManyRequests: this account, or this address, has failed too often lately.
+        TooManyRequests: this account has failed too often lately, from this network or from all.
     """
     address = request.client.host if request.client else None
-    found = _account(service, login, address) if can_be_login(login) else None
+    origin = service.throttle.origin(login, address)
+    found = _account(service, login, origin) if can_be_login(login) else None
     user_id, stored = (found.user_id, found.password_hash) if found else (None, None)
     if (
         found is not None
-        and service.throttle.is_open(*found.failed)
+        and service.throttle.is_open(found.history)
         and service.passwords.remembers(found.user_id, stored, password)
     ):
-        if found.failed[0]:
-            service.throttle.forget(login)
+        service.throttle.succeed(origin, found.history)
         return found
     with service.throttle.attempt(login, address):
         if service.passwords.matches(user_id, stored, password) and found is not None:
@@ -140,10 +142,10 @@ def signed_in(service: Keeper, request: HTTPConnection, login: str, password: st
         raise Unauthorized("login or password is wrong")
 
 
-def _account(service: Keeper, login: str, address: str | None) -> Account | None:
-    keys, now = service.throttle.keys(login, address), service.ledger.clock()
+def _account(service: Keeper, login: str, origin: Origin) -> Account | None:
+    now = service.ledger.clock()
     with service.ledger.reading() as session:
-        return account(session, login, keys, service.throttle.since(now), now)
+        return account(session, login, origin, service.throttle.since(now), now)
 
 
 def _write_down(service: Keeper, request: HTTPConnection, login: str) -> None:
@@ -168,15 +170,28 @@ PREFECT_CHAIN: tuple[Scheme, ...] = (_bearer, _token_as_password, _basic)
 """For Prefect's clients: all they can be told is one text, `PREFECT_API_AUTH_STRING`."""
 
 
-def identity(request: Request, service: CurrentService) -> Identity:
-    """Who is asking.
+def identify(request: Request, service: Service) -> Identity:
+    """Who is asking. It may take tens of milliseconds: not for the event loop.
 
     Raises:
         Unauthorized: nobody we know.
+        TooManyRequests: this account has failed too often lately.
     """
     if service.operator is not None:
         return _at(request, Identity(service.operator, EVERYTHING))
     return identified(service, request, *authorization(request.headers))
+
+
+async def identity(request: Request) -> Identity:
+    """Who is asking, as `Identification` found out before the request was read.
+
+    Raises:
+        Unauthorized: it has not.
+    """
+    found: Identity | None = getattr(request.state, "identity", None)
+    if found is None:
+        raise Unauthorized(NO_CREDENTIALS)
+    return found
 
 
 def identified(
@@ -195,7 +210,7 @@ def identified(
         found = check(service, request, scheme, credentials)
         if found is not None:
             return _at(request, found)
-    raise Unauthorized("this needs a bearer token or a login and password")
+    raise Unauthorized(NO_CREDENTIALS)
 
 
 def _at(request: HTTPConnection, found: Identity) -> Identity:

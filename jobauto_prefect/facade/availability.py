@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobauto_prefect.facade.provided import layer_of
+from jobauto_prefect.jobs.credentials import layer_of
 from jobauto_prefect.ledger.records import Credential
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.settings import Settings

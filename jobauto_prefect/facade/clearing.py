@@ -1,5 +1,6 @@
 """DELETE of a list of jobs: those that filters choose, as far as they may go."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
@@ -8,15 +9,29 @@ from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.answers import plain
 from jobauto_prefect.facade.auth import Identity, Person
 from jobauto_prefect.facade.lists import LARGEST_PAGE, selection_of
-from jobauto_prefect.facade.resources import RESOURCES, Resource
+from jobauto_prefect.facade.resources import RESOURCES, Filter, Resource, instant
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.spellings import Truth
+from jobauto_prefect.jobs.cancellation import cancel
+from jobauto_prefect.jobs.tasks import switch_off
 from jobauto_prefect.ledger import listing
-from jobauto_prefect.ledger.listing import Selection
+from jobauto_prefect.ledger.attempts import lock_jobs
+from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.listing import Condition, Selection
 from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.retiring import hindrances, retire
+from jobauto_prefect.ledger.states import JobState
 
 JOBS = next(one for one in RESOURCES if one.kind is Job)
+CLEARED = replace(
+    JOBS,
+    filters={
+        **JOBS.filters,
+        "from": Filter("begun_or_due", instant, "ge"),
+        "to": Filter("begun_or_due", instant, "le"),
+    },
+)
+"""Jobs, chosen as the published description says: by when they began, both ends included."""
 
 
 def add_routes(router: APIRouter) -> None:
@@ -30,24 +45,56 @@ def delete_jobs(
     service: CurrentService,
     dry_run: Annotated[Truth, Query()] = False,
 ) -> Response:
-    """Delete the jobs of a filter that are over and belong to no task; the newest 1000 of them.
+    """Delete the jobs of a filter, as far as they may go; the newest 1000 of them.
 
-    With `dry_run` nothing is deleted: the answer says what would be.
+    Waiting ones are cancelled first where the filter asks for them by their state. With `dry_run`
+    nothing is changed: the answer says what would be.
     """
-    chosen = _chosen(JOBS, request, who)
+    chosen = _chosen(CLEARED, request, who)
+    wants_waiting = Condition("state", JobState.SCHEDULED) in chosen.conditions
     with service.ledger.writing(who.actor) as session:
         page = listing.page(session, Job, chosen)
-        gone = [job for job in page.records if not hindrances(session, job)]
-        for job in () if dry_run else gone:
-            retire(session, job)
+        jobs = sorted(page.records, key=lambda job: job.id)
+        if wants_waiting:
+            lock_jobs(session, jobs)
+        kept: dict[int, str] = {}
+        for job in jobs:
+            reason = _waits(who, job) if wants_waiting else _stays(session, job)
+            if reason is not None:
+                kept[job.id] = reason
+            elif not dry_run:
+                if wants_waiting:
+                    cancel(session, job, f"deleted by {who.actor.name}")
+                retire(session, job, switch_off)
+        gone = [job.id for job in page.records if job.id not in kept]
         data = {
             "dry_run": dry_run,
             "matched": page.total,
             "deleted": 0 if dry_run else len(gone),
-            "job_ids": [job.id for job in gone],
+            "job_ids": gone,
+            "kept": [{"job_id": job_id, "reason": reason} for job_id, reason in kept.items()],
         }
     service.carrier.wake()
     return plain(request, who, "Deleted jobs", data)
+
+
+def _waits(who: Identity, job: Job) -> str | None:
+    """Why a job that was chosen because it waits can't be cancelled and deleted; None: it can."""
+    if job.state != JobState.SCHEDULED:
+        return f"it does not wait any more, it is {job.state}"
+    if not who.rights.may("jobs.execute", job.company_id):
+        return "to cancel it needs the permission jobs.execute"
+    return None
+
+
+def _stays(session: WritingSession, job: Job) -> str | None:
+    """Why a job can't be deleted; None: it can."""
+    if job.state == JobState.SCHEDULED:
+        return "it waits; state=scheduled cancels and deletes such jobs"
+    if job.state == JobState.RUNNING:
+        return "it is running; cancel it first, or wait for its end"
+    named = hindrances(session, job)
+    return f"it belongs to {', '.join(named)}" if named else None
 
 
 def _chosen(resource: Resource, request: Request, who: Identity) -> Selection:

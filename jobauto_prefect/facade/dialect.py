@@ -34,7 +34,8 @@ class Dialect:
     of a member. `only` says which records of an item there are in this dialect; None: all. `show`
     translates a record. `arrays` tells of a route's name whether its list is an array. `view`
     gets a route's name, what it answers, and the fields it was asked with; pages are not
-    translated. `error` gets an error (None: one of HTTP alone) and the body that says it.
+    translated. `counts_work`: run templates come with what became of their jobs. `error` gets an
+    error (None: one of HTTP alone) and the body that says it.
     """
 
     hear: Callable[[str, Members, Collection[str]], Heard] = lambda _item, fields, _known: Heard(
@@ -44,6 +45,7 @@ class Dialect:
     only: Callable[[str], Condition | None] = lambda _item: None
     show: Callable[[str, Members], Members] = lambda _item, shown: shown
     arrays: Callable[[str], bool] = lambda _route: False
+    counts_work: bool = False
     view: Callable[[str, View, Mapping[str, Any]], View] = lambda _route, view, _asked: view
     error: Callable[[Exception | None, Members], Members] = lambda _error, body: body
 

@@ -9,6 +9,7 @@ from fastapi.responses import Response
 from starlette.exceptions import HTTPException
 
 from jobauto_prefect.errors import (
+    ClaimOver,
     Conflict,
     Forbidden,
     InProgress,
@@ -92,24 +93,31 @@ def _answer(
     return answer
 
 
+def answer_to(request: Request, error: JobautoError) -> Response:
+    """The answer to one of our errors."""
+    details: Any = [fault.as_dict() for fault in getattr(error, "faults", ())]
+    headers = {}
+    if isinstance(error, TooManyRequests):
+        headers["Retry-After"] = str(error.retry_after)
+    if isinstance(error, InProgress):
+        headers["Retry-After"] = "1"
+    if isinstance(error, ClaimOver):
+        details = {"reason": error.reason}
+    if isinstance(error, NotAcceptable):
+        details = {"formats": list(error.formats)}
+    return _answer(request, status_of(error), str(error), details, headers, error)
+
+
 def install(app: FastAPI) -> None:
     """Give the application its answers to errors."""
 
     @app.exception_handler(JobautoError)
     def _ours(request: Request, error: JobautoError) -> Response:
-        details: Any = [fault.as_dict() for fault in getattr(error, "faults", ())]
-        headers = {}
-        if isinstance(error, TooManyRequests):
-            headers["Retry-After"] = str(error.retry_after)
-        if isinstance(error, InProgress):
-            headers["Retry-After"] = "1"
-        if isinstance(error, NotAcceptable):
-            details = {"formats": list(error.formats)}
-        return _answer(request, status_of(error), str(error), details, headers, error)
+        return answer_to(request, error)
 
     @app.exception_handler(RequestValidationError)
     def _invalid(request: Request, error: RequestValidationError) -> Response:
-        return _ours(request, InvalidInput(faults_in(error.errors())))
+        return answer_to(request, InvalidInput(faults_in(error.errors())))
 
     @app.exception_handler(HTTPException)
     def _http(request: Request, error: HTTPException) -> Response:

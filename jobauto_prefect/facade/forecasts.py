@@ -14,16 +14,19 @@ from jobauto_prefect.compiler.windows import Window
 from jobauto_prefect.engine.schedules import template_schedule
 from jobauto_prefect.facade.answers import plain
 from jobauto_prefect.facade.auth import Identity, Person
+from jobauto_prefect.facade.names import id_called, is_name
+from jobauto_prefect.facade.resources import integer, words
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.spellings import READ_INTEGER
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.attempts import is_on
 from jobauto_prefect.ledger.records import RunTemplate
+from jobauto_prefect.ledger.store import ReadingSession
 
 MOST = 10_000
 Days = Annotated[int, Query(ge=1, le=3660), READ_INTEGER]
 Limit = Annotated[int, Query(ge=1, le=MOST), READ_INTEGER]
-Ids = Annotated[str | None, Query(pattern=r"^[0-9]{1,10}(,[0-9]{1,10})*$")]
+Ids = Annotated[str | None, Query(pattern=r"^[^,]{1,320}(,[^,]{1,320})*$")]
 
 
 def add_routes(router: APIRouter) -> None:
@@ -44,7 +47,7 @@ def forecasted(
     now = service.ledger.clock()
     until = now + timedelta(days=days)
     templates = _templates(service, who, runtemplate_id)
-    schedules = {one.id: schedule for one, schedule in templates.values()}
+    schedules = {template.id: schedule for template, schedule in templates.values()}
     found = list(islice(forecast(schedules, now, until), limit + 1))
     data = {
         "from": now.isoformat(),
@@ -59,15 +62,27 @@ def _templates(
     service: Service, who: Identity, wanted: str | None
 ) -> Mapping[int, tuple[RunTemplate, Schedule]]:
     companies = who.rights.companies_with("jobs.read")
-    ids = {int(one) for one in wanted.split(",")} if wanted else None
     with service.ledger.reading() as session:
+        ids = {_id_of(session, who, word) for word in wanted.split(",")} if wanted else None
         templates = [
-            one
-            for one in queries.templates_with_context(session, companies)
-            if is_on(one) and (ids is None or one.id in ids)
+            template
+            for template in queries.templates_with_context(session, companies)
+            if is_on(template) and (ids is None or template.id in ids)
         ]
-        timed = [(one, template_schedule(one, service.settings.timezone)) for one in templates]
-    return {one.id: (one, schedule) for one, schedule in timed if schedule is not None}
+        timed = [
+            (template, template_schedule(template, service.settings.timezone))
+            for template in templates
+        ]
+    return {
+        template.id: (template, schedule) for template, schedule in timed if schedule is not None
+    }
+
+
+def _id_of(session: ReadingSession, who: Identity, word: str) -> int | None:
+    """The run template of an id, or of a name; None: there is none."""
+    if is_name(word):
+        return id_called(session, who, RunTemplate, words("runtemplate_id", word))
+    return integer("runtemplate_id", word)
 
 
 def _shown(template: RunTemplate, schedule: Schedule, window: Window) -> dict[str, Any]:

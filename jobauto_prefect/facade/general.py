@@ -1,15 +1,22 @@
 """Ping, status, the index of endpoints, and what an application was before."""
 
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 
 from jobauto_prefect import __version__
 from jobauto_prefect.facade import records
+from jobauto_prefect.facade.access import visible
 from jobauto_prefect.facade.answers import plain
 from jobauto_prefect.facade.auth import Person
+from jobauto_prefect.facade.names import key_of
 from jobauto_prefect.facade.service import CurrentService
-from jobauto_prefect.facade.spellings import Integer
-from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger import listing, queries, services_status
+from jobauto_prefect.ledger.listing import Selection
 from jobauto_prefect.ledger.records import App
+from jobauto_prefect.ledger.states import FAILED_JOBS, SUCCESSFUL_JOBS
+
+AppKey: Any = key_of(App, "app_id")
 
 
 def add_routes(router: APIRouter) -> None:
@@ -40,12 +47,17 @@ def status(request: Request, who: Person, service: CurrentService) -> Response:
     with service.ledger.reading() as session:
         counts = queries.counts(session)
         waiting = queries.waiting_wishes(session)
+        database = queries.database_version(session)
+        running = services_status.are_running(session, service.ledger.clock())
     data = {
         "version": __version__,
         "timestamp": service.ledger.clock().isoformat(),
         "prefect": service.settings.prefect_api_url,
         "prefect_ui": service.settings.prefect_ui,
         "waiting_for_prefect": waiting,
+        "extra_env": list(service.settings.extra_env),
+        "database": database,
+        "daemon": "active" if running else "inactive",
         **(counts if who.rights.may("system.logs", None) else {}),
     }
     return plain(request, who, "Status", data)
@@ -65,28 +77,33 @@ def jobs_status(request: Request, who: Person, service: CurrentService) -> Respo
     companies = who.rights.companies_with("jobs.read")
     with service.ledger.reading() as session:
         by_state = queries.jobs_by_state(session, companies)
+        repeated = queries.repeated_jobs(session, companies)
+        seen = Selection(who.rights.companies_with("applications.read"))
+        applications = listing.count(session, App, seen)
     data = {
         "timestamp": service.ledger.clock().isoformat(),
         "total_jobs": sum(by_state.values()),
-        "successful_jobs": by_state.get("succeeded", 0) + by_state.get("warning", 0),
-        "failed_jobs": by_state.get("failed", 0) + by_state.get("lost", 0),
+        "successful_jobs": sum(by_state.get(state, 0) for state in SUCCESSFUL_JOBS),
+        "failed_jobs": sum(by_state.get(state, 0) for state in FAILED_JOBS),
         "incomplete_jobs": by_state.get("running", 0) + by_state.get("scheduled", 0),
+        "total_applications": applications,
+        "repeated_jobs": repeated,
         "states": by_state,
     }
     return plain(request, who, "Jobs by state", data)
 
 
-def definition(app_id: Integer, _who: Person, service: CurrentService) -> Response:
+def definition(app_id: AppKey, who: Person, service: CurrentService) -> Response:
     """The definition of an application as it came in, byte for byte."""
     with service.ledger.reading() as session:
-        app = queries.get(session, App, app_id)
+        app = visible(session, who, App, app_id, "applications")
     return Response(app.source.encode(), media_type="application/json")
 
 
-def versions(app_id: Integer, request: Request, who: Person, service: CurrentService) -> Response:
+def versions(app_id: AppKey, request: Request, who: Person, service: CurrentService) -> Response:
     """The definitions an application had before, by their number."""
     with service.ledger.reading() as session:
-        app = queries.get(session, App, app_id)
+        app = visible(session, who, App, app_id, "applications")
         known = queries.versions_of(session, app_id)
     data = {str(version.number): records.version_record(version) for version in known}
     return plain(request, who, f"Former definitions of {app.name}", data)

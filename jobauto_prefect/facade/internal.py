@@ -2,24 +2,29 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from anyio import from_thread
 from fastapi import APIRouter, Response
 
 from jobauto_prefect.compiler.parameters import parameters
 from jobauto_prefect.definitions import parse
-from jobauto_prefect.errors import Forbidden
-from jobauto_prefect.facade import claims, reports
+from jobauto_prefect.engine.blocks import read_block
+from jobauto_prefect.errors import Contended, Forbidden, KeyTaken, NotFound
 from jobauto_prefect.facade.auth import Identity, Worker
-from jobauto_prefect.facade.claiming import ClaimContext
-from jobauto_prefect.facade.inputs import input_content
-from jobauto_prefect.facade.outside import ask_outside
 from jobauto_prefect.facade.requests import ArtifactBody
 from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.jobs import claims, renewals, reports, workers
+from jobauto_prefect.jobs.claim_context import ClaimContext
+from jobauto_prefect.jobs.credentials import PreflightChecks, run_preflight
+from jobauto_prefect.jobs.launch import input_content
+from jobauto_prefect.jobs.loss import lose_for_certain
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.audit import write_entry
-from jobauto_prefect.ledger.records import App
+from jobauto_prefect.ledger.domains import Domain, runs_application
+from jobauto_prefect.ledger.records import App, Credential
 from jobauto_prefect.runtime.protocol import (
     ApplicationDocument,
     Claim,
@@ -50,30 +55,41 @@ def _refusals_audited(service: Service, who: Identity, subject: dict[str, Any]) 
 @router.post("/workers")
 def hello(said: WorkerHello, who: Worker, service: CurrentService) -> WorkerWelcome:
     """A worker starts."""
-    pools = _pools(who)
-    if said.pool not in pools:
-        raise Forbidden(f"this token is not for the work pool {said.pool}")
-    with service.ledger.writing(who.actor) as session:
-        return reports.welcome(session, said, service.settings)
+    subject = {"worker": [None, said.worker], "pool": [None, said.pool]}
+    with (
+        _refusals_audited(service, who, subject),
+        service.ledger.writing(who.actor) as session,
+    ):
+        return workers.welcome(session, said, _pools(who), service.settings)
 
 
 @router.post("/claims")
 def claim(asked: Claim, who: Worker, service: CurrentService) -> ClaimAnswer:
     """May this flow run start, and with what?"""
-    outside = ask_outside(service, asked)
+    preflight = run_preflight(service.ledger, asked, _checks(service))
     subject = {"flow_run_id": [None, str(asked.flow_run_id)], "worker": [None, asked.worker]}
-    with (
-        _refusals_audited(service, who, subject),
-        service.ledger.writing(who.actor) as session,
-    ):
-        return claims.decide(ClaimContext(service, session, asked, _pools(who), outside))
+    settings, box = service.settings, service.ledger.box
+    try:
+        with (
+            _refusals_audited(service, who, subject),
+            service.ledger.writing(who.actor) as session,
+        ):
+            context = ClaimContext(settings, box, session, asked, _pools(who), preflight)
+            return claims.decide(context)
+    except KeyTaken as error:
+        raise Contended("another claim was decided just now; ask again") from error
 
 
 @router.post("/renewals")
 def renew(renewal: Renewal, who: Worker, service: CurrentService) -> RenewalAnswer:
     """All live jobs of a worker."""
     with service.ledger.writing(who.actor) as session:
-        return reports.renew(session, renewal)
+        answer, not_had = renewals.renew(session, renewal, _pools(who), service.settings)
+    if not_had:
+        with service.ledger.writing(who.actor) as session:
+            lose_for_certain(session, not_had, renewals.NOT_HAD, service.settings)
+        service.carrier.wake()
+    return answer
 
 
 @router.post("/jobs/{job_id}/output", status_code=204)
@@ -118,16 +134,19 @@ def report(job_id: int, said: Report, who: Worker, service: CurrentService) -> R
     """What became of a job."""
     with service.ledger.writing(who.actor) as session:
         job = reports.job_of_claim(session, job_id, said.claim_id, _pools(who), service.settings)
-        answer = reports.accept(service, session, job, said)
+        answer = reports.accept(session, job, said, service.settings)
     service.carrier.wake()
     return answer
 
 
 @router.get("/applications/{app_id}")
-def application(app_id: int, _who: Worker, service: CurrentService) -> ApplicationDocument:
-    """The definition a compiled flow is made of."""
+def application(app_id: int, who: Worker, service: CurrentService) -> ApplicationDocument:
+    """The definition a compiled flow is made of; a company's own where its pools run it."""
+    domain = Domain(None, frozenset(_pools(who)), service.settings.pool)
     with service.ledger.reading() as session:
         app = queries.get(session, App, app_id)
+        if app.company_id is not None and not runs_application(session, domain, app_id):
+            raise NotFound(f"there is no app {app_id}")
     schema = parameters(parse(app.document), service.settings.language)
     return ApplicationDocument(
         id=app.id,
@@ -135,6 +154,17 @@ def application(app_id: int, _who: Worker, service: CurrentService) -> Applicati
         parameter_keys=dict(schema.parameter_keys),
         updated_at=app.updated_at,
     )
+
+
+def _checks(service: Service) -> PreflightChecks:
+    """For a worker thread of this facade."""
+    settings, box, prefect = service.settings, service.ledger.box, service.carrier.near.prefect
+
+    def unavailable(credential: Credential, now: datetime) -> str | None:
+        found = service.availability.of(credential, settings, box, now)
+        return None if found.is_there else found.reason
+
+    return PreflightChecks(unavailable, lambda name: from_thread.run(read_block, prefect, name))
 
 
 def _pools(who: Identity) -> tuple[str, ...]:

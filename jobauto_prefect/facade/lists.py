@@ -21,6 +21,7 @@ from jobauto_prefect.facade.answers import (
 )
 from jobauto_prefect.facade.auth import Identity, Person
 from jobauto_prefect.facade.dialect import Dialect
+from jobauto_prefect.facade.names import filtered_by
 from jobauto_prefect.facade.rendering import KINDS, View, stream_json
 from jobauto_prefect.facade.requests import query_fields
 from jobauto_prefect.facade.resources import Resource, integer
@@ -47,7 +48,11 @@ def add_list(router: APIRouter, resource: Resource) -> None:
         with service.ledger.reading() as session:
             page = listing.page(session, resource.kind, selection)
             shown = [resource.show(record, service.settings) for record in page.records]
-            names = names_in(session, shown) if format_name == "html" else {}
+            now = service.ledger.clock()
+            records.add_waits(session, page.records, shown, service.settings, now)
+            if address_of(request).dialect.counts_work:
+                records.add_work(session, page.records, shown)
+            names = names_in(session, who, shown) if format_name == "html" else {}
         view = _list_view(resource, request, who, shown, page, names)
         return respond(request, format_name, view, headers=_headers(request, page))
 
@@ -94,7 +99,7 @@ def _list_view(
         total=page.total,
         next_query={**first, "cursor": page.next_cursor} if page.next_cursor else None,
         first_query=first if first != query else None,
-        filters=[one.shown(name) for name, one in resource.filters.items()],
+        filters=[looked.shown(name) for name, looked in resource.filters.items()],
         orders=resource.orders,
         columns=resource.columns,
         names=names,
@@ -111,10 +116,11 @@ def selection_of(resource: Resource, request: Request, who: Identity) -> Selecti
     faults: list[Fault] = []
     only = dialect.only(resource.item)
     conditions: list[Condition] = [only] if only else []
-    for name, one in resource.filters.items():
+    for name, looked in resource.filters.items():
         if query.get(name):
             try:
-                conditions.append(one.condition(name, query[name]))
+                given = filtered_by(request, who, looked, query[name])
+                conditions.append(looked.condition(name, given))
             except InvalidInput as error:
                 faults += error.faults
     limit, offset, order = _paging(resource, dialect, query, faults)
@@ -175,9 +181,13 @@ def _whole(
         total = listing.count(session, resource.kind, selection)
 
     def shown() -> Iterator[records.Shown]:
-        with service.ledger.reading() as session:
-            for record in listing.stream(session, resource.kind, selection):
-                yield dialect.show(resource.item, resource.show(record, service.settings))
+        with service.ledger.snapshot() as session:
+            for batch in listing.batches(session, resource.kind, selection):
+                found = [resource.show(record, service.settings) for record in batch]
+                if dialect.counts_work:
+                    records.add_work(session, batch, found)
+                for record in found:
+                    yield dialect.show(resource.item, record)
 
     headers = {"X-Total-Count": str(total), "Vary": "Accept, Authorization"}
     pieces = stream_json(shown(), as_array=dialect.arrays(route_of(request)))

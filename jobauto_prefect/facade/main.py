@@ -1,10 +1,28 @@
 """The facade as this process's environment and settings files say."""
 
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator
+
 from fastapi import FastAPI
 
+from jobauto_prefect.engine.server import wait_ready
+from jobauto_prefect.engine.services import run_services
+from jobauto_prefect.errors import PrefectUnavailable
 from jobauto_prefect.facade.app import create_app
-from jobauto_prefect.ledger.store import open_ledger
-from jobauto_prefect.settings import load_settings
+from jobauto_prefect.jobs.timetable import timetable_of
+from jobauto_prefect.ledger.agenda import Topic
+from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.settings import Settings, load_settings
+from jobauto_prefect.sources import Poller, Webhooks
+
+logger = logging.getLogger(__name__)
+
+STARTING_SECONDS = 30.0
+"""How long the services wait for a Prefect that is started beside them."""
 
 
 def application() -> FastAPI:
@@ -16,3 +34,46 @@ def application() -> FastAPI:
     """
     settings = load_settings()
     return create_app(settings, open_ledger(settings))
+
+
+def application_with_services() -> FastAPI:
+    """The same, with the services in this process as long as it serves. Where they fail it ends.
+
+    Raises:
+        NotReady, LedgerUnavailable: as above.
+    """
+    settings = load_settings()
+    ledger = open_ledger(settings)
+    app = create_app(settings, ledger)
+    alone = app.router.lifespan_context
+
+    @contextlib.asynccontextmanager
+    async def lifespan(served: FastAPI) -> AsyncIterator[None]:
+        async with alone(served):
+            services = asyncio.create_task(_run_beside(settings, ledger))
+            yield
+            services.cancel()
+            await asyncio.gather(services, return_exceptions=True)
+
+    app.router.lifespan_context = lifespan
+    return app
+
+
+async def run_all_services(settings: Settings, ledger: Ledger) -> None:
+    """Run the services, those of events included, until cancelled."""
+    timetable = timetable_of(ledger, settings)
+    wanted = timetable.wanted
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(run_services(settings, ledger, timetable))
+        tasks.create_task(Poller(ledger, settings, wanted[Topic.EVENTS]).run())
+        tasks.create_task(Webhooks(ledger, settings, wanted[Topic.WEBHOOKS]).run())
+
+
+async def _run_beside(settings: Settings, ledger: Ledger) -> None:
+    with contextlib.suppress(PrefectUnavailable):
+        await wait_ready(settings.prefect_api_url, STARTING_SECONDS)
+    try:
+        await run_all_services(settings, ledger)
+    except Exception:
+        logger.exception("the services have ended; so does this process")
+        os.kill(os.getpid(), signal.SIGTERM)

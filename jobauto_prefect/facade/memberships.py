@@ -1,6 +1,6 @@
 """The routes of users' roles and companies' members."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import WithJsonSchema
@@ -10,15 +10,19 @@ from jobauto_prefect.facade import people, records
 from jobauto_prefect.facade.access import allow
 from jobauto_prefect.facade.answers import plain
 from jobauto_prefect.facade.auth import Identity, Person
+from jobauto_prefect.facade.names import is_name, key_of, with_ids
 from jobauto_prefect.facade.permissions import Membership
 from jobauto_prefect.facade.requests import Body, BodyFields, parse_heard
 from jobauto_prefect.facade.service import CurrentService
-from jobauto_prefect.facade.spellings import Integer, Truth
-from jobauto_prefect.facade.writes.base import Id, ShortText
+from jobauto_prefect.facade.spellings import Truth
+from jobauto_prefect.facade.writes.base import Id, Ref, ShortText
 from jobauto_prefect.facade.writes.users import RoleName
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.records import Company, User
 from jobauto_prefect.ledger.store import ReadingSession
+
+UserKey: Any = key_of(User, "user_id")
+CompanyKey: Any = key_of(Company, "company_id")
 
 
 def add_routes(router: APIRouter) -> None:
@@ -37,11 +41,11 @@ def add_routes(router: APIRouter) -> None:
     router.delete("/company/{company_id}/user/{user_id}")(remove_member)
 
 
-def roles(user_id: Integer, request: Request, who: Person, service: CurrentService) -> Response:
+def roles(user_id: UserKey, request: Request, who: Person, service: CurrentService) -> Response:
     """The roles of a user, by the id of the role."""
     with service.ledger.reading() as session:
         user = _seen(session, user_id, who)
-        held = [records.role_record(one) for one in user.role_assignments]
+        held = [records.role_record(assignment) for assignment in user.role_assignments]
     return plain(request, who, f"Roles of {user.login}", records.id_keyed(held))
 
 
@@ -61,7 +65,7 @@ class RolesBody(Body):
 
 
 def set_roles(
-    user_id: Integer, fields: BodyFields, request: Request, who: Person, service: CurrentService
+    user_id: UserKey, fields: BodyFields, request: Request, who: Person, service: CurrentService
 ) -> Response:
     """Give a user roles."""
     body = parse_heard(request, "roles", RolesBody, fields)
@@ -70,22 +74,23 @@ def set_roles(
         user = _seen(session, user_id, who)
         people.set_roles(session, who, user, body.roles, replace=replace)
         session.flush()
-        held = [one.role for one in user.role_assignments]
+        held = [assignment.role for assignment in user.role_assignments]
     data = {"user_id": user_id, "replace": replace, "roles": held}
     return plain(request, who, f"Roles of {user.login}", data)
 
 
 def members(
-    company_id: Integer, request: Request, who: Person, service: CurrentService
+    company_id: CompanyKey, request: Request, who: Person, service: CurrentService
 ) -> Response:
     """The users of a company with their roles there, by the id of the user."""
     with service.ledger.reading() as session:
         company = queries.get(session, Company, company_id)
         allow(who, "companies", "read", company_id, company)
         found = queries.members_of(session, company_id)
-        logins = queries.names_of(session, User, {one.user_id for one in found})
+        logins = queries.names_of(session, User, {member.user_id for member in found})
     data = {
-        str(one.user_id): records.member_record(one, logins.get(str(one.user_id))) for one in found
+        str(member.user_id): records.member_record(member, logins.get(str(member.user_id)))
+        for member in found
     }
     return plain(request, who, f"Users of {company.name}", data)
 
@@ -96,15 +101,22 @@ MembershipName = Annotated[str, WithJsonSchema({"type": "string", "enum": [*Memb
 class MemberBody(Body):
     """A user to make a member of a company."""
 
-    user_id: Id
+    user_id: Ref
     role: MembershipName = "viewer"
-    company_id: Id | None = None
+    company_id: Ref | None = None
 
 
 def assign_member(
-    company_id: Integer, fields: BodyFields, request: Request, who: Person, service: CurrentService
+    company_id: CompanyKey,
+    fields: BodyFields,
+    request: Request,
+    who: Person,
+    service: CurrentService,
 ) -> Response:
     """Make a user a member of a company, or change the member's role."""
+    if any(is_name(fields.get(name)) for name in ("user_id", "company_id")):
+        with service.ledger.reading() as reading:
+            fields = with_ids(reading, who, "member", fields)
     body = parse_heard(request, "member", MemberBody, fields)
     if body.company_id not in (None, company_id):
         message = "company_id is another than the path's"
@@ -122,7 +134,7 @@ def assign_member(
 
 
 def remove_member(
-    company_id: Integer, user_id: Integer, request: Request, who: Person, service: CurrentService
+    company_id: CompanyKey, user_id: UserKey, request: Request, who: Person, service: CurrentService
 ) -> Response:
     """End a membership."""
     with service.ledger.writing(who.actor) as session:

@@ -13,8 +13,9 @@ from jobauto_prefect.facade.auth import Identity, Person
 from jobauto_prefect.facade.requests import Body, BodyFields, parse
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.spellings import Integer
-from jobauto_prefect.facade.writes.jobs import inactive
-from jobauto_prefect.ledger import queries, tasks
+from jobauto_prefect.jobs import tasks
+from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.attempts import inactive_reason
 from jobauto_prefect.ledger.records import Task
 from jobauto_prefect.ledger.store import ReadingSession
 
@@ -39,7 +40,7 @@ def retry(task_id: Integer, request: Request, who: Person, service: CurrentServi
     """One more attempt at a failed or missed window, now; the answer is its job."""
     with service.ledger.writing(who.actor) as session:
         task = _task(session, task_id, who, "execute")
-        reason = inactive(task.runtemplate)
+        reason = inactive_reason(task.runtemplate)
         if reason is not None:
             raise Conflict(f"{reason}; activate it first")
         job = tasks.retry(session, task, who.user_id)

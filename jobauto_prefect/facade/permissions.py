@@ -1,7 +1,7 @@
 """Who may do what: one table of roles, one of memberships (reference facts, section 6).
 
-`super_admin` and `admin` hold everywhere. The other roles hold only in the companies a person
-belongs to, and there the membership adds to them.
+`super_admin` and `admin` hold everywhere, and they alone change what belongs to no company. The
+other roles hold only in the companies a person belongs to, and there the membership adds to them.
 """
 
 from collections.abc import Mapping
@@ -122,6 +122,11 @@ class Rights:
         )
 
     @property
+    def system_wide(self) -> bool:
+        """Whether one of the roles holds everywhere."""
+        return not self.roles.isdisjoint(SYSTEM_WIDE)
+
+    @property
     def rank(self) -> int:
         """How high the highest role stands: 0 is super_admin; without a role, below all."""
         order = list(Role)
@@ -135,9 +140,8 @@ def rights_of(roles: frozenset[Role], memberships: Mapping[int, Membership]) -> 
     everywhere: Permissions = frozenset().union(*(ROLES[role] for role in wide))
     companies = {one: by_role | MEMBERSHIPS[kind] for one, kind in memberships.items()}
     read = frozenset({"applications.read"}) if roles or memberships else frozenset()
-    applications = {one for one in by_role if one.startswith("applications.")}
     personal = by_role & PERSONAL if roles else PERSONAL if memberships else frozenset()
-    return Rights(everywhere, companies, read | applications | personal, roles)
+    return Rights(everywhere, companies, read | personal, roles)
 
 
 NO_RIGHTS = Rights()

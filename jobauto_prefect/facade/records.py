@@ -1,7 +1,7 @@
 """How records look to clients."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from urllib.parse import urlencode
@@ -9,6 +9,8 @@ from urllib.parse import urlencode
 from jobauto_prefect.definitions.actions import Action, ActionMode
 from jobauto_prefect.facade.permissions import ABOUT, ROLE_IDS, Role
 from jobauto_prefect.facade.values import Values
+from jobauto_prefect.jobs import waits
+from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.base import Labelled
 from jobauto_prefect.ledger.records import (
     App,
@@ -34,6 +36,7 @@ from jobauto_prefect.ledger.records import (
     UserRole,
 )
 from jobauto_prefect.ledger.secrets import MASK
+from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
 
 Shown = dict[str, Any]
@@ -58,7 +61,8 @@ def _members(record: object, *names: str) -> Shown:
 
 def app_record(app: App, settings: Settings) -> Shown:
     """The members of the definition, and ours."""
-    shown = dict(app.document) | {"id": app.id, "enabled": app.enabled} | _times(app)
+    ours = _members(app, "id", "company_id", "enabled", "topics") | _times(app)
+    shown = dict(app.document) | ours
     shown["prefect_url"] = _link(settings, "flows/flow", app.flow_id)
     return shown
 
@@ -81,6 +85,7 @@ COMPANY_MEMBERS = (
     "settings",
     "customer",
     "timezone",
+    "topics",
 )
 
 
@@ -103,6 +108,7 @@ TEMPLATE_MEMBERS = (
     "timezone",
     "delay",
     "executor",
+    "executors",
     "executor_settings",
     "pool",
     "timeout_seconds",
@@ -116,6 +122,7 @@ TEMPLATE_MEMBERS = (
     "misfire",
     "on_contact_lost",
     "note",
+    "topics",
 )
 
 
@@ -123,7 +130,7 @@ def template_record(template: RunTemplate, settings: Settings) -> Shown:
     """A run template; `env` are its own values, secret ones masked."""
     shown = _members(template, *TEMPLATE_MEMBERS)
     shown["env"] = Values(template.env, template.secrets).shown()
-    shown["credentials"] = [one.credential_id for one in template.assignments]
+    shown["credentials"] = [assignment.credential_id for assignment in template.assignments]
     shown["blocks"] = template.blocks
     shown |= {mode: _actions(template, mode) for mode in ActionMode}
     shown["prefect_url"] = _link(settings, "deployments/deployment", template.deployment_id)
@@ -159,6 +166,7 @@ JOB_MEMBERS = (
     "command",
     "env",
     "undeclared",
+    "warnings",
     "worker",
     "pid",
     "cancel_reason",
@@ -167,14 +175,45 @@ JOB_MEMBERS = (
 
 
 def job_record(job: Job, settings: Settings) -> Shown:
-    """A job as lists show it: without output and artifacts."""
-    shown = _members(job, *JOB_MEMBERS)
+    """A job as lists show it: without output and artifacts.
+
+    What it waits for is others' to know: see `add_waits`.
+    """
+    shown = _members(job, *JOB_MEMBERS) | {"waits_for": None}
     shown |= {
         name: _time(getattr(job, name)) for name in ("schedule", "begin", "end", "created_at")
     }
     shown["flow_run_id"] = str(job.flow_run_id) if job.flow_run_id else None
     shown["prefect_url"] = _link(settings, "runs/flow-run", job.flow_run_id)
     return shown
+
+
+def add_waits(
+    session: ReadingSession,
+    jobs: Iterable[object],
+    shown: Iterable[Shown],
+    settings: Settings,
+    now: datetime,
+) -> None:
+    """Let records of jobs say what they wait for; those of other kinds stay as they are."""
+    found = waits.reasons(session, (job for job in jobs if isinstance(job, Job)), settings, now)
+    for record in shown:
+        if record.get("id") in found and "waits_for" in record:
+            record["waits_for"] = found[record["id"]]
+
+
+def add_work(session: ReadingSession, records: Sequence[object], shown: Sequence[Shown]) -> None:
+    """Let records of run templates say what became of their jobs; other kinds stay as they are."""
+    templates = {record.id: record for record in records if isinstance(record, RunTemplate)}
+    if not templates:
+        return
+    found = queries.work_of_templates(session, list(templates))
+    for record in shown:
+        work = found[record["id"]]
+        record["successfull_jobs_count"] = work.succeeded
+        record["failed_jobs_count"] = work.failed
+        record["last_schedule"] = _time(work.last_schedule)
+        record["next_schedule"] = _time(templates[record["id"]].next_schedule)
 
 
 def job_details(lines: Sequence[OutputLine], artifacts: Sequence[Artifact]) -> Shown:
@@ -208,7 +247,7 @@ def line_record(line: OutputLine) -> Shown:
 def user_record(user: User, _settings: Settings) -> Shown:
     """A user, without its password."""
     names = ("id", "login", "email", "firstname", "lastname", "enabled")
-    roles = [one.role for one in user.role_assignments]
+    roles = [assignment.role for assignment in user.role_assignments]
     return _members(user, *names) | {"roles": roles} | _times(user)
 
 
@@ -236,6 +275,7 @@ def task_record(task: Task, _settings: Settings) -> Shown:
 
 TYPE_MEMBERS = (
     "id",
+    "company_id",
     "uuid",
     "code",
     "name",
@@ -265,7 +305,7 @@ def credential_record(credential: Credential, _settings: Settings) -> Shown:
 
 def topic_record(topic: Topic, settings: Settings) -> Shown:
     """A topic."""
-    shown = _members(topic, "id", "name", "description", "color")
+    shown = _members(topic, "id", "company_id", "name", "description", "color")
     return shown | {"prefect_url": _tagged(settings, f"topic:{topic.name}")} | _times(topic)
 
 
@@ -341,13 +381,13 @@ def event_details(
 ) -> Shown:
     """What is known of an event, and what it owes."""
     shown = [
-        _members(one, "element", "state", "job_id", "error")
+        _members(delivery, "element", "state", "job_id", "error")
         | {
-            "eventrule_id": one.rule_id,
-            "flow_run_id": str(one.flow_run_id) if one.flow_run_id else None,
-            "due_at": _time(one.due_at),
+            "eventrule_id": delivery.rule_id,
+            "flow_run_id": str(delivery.flow_run_id) if delivery.flow_run_id else None,
+            "due_at": _time(delivery.due_at),
         }
-        for one in deliveries
+        for delivery in deliveries
     ]
     return {"data": event.data, "deliveries": shown, "actions": list(map(_owed_action, actions))}
 

@@ -31,6 +31,10 @@ def request_id_of(request: HTTPConnection) -> str:
     return known
 
 
+MEANINGLESS = ("limit", "offset", "order", "token")
+"""Query parameters that a published client adds to any request; to a write they say nothing."""
+
+
 class Body(BaseModel):
     """Base of what clients write: unknown members are faults."""
 
@@ -46,7 +50,12 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> Fields:
     return members
 
 
-def _no_constant(name: str) -> Any:
+def refuse_constant(name: str) -> Any:
+    """For `json.loads`: NaN and Infinity, which it takes and JSON does not have.
+
+    Raises:
+        InvalidInput: always.
+    """
     raise InvalidInput([Fault("", "number", f"{name} is no JSON value; leave it out or use null")])
 
 
@@ -61,7 +70,7 @@ def read_json(raw: bytes) -> Any:
         value = json.loads(
             raw.decode("utf-8-sig"),
             object_pairs_hook=_no_duplicates,
-            parse_constant=_no_constant,
+            parse_constant=refuse_constant,
             parse_int=read_integer,
         )
     except json.JSONDecodeError as error:
@@ -96,6 +105,16 @@ def query_fields(request: Request) -> Fields:
     return fields
 
 
+def written_query(request: Request) -> Fields:
+    """The fields of the query of a write.
+
+    Raises:
+        InvalidInput: as `query_fields`.
+    """
+    fields = query_fields(request)
+    return {name: value for name, value in fields.items() if name not in MEANINGLESS}
+
+
 async def raw_body(request: Request) -> bytes:
     """The whole body, up to the limit of the settings (else 413)."""
     return await _limited(request, request.app.state.service.settings.body_limit_bytes)
@@ -125,7 +144,7 @@ def body_fields(raw: RawBody, request: Request) -> Fields:
     Raises:
         InvalidInput: it is no JSON object, or a secret is in the query, which logs may show.
     """
-    fields = query_fields(request)
+    fields = written_query(request)
     faults = [
         Fault(f"/{name}", "secret", f"{name} must be in the body: addresses are no place for it")
         for name in SECRETS
@@ -134,6 +153,10 @@ def body_fields(raw: RawBody, request: Request) -> Fields:
     if faults:
         raise InvalidInput(faults)
     return joined(fields, json_fields(raw) if raw.strip() else {})
+
+
+WHOLE = object()
+"""The value of `definition` where the body is a definition and nothing else."""
 
 
 def joined(query: Fields, body: Fields) -> Fields:

@@ -26,6 +26,7 @@ from jobauto_prefect.facade.writes.events import RuleBody, SourceBody, write_rul
 from jobauto_prefect.facade.writes.jobs import JobBody, write_job
 from jobauto_prefect.facade.writes.templates import TemplateBody, write_template
 from jobauto_prefect.facade.writes.users import UserBody, write_user
+from jobauto_prefect.ledger import listing
 from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.deliveries import EventKind
 from jobauto_prefect.ledger.listing import Condition
@@ -97,17 +98,21 @@ def words(name: str, given: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A query parameter of a list: the column it looks at, and how."""
+    """A query parameter of a list: the column it looks at, and how.
+
+    `refers_to` is the kind of record whose id or name it is.
+    """
 
     column: str
     convert: Convert
     how: str = "eq"
     choices: Sequence[str] = ()
+    refers_to: type[Any] | None = None
 
     def shown(self, name: str) -> rendering.Filter:
         """As pages offer it."""
         kind: Literal["text", "choice", "time", "number"] = "choice" if self.choices else "text"
-        if self.convert is integer:
+        if self.convert is integer and self.refers_to is None:
             kind = "number"
         if self.convert is instant:
             kind = "time"
@@ -118,16 +123,26 @@ class Filter:
         return Condition(self.column, self.convert(name, given), self.how)
 
 
+NOT_SHOWN = frozenset(
+    {
+        "applied_paused", "automation_id", "block_document_id", "block_type_id", "catch_up",
+        "claim_id", "deployment_id", "digest", "flow_id", "flow_name", "kept_schedule",
+        "next_schedule", "next_window", "retired_at", "run_number", "start_after", "worker_losses",
+    }
+)  # fmt: skip
+"""Stored columns that no record shows."""
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
     """One record kind.
 
     `parameter` is the query parameter that may name the record in an upsert. `permissions` is
-    the first part of its permissions' names; `audit` is read with `security.audit`. `orders` are
-    the fields a list can be ordered by. `paged` lists come newest first, 100 at a time; the
-    others whole. `body` is what clients write, None for definitions; `aliases` are other names
-    that some of its members have. `put`: PUT does what POST does to a record's path;
-    `listed_at_item`: GET at the path for new records is the list. Both are there for one client.
+    the first part of its permissions' names; `audit` is read with `security.audit`. `paged` lists
+    come newest first, 100 at a time; the others whole. `body` is what clients write, None for
+    definitions; `aliases` are other names that some of its members have. `put`: PUT does what POST
+    does to a record's path; `listed_at_item`: GET at the path for new records is the list. Both
+    are there for one client.
     """
 
     item: str
@@ -139,7 +154,6 @@ class Resource:
     write: Callable[[Write], Written] | None = None
     deletable: bool = True
     paged: bool = False
-    orders: Sequence[str] = ("id", "name", "created_at", "updated_at")
     filters: Mapping[str, Filter] = field(default_factory=dict)
     columns: Sequence[str] = ()
     body: type[Body] | None = None
@@ -148,13 +162,29 @@ class Resource:
     listed_at_item: bool = False
 
     @property
+    def orders(self) -> Sequence[str]:
+        """The members a list can be ordered by: the stored ones that are no text for people."""
+        return [name for name in listing.orderable(self.kind) if name not in NOT_SHOWN]
+
+    @property
     def read(self) -> str:
         """The permission that reading takes."""
         return "security.audit" if self.permissions == "security" else f"{self.permissions}.read"
 
 
 def _reference(column: str) -> Filter:
-    return Filter(column, integer)
+    return Filter(column, integer, refers_to=REFERRED.get(column))
+
+
+REFERRED: Mapping[str, type[Any]] = {
+    "app_id": App,
+    "company_id": Company,
+    "credential_type_id": CredentialType,
+    "event_source_id": EventSource,
+    "runtemplate_id": RunTemplate,
+    "user_id": User,
+}
+"""The kinds of records that filters name by id or by name."""
 
 
 def _choice(column: str, choices: Sequence[str]) -> Filter:
@@ -164,20 +194,22 @@ def _choice(column: str, choices: Sequence[str]) -> Filter:
 ENTITIES = (
     "App", "Company", "CompanyUser", "Credential", "CredentialType", "EventRule", "EventSource",
     "Job", "Key", "RunTemplate", "RunTemplateCredential", "Task", "Token", "Topic", "User",
-    "UserRole", "Login", *(f"Prefect {kind}" for kind in CHANGED_KINDS),
+    "UserRole", "Login", "Worker", *(f"Prefect {kind}" for kind in CHANGED_KINDS),
 )  # fmt: skip
-ACTIONS = ("create", "update", "delete", "login", "refuse", "reveal", "intend", "fail")
+ACTIONS = ("create", "update", "delete", "login", "refuse", "reveal", "intend", "fail", "lost")
 
 RESOURCES: Sequence[Resource] = (
     Resource(
         "app", "apps", "appId", App, "applications", records.app_record, write_app,
-        filters={"enabled": Filter("enabled", truth)},
-        columns=("id", "name", "version", "description", "category", "enabled", "updated_at"),
+        filters={"enabled": Filter("enabled", truth), "company_id": _reference("company_id")},
+        columns=(
+            "id", "name", "version", "description", "category", "enabled", "company_id",
+            "updated_at",
+        ),
     ),
     Resource(
         "company", "companies", "companyId", Company, "companies", records.company_record,
         write_company,
-        orders=("id", "name", "slug", "created_at", "updated_at"),
         filters={"enabled": Filter("enabled", truth)},
         columns=("id", "name", "slug", "email", "enabled", "updated_at"),
         body=CompanyBody,
@@ -195,7 +227,6 @@ RESOURCES: Sequence[Resource] = (
     ),
     Resource(
         "job", "jobs", "jobId", Job, "jobs", records.job_record, write_job, paged=True,
-        orders=("id", "schedule", "created_at"),
         filters={
             "state": _choice("state", tuple(JobState)),
             "runtemplate_id": _reference("runtemplate_id"),
@@ -212,7 +243,6 @@ RESOURCES: Sequence[Resource] = (
     ),
     Resource(
         "user", "users", "userId", User, "users", records.user_record, write_user,
-        orders=("id", "login", "created_at", "updated_at"),
         filters={"enabled": Filter("enabled", truth), "login": Filter("login", words)},
         columns=("id", "login", "firstname", "lastname", "email", "enabled", "roles"),
         body=UserBody,
@@ -230,18 +260,18 @@ RESOURCES: Sequence[Resource] = (
     Resource(
         "credential_type", "credential_types", "credentialTypeID", CredentialType,
         "applications", records.credential_type_record, write_credential_type,
-        orders=("id", "name", "code", "created_at", "updated_at"),
-        columns=("id", "name", "code", "version", "description", "updated_at"),
+        filters={"company_id": _reference("company_id")},
+        columns=("id", "name", "code", "version", "description", "company_id", "updated_at"),
         body=CredentialTypeBody,
     ),
     Resource(
         "topic", "topics", "topicId", Topic, "applications", records.topic_record, write_topic,
-        columns=("id", "name", "description", "color"),
+        filters={"company_id": _reference("company_id")},
+        columns=("id", "name", "description", "color", "company_id"),
         body=TopicBody,
     ),
     Resource(
         "task", "tasks", "taskId", Task, "jobs", records.task_record, deletable=False, paged=True,
-        orders=("id", "window_start", "created_at"),
         filters={
             "state": _choice("state", tuple(TaskState)),
             "runtemplate_id": _reference("runtemplate_id"),
@@ -252,7 +282,7 @@ RESOURCES: Sequence[Resource] = (
     ),
     Resource(
         "auditlog", "auditlog", "auditLogId", AuditEntry, "security", records.audit_record,
-        deletable=False, paged=True, orders=("id", "created_at"),
+        deletable=False, paged=True,
         filters={
             "user_id": _reference("user_id"),
             "entity_type": _choice("entity_type", ENTITIES),
@@ -265,7 +295,7 @@ RESOURCES: Sequence[Resource] = (
     ),
     Resource(
         "eventrule", "eventrules", "eventRuleId", EventRule, "jobs", records.rule_record,
-        write_rule, orders=("id", "priority", "created_at", "updated_at"),
+        write_rule,
         filters={
             "runtemplate_id": _reference("runtemplate_id"),
             "event_source_id": _reference("event_source_id"),
@@ -290,7 +320,7 @@ RESOURCES: Sequence[Resource] = (
     ),
     Resource(
         "event", "events", "eventId", Event, "jobs", records.event_record, deletable=False,
-        paged=True, orders=("id", "created_at"),
+        paged=True,
         filters={
             "state": _choice("state", ("done", "owed", "dead")),
             "kind": _choice("kind", tuple(EventKind)),

@@ -1,16 +1,20 @@
 """The secret values of a credential in clear, for those who may; each time with an audit entry."""
 
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 
 from jobauto_prefect.facade.access import allow
 from jobauto_prefect.facade.answers import format_of, plain
 from jobauto_prefect.facade.auth import Person
+from jobauto_prefect.facade.names import key_of
 from jobauto_prefect.facade.service import CurrentService
-from jobauto_prefect.facade.spellings import Integer
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.audit import write_entry
 from jobauto_prefect.ledger.records import Credential
 from jobauto_prefect.ledger.secrets import MASK
+
+CredentialKey: Any = key_of(Credential, "credential_id")
 
 
 def add_routes(router: APIRouter) -> None:
@@ -20,7 +24,7 @@ def add_routes(router: APIRouter) -> None:
 
 
 def reveal(
-    credential_id: Integer, request: Request, who: Person, service: CurrentService
+    credential_id: CredentialKey, request: Request, who: Person, service: CurrentService
 ) -> Response:
     """All values of a credential in clear. The audit entry is there before the answer is."""
     format_of(request)

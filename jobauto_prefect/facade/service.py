@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from jobauto_prefect.engine.wishes import Carrier
 from jobauto_prefect.facade.availability import AvailabilityCache
 from jobauto_prefect.facade.passwords import RememberedPasswords
+from jobauto_prefect.facade.remembered_tokens import RememberedTokens
 from jobauto_prefect.facade.throttle import SignInThrottle
 from jobauto_prefect.ledger.audit import Actor
 from jobauto_prefect.ledger.store import Ledger
@@ -23,6 +24,7 @@ class Service:
     carrier: Carrier
     throttle: SignInThrottle
     passwords: RememberedPasswords
+    tokens: RememberedTokens
     operator: Actor | None = None
     availability: AvailabilityCache = field(default_factory=AvailabilityCache)
 

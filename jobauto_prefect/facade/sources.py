@@ -1,15 +1,19 @@
 """Testing an event source."""
 
+from typing import Any
+
 from fastapi import APIRouter, Request, Response
 
 from jobauto_prefect.facade.access import allow
 from jobauto_prefect.facade.answers import format_of, plain
 from jobauto_prefect.facade.auth import Person
+from jobauto_prefect.facade.names import key_of
 from jobauto_prefect.facade.service import CurrentService
-from jobauto_prefect.facade.spellings import Integer
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.records import EventSource
 from jobauto_prefect.sources import probe, rules_of, target_of
+
+SourceKey: Any = key_of(EventSource, "source_id")
 
 
 def add_routes(router: APIRouter) -> None:
@@ -18,7 +22,7 @@ def add_routes(router: APIRouter) -> None:
     router.post("/eventsource/{source_id}/test", include_in_schema=False)(test)
 
 
-def test(source_id: Integer, request: Request, who: Person, service: CurrentService) -> Response:
+def test(source_id: SourceKey, request: Request, who: Person, service: CurrentService) -> Response:
     """Whether the adapter database answers and can be read; takes at most five seconds."""
     format_of(request)
     with service.ledger.reading() as session:

@@ -14,18 +14,21 @@ from jobauto_prefect.compiler.suggesting import (
     trigger_of,
 )
 from jobauto_prefect.definitions import Definition, parse, text
-from jobauto_prefect.facade.access import allow, see
+from jobauto_prefect.facade.access import allow, see, visible
 from jobauto_prefect.facade.answers import plain
 from jobauto_prefect.facade.auth import Identity, Person
+from jobauto_prefect.facade.names import is_name, key_of, known_id
+from jobauto_prefect.facade.resources import integer, words
 from jobauto_prefect.facade.service import CurrentService
-from jobauto_prefect.facade.spellings import READ_INTEGER, Integer
 from jobauto_prefect.ledger import queries
-from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.records import App, EventSource, RunTemplate
 from jobauto_prefect.ledger.store import ReadingSession
 
 Shown = dict[str, Any]
-SourceApp = Annotated[int, Query(alias="source_app_id", ge=1, le=BIGGEST_ID), READ_INTEGER]
+SourceApp = Annotated[str, Query(alias="source_app_id", min_length=1, max_length=255)]
+
+AppKey: Any = key_of(App, "app_id")
+TemplateKey: Any = key_of(RunTemplate, "template_id")
 
 
 def add_routes(router: APIRouter) -> None:
@@ -48,7 +51,7 @@ def selectors(app: App, language: str) -> list[Shown]:
 
 
 def mapping(
-    app_id: Integer,
+    app_id: AppKey,
     source_app_id: SourceApp,
     request: Request,
     who: Person,
@@ -56,13 +59,23 @@ def mapping(
 ) -> Response:
     """How values of one application's jobs could get to this one."""
     with service.ledger.reading() as session:
-        target, source = (queries.get(session, App, one) for one in (app_id, source_app_id))
+        source_id = _id_of(session, who, source_app_id)
+        target, source = (
+            visible(session, who, App, number, "applications") for number in (app_id, source_id)
+        )
     data = asdict(mapped(parse(source.document), parse(target.document)))
     return plain(request, who, f"Mapping from {source.name} to {target.name}", data)
 
 
+def _id_of(session: ReadingSession, who: Identity, word: str) -> int:
+    if is_name(word):
+        return known_id(session, who, App, words("source_app_id", word))
+    number: int = integer("source_app_id", word)
+    return number
+
+
 def suggestions(
-    template_id: Integer, request: Request, who: Person, service: CurrentService
+    template_id: TemplateKey, request: Request, who: Person, service: CurrentService
 ) -> Response:
     """Rules that would start a run template for the events its application consumes."""
     with service.ledger.reading() as session:

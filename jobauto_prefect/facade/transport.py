@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -23,9 +24,6 @@ from jobauto_prefect.settings import Settings
 ACCESS = logging.getLogger("jobauto_prefect.access")
 REQUEST_ID = "X-Request-ID"
 READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-INTERNAL = "/internal/"
-"""Where workers send artifacts, which may be larger than other bodies."""
-
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -73,13 +71,16 @@ class TransportRules:
             "client": arrival.client,
             "state": {**scope.get("state", {}), "request_id": request_id},
         }
-        exchange = _Exchange(scope, headers, request_id, send)
+        exchange = _Exchange(scope, headers, request_id, receive, send)
         try:
-            refusal = _refusal(scope, headers, arrival, self._settings)
+            refusal = _refusal(scope, headers, arrival)
             if refusal is None:
-                await self._app(scope, receive, exchange.send)
+                await self._app(scope, exchange.receive, exchange.send)
             else:
-                await _refuse(refusal, scope, receive, exchange)
+                await _refuse(refusal, scope, exchange)
+        except ClientDisconnect:
+            if not exchange.hung_up:
+                raise
         except Exception:
             exchange.status = exchange.status or 500
             raise
@@ -88,17 +89,35 @@ class TransportRules:
 
 
 class _Exchange:
-    """One request and what is sent back."""
+    """One request and what is sent back.
 
-    def __init__(self, scope: Scope, headers: Headers, request_id: str, send: Send) -> None:
+    `hung_up`: the client left in the middle of its body; nothing is sent any more.
+    """
+
+    def __init__(
+        self, scope: Scope, headers: Headers, request_id: str, receive: Receive, send: Send
+    ) -> None:
         self.request_id = request_id
         self.status: int | None = None
+        self.hung_up = False
         self._scope = scope
         self._signed_in = "authorization" in headers
+        self._unread = _has_body(headers)
+        self._receive = receive
         self._send = send
         self._began = time.perf_counter()
 
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            self.hung_up = self._unread and self.status is None
+        else:
+            self._unread = self._unread and bool(message.get("more_body"))
+        return message
+
     async def send(self, message: Message) -> None:
+        if self.hung_up:
+            return
         if message["type"] in ("http.response.start", "websocket.http.response.start"):
             self.status = message["status"]
             message = {**message, "headers": self._with_ours(message)}
@@ -116,14 +135,18 @@ class _Exchange:
         if self._signed_in or "etag" not in headers:
             headers.setdefault("Cache-Control", "no-store")
         headers[REQUEST_ID] = self.request_id
+        # What is left of a refused request is not read: the connection ends with the answer.
+        if self._unread and message["status"] >= 400:
+            headers["Connection"] = "close"
         return headers.raw
 
     def log(self) -> None:
-        ACCESS.info(
+        ACCESS.log(
+            logging.DEBUG if self.hung_up else logging.INFO,
             "%s %s %s %.1f ms %s",
             self._scope.get("method", "WEBSOCKET"),
             _loggable(self._scope["path"]),
-            self.status or "-",
+            "hung up" if self.hung_up else self.status or "-",
             (time.perf_counter() - self._began) * 1000,
             self.request_id,
         )
@@ -141,16 +164,18 @@ def _request_id(headers: Headers) -> str:
     return given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
 
 
-def _refusal(
-    scope: Scope, headers: Headers, arrival: Arrival, settings: Settings
-) -> Refusal | None:
+def _has_body(headers: Headers) -> bool:
+    return headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+
+
+def _refusal(scope: Scope, headers: Headers, arrival: Arrival) -> Refusal | None:
     if not arrival.is_private:
         return Refusal(403, ONLY_HTTPS)
     if not scope["path"].startswith("/"):
         return Refusal(400, "the request target must be a path")
     if _changes_something(scope) and arrival.is_cross_site(headers):
         return Refusal(403, "pages of other sites may change nothing here")
-    return _too_large(scope, headers, settings) if scope["type"] == "http" else None
+    return None
 
 
 def _changes_something(scope: Scope) -> bool:
@@ -158,22 +183,9 @@ def _changes_something(scope: Scope) -> bool:
     return scope["type"] == "websocket" or scope["method"] not in READING
 
 
-def _too_large(scope: Scope, headers: Headers, settings: Settings) -> Refusal | None:
-    """By what the request says of itself; who reads the body counts what really comes."""
-    said = headers.get("content-length", "0")
-    if not (said.isascii() and said.isdecimal()):
-        return Refusal(400, "Content-Length must be a number")
-    limit = settings.body_limit_bytes
-    if scope["path"].startswith(INTERNAL):
-        limit = max(limit, settings.artifact_limit_bytes)
-    if len(said) > 18 or int(said) > limit:
-        return Refusal(413, f"the body is larger than {limit} bytes")
-    return None
-
-
-async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, exchange: _Exchange) -> None:
+async def _refuse(refusal: Refusal, scope: Scope, exchange: _Exchange) -> None:
     if scope["type"] == "websocket":
-        await receive()  # the opening handshake
+        await exchange.receive()  # the opening handshake
         if "websocket.http.response" not in scope.get("extensions", {}):
             await exchange.send({"type": "websocket.close", "code": 1008})
             return
@@ -184,4 +196,4 @@ async def _refuse(refusal: Refusal, scope: Scope, receive: Receive, exchange: _E
     }
     # What is left of the request is not read.
     answer = JSONResponse(body, status_code=refusal.status, headers={"Connection": "close"})
-    await answer(scope, receive, exchange.send)
+    await answer(scope, exchange.receive, exchange.send)

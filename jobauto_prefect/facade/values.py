@@ -1,16 +1,19 @@
 """The `env` member of companies, run templates and jobs: plain and secret values kept apart."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobauto_prefect.definitions import Definition, Variable, VariableType, coerce, to_text
+from jobauto_prefect.definitions import Definition, Variable, VariableType, coerce, fits, to_text
+from jobauto_prefect.definitions.environment_names import EnvironmentNames, unsafe_faults
+from jobauto_prefect.definitions.pointers import child
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.ledger.secrets import MASK, SecretBox
-from jobauto_prefect.runtime import refused_names
-from jobauto_prefect.runtime.masking import SHORTEST
+from jobauto_prefect.runtime.environment import MACRO
+from jobauto_prefect.runtime.secret_forms import SHORTEST, is_too_short
 
 NUMBERS = (VariableType.INTEGER, VariableType.FLOAT)
+ADDRESSES = (VariableType.EMAIL, VariableType.URL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,25 +28,52 @@ class Values:
         return dict(sorted((self.env | dict.fromkeys(self.secrets, MASK)).items()))
 
 
+@dataclass(frozen=True, slots=True)
+class ValueRules:
+    """What the values of one record may be called, and of what types they must be.
+
+    `definition` is None where they are for no one application. `extra` are the names that an
+    administrator adds to those of the definition.
+    """
+
+    definition: Definition | None = None
+    extra: Collection[str] = ()
+
+    def faults(self, names: Iterable[str], given: Mapping[str, Any]) -> Iterator[Fault]:
+        """What is wrong with these names, and with the values given."""
+        yield from self.name_faults(names)
+        declared = self.definition.environment if self.definition else {}
+        for name, value in given.items():
+            yield from _value_faults(name, value, declared.get(name))
+
+    def name_faults(self, names: Iterable[str], member: str = "/env") -> Iterator[Fault]:
+        """What is wrong with names; `member` is where they are."""
+        if self.definition is None:
+            return unsafe_faults(names, member)
+        return EnvironmentNames.of(self.definition, self.extra).faults(names, member)
+
+
 def merged(
     known: Values,
     given: Mapping[str, Any],
     secret_names: Collection[str],
     box: SecretBox,
-    definition: Definition | None,
+    rules: ValueRules,
 ) -> Values:
     """`known` with the values given: null removes one, a masked secret stays what it is.
 
-    `secret_names` are sealed; `definition` is None for values of no one application.
+    `secret_names` are sealed. Names that were known are judged too.
 
     Raises:
-        InvalidInput: names nobody may set, or values that don't fit their type.
+        InvalidInput: with the fault of every name and value.
     """
-    refuse_faults(given, definition)
     kept = {name: value for name, value in given.items() if not _repeats(known, name, value, box)}
     env = {name: text for name, text in known.env.items() if name not in kept}
     secrets = {name: sealed for name, sealed in known.secrets.items() if name not in kept}
     texts = {name: to_text(value) for name, value in kept.items() if value is not None}
+    faults = list(rules.faults(dict.fromkeys([*env, *secrets, *texts]), given))
+    if faults:
+        raise InvalidInput(faults)
     plain = {name: text for name, text in texts.items() if name not in secret_names}
     sealed = {name: text for name, text in texts.items() if name in secret_names}
     return Values(env | plain, secrets | box.seal(sealed))
@@ -56,28 +86,37 @@ def _repeats(known: Values, name: str, value: Any, box: SecretBox) -> bool:
     return value == MASK or box.open({name: known.secrets[name]})[name] == to_text(value)
 
 
-def refuse_faults(given: Mapping[str, Any], definition: Definition | None) -> None:
-    """Check names and values.
-
-    Raises:
-        InvalidInput: with every fault.
-    """
-    faults = [
-        Fault(f"/env/{name}", "name", f"{name!r} can't be set here: it is the service's or unsafe")
-        for name in refused_names(definition, given)
-    ]
-    for name, value in given.items():
-        variable = definition.environment.get(name) if definition else None
-        faults += _value_faults(name, value, variable)
-    if faults:
-        raise InvalidInput(faults)
-
-
 def _value_faults(name: str, value: Any, variable: Variable | None) -> Iterable[Fault]:
     if "\0" in to_text(value):
-        yield Fault(f"/env/{name}", "value", f"{name} has a NUL byte; no process can be given it")
+        yield Fault(
+            child("/env", name), "value", f"{name} has a NUL byte; no process can be given it"
+        )
     elif variable is not None and not _fits(variable, value):
-        yield Fault(f"/env/{name}", "type", f"{name} must be of type {variable.type}")
+        yield Fault(child("/env", name), "type", f"{name} must be of type {variable.type}")
+    elif variable is not None and not _is_offered(variable, to_text(value)):
+        offered = ", ".join(option.value for option in variable.options)
+        yield Fault(child("/env", name), "enum", f"{name} must be one of {offered}")
+
+
+def _is_offered(variable: Variable, text: str) -> bool:
+    """Whether a value is among the options of a set; one that has others' values put in may be."""
+    if variable.type is not VariableType.SET or not variable.options or not text:
+        return True
+    offered = {option.value for option in variable.options} | {to_text(variable.default)}
+    return text in offered or MACRO.search(text) is not None
+
+
+def doubtful_values(given: Mapping[str, Any], definition: Definition) -> list[Fault]:
+    """Warnings about addresses that can't be right."""
+    return [
+        Fault(child("/env", name), "format", f"{name} is not written as {variable.type}")
+        for name, value in given.items()
+        if (variable := definition.environment.get(name)) is not None
+        and variable.type in ADDRESSES
+        and value is not None
+        and not MACRO.search(to_text(value))
+        and not fits(variable, coerce(variable, value))
+    ]
 
 
 def _fits(variable: Variable, value: Any) -> bool:
@@ -95,18 +134,13 @@ def short_secrets(
     """Warnings about secret values that are too short to be looked for in output (P6)."""
     return [
         Fault(
-            f"/{member}/{name}",
+            child(f"/{member}", name),
             "short_secret",
             f"{name} has fewer than {SHORTEST} characters: it is not masked in output",
         )
         for name, value in given.items()
-        if name in secret_names and 0 < len(to_text(value)) < SHORTEST
+        if name in secret_names and to_text(value) and is_too_short(to_text(value))
     ]
-
-
-def secret_keys(definition: Definition) -> set[str]:
-    """The password-typed keys of an application."""
-    return {key for key, variable in definition.environment.items() if variable.secret}
 
 
 def resealed(known: Values, secret_names: Collection[str], box: SecretBox) -> Values:

@@ -1,6 +1,6 @@
 """What an event has the service do, beside starting rules: each action once, or with a reason.
 
-The rows are committed with the event. Who carries them out: `engine/acting.py` what concerns
+The rows are committed with the event. Who carries them out: `jobs/actions.py` what concerns
 jobs, `sources/webhooks.py` what is sent.
 """
 

@@ -1,137 +1,243 @@
-"""What follows an attempt: another one, or the end of its task.
+"""The rows of tasks, their attempts and leases: made, found, locked and fenced.
 
-Each function works inside the caller's transaction, which holds the task.
+Each function works inside the caller's transaction and commits nothing.
+
+Locks are taken in one order everywhere: flow-run id, worker, run template (only for attempts at a
+task that don't run in parallel), task, job, lease; several of a kind by ascending id. What was read
+before a lock is read again after it.
+
+No lock is one of the key: what refers to a row, such as the next attempt to its first, can be
+written meanwhile, or two that hold one of the two each would wait for each other.
 """
 
-from datetime import datetime
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, delete, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Select, String, cast, delete, func, or_, select, update
+from sqlalchemy.orm import Session, joinedload
 
-from jobauto_prefect.definitions import Overlap, Severity, attempts_of
-from jobauto_prefect.ledger import events
+from jobauto_prefect.errors import Conflict, Forbidden
 from jobauto_prefect.ledger.audit import WritingSession
-from jobauto_prefect.ledger.policy import Decision, End, Limits, Policy, decide, limits_of
-from jobauto_prefect.ledger.records import Job, Lease, RunTemplate, Task
-from jobauto_prefect.ledger.states import (
-    JobState,
-    TaskReason,
-    TaskState,
-    next_task_state,
+from jobauto_prefect.ledger.queries import WITH_CONTEXT, WITH_CREDENTIALS
+from jobauto_prefect.ledger.records import (
+    Credential,
+    CredentialType,
+    Job,
+    Lease,
+    RunTemplate,
+    Task,
+    TemplateCredential,
+    WorkerRecord,
 )
-from jobauto_prefect.ledger.wishes import WishKind, wish
-
-UNFULFILLED = (TaskState.FAILED, TaskState.MISSED)
+from jobauto_prefect.ledger.states import LIVE_JOBS, JobState, TaskState
 
 
-def conclude(
-    session: WritingSession, job: Job, *, again: bool, not_before: datetime | None = None
-) -> bool:
-    """A job is over for good: try again, or settle its task. True: no other attempt follows."""
-    policy = Policy.read(job.policy) if job.policy else Policy.of(job.runtemplate)
-    decision = _decision(job, policy, again=again)
-    if decision.retry_at is not None:
-        if job.task is not None and job.task.state != TaskState.OPEN:
-            job.task.state = next_task_state(TaskState(job.task.state), TaskState.OPEN)
-        follow(session, job, max(decision.retry_at, not_before or decision.retry_at))
-        return False
-    if job.task is not None and decision.reason is not None:
-        said = _said(job, policy, decision)
-        end_task(session, job.task, decision.state, decision.reason, said, job)
-        release_next(session, job)
-    events.completed(session, job)
-    return True
-
-
-def _decision(job: Job, policy: Policy, *, again: bool) -> Decision:
-    if job.state == JobState.CANCELLED:
-        return Decision(state=TaskState.FAILED, reason=TaskReason.CANCELLED)
-    fulfils = job.severity is not None and Severity(job.severity).fulfils
-    end = End(job.attempt, job.end or job.schedule, fulfils, again)
-    task = job.task
-    limits = Limits()
-    if task is not None:
-        limits = limits_of(task.deadline, task.window_end, allow_late=policy.allow_late)
-    decision = decide(policy, end, limits)
-    if decision.retry_at is None or is_on(job.runtemplate):
-        return decision
-    return Decision(state=TaskState.FAILED, reason=TaskReason.INACTIVE)
-
-
-def _said(job: Job, policy: Policy, decision: Decision) -> str:
-    message = job.message or job.state
-    if decision.reason is TaskReason.ATTEMPTS:
-        return f"{message} (attempt {job.attempt} of {attempts_of(policy.max_attempts)})"
-    if decision.reason is TaskReason.DEADLINE and job.task is not None:
-        return f"{message}; the deadline was {job.task.deadline.isoformat()}"
-    if decision.reason is TaskReason.INACTIVE:
-        return f"{message}; the run template is not active any more"
-    return message
+def new_job(template: RunTemplate, *, schedule: datetime, schedule_type: str) -> Job:
+    """A scheduled job of a template; nothing is told to Prefect by this alone."""
+    return Job(
+        app_id=template.app_id,
+        company_id=template.company_id,
+        runtemplate_id=template.id,
+        runtemplate=template,
+        executor=template.executor,
+        state=JobState.SCHEDULED,
+        schedule=schedule,
+        schedule_type=schedule_type,
+    )
 
 
 def is_on(template: RunTemplate) -> bool:
     """Whether a template may start anything."""
-    mine = template.active and template.retired_at is None
-    return mine and template.app.enabled and template.company.enabled
+    return inactive_reason(template) is None
 
 
-def follow(session: WritingSession, former: Job, at: datetime) -> Job:
-    """Another attempt, with the same values, from an instant on."""
-    job = Job(
-        app_id=former.app_id,
-        company_id=former.company_id,
-        runtemplate=former.runtemplate,
-        task=former.task,
-        attempt=former.attempt + 1,
-        retry_of=None if former.task_id else former.retry_of or former.id,
-        executor=former.executor,
-        state=JobState.SCHEDULED,
-        schedule=at,
-        schedule_type="retry",
-        launched_by=former.launched_by,
-    )
-    inherit(job, former)
-    session.add(job)
-    session.flush()
-    wish(session, WishKind.CREATE_RUN, job.id)
-    return job
+def inactive_reason(template: RunTemplate) -> str | None:
+    """Why nothing of this template may start; None: it may."""
+    if template.retired_at is not None:
+        return f"the run template {template.name} was deleted"
+    if not template.active:
+        return f"the run template {template.name} is not active"
+    if not template.app.enabled:
+        return f"the application {template.app.name} is disabled"
+    if not template.company.enabled:
+        return f"the company {template.company.name} is disabled"
+    return None
 
 
-def inherit(job: Job, former: Job) -> None:
-    """Another attempt is for the same event, and has the same values."""
-    job.event_id, job.eventrule_id = former.event_id, former.eventrule_id
-    job.overrides = dict(former.overrides)
-    job.override_secrets = dict(former.override_secrets)
-    job.input_files = dict(former.input_files)
+def awaits_run(job: Job) -> bool:
+    """Whether a job is to start and has no flow run that could start it."""
+    return job.state == JobState.SCHEDULED and job.flow_run_id is None
 
 
-def end_task(
-    session: WritingSession,
-    task: Task,
-    state: TaskState,
-    reason: TaskReason,
-    message: str,
-    job: Job | None = None,
-) -> None:
-    """A task has come to its end, by the last of its attempts or without one.
+def lock_worker(
+    session: WritingSession, name: str, instance: UUID, pools: Collection[str]
+) -> WorkerRecord:
+    """The worker that claims; its name can't be taken over until this transaction ends.
+
+    Its claims and renewals do not wait for each other.
 
     Raises:
-        Conflict: it has ended before.
+        Conflict: this start of it is not the present one.
+        Forbidden: it is of a pool the token does not name.
     """
-    task.state = next_task_state(TaskState(task.state), state)
-    task.reason, task.message, task.catch_up = reason, message, False
-    if state in UNFULFILLED:
-        wish(session, WishKind.TELL_TASK, task.id)
-    elif job is not None:
-        task.fulfilled_by_job_id, task.fulfilled_at = job.id, job.end
-    if task.attempts:
-        session.execute(delete(Lease).where(Lease.job_id.in_(_lost(Job.task_id == task.id))))
+    found = select(WorkerRecord).where(WorkerRecord.name == name)
+    worker = session.scalar(
+        found.with_for_update(read=True, key_share=True).execution_options(populate_existing=True)
+    )
+    require_worker_pool(worker, pools)
+    if worker is None or worker.instance != instance:
+        raise Conflict(
+            f"this is not the present start of worker {name}: another one has its name, or it was"
+            " declared lost; start it again"
+        )
+    return worker
+
+
+def require_worker_pool(worker: WorkerRecord | None, pools: Collection[str]) -> None:
+    """A token that is not for the pool of a worker speaks for another one.
+
+    Raises:
+        Forbidden: `pools`, which the token names, are others.
+    """
+    if worker is not None and worker.pool not in pools:
+        raise Forbidden(
+            f"worker {worker.name} is of work pool {worker.pool}, and this token is not for it"
+        )
+
+
+def lock_task(session: WritingSession, task_id: int) -> Task:
+    """The task, which nobody else decides about until this transaction ends."""
+    found = select(Task).where(Task.id == task_id).with_for_update(key_share=True)
+    return session.scalars(found.execution_options(populate_existing=True)).one()
+
+
+def lock_job(session: WritingSession, job: Job) -> None:
+    """Let nobody else decide about this job, or about its task, and read what they are now."""
+    if job.task_id is not None:
+        lock_task(session, job.task_id)
+    itself = select(Job).where(Job.id == job.id).options(*WITH_CONTEXT)
+    itself = itself.with_for_update(key_share=True, of=Job)
+    session.scalars(itself.execution_options(populate_existing=True)).one()
+
+
+def lock_jobs(session: WritingSession, jobs: Sequence[Job]) -> None:
+    """As `lock_job`, for several: first their tasks, then themselves, each by ascending id."""
+    tasks = {job.task_id for job in jobs if job.task_id is not None}
+    for task_id in sorted(tasks):
+        lock_task(session, task_id)
+    for job in sorted(jobs, key=lambda job: job.id):
+        lock_job(session, job)
+
+
+def task_of_window(session: WritingSession, template: RunTemplate, start: datetime) -> Task | None:
+    """The task of the window that begins at an instant, locked."""
+    task_id = session.scalar(
+        select(Task.id).where(Task.runtemplate_id == template.id, Task.window_start == start)
+    )
+    return None if task_id is None else lock_task(session, task_id)
+
+
+def scheduled_job(session: WritingSession, task: Task) -> Job | None:
+    """The attempt at a task that is to come."""
+    return session.scalar(
+        select(Job).where(Job.task_id == task.id, Job.state == JobState.SCHEDULED)
+    )
+
+
+def last_job(session: WritingSession, task: Task) -> Job | None:
+    """The newest attempt at a task; None: there was none."""
+    return session.scalar(
+        select(Job).where(Job.task_id == task.id).order_by(Job.id.desc()).limit(1)
+    )
+
+
+def last_ended_job(session: WritingSession, task: Task) -> Job | None:
+    """The attempt at a task that was over last; None: none is."""
+    over = Job.state.not_in(LIVE_JOBS)
+    found = select(Job).where(Job.task_id == task.id, over).order_by(Job.id.desc()).limit(1)
+    return session.scalar(found)
+
+
+def is_newest_window(session: WritingSession, task: Task) -> bool:
+    """Whether no later window of the run template has opened."""
+    later = select(Task.id).where(
+        Task.runtemplate_id == task.runtemplate_id, Task.window_start > task.window_start
+    )
+    return session.scalar(later.limit(1)) is None
+
+
+def lock_open_tasks(session: WritingSession, template: RunTemplate) -> Sequence[Task]:
+    """The open tasks of a template, locked."""
+    found = select(Task).where(Task.runtemplate_id == template.id, Task.state == TaskState.OPEN)
+    return session.scalars(found.order_by(Task.id).with_for_update(key_share=True)).all()
+
+
+def lock_scheduled_jobs(session: WritingSession, tasks: Sequence[Task]) -> Sequence[Job]:
+    """The attempts at these tasks that are to come, locked."""
+    found = select(Job).where(
+        Job.task_id.in_([task.id for task in tasks]), Job.state == JobState.SCHEDULED
+    )
+    return session.scalars(found.order_by(Job.id).with_for_update(key_share=True)).all()
+
+
+def waiting_jobs(session: WritingSession, template: RunTemplate) -> Sequence[Job]:
+    """The jobs of a template that are to come."""
+    found = select(Job).where(Job.runtemplate_id == template.id, Job.state == JobState.SCHEDULED)
+    return session.scalars(found.order_by(Job.id)).all()
+
+
+def follower_of(session: Session, job: Job) -> Job | None:
+    """The attempt that is to come after a job."""
+    return session.scalar(
+        select(Job).where(_kin(job), Job.id > job.id, Job.state == JobState.SCHEDULED)
+    )
+
+
+def lock_follower(session: WritingSession, job: Job) -> Job | None:
+    """The attempt that is to come after a job, locked; None: there is none, or it has begun."""
+    found = select(Job).where(_kin(job), Job.id > job.id, Job.state == JobState.SCHEDULED)
+    return session.scalar(
+        found.with_for_update(key_share=True).execution_options(populate_existing=True)
+    )
+
+
+def next_waiting(session: WritingSession, template_id: int) -> int | None:
+    """The job of a template that is due the longest and has a flow run for its window."""
+    found = select(Job.id).where(
+        Job.runtemplate_id == template_id,
+        Job.state == JobState.SCHEDULED,
+        Job.task_id.is_not(None),
+        Job.flow_run_id.is_not(None),
+        Job.schedule <= session.clock(),
+    )
+    return session.scalar(found.order_by(Job.schedule).limit(1))
 
 
 def fence_others(session: WritingSession, job: Job) -> None:
     """From now on this job counts: what its lost predecessors report changes nothing."""
     if job.attempt > 1:
         session.execute(delete(Lease).where(Lease.job_id.in_(_lost(_kin(job)))))
+
+
+def fence_task(session: WritingSession, task: Task) -> None:
+    """A task has ended: what its lost attempts report changes nothing any more."""
+    session.execute(delete(Lease).where(Lease.job_id.in_(_lost(Job.task_id == task.id))))
+
+
+def renew_lease(session: WritingSession, job: Job) -> None:
+    """The worker of a job has asked about it: that is a sign of life."""
+    mine = update(Lease).where(Lease.job_id == job.id)
+    session.execute(mine.values(renewed_at=session.clock()))
+
+
+def end_lease(session: WritingSession, lease: Lease, *, may_report: bool) -> None:
+    """A job is over. `may_report`: until its successor is granted, its own report counts."""
+    if may_report:
+        lease.ends_by = None
+    else:
+        session.execute(delete(Lease).where(Lease.job_id == lease.job_id))
 
 
 def _lost(which: ColumnElement[bool]) -> Select[tuple[int]]:
@@ -146,24 +252,156 @@ def _kin(job: Job) -> ColumnElement[bool]:
     return or_(Job.id == first, Job.retry_of == first)
 
 
-def follower_of(session: Session, job: Job) -> Job | None:
-    """The attempt that is to come after a job."""
+# claims
+
+
+def run_key(job: Job) -> str:
+    """The idempotency key of the flow run that is made for a job.
+
+    A ledger begun anew counts from 1 again: the instant tells its jobs from former ones.
+    """
+    return f"jobauto-job-{job.id}-{job.created_at.isoformat()}"
+
+
+def window_key(template: RunTemplate, due: datetime) -> str:
+    """The idempotency key of the flow run that is made ahead for a window."""
+    return f"jobauto-window-{template.id}-{template.created_at.isoformat()}-{due.isoformat()}"
+
+
+def is_of_window(job: Job) -> bool:
+    """Whether a job is the first attempt of a window, at the time that is the window's.
+
+    Its flow run may be there already, made ahead.
+    """
+    if job.task is None or job.attempt != 1:
+        return False
+    return bool(job.schedule == job.task.window_start + timedelta(seconds=job.runtemplate.delay))
+
+
+def runs_bound(session: Session, flow_run_ids: Collection[UUID]) -> set[UUID]:
+    """Of these flow runs, those that are jobs'."""
+    found = select(Job.flow_run_id).where(Job.flow_run_id.in_(flow_run_ids))
+    return {run for run in session.scalars(found) if run is not None}
+
+
+def moved_key(flow_run_id: object) -> str:
+    """The idempotency key of the flow run that takes the place of another."""
+    return f"moved {flow_run_id}"
+
+
+def lock_flow_run(session: WritingSession, flow_run_id: UUID) -> None:
+    """Let nobody else claim a flow run, to which no job may be bound yet.
+
+    On SQLite writers come one after another anyway.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        key = int.from_bytes(flow_run_id.bytes[:8], signed=True)
+        session.execute(select(func.pg_advisory_xact_lock(key)))
+
+
+def lock_template(session: WritingSession, template: RunTemplate) -> None:
+    """Let nobody else begin an attempt at a window of this template, or open its windows.
+
+    Jobs can be inserted meanwhile: the lock is not one of the key.
+    """
+    found = select(RunTemplate.id).where(RunTemplate.id == template.id)
+    session.execute(found.with_for_update(key_share=True))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJobs:
+    """What the ledger has of a claim: its own job, those of its flow run, the one it names."""
+
+    own: Job | None
+    of_run: Sequence[Job]
+    named: Job | None
+
+
+def jobs_of_claim(
+    session: WritingSession,
+    claim_id: UUID,
+    flow_run_id: UUID,
+    named: int | None,
+    *,
+    lock: bool = False,
+) -> KnownJobs:
+    """What a claim is about, as it is now, with one query. `named` is the id of a job, or None.
+
+    `lock`: nobody else decides about these jobs until this transaction ends.
+    """
+    which = [Job.claim_id == claim_id, Job.flow_run_id == flow_run_id]
+    if named is not None:
+        which.append(Job.id == named)
+    context = WITH_CREDENTIALS if lock else WITH_CONTEXT
+    found = select(Job).where(or_(*which)).order_by(Job.id).options(*context)
+    if lock:
+        found = found.with_for_update(key_share=True, of=Job)
+    jobs = session.scalars(found.execution_options(populate_existing=True)).unique().all()
+    return KnownJobs(
+        own=next((job for job in jobs if job.claim_id == claim_id), None),
+        of_run=[job for job in jobs if job.flow_run_id == flow_run_id],
+        named=next((job for job in jobs if job.id == named), None),
+    )
+
+
+def jobs_of_flow_run(session: Session, flow_run_id: UUID) -> Sequence[Job]:
+    """All attempts of a flow run as they are now, the first one first."""
+    found = (
+        select(Job).where(Job.flow_run_id == flow_run_id).order_by(Job.id).options(*WITH_CONTEXT)
+    )
+    return session.scalars(found.execution_options(populate_existing=True)).all()
+
+
+def is_superseded(session: WritingSession, job: Job) -> bool:
+    """Whether a later attempt at the same thing has begun."""
+    begun = select(Job.id).where(_kin(job), Job.id > job.id, Job.claim_id.is_not(None))
+    return session.scalar(begun.limit(1)) is not None
+
+
+def template_of_deployment(session: Session, deployment_id: UUID) -> RunTemplate | None:
+    """The run template a Prefect deployment stands for; None: the deployment is not ours."""
     return session.scalar(
-        select(Job).where(_kin(job), Job.id > job.id, Job.state == JobState.SCHEDULED)
+        select(RunTemplate)
+        .where(RunTemplate.deployment_id == deployment_id)
+        .options(joinedload(RunTemplate.app), joinedload(RunTemplate.company))
     )
 
 
-def release_next(session: WritingSession, job: Job) -> None:
-    """The window that waited for this attempt to end need not wait for its next look."""
-    if job.runtemplate.overlap != Overlap.WAIT:
-        return
-    waits = select(Job.id).where(
-        Job.runtemplate_id == job.runtemplate_id,
-        Job.state == JobState.SCHEDULED,
+def template_that_asks(
+    session: Session, flow_run_id: UUID, deployment_id: UUID
+) -> RunTemplate | None:
+    """The run template of a flow run, where something besides the ledger has to be asked for it.
+
+    That are foreign blocks, and checks of availability. None: nothing has to be asked.
+    """
+    of_run = select(Job.runtemplate_id).where(Job.flow_run_id == flow_run_id)
+    checked = (
+        select(TemplateCredential.runtemplate_id)
+        .join(Credential)
+        .join(CredentialType)
+        .where(CredentialType.availability.is_not(None))
+    )
+    found = select(RunTemplate).where(
+        or_(RunTemplate.deployment_id == deployment_id, RunTemplate.id.in_(of_run)),
+        or_(cast(RunTemplate.blocks, String) != "[]", RunTemplate.id.in_(checked)),
+    )
+    return session.scalars(found.limit(1)).first()
+
+
+def running_attempt(session: Session, template_id: int, besides: int) -> int | None:
+    """An attempt of another task of a template whose process may live."""
+    found = select(Job.id).join(Lease, Lease.job_id == Job.id)
+    others = found.where(
+        Job.runtemplate_id == template_id,
         Job.task_id.is_not(None),
-        Job.flow_run_id.is_not(None),
-        Job.schedule <= session.clock(),
+        Job.task_id != besides,
+        Lease.ends_by.is_not(None),
     )
-    first = session.scalar(waits.order_by(Job.schedule).limit(1))
-    if first is not None:
-        wish(session, WishKind.RESCHEDULE_RUN, first)
+    with session.no_autoflush:  # what is decided about here is no other task's
+        return session.scalar(others.limit(1))
+
+
+def may_live(session: Session, job: Job) -> bool:
+    """Whether nobody has said that the process of a job is gone."""
+    found = select(Lease.job_id).where(Lease.job_id == job.id, Lease.ends_by.is_not(None))
+    return session.scalar(found) is not None

@@ -13,8 +13,18 @@ from sqlalchemy.orm.attributes import get_history
 
 from jobauto_prefect.clock import Clock
 from jobauto_prefect.ledger.base import Audited
-from jobauto_prefect.ledger.records import AuditEntry, Company
+from jobauto_prefect.ledger.records import (
+    AuditEntry,
+    Company,
+    CompanyUser,
+    Token,
+    User,
+    UserRole,
+)
 from jobauto_prefect.ledger.secrets import MASK
+
+RIGHTS = (Token, User, UserRole, CompanyUser)
+"""Records that say what somebody may do; PostgreSQL announces it when they are written."""
 
 BULK_ALLOWED = frozenset(
     {
@@ -24,6 +34,7 @@ BULK_ALLOWED = frozenset(
         "wish",
         "worker",
         "sign_in_failure",
+        "sign_in_success",
         "fact",
         "app_version",
         "kept_answer",
@@ -31,6 +42,7 @@ BULK_ALLOWED = frozenset(
         "delivery",
         "owed_action",
         "turn",
+        "unconfirmed_end",
     }
 )
 """Tables that are no entities: statements on many rows are theirs."""
@@ -52,6 +64,9 @@ ACTOR_FIELDS = ("user_id", "door", "address", "user_agent", "request_id")
 
 SERVICE = Actor(name="service", door="service")
 
+
+RIGHTS_WRITTEN = "rights_written"
+"""Where a session keeps that its transaction has written what somebody may do."""
 
 WRITTEN = "written"
 """Where a session keeps what its transaction has written so far."""
@@ -104,6 +119,12 @@ def _stamp_times(session: WritingSession, _context: UOWTransaction, _instances: 
 @event.listens_for(WritingSession, "after_flush")
 def _collect_changes(session: WritingSession, context: UOWTransaction) -> None:
     """Add what this flush wrote to what the transaction has written so far of each record."""
+    if any(isinstance(record, RIGHTS) for record in (*session.new, *session.dirty)) or any(
+        isinstance(state.obj(), RIGHTS)
+        for state, (is_deleted, _) in context.states.items()
+        if is_deleted
+    ):
+        session.info[RIGHTS_WRITTEN] = True
     written = session.info.setdefault(WRITTEN, {})
     for record, action, changes in _writes(session, context):
         known = written.get(id(record))

@@ -119,8 +119,25 @@ class Labelled:
     labels: Mapped[list[str]] = mapped_column(default=list)
 
 
+def ordered_by(table: str, *columns: str) -> tuple[Index, ...]:
+    """Indexes by which a large list is read in the order of each of these; equal ones by id.
+
+    Not for text that anybody may make long: PostgreSQL refuses rows it can't put into an index.
+    """
+    return tuple(Index(f"ix_{table}_{column}", column, "id") for column in columns)
+
+
 def unique_while_active(table: str, *columns: str) -> Index:
     """A key that only records share which are not retired."""
-    active = text("retired_at IS NULL")
-    name = f"uq_{table}_{'_'.join(columns)}"
-    return Index(name, *columns, unique=True, sqlite_where=active, postgresql_where=active)
+    return _unique(f"uq_{table}_{'_'.join(columns)}", columns, "retired_at IS NULL")
+
+
+def unique_while_shared(table: str, *columns: str) -> Index:
+    """A key among the active records that belong to no company: to databases no NULL is another."""
+    where = "retired_at IS NULL AND company_id IS NULL"
+    return _unique(f"uq_{table}_shared_{'_'.join(columns)}", columns, where)
+
+
+def _unique(name: str, columns: tuple[str, ...], where: str) -> Index:
+    condition = text(where)
+    return Index(name, *columns, unique=True, sqlite_where=condition, postgresql_where=condition)

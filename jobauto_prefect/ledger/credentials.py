@@ -1,15 +1,14 @@
 """Questions about credentials, their types, and the run templates that have them."""
 
 from collections.abc import Iterable, Sequence
-from uuid import UUID
 
-from sqlalchemy import String, cast, func, or_, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session, joinedload
 
+from jobauto_prefect.ledger.ownership import usable
 from jobauto_prefect.ledger.records import (
     Credential,
     CredentialType,
-    Job,
     RunTemplate,
     TemplateCredential,
     Wish,
@@ -17,13 +16,18 @@ from jobauto_prefect.ledger.records import (
 from jobauto_prefect.ledger.wishes import WishKind
 
 
-def codes_known(session: Session, codes: Iterable[str]) -> set[str]:
-    """Those of the codes, in lower case, that active credential types bear in any case."""
+def codes_known(session: Session, codes: Iterable[str], company_id: int | None) -> set[str]:
+    """Those of the codes, in lower case, that active credential types bear in any case.
+
+    Looked at are the types of a company and the shared ones; None: the shared ones only.
+    """
     wanted = sorted({code.lower() for code in codes})
     if not wanted:
         return set()
     found = select(func.lower(CredentialType.code)).where(
-        func.lower(CredentialType.code).in_(wanted), CredentialType.retired_at.is_(None)
+        func.lower(CredentialType.code).in_(wanted),
+        usable(CredentialType, () if company_id is None else (company_id,)),
+        CredentialType.retired_at.is_(None),
     )
     return set(session.scalars(found))
 
@@ -53,27 +57,6 @@ def templates_with(session: Session, credential_ids: Iterable[int]) -> Sequence[
         RunTemplate.id.in_(assigned), RunTemplate.retired_at.is_(None)
     )
     return session.scalars(found.order_by(RunTemplate.id)).all()
-
-
-def template_that_asks(
-    session: Session, flow_run_id: UUID, deployment_id: UUID
-) -> RunTemplate | None:
-    """The run template of a flow run, where something besides the ledger has to be asked for it.
-
-    That are foreign blocks, and checks of availability. None: nothing has to be asked.
-    """
-    of_run = select(Job.runtemplate_id).where(Job.flow_run_id == flow_run_id)
-    checked = (
-        select(TemplateCredential.runtemplate_id)
-        .join(Credential)
-        .join(CredentialType)
-        .where(CredentialType.availability.is_not(None))
-    )
-    found = select(RunTemplate).where(
-        or_(RunTemplate.deployment_id == deployment_id, RunTemplate.id.in_(of_run)),
-        or_(cast(RunTemplate.blocks, String) != "[]", RunTemplate.id.in_(checked)),
-    )
-    return session.scalars(found.limit(1)).first()
 
 
 def all_credentials(session: Session) -> Sequence[Credential]:

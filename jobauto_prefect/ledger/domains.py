@@ -4,9 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Select, func, or_, select
 from sqlalchemy.orm import Session
 
+from jobauto_prefect.ledger.ownership import usable
 from jobauto_prefect.ledger.records import App, RunTemplate
 
 
@@ -23,8 +24,15 @@ class Domain:
 
 
 def deployments(session: Session, domain: Domain) -> set[str]:
-    """The ids of their deployments."""
-    return {str(one) for one in session.scalars(_of(domain, RunTemplate.deployment_id))}
+    """The ids of their deployments; of work pools also those of deleted run templates.
+
+    Prefect has such a one until it is told. Workers end what runs of it. For people `flows` has
+    lost its flow already: programs that look up the flow of each deployment would fail.
+    """
+    found = _of(domain, RunTemplate.deployment_id)
+    if domain.pools is None:
+        found = found.where(RunTemplate.retired_at.is_(None))
+    return {str(deployment_id) for deployment_id in session.scalars(found)}
 
 
 def deployments_by_flow(session: Session, domain: Domain) -> dict[str, int]:
@@ -41,9 +49,33 @@ def pools(session: Session, domain: Domain) -> set[str]:
 
 
 def has_flow(session: Session, domain: Domain, flow_id: UUID) -> bool:
-    """Whether one of them runs this flow."""
-    found = _of(domain, RunTemplate.id).join(App).where(App.flow_id == flow_id).limit(1)
-    return session.scalar(found) is not None
+    """Whether its application is shared or of these companies; of work pools: is run there.
+
+    That of a deleted application is there for those who have run it.
+    """
+    return session.scalar(_flows(domain).where(App.flow_id == flow_id).limit(1)) is not None
+
+
+def flows(session: Session, domain: Domain) -> set[str]:
+    """The ids of the flows of which `has_flow` is true, without those of deleted applications."""
+    found = _flows(domain).where(App.retired_at.is_(None))
+    return {str(flow_id) for flow_id in session.scalars(found)}
+
+
+def runs_application(session: Session, domain: Domain, app_id: int) -> bool:
+    """Whether one of their run templates, retired ones included, is of this application."""
+    found = _narrowed(domain, select(RunTemplate.id)).where(RunTemplate.app_id == app_id)
+    return session.scalar(found.limit(1)) is not None
+
+
+def _flows(domain: Domain) -> Select[Any]:
+    found = select(App.flow_id).where(App.flow_id.is_not(None))
+    if domain.pools is not None:
+        found = found.where(App.id.in_(_of(domain, RunTemplate.app_id)))
+    elif domain.companies is not None:
+        was_run = App.id.in_(_narrowed(domain, select(RunTemplate.app_id)))
+        found = found.where(usable(App, domain.companies), or_(App.retired_at.is_(None), was_run))
+    return found
 
 
 def template_of(session: Session, domain: Domain, deployment_id: UUID) -> tuple[int, int] | None:

@@ -4,20 +4,21 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session, joinedload
+from sqlalchemy import and_, func, or_, select
+from sqlalchemy.orm import Session, joinedload, lazyload
 
+from jobauto_prefect.definitions import Misfire
 from jobauto_prefect.ledger.audit import WritingSession
-from jobauto_prefect.ledger.records import Company, Job, Lease, RunTemplate, Task, Wish
-from jobauto_prefect.ledger.states import JobState, TaskState
-from jobauto_prefect.ledger.wishes import WishKind
+from jobauto_prefect.ledger.records import App, Company, Job, Lease, RunTemplate, Task, Wish
+from jobauto_prefect.ledger.states import LIVE_TASKS, JobState, TaskState
+from jobauto_prefect.ledger.wishes import WishKind, wish
 
 MARKS = (RunTemplate.kept_schedule, RunTemplate.next_window, RunTemplate.next_schedule)
 
 
 def hold(session: WritingSession, template: RunTemplate) -> None:
     """Let nobody else open windows of this template, and read how far they are open."""
-    mine = select(*MARKS).where(RunTemplate.id == template.id).with_for_update()
+    mine = select(*MARKS).where(RunTemplate.id == template.id).with_for_update(key_share=True)
     kept = session.execute(mine).one()
     template.kept_schedule, template.next_window, template.next_schedule = kept
 
@@ -37,6 +38,17 @@ def of_another_zone(session: Session, zone: str) -> Sequence[RunTemplate]:
     return session.scalars(found).all()
 
 
+def templates_with_windows(session: Session, until: datetime) -> Sequence[RunTemplate]:
+    """Templates that are applied and have a window before an instant, with their companies."""
+    found = (
+        select(RunTemplate)
+        .where(RunTemplate.next_schedule <= until, RunTemplate.deployment_id.is_not(None))
+        .order_by(RunTemplate.next_schedule)
+        .options(joinedload(RunTemplate.company), lazyload(RunTemplate.assignments))
+    )
+    return session.scalars(found).all()
+
+
 def hold_due(session: WritingSession, now: datetime, limit: int) -> Sequence[RunTemplate]:
     """Templates with windows that are due, nobody else's until this transaction ends."""
     found = (
@@ -44,7 +56,7 @@ def hold_due(session: WritingSession, now: datetime, limit: int) -> Sequence[Run
         .where(RunTemplate.next_schedule <= now)
         .order_by(RunTemplate.next_schedule)
         .limit(limit)
-        .with_for_update(of=RunTemplate, skip_locked=True)
+        .with_for_update(of=RunTemplate, skip_locked=True, key_share=True)
     )
     return session.scalars(found).all()
 
@@ -59,7 +71,7 @@ def has_other_work(session: Session, now: datetime) -> bool:
     late = select(Task.id).where(Task.state == TaskState.OPEN, Task.deadline < now).limit(1)
     turn = select(Task.id).where(Task.state == TaskState.OPEN, Task.catch_up.is_(True)).limit(1)
     unheard = select(Lease.job_id).where(Lease.ends_by < now).limit(1)
-    return any(session.scalar(one) is not None for one in (late, turn, unheard))
+    return any(session.scalar(statement) is not None for statement in (late, turn, unheard))
 
 
 def known_windows(
@@ -86,27 +98,6 @@ def busy_templates(session: Session, template_ids: Collection[int]) -> set[int]:
         )
     )
     return set(session.scalars(found.distinct()))
-
-
-def running_attempt(session: Session, template_id: int, besides: int) -> int | None:
-    """An attempt of another task of a template whose process may live."""
-    return session.scalar(
-        select(Job.id)
-        .join(Lease, Lease.job_id == Job.id)
-        .where(
-            Job.runtemplate_id == template_id,
-            Job.task_id.is_not(None),
-            Job.task_id != besides,
-            Lease.ends_by.is_not(None),
-        )
-        .limit(1)
-    )
-
-
-def may_live(session: Session, job: Job) -> bool:
-    """Whether nobody has said that the process of a job is gone."""
-    found = select(Lease.job_id).where(Lease.job_id == job.id, Lease.ends_by.is_not(None))
-    return session.scalar(found) is not None
 
 
 def unheard_jobs(session: Session, now: datetime, limit: int) -> Sequence[Job]:
@@ -171,9 +162,70 @@ def applied_pauses(
     return [(row[0], row[1], row[2], row[3]) for row in session.execute(found).all()]
 
 
+def is_flow_in_use(session: Session, flow_id: UUID) -> bool:
+    """Whether an application that was not deleted has this flow: one of the same name may."""
+    found = select(App.id).where(App.flow_id == flow_id, App.retired_at.is_(None))
+    return session.scalar(found.limit(1)) is not None
+
+
+def wish_missing_flows(session: WritingSession) -> None:
+    """Let every application that has no flow yet have one: those of an older version have none."""
+    wished = select(Wish.subject_id).where(Wish.kind == WishKind.APPLY_APP)
+    without = select(App.id).where(
+        App.flow_id.is_(None), App.retired_at.is_(None), App.id.not_in(wished)
+    )
+    for app_id in session.scalars(without).all():
+        wish(session, WishKind.APPLY_APP, app_id)
+
+
 def awaits_application(session: Session, template_id: int) -> bool:
     """Whether Prefect has not been told yet what a template's record says."""
     found = select(Wish.id).where(
         Wish.kind == WishKind.APPLY_TEMPLATE, Wish.subject_id == template_id
     )
     return session.scalar(found.limit(1)) is not None
+
+
+def lock_lapsed_tasks(session: WritingSession, limit: int) -> Sequence[Task]:
+    """Open tasks for which it is too late, locked; those that others hold are left out."""
+    now = session.clock()
+    found = (
+        select(Task)
+        .join(RunTemplate, RunTemplate.id == Task.runtemplate_id)
+        .where(
+            Task.state == TaskState.OPEN,
+            Task.deadline < now,
+            Task.catch_up.is_(False),
+            or_(RunTemplate.allow_late.is_(False), Task.window_end < now),
+            RunTemplate.misfire != Misfire.ALL,
+        )
+        .order_by(Task.deadline)
+        .limit(limit)
+        .with_for_update(of=Task, skip_locked=True, key_share=True)
+    )
+    return session.scalars(found).all()
+
+
+def lock_tasks_to_catch_up(session: WritingSession, limit: int) -> Sequence[Task]:
+    """Tasks whose turn to be caught up has come, locked: of each template the oldest.
+
+    Those that others hold are left out.
+    """
+    older = Task.__table__.alias("older")
+    busy = and_(
+        older.c.runtemplate_id == Task.runtemplate_id,
+        older.c.state.in_(LIVE_TASKS),
+        older.c.window_start < Task.window_start,
+    )
+    found = (
+        select(Task)
+        .where(
+            Task.state == TaskState.OPEN,
+            Task.catch_up.is_(True),
+            ~select(older.c.id).where(busy).exists(),
+        )
+        .order_by(Task.id)
+        .limit(limit)
+        .with_for_update(of=Task, skip_locked=True, key_share=True)
+    )
+    return session.scalars(found).all()

@@ -12,23 +12,43 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
+from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, false, func, inspect, or_, select
+from sqlalchemy import (
+    JSON,
+    Column,
+    ColumnElement,
+    LargeBinary,
+    Select,
+    Text,
+    and_,
+    false,
+    func,
+    inspect,
+    literal,
+    or_,
+    select,
+)
 from sqlalchemy.orm import Session, defer, joinedload, undefer
 from sqlalchemy.orm.interfaces import ORMOption
 
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.ledger.base import Base, Retirable, holds
+from jobauto_prefect.ledger.ownership import usable
 from jobauto_prefect.ledger.records import (
+    App,
     Company,
     Credential,
+    CredentialType,
     Event,
     EventRule,
     EventSource,
     Job,
     RunTemplate,
     Task,
+    Topic,
 )
 
 BATCH = 500  # records read at once where a list comes whole
@@ -55,6 +75,13 @@ IN_COMPANIES: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool
     EventRule: _of_templates(EventRule.runtemplate_id),
 }
 """How the records of companies are told; other kinds belong to no company."""
+
+SHARED: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool]]] = {
+    App: partial(usable, App),
+    CredentialType: partial(usable, CredentialType),
+    Topic: partial(usable, Topic),
+}
+"""The same for kinds whose records are for everybody where they belong to no company."""
 
 NEEDED: Mapping[type[Base], tuple[ORMOption, ...]] = {
     Job: (defer(Job.policy), defer(Job.overrides), defer(Job.override_secrets)),
@@ -113,6 +140,21 @@ class Page:
     next_cursor: str | None = None
 
 
+def orderable(kind: type[Base]) -> list[str]:
+    """The columns of a kind that its lists can be ordered by, the key first.
+
+    They hold words, numbers, times and ids: no secrets, objects or texts for people.
+    """
+    columns = [
+        (prop.key, column)
+        for prop in inspect(kind).column_attrs
+        if isinstance(column := prop.columns[0], Column)
+        and not column.info.get("secret")
+        and not isinstance(column.type, JSON | Text | LargeBinary)
+    ]
+    return sorted((name for name, _ in columns), key=lambda name: name != _key(kind).key)
+
+
 def page(session: Session, kind: type[Base], selection: Selection) -> Page:
     """One page of a list.
 
@@ -121,7 +163,7 @@ def page(session: Session, kind: type[Base], selection: Selection) -> Page:
     """
     chosen = _chosen(kind, selection)
     total = _total(session, kind, chosen) if selection.count else None
-    found = _ordered(kind, _after(kind, chosen, selection), selection)
+    found = _ordered(kind, _after(session, kind, chosen, selection), selection)
     if selection.limit is None:
         return Page(session.scalars(found.offset(selection.offset)).all(), total)
     some = found.limit(selection.limit + 1).offset(selection.offset)
@@ -131,10 +173,10 @@ def page(session: Session, kind: type[Base], selection: Selection) -> Page:
     return Page(kept, total, _cursor_of(kept[-1], selection.order) if more and kept else None)
 
 
-def stream(session: Session, kind: type[Base], selection: Selection) -> Iterator[Any]:
-    """All records of a list, read in batches."""
+def batches(session: Session, kind: type[Base], selection: Selection) -> Iterator[Sequence[Any]]:
+    """All records of a list, some at a time."""
     found = _ordered(kind, _chosen(kind, selection), selection).offset(selection.offset)
-    yield from session.scalars(found.execution_options(yield_per=BATCH))
+    yield from session.scalars(found.execution_options(yield_per=BATCH)).partitions()
 
 
 def count(session: Session, kind: type[Base], selection: Selection) -> int:
@@ -148,6 +190,8 @@ def _chosen(kind: type[Base], selection: Selection) -> list[ColumnElement[bool]]
         wanted.append(kind.retired_at.is_(None))
     if selection.companies is not None and kind in IN_COMPANIES:
         wanted.append(IN_COMPANIES[kind](selection.companies) if selection.companies else false())
+    if selection.companies is not None and kind in SHARED:
+        wanted.append(SHARED[kind](selection.companies))
     return wanted
 
 
@@ -185,7 +229,10 @@ def _column(kind: type[Base], order: str) -> tuple[Any, bool]:
 
 
 def _after(
-    kind: type[Base], chosen: list[ColumnElement[bool]], selection: Selection
+    session: Session,
+    kind: type[Base],
+    chosen: list[ColumnElement[bool]],
+    selection: Selection,
 ) -> list[ColumnElement[bool]]:
     if selection.cursor is None:
         return chosen
@@ -195,16 +242,34 @@ def _after(
     beyond = key < record_id if descending else key > record_id
     if column is key:
         return [*chosen, beyond]
+    if value is not None:
+        value = literal(value, column.type)  # truths are compared, too
+    # Where there is no value a record is at one end: the first on SQLite, the last on PostgreSQL.
+    none_last = (session.get_bind().dialect.name == "postgresql") is not descending
+    if value is None:
+        here = and_(column.is_(None), beyond)
+        return [*chosen, here if none_last else or_(here, column.is_not(None))]
     # The first comparison alone lets an index find the place; the second settles equal values.
     near, far = (
         (column <= value, column < value) if descending else (column >= value, column > value)
     )
-    return [*chosen, near, or_(far, and_(column == value, beyond))]
+    later = [near, or_(far, and_(column == value, beyond))]
+    if none_last and column.nullable:
+        return [*chosen, or_(and_(*later), column.is_(None))]
+    return [*chosen, *later]
+
+
+READERS: Mapping[str, Callable[[str], Any]] = {"t": datetime.fromisoformat, "u": UUID}
+"""How the values of a cursor are read that JSON does not have."""
 
 
 def _cursor_of(record: Any, order: str) -> str:
     value = getattr(record, order.removeprefix("-"))
-    shown = {"t": value.isoformat()} if isinstance(value, datetime) else value
+    shown: Any = value
+    if isinstance(value, datetime):
+        shown = {"t": value.isoformat()}
+    elif isinstance(value, UUID):
+        shown = {"u": value.hex}
     text = json.dumps([order, shown, record.id])
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
@@ -215,8 +280,9 @@ def _read_cursor(kind: type[Base], selection: Selection) -> tuple[Any, int]:
         padded = text + "=" * (-len(text) % 4)
         order, value, record_id = json.loads(base64.urlsafe_b64decode(padded.encode()))
         if isinstance(value, dict):
-            value = datetime.fromisoformat(value["t"])
-    except (ValueError, TypeError, KeyError, binascii.Error, RecursionError):
+            (kept,) = value.items()
+            value = READERS[kept[0]](kept[1])
+    except (ValueError, TypeError, KeyError, AttributeError, binascii.Error, RecursionError):
         order, value, record_id = None, None, None
     column, _ = _column(kind, selection.order)
     if order != selection.order or not (_fits(column, value) and _fits(_key(kind), record_id)):
@@ -227,10 +293,12 @@ def _read_cursor(kind: type[Base], selection: Selection) -> tuple[Any, int]:
 
 def _fits(column: Any, value: Any) -> bool:
     """Whether a value that came from outside can be compared with a column's."""
+    if value is None:
+        return bool(column.nullable)
     if type(value) is not column.type.python_type:
         return False
-    if isinstance(value, int):
+    if type(value) is int:
         return holds(column, value)
     if isinstance(value, datetime):
         return value.tzinfo is not None
-    return _UNFIT_TEXT.search(value) is None
+    return not isinstance(value, str) or _UNFIT_TEXT.search(value) is None

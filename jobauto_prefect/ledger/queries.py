@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
-from sqlalchemy import func, inspect, or_, select
-from sqlalchemy.orm import Session, joinedload
+from sqlalchemy import Select, func, inspect, or_, select
+from sqlalchemy.orm import Session, joinedload, lazyload
 
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.ledger.base import Base, holds
+from jobauto_prefect.ledger.ownership import own_first, usable
 from jobauto_prefect.ledger.records import (
     App,
     AppVersion,
@@ -31,13 +33,19 @@ from jobauto_prefect.ledger.records import (
     UserRole,
     Wish,
 )
-from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.ledger.states import FAILED_JOBS, SUCCESSFUL_JOBS, JobState
 
-WITH_CONTEXT = (
+_CONTEXT = (
     joinedload(Job.runtemplate).joinedload(RunTemplate.app),
     joinedload(Job.runtemplate).joinedload(RunTemplate.company),
     joinedload(Job.task),
 )
+
+WITH_CONTEXT = (*_CONTEXT, joinedload(Job.runtemplate).lazyload(RunTemplate.assignments))
+"""For what looks at one job; its credentials are read where they are asked for."""
+
+WITH_CREDENTIALS = (*_CONTEXT, joinedload(Job.runtemplate).joinedload(RunTemplate.assignments))
+"""For what starts one job; its rows have to be made unique."""
 
 
 Record = TypeVar("Record", bound=Base)
@@ -82,15 +90,6 @@ def templates_of_company(session: Session, company_id: int) -> Sequence[RunTempl
     return session.scalars(found).all()
 
 
-def template_of_deployment(session: Session, deployment_id: UUID) -> RunTemplate | None:
-    """The run template a Prefect deployment stands for; None: the deployment is not ours."""
-    return session.scalar(
-        select(RunTemplate)
-        .where(RunTemplate.deployment_id == deployment_id)
-        .options(joinedload(RunTemplate.app), joinedload(RunTemplate.company))
-    )
-
-
 def template_named(session: Session, company: str, name: str) -> RunTemplate | None:
     """The run template `company/name`; the company is named by its slug."""
     return session.scalar(
@@ -98,6 +97,28 @@ def template_named(session: Session, company: str, name: str) -> RunTemplate | N
         .join(Company)
         .where(Company.slug == company, RunTemplate.name == name, RunTemplate.retired_at.is_(None))
     )
+
+
+def template_with_context(session: Session, template_id: int) -> RunTemplate:
+    """A run template with application and company, in one query.
+
+    Raises:
+        NotFound: there is none.
+    """
+    found = (
+        select(RunTemplate)
+        .where(RunTemplate.id == template_id, RunTemplate.retired_at.is_(None))
+        .options(
+            joinedload(RunTemplate.app),
+            joinedload(RunTemplate.company),
+            lazyload(RunTemplate.assignments),
+        )
+    )
+    known = holds(RunTemplate.__table__.c.id, template_id)
+    template = session.scalar(found) if known else None
+    if template is None:
+        raise NotFound(f"there is no {RunTemplate.__tablename__} {template_id}")
+    return template
 
 
 def templates_with_context(
@@ -129,12 +150,13 @@ def pools_of_templates(session: Session, companies: Collection[int] | None) -> s
     return set(session.scalars(found.distinct()))
 
 
-def jobs_of_flow_run(session: Session, flow_run_id: UUID) -> Sequence[Job]:
-    """All attempts of a flow run, the first one first."""
-    found = (
-        select(Job).where(Job.flow_run_id == flow_run_id).order_by(Job.id).options(*WITH_CONTEXT)
+def executors_used(session: Session, pool: str, default_pool: str) -> set[str]:
+    """The executors of the active run templates of a work pool."""
+    named = or_(RunTemplate.pool == pool, RunTemplate.pool.is_(None) & (default_pool == pool))
+    found = select(RunTemplate.executor).where(
+        RunTemplate.retired_at.is_(None), RunTemplate.active.is_(True), named
     )
-    return session.scalars(found).all()
+    return set(session.scalars(found.distinct()))
 
 
 def job_with_context(session: Session, job_id: int) -> Job:
@@ -187,6 +209,20 @@ def ended_jobs_of_runs(session: Session, flow_run_ids: Sequence[UUID]) -> dict[U
     return {job.flow_run_id: job for job in session.scalars(found) if job.flow_run_id}
 
 
+def claimed_runs(session: Session, flow_run_ids: Collection[UUID]) -> set[UUID]:
+    """Of these flow runs, those that some worker has claimed."""
+    found = select(Job.flow_run_id).where(
+        Job.flow_run_id.in_(flow_run_ids), Job.state != JobState.SCHEDULED
+    )
+    return {one for one in session.scalars(found) if one}
+
+
+def deployments_of_ours(session: Session, deployment_ids: Collection[UUID]) -> set[UUID]:
+    """Of these deployments, those of run templates, retired ones included."""
+    column = RunTemplate.deployment_id
+    return {one for one in session.scalars(select(column).where(column.in_(deployment_ids))) if one}
+
+
 def waiting_since(session: Session, instant: datetime) -> dict[UUID, int]:
     """Jobs that were due before an instant and wait for their flow run: flow run id -> job id."""
     found = select(Job.flow_run_id, Job.id).where(
@@ -234,9 +270,11 @@ def user_named(session: Session, login: str) -> User | None:
     return session.scalar(select(User).where(User.login == login, User.retired_at.is_(None)))
 
 
-def all_apps(session: Session) -> Sequence[App]:
-    """All applications, in the order of their ids."""
-    return session.scalars(select(App).where(App.retired_at.is_(None)).order_by(App.id)).all()
+def apps_usable_by(session: Session, company_id: int | None) -> Sequence[App]:
+    """A company's applications, then the shared ones, by id; None: the shared ones only."""
+    mine = () if company_id is None else (company_id,)
+    found = select(App).where(usable(App, mine), App.retired_at.is_(None))
+    return session.scalars(found.order_by(*own_first(App))).all()
 
 
 def app_with_uuid(session: Session, uuid: str) -> App | None:
@@ -244,11 +282,18 @@ def app_with_uuid(session: Session, uuid: str) -> App | None:
     return session.scalar(select(App).where(App.uuid == uuid, App.retired_at.is_(None)))
 
 
-def app_named(session: Session, name: str) -> App | None:
-    """The application of that name in the default language; of several, the first."""
-    return session.scalar(
-        select(App).where(App.name == name, App.retired_at.is_(None)).order_by(App.id).limit(1)
+def apps_named(session: Session, name: str) -> Sequence[App]:
+    """The applications of that name in the default language, whosesoever, by id."""
+    found = select(App).where(App.name == name, App.retired_at.is_(None))
+    return session.scalars(found.order_by(App.id)).all()
+
+
+def app_usable_as(session: Session, name: str, company_id: int) -> App | None:
+    """The application a company means by a name: its own, else the shared one; the first by id."""
+    found = select(App).where(
+        App.name == name, usable(App, (company_id,)), App.retired_at.is_(None)
     )
+    return session.scalar(found.order_by(*own_first(App)).limit(1))
 
 
 def versions_of(session: Session, app_id: int) -> Sequence[AppVersion]:
@@ -283,6 +328,28 @@ def company_with_slug(session: Session, slug: str) -> Company | None:
     return session.scalar(select(Company).where(Company.slug == slug, Company.retired_at.is_(None)))
 
 
+def companies_named(session: Session, name: str) -> Sequence[Company]:
+    """The companies of that name, by id."""
+    found = select(Company).where(Company.name == name, Company.retired_at.is_(None))
+    return session.scalars(found.order_by(Company.id)).all()
+
+
+def all_credential_types(session: Session) -> Sequence[CredentialType]:
+    """All credential types, in the order of their ids."""
+    return session.scalars(
+        select(CredentialType)
+        .where(CredentialType.retired_at.is_(None))
+        .order_by(CredentialType.id)
+    ).all()
+
+
+def all_rules(session: Session) -> Sequence[EventRule]:
+    """All event rules, in the order of their ids."""
+    return session.scalars(
+        select(EventRule).where(EventRule.retired_at.is_(None)).order_by(EventRule.id)
+    ).all()
+
+
 def waiting_wishes(session: Session) -> int:
     """How many wishes towards Prefect are not carried out yet."""
     return session.scalar(select(func.count(Wish.id))) or 0
@@ -305,18 +372,30 @@ def counts(session: Session) -> dict[str, int]:
     }
 
 
-def credential_type_known_as(
-    session: Session, uuid: str | None, code: str | None
+def credential_type_with_uuid(session: Session, uuid: str) -> CredentialType | None:
+    """The credential type of that uuid, in any case."""
+    return session.scalars(_types(CredentialType.uuid, uuid)).first()
+
+
+def credential_types_coded(session: Session, code: str) -> Sequence[CredentialType]:
+    """The credential types of that code, in any case and whosesoever, by id."""
+    return session.scalars(_types(CredentialType.code, code)).all()
+
+
+def credential_type_usable_as(
+    session: Session, code: str, company_id: int
 ) -> CredentialType | None:
-    """The credential type of that uuid, else of that code, both in any case."""
-    for column, value in ((CredentialType.uuid, uuid), (CredentialType.code, code)):
-        if value is not None:
-            found = select(CredentialType).where(
-                func.lower(column) == value.lower(), CredentialType.retired_at.is_(None)
-            )
-            if (known := session.scalars(found.order_by(CredentialType.id)).first()) is not None:
-                return known
-    return None
+    """The credential type a company means by a code, in any case: its own, else the shared one."""
+    found = _types(CredentialType.code, code).where(usable(CredentialType, (company_id,)))
+    return session.scalars(found.order_by(None).order_by(*own_first(CredentialType))).first()
+
+
+def _types(column: Any, value: str) -> Select[tuple[CredentialType]]:
+    return (
+        select(CredentialType)
+        .where(func.lower(column) == value.lower(), CredentialType.retired_at.is_(None))
+        .order_by(CredentialType.id)
+    )
 
 
 def credential_named(session: Session, company_id: int, name: str) -> Credential | None:
@@ -330,9 +409,10 @@ def credential_named(session: Session, company_id: int, name: str) -> Credential
     )
 
 
-def topic_named(session: Session, name: str) -> Topic | None:
-    """The topic of that name."""
-    return session.scalar(select(Topic).where(Topic.name == name, Topic.retired_at.is_(None)))
+def topics_named(session: Session, name: str) -> Sequence[Topic]:
+    """The topics of that name, whosesoever, by id."""
+    found = select(Topic).where(Topic.name == name, Topic.retired_at.is_(None))
+    return session.scalars(found.order_by(Topic.id)).all()
 
 
 def source_named(session: Session, name: str) -> EventSource | None:
@@ -390,18 +470,22 @@ def sources_for(session: Session, company_id: int) -> Sequence[EventSource]:
     return session.scalars(found.order_by(EventSource.id)).all()
 
 
-def sources_due(session: Session, now: datetime) -> list[int]:
-    """The enabled event sources whose interval is over, those that wait longest first."""
+def source_times(session: Session) -> list[tuple[datetime, int]]:
+    """When each enabled event source is to be read, those that wait longest first."""
     found = select(EventSource.id, EventSource.polled_at, EventSource.poll_interval).where(
         EventSource.enabled.is_(True), EventSource.retired_at.is_(None)
     )
     long_ago = datetime.min.replace(tzinfo=UTC)
-    due = [
-        (row[1] or long_ago, row[0])
+    times = [
+        (long_ago if row[1] is None else row[1] + timedelta(seconds=row[2]), row[0])
         for row in session.execute(found)
-        if row[1] is None or row[1] + timedelta(seconds=row[2]) <= now
     ]
-    return [source_id for _, source_id in sorted(due)]
+    return sorted(times)
+
+
+def sources_due(session: Session, now: datetime) -> list[int]:
+    """The enabled event sources whose interval is over, those that wait longest first."""
+    return [source_id for at, source_id in source_times(session) if at <= now]
 
 
 def members_of(session: Session, company_id: int) -> Sequence[CompanyUser]:
@@ -436,12 +520,22 @@ def all_tokens(session: Session) -> Sequence[Token]:
     return session.scalars(select(Token).options(joinedload(Token.user)).order_by(Token.id)).all()
 
 
-def names_of(session: Session, kind: type[Base], ids: Collection[int]) -> dict[str, str]:
-    """The names (of users: the logins) of records, by their ids as text."""
+def names_of(
+    session: Session,
+    kind: type[Base],
+    ids: Collection[int],
+    companies: Collection[int] | None = None,
+) -> dict[str, str]:
+    """The names (of users: the logins) of records, by their ids as text.
+
+    Of applications only those that these companies may use; None: all.
+    """
     column = getattr(kind, "login" if kind is User else "name")
     key = kind.id  # type: ignore[attr-defined]
-    found = session.execute(select(key, column).where(key.in_(ids)))
-    return {str(row[0]): row[1] for row in found.all()}
+    found = select(key, column).where(key.in_(ids))
+    if kind is App and companies is not None:
+        found = found.where(usable(App, companies))
+    return {str(row[0]): row[1] for row in session.execute(found).all()}
 
 
 def jobs_by_state(session: Session, companies: Collection[int] | None) -> dict[str, int]:
@@ -450,3 +544,47 @@ def jobs_by_state(session: Session, companies: Collection[int] | None) -> dict[s
     if companies is not None:
         found = found.where(Job.company_id.in_(companies))
     return {row[0]: row[1] for row in session.execute(found).all()}
+
+
+def repeated_jobs(session: Session, companies: Collection[int] | None) -> int:
+    """How many jobs are no first attempts; None: of all companies."""
+    found = select(func.count()).where(Job.attempt > 1, Job.retired_at.is_(None))
+    if companies is not None:
+        found = found.where(Job.company_id.in_(companies))
+    return session.scalar(found) or 0
+
+
+@dataclass(slots=True)
+class TemplateWork:
+    """How many jobs of a run template ended well and badly, and when the last of them was due."""
+
+    succeeded: int = 0
+    failed: int = 0
+    last_schedule: datetime | None = None
+
+
+def work_of_templates(session: Session, ids: Collection[int]) -> dict[int, TemplateWork]:
+    """What came of these run templates, in one query that an index answers."""
+    rows = session.execute(
+        select(Job.runtemplate_id, Job.state, func.count(), func.max(Job.schedule))
+        .where(Job.runtemplate_id.in_(ids), Job.retired_at.is_(None))
+        .group_by(Job.runtemplate_id, Job.state)
+    )
+    found = {template_id: TemplateWork() for template_id in ids}
+    for template_id, state, number, due in rows:
+        work = found[template_id]
+        work.succeeded += number if state in SUCCESSFUL_JOBS else 0
+        work.failed += number if state in FAILED_JOBS else 0
+        if state != JobState.SCHEDULED:
+            work.last_schedule = max(due, work.last_schedule or due)
+    return found
+
+
+def database_version(session: Session) -> str:
+    """What the ledger is kept in: `PostgreSQL 16.3`."""
+    dialect = session.get_bind().dialect
+    version = ".".join(str(part) for part in dialect.server_version_info or ())
+    return f"{DATABASES.get(dialect.name, dialect.name)} {version}".strip()
+
+
+DATABASES = {"postgresql": "PostgreSQL", "sqlite": "SQLite"}

@@ -21,10 +21,11 @@ from jobauto_prefect.ledger.records import (
     Job,
     RunTemplate,
     Token,
+    Topic,
     User,
 )
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
-from jobauto_prefect.ledger.tasks import switch_off
+from jobauto_prefect.ledger.topics import bearers_of
 from jobauto_prefect.ledger.wishes import WishKind, wish
 
 SHOWN = 20  # dependents named in a refusal
@@ -33,7 +34,10 @@ Reference = tuple[type[Base], str]
 
 DEPENDENTS: Mapping[type[Base], Sequence[Reference]] = {
     App: ((RunTemplate, "app_id"),),
-    Company: ((RunTemplate, "company_id"), (Credential, "company_id"), (EventSource, "company_id")),
+    Company: tuple(
+        (kind, "company_id")
+        for kind in (RunTemplate, Credential, EventSource, App, CredentialType, Topic)
+    ),
     RunTemplate: ((EventRule, "runtemplate_id"), (EventRule, "runtemplate_source_id")),
     CredentialType: ((Credential, "credential_type_id"),),
     EventSource: ((EventRule, "event_source_id"),),
@@ -41,8 +45,14 @@ DEPENDENTS: Mapping[type[Base], Sequence[Reference]] = {
 """What refers to a record by which column; it has to go first."""
 
 
-def retire(session: WritingSession, record: Any) -> None:
+def retire(
+    session: WritingSession,
+    record: Any,
+    switch_off: Callable[[WritingSession, RunTemplate, str], None],
+) -> None:
     """Take a `Retirable` record out of use; it is kept for history.
+
+    `switch_off` ends what of a run template has not begun, for a reason.
 
     Raises:
         Conflict: active things depend on it; the message names them.
@@ -51,6 +61,10 @@ def retire(session: WritingSession, record: Any) -> None:
     if named:
         raise Conflict(f"these depend on it, delete or end them first: {', '.join(named[:SHOWN])}")
     record.retired_at = session.clock()
+    if isinstance(record, RunTemplate):
+        record.active = False
+        record.kept_schedule = record.next_window = record.next_schedule = None
+        switch_off(session, record, "its run template was deleted")
     AFTERWARDS.get(type(record), _nothing)(session, record)
 
 
@@ -66,16 +80,23 @@ def _dependents(session: Session, record: Base) -> list[str]:
             getattr(kind, column) == record.id,  # type: ignore[attr-defined]
             kind.retired_at.is_(None),  # type: ignore[attr-defined]
         )
-        found += [f"{kind.__tablename__} {one}" for one in session.scalars(key.limit(SHOWN))]
+        found += [
+            f"{kind.__tablename__} {record_id}" for record_id in session.scalars(key.limit(SHOWN))
+        ]
     if isinstance(record, RunTemplate):
-        starting = [one for one in chains.starting(session, record.id) if one != record.id]
-        found += [f"actions of runtemplate {one}" for one in starting]
+        starting = [
+            template_id
+            for template_id in chains.starting(session, record.id)
+            if template_id != record.id
+        ]
+        found += [f"actions of runtemplate {template_id}" for template_id in starting]
     return found
 
 
 def _work(session: Session, record: Base) -> list[str]:
     if isinstance(record, Job):
-        if record.task_id is not None:
+        never_began = record.state == JobState.CANCELLED and record.begin is None
+        if record.task_id is not None and not never_began and record.state not in LIVE_JOBS:
             return [f"task {record.task_id}"]
         return [f"job {record.id} itself, which is {record.state}"] * (record.state in LIVE_JOBS)
     if isinstance(record, RunTemplate):
@@ -84,9 +105,11 @@ def _work(session: Session, record: Base) -> list[str]:
         live = select(Job.id).where(
             Job.runtemplate_id == record.id, or_(Job.state == JobState.RUNNING, asked)
         )
-        return [f"job {one}" for one in session.scalars(live.limit(SHOWN))]
+        return [f"job {job_id}" for job_id in session.scalars(live.limit(SHOWN))]
     if isinstance(record, Credential):
-        return [f"runtemplate {one.id}" for one in templates_with(session, [record.id])]
+        return [f"runtemplate {template.id}" for template in templates_with(session, [record.id])]
+    if isinstance(record, Topic):
+        return [f"{bearer.__tablename__} {bearer.id}" for bearer in bearers_of(session, record)]
     return []
 
 
@@ -94,10 +117,12 @@ def _nothing(_session: WritingSession, _record: Base) -> None:
     """Most records leave nothing elsewhere."""
 
 
+def _retire_app(session: WritingSession, app: App) -> None:
+    if app.flow_id is not None:
+        wish(session, WishKind.RETIRE_FLOW, app.id, {"id": str(app.flow_id)})
+
+
 def _retire_template(session: WritingSession, template: RunTemplate) -> None:
-    template.active = False
-    template.kept_schedule = template.next_window = template.next_schedule = None
-    switch_off(session, template, "its run template was deleted")
     if template.deployment_id is not None:
         wish(
             session,
@@ -139,6 +164,7 @@ def _retire_credential(session: WritingSession, credential: Credential) -> None:
 
 
 AFTERWARDS: Mapping[type[Base], Callable[[WritingSession, Any], None]] = {
+    App: _retire_app,
     Credential: _retire_credential,
     CredentialType: _retire_credential_type,
     RunTemplate: _retire_template,

@@ -17,6 +17,7 @@ from pathlib import Path
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
 from jobauto_prefect.errors import Conflict, KeyMissing
+from jobauto_prefect.home import make_folder
 
 MASK = "********"
 
@@ -124,7 +125,7 @@ def _opens(fernet: Fernet, value: str) -> bool:
 
 def create_key(path: Path) -> bool:
     """Make a new key file, mode 0600; False where there is one already."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -190,7 +191,7 @@ def _read(path: Path) -> Ring:
     except OSError as error:
         raise KeyMissing(
             f"the key of the secret values can't be read ({path}: {error.strerror}); "
-            "restore the file, or make a new key with: jobauto secrets init"
+            "bring back your copy of that file"
         ) from None
     if mode:
         raise KeyMissing(f"others can read the key file {path}; run: chmod 600 {path}")

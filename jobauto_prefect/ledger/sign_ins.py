@@ -1,13 +1,24 @@
 """Who may sign in, as each request asks it, and failed sign-ins, counted for all processes."""
 
-from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 
-from sqlalchemy import Label, Row, bindparam, delete, func, select
+from sqlalchemy import ColumnElement, Label, Row, bindparam, delete, func, or_, select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from jobauto_prefect.ledger.records import CompanyUser, SignInFailure, User, UserRole
+from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.records import (
+    CompanyUser,
+    SignInFailure,
+    SignInSuccess,
+    User,
+    UserRole,
+)
+
+KNOWN_FOR = timedelta(days=30)
+"""How long a success makes a network known to an account."""
 
 
 class Standing(NamedTuple):
@@ -34,49 +45,78 @@ def standing(rows: Sequence[Row[Any]], now: datetime) -> Standing:
     )
 
 
-class Account(NamedTuple):
-    """Somebody who may sign in with a password, once it is compared.
+class Origin(NamedTuple):
+    """By what sign-ins are counted: the digest of a login, and the network of whoever gave it."""
 
-    `failed` is how often that failed lately: for the account, and from the address.
+    account: str
+    network: str
+
+
+class History(NamedTuple):
+    """How often an account failed lately, from one network and from all of them together.
+
+    `of_network` is how often all accounts together failed from this network. `last_success` is the
+    last day (UTC) of one of this account from this network; None: there is none.
     """
+
+    from_network: int
+    from_all: int
+    of_network: int
+    last_success: date | None
+
+    def is_known(self, today: date) -> bool:
+        """Whether the account was signed in to from this network in the last 30 days."""
+        return self.last_success is not None and self.last_success >= today - KNOWN_FOR
+
+
+class Account(NamedTuple):
+    """Somebody who may sign in with a password, once it is compared."""
 
     user_id: int
     login: str
     email: str | None
     password_hash: str | None
     standing: Standing
-    failed: tuple[int, int]
+    history: History
 
 
 def account(
-    session: Session, login: str, keys: tuple[str, str], since: datetime, now: datetime
+    session: Session, login: str, origin: Origin, since: datetime, now: datetime
 ) -> Account | None:
     """The account of that login; None: there is none, or it is disabled. It is one query.
 
-    `keys` are those of the account and of the address, whose failures after `since` are counted.
+    Failures after `since` are counted.
     """
-    said = {"login": login, "account": keys[0], "address": keys[1], "since": since}
-    rows = session.execute(_ACCOUNT, said).all()
+    rows = session.execute(_ACCOUNT, {"login": login, "since": since, **origin._asdict()}).all()
     if not rows:
         return None
     user = rows[0]
     return Account(
         user.id, user.login, user.email, user.password_hash, standing(rows, now),
-        (user.failed_account, user.failed_address),
+        History(user.from_network, user.from_all, user.of_network, user.last_success),
     )  # fmt: skip
 
 
-def _failed(name: str) -> Label[int]:
-    counted = select(func.count()).where(
-        SignInFailure.key == bindparam(name), SignInFailure.failed_at > bindparam("since")
-    )
-    return counted.scalar_subquery().label(f"failed_{name}")
+_OF_ACCOUNT = SignInFailure.account == bindparam("account")
+_OF_NETWORK = SignInFailure.network == bindparam("network")
 
+
+def _count(name: str, *where: ColumnElement[bool]) -> Label[int]:
+    counted = select(func.count()).where(SignInFailure.failed_at > bindparam("since"), *where)
+    return counted.scalar_subquery().label(name)
+
+
+_LAST_SUCCESS = select(SignInSuccess.day).where(
+    SignInSuccess.account == bindparam("account"), SignInSuccess.network == bindparam("network")
+)
 
 _ACCOUNT = (
     select(
         User.id, User.login, User.email, User.password_hash, *STANDING,
-        _failed("account"), _failed("address"),
+        _count("from_network", _OF_ACCOUNT, _OF_NETWORK),
+        _count("from_all", _OF_ACCOUNT),
+        _count("of_network", _OF_NETWORK),
+        _LAST_SUCCESS.scalar_subquery().label("last_success"),
     )
     .outerjoin(UserRole, UserRole.user_id == User.id)
     .outerjoin(CompanyUser, CompanyUser.user_id == User.id)
@@ -84,27 +124,46 @@ _ACCOUNT = (
 )  # fmt: skip
 
 
-def failures(
-    session: Session, keys: Collection[str], since: datetime
-) -> Mapping[str, list[datetime]]:
-    """Key -> when it failed after `since`, in order; each key is there."""
-    found: dict[str, list[datetime]] = {key: [] for key in keys}
+def last_success(session: Session, origin: Origin) -> date | None:
+    """The last day of a success of this account from this network; None: there is none."""
+    return session.scalar(_LAST_SUCCESS, origin._asdict())
+
+
+class Failure(NamedTuple):
+    """One failed sign-in: of which account, from which network, and when."""
+
+    account: str
+    network: str
+    at: datetime
+
+
+def failures(session: Session, origin: Origin, since: datetime) -> Sequence[Failure]:
+    """Those of this account or from this network after `since`, in order."""
     rows = session.execute(
-        select(SignInFailure.key, SignInFailure.failed_at)
-        .where(SignInFailure.key.in_(keys), SignInFailure.failed_at > since)
-        .order_by(SignInFailure.failed_at)
+        select(SignInFailure.account, SignInFailure.network, SignInFailure.failed_at)
+        .where(or_(_OF_ACCOUNT, _OF_NETWORK), SignInFailure.failed_at > since)
+        .order_by(SignInFailure.failed_at),
+        origin._asdict(),
     )
-    for key, failed_at in rows:
-        found[key].append(failed_at)
-    return found
+    return [Failure(*row) for row in rows]
 
 
-def add(session: Session, keys: Collection[str], now: datetime, since: datetime) -> None:
-    """One failure of each key; what is not after `since` is forgotten, of all keys."""
+def add_failure(session: WritingSession, origin: Origin, now: datetime, since: datetime) -> None:
+    """One failure. What counts no more is forgotten, of all accounts."""
     session.execute(delete(SignInFailure).where(SignInFailure.failed_at <= since))
-    session.add_all(SignInFailure(key=key, failed_at=now) for key in keys)
+    session.execute(delete(SignInSuccess).where(SignInSuccess.day < now.date() - KNOWN_FOR))
+    session.add(SignInFailure(**origin._asdict(), failed_at=now))
 
 
-def forget(session: Session, key: str) -> None:
-    """The failures of a key count no longer."""
-    session.execute(delete(SignInFailure).where(SignInFailure.key == key))
+def add_success(session: WritingSession, origin: Origin, today: date) -> None:
+    """The network is known to the account from today; the failures from it count no longer."""
+    session.execute(
+        delete(SignInFailure).where(
+            SignInFailure.account == origin.account, SignInFailure.network == origin.network
+        )
+    )
+    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    known = insert(SignInSuccess).values(**origin._asdict(), day=today)
+    session.execute(
+        known.on_conflict_do_update(index_elements=["account", "network"], set_={"day": today})
+    )

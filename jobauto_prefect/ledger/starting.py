@@ -1,8 +1,8 @@
 """Starting what events owe to rules: a job for each delivery, and never a second one."""
 
-from jobauto_prefect.definitions import to_text
+from jobauto_prefect.definitions import EVENT_VARIABLES, to_text
 from jobauto_prefect.errors import Conflict
-from jobauto_prefect.ledger import jobs
+from jobauto_prefect.ledger.attempts import new_job
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.deliveries import (
     SCHEDULE_TYPES,
@@ -19,7 +19,7 @@ from jobauto_prefect.ledger.wishes import WishKind, wish
 def job_for(session: WritingSession, delivery: Delivery, template: RunTemplate) -> Job:
     """The job that an owed delivery starts; it waits."""
     kind = EventKind(delivery.event.kind)
-    job = jobs.new_job(template, schedule=session.clock(), schedule_type=SCHEDULE_TYPES[kind])
+    job = new_job(template, schedule=session.clock(), schedule_type=SCHEDULE_TYPES[kind])
     job.event_id, job.eventrule_id = delivery.event_id, delivery.rule_id
     session.add(job)
     session.flush()
@@ -86,10 +86,11 @@ def replay(session: WritingSession, event: Event, rule: EventRule) -> None:
 def event_variables(event: Event) -> dict[str, str]:
     """What every job that an event started is told of it."""
     uri = event.data.get("document_uri") if event.kind == EventKind.CHANGE else None
-    return {
-        "EVENT_INVERSION": to_text(event.inversion),
-        "EVENT_EVIDENCE": event.evidence or "",
-        "EVENT_OPERATION": event.operation,
-        "EVENT_RECORD_ID": event.record_id or "",
-        "EVENT_DOCUMENT_URI": to_text(uri),
-    }
+    facts = (
+        to_text(event.inversion),
+        event.evidence or "",
+        event.operation,
+        event.record_id or "",
+        to_text(uri),
+    )
+    return dict(zip(EVENT_VARIABLES, facts, strict=True))

@@ -93,8 +93,15 @@ BY_AN_OPERATOR: Mapping[TaskState, frozenset[TaskState]] = {
 LIVE_JOBS = (JobState.SCHEDULED, JobState.RUNNING)
 """Jobs that are not over."""
 
+SUCCESSFUL_JOBS = (JobState.SUCCEEDED, JobState.WARNING)
+FAILED_JOBS = (JobState.FAILED, JobState.LOST)
+"""How jobs that ran count."""
+
 LIVE_TASKS = (TaskState.OPEN, TaskState.RUNNING)
 """Tasks that have not ended."""
+
+UNFULFILLED = (TaskState.FAILED, TaskState.MISSED)
+"""Tasks that ended without what was to come of them."""
 
 
 def next_job_state(now: JobState, then: JobState) -> JobState:

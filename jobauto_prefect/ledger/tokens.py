@@ -23,7 +23,8 @@ class TokenKind(StrEnum):
     WORKER = "worker"  #: claims, renewals and reports of its pools, and nothing else
 
 
-def _digest(text: str) -> str:
+def digest_of(text: str) -> str:
+    """By what a token is known."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -46,20 +47,24 @@ def issue_worker_token(
 
 def _issue(session: Session, prefix: str, token: Token) -> tuple[str, Token]:
     text = prefix + secrets.token_urlsafe(32)
-    token.hash = _digest(text)
+    token.hash = digest_of(text)
     session.add(token)
     session.flush()
     return text, token
 
 
 class Bearer(NamedTuple):
-    """Who came with a valid token; `user_id` and `login` are None where it is a worker's."""
+    """Who came with a valid token; `user_id` and `login` are None where it is a worker's.
+
+    `changes_at` is when this ends to be so by itself, as far as that is known.
+    """
 
     token_id: int
     pools: list[str]
     user_id: int | None
     login: str | None
     standing: Standing
+    changes_at: datetime | None
 
 
 def bearer(session: Session, text: str, now: datetime) -> Bearer | None:
@@ -67,7 +72,7 @@ def bearer(session: Session, text: str, now: datetime) -> Bearer | None:
 
     Each request asks this: it is one query, and makes no records of its rows.
     """
-    rows = session.execute(_BEARER.where(Token.hash == _digest(text))).all()
+    rows = session.execute(_BEARER.where(Token.hash == digest_of(text))).all()
     if not rows or not _holds(rows[0], now):
         return None
     token = rows[0]
@@ -78,7 +83,14 @@ def bearer(session: Session, text: str, now: datetime) -> Bearer | None:
         user_id=token.user_id if is_user else None,
         login=token.login if is_user else None,
         standing=standing(rows, now),
+        changes_at=min(_ends(rows, now), default=None),
     )
+
+
+def _ends(rows: Sequence[Row[Any]], now: datetime) -> list[datetime]:
+    """When the token, or a role of its user, expires."""
+    ends = [rows[0].expires_at, *(row.until for row in rows)]
+    return [end for end in ends if end is not None and end > now]
 
 
 _BEARER = (

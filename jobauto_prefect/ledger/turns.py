@@ -3,7 +3,7 @@
 from datetime import timedelta
 from uuid import UUID
 
-from sqlalchemy import or_, update
+from sqlalchemy import delete, or_, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from jobauto_prefect.ledger.audit import WritingSession
@@ -30,3 +30,8 @@ def pass_on(session: WritingSession, name: str, holder: UUID) -> None:
     """The holder is done; it is anybody's turn."""
     held = (Turn.name == name, Turn.holder == holder)
     session.execute(update(Turn).where(*held).values(until=session.clock()))
+
+
+def end(session: WritingSession, name: str, holder: UUID) -> None:
+    """The holder is done, and nothing is kept of it: for names there are many of."""
+    session.execute(delete(Turn).where(Turn.name == name, Turn.holder == holder))

@@ -1,6 +1,6 @@
 """Running one job: environment, command, executors, output, artifacts, outcome."""
 
-from jobauto_prefect.runtime.environment import Layer, refused_names
+from jobauto_prefect.runtime.environment import Layer
 from jobauto_prefect.runtime.launch import Prepared, prepare
 from jobauto_prefect.runtime.outcome import severity
 from jobauto_prefect.runtime.story import end_message
@@ -10,6 +10,5 @@ __all__ = [
     "Prepared",
     "end_message",
     "prepare",
-    "refused_names",
     "severity",
 ]

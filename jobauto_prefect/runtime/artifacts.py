@@ -6,13 +6,13 @@ whatever a job puts there, even while it is looked at, leads nowhere else.
 
 import contextlib
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-import regex  # type: ignore[import-untyped] # unlike re it has a timeout
-
+from jobauto_prefect.definitions import PatternMatcher
 from jobauto_prefect.runtime.launch import TEMPORARY
 from jobauto_prefect.runtime.protocol import ArtifactPattern
 
@@ -20,7 +20,6 @@ RESULT_NAME = "RESULT_FILE"
 MOST_FILES = 10_000  # that regular expressions are tried on
 MOST_ARTIFACTS = 1000
 DEEPEST = 32  # folders
-MATCH_SECONDS = 1.0  # for one pattern and one path
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO must not hold us up
 
@@ -49,6 +48,7 @@ class Collector:
         self._limit = self._left = limit_bytes
         self._files: list[str] | None = None
         self._names = [directory]
+        self._matcher = PatternMatcher()
         self.notices: list[str] = []
 
     def known_as(self, directory: str) -> None:
@@ -113,14 +113,7 @@ class Collector:
 
     def _by_expression(self, pattern: ArtifactPattern) -> list[str]:
         try:
-            expression = regex.compile(pattern.pattern or pattern.path)
-            return [
-                path
-                for path in self._all_files()
-                if expression.fullmatch(path, timeout=MATCH_SECONDS, concurrent=True)
-            ]
-        except regex.error:  # a literal path after all, and no such file
-            return []
+            return list(self._matcher.matching(pattern.pattern or pattern.path, self._all_files()))
         except TimeoutError:
             self._leave_out(pattern.path, "takes too long as a regular expression")
             return []
@@ -214,7 +207,7 @@ def _with_result(
 ) -> Iterator[ArtifactPattern]:
     if result_file and result_file not in {pattern.path for pattern in patterns}:
         yield ArtifactPattern(
-            name=RESULT_NAME, path=result_file, pattern=regex.escape(result_file), type="file"
+            name=RESULT_NAME, path=result_file, pattern=re.escape(result_file), type="file"
         )
     yield from (pattern for pattern in patterns if pattern.path)
 

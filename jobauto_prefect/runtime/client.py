@@ -10,6 +10,8 @@ from uuid import UUID
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from jobauto_prefect import certificates
+from jobauto_prefect.clock import SharedClock
 from jobauto_prefect.errors import (
     Conflict,
     FacadeUnavailable,
@@ -26,7 +28,7 @@ from jobauto_prefect.runtime.protocol import (
     Claim,
     ClaimAnswer,
     OutputBatch,
-    OutputLine,
+    OutputLines,
     Renewal,
     RenewalAnswer,
     Report,
@@ -70,16 +72,20 @@ async def insist(
 class FacadeClient:
     """One per worker. The token is in no repr, message or log.
 
+    `clock` is the ledger's time, as the answers to `hello` and `renew` tell it.
+
     Each method asks once and may raise, as the facade answers, FacadeUnavailable (no answer, or
     one that says to try again), Unauthorized, Forbidden, NotFound, Conflict or InvalidInput.
     """
 
     def __init__(self, url: str, token: str) -> None:
         self.url = url.rstrip("/")
+        self.clock = SharedClock("the service's")
         self._http = httpx.AsyncClient(
             base_url=f"{self.url}/internal/v1/",
             headers={"Authorization": f"Bearer {token}"},
             timeout=TIMEOUT_SECONDS,
+            verify=certificates.are_needed(self.url),
         )
 
     async def __aenter__(self) -> Self:
@@ -95,7 +101,10 @@ class FacadeClient:
 
     async def hello(self, message: WorkerHello) -> WorkerWelcome:
         """Say that a worker starts. Conflict: a living worker of that name is elsewhere."""
-        return await self._post("workers", message, WorkerWelcome)
+        asked_at = self.clock.uptime()
+        answer = await self._post("workers", message, WorkerWelcome)
+        self.clock.read(answer.now, asked_at, self.clock.uptime())
+        return answer
 
     async def claim(self, message: Claim) -> ClaimAnswer:
         """Ask to start a flow run. Conflict: leave the run untouched."""
@@ -103,12 +112,15 @@ class FacadeClient:
 
     async def renew(self, message: Renewal) -> RenewalAnswer:
         """Give a sign of life for the worker and its jobs."""
-        return await self._post("renewals", message, RenewalAnswer)
+        asked_at = self.clock.uptime()
+        answer = await self._post("renewals", message, RenewalAnswer)
+        self.clock.read(answer.now, asked_at, self.clock.uptime())
+        return answer
 
-    async def output(self, job_id: int, claim_id: UUID, lines: list[OutputLine]) -> None:
+    async def output(self, job_id: int, claim_id: UUID, output: list[OutputLines]) -> None:
         """Send lines of a job."""
-        batch = OutputBatch(claim_id=claim_id, lines=lines)
-        await self._request("POST", f"jobs/{job_id}/output", json=batch.model_dump(mode="json"))
+        batch = OutputBatch(claim_id=claim_id, output=output)
+        await self._send(f"jobs/{job_id}/output", batch)
 
     async def artifact(self, job_id: int, claim_id: UUID, artifact: Artifact) -> None:
         """Send a file of a job."""
@@ -139,9 +151,12 @@ class FacadeClient:
         return _read(await self._request("GET", f"applications/{app_id}"), ApplicationDocument)
 
     async def _post(self, path: str, message: BaseModel, answer: type[Body]) -> Body:
-        return _read(
-            await self._request("POST", path, json=message.model_dump(mode="json")), answer
-        )
+        return _read(await self._send(path, message), answer)
+
+    async def _send(self, path: str, message: BaseModel) -> httpx.Response:
+        headers = {"Content-Type": "application/json"}
+        content = message.model_dump_json().encode()
+        return await self._request("POST", path, content=content, headers=headers)
 
     async def _request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         try:

@@ -1,7 +1,7 @@
 """The environment of a job: six layers, macros, and which values are secrets."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -12,11 +12,10 @@ from jobauto_prefect.definitions import (
     default_value,
     to_text,
 )
+from jobauto_prefect.definitions.environment_names import EnvironmentNames, is_passable
 from jobauto_prefect.runtime.masking import MASK, Masker
 
 MACRO = re.compile(r"\$?\{([A-Za-z_0-9]+)\}")
-GUARDED = re.compile(r"PATH|LD_.*|PYTHON.*", re.DOTALL)
-RESERVED = re.compile(r"(JOBAUTO|MULTIFLEXI)_.*", re.DOTALL)
 
 
 class Source(StrEnum):
@@ -36,10 +35,14 @@ EXPANDED = frozenset({Source.DEFINITION, Source.COMPANY, Source.TEMPLATE})
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The values of one source. Where a name is in both, the secret wins."""
+    """The values of one source. Where a name is in both, the secret wins.
+
+    `granted` are names it may give although the definition does not declare them.
+    """
 
     values: Mapping[str, str] = field(default_factory=dict)
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    granted: Collection[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +65,17 @@ class Environment:
     """The resolved variables and what is wrong with them.
 
     `declared` are all keys of the definition, with a value or without. `missing` are required
-    keys without a non-empty value, `refused` the names that only the service or nobody may
-    set (they are not in `values`), `invalid` the names whose value no process can be given.
+    keys without a non-empty value, `left_out` the names that a credential, the template or the
+    job has values for and that it may not give (they are not in `values`), in alphabetical order;
+    a company has values for many applications. `invalid` are the names whose value no process
+    can be given.
     """
 
     values: Mapping[str, Value]
     declared: frozenset[str] = frozenset()
     missing: tuple[str, ...] = ()
-    refused: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     invalid: tuple[str, ...] = ()
-
-    @property
-    def undeclared(self) -> tuple[str, ...]:
-        """Names passed on although the definition does not know them, in alphabetical order."""
-        return tuple(
-            sorted(
-                name
-                for name, value in self.values.items()
-                if not value.declared and value.source is not Source.INJECTED
-            )
-        )
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -120,30 +114,6 @@ def _nothing() -> Value:
     return Value("", Source.DEFINITION, secret=False, declared=True)
 
 
-def refused_names(definition: Definition | None, names: Iterable[str]) -> list[str]:
-    """The names among these that values of companies, credentials, templates and jobs may not have.
-
-    PATH, LD_* and PYTHON* are free where the definition declares them; `definition` is None for
-    values that are not for one application.
-    """
-    declared: Collection[str] = definition.environment if definition else ()
-    return [name for name in names if _refused(name, declared)]
-
-
-def _refused(name: str, declared: Collection[str]) -> bool:
-    if not name or "=" in name or not _passable(name) or RESERVED.fullmatch(name):
-        return True
-    return GUARDED.fullmatch(name) is not None and name not in declared
-
-
-def _passable(text: str) -> bool:
-    """Whether a process can be given this text: no NUL, and encodable as UTF-8."""
-    try:
-        return b"\0" not in text.encode()
-    except UnicodeEncodeError:
-        return False
-
-
 def resolve(
     definition: Definition,
     *,
@@ -152,10 +122,15 @@ def resolve(
     template: Layer,
     overrides: Layer,
     injected: Mapping[str, str],
+    extra: Collection[str] = (),
 ) -> Environment:
-    """Lay the six sources over each other and expand the macros once."""
+    """Lay the six sources over each other and expand the macros once.
+
+    `extra` are the names that an administrator adds to those of the definition.
+    """
     values = _defaults(definition)
-    refused: set[str] = set()
+    permitted = EnvironmentNames.of(definition, extra)
+    left_out: set[str] = set()
     given = (
         (Source.COMPANY, company),
         (Source.CREDENTIAL, credentials or Layer()),
@@ -164,8 +139,10 @@ def resolve(
     )
     for source, layer in given:
         names = {**layer.values, **layer.secrets}
-        refused.update(refused_names(definition, names))
-        values |= _of_layer(definition, source, layer, refused)
+        kept = {name for name in names if permitted.permits(name, layer.granted)}
+        values |= _of_layer(definition, source, layer, kept)
+        if source is not Source.COMPANY:
+            left_out.update(names.keys() - kept)
     values |= {
         name: Value(text, Source.INJECTED, secret=False, declared=name in definition.environment)
         for name, text in injected.items()
@@ -175,8 +152,8 @@ def resolve(
         values=expanded,
         declared=frozenset(definition.environment),
         missing=_missing(definition, expanded),
-        refused=tuple(sorted(refused)),
-        invalid=tuple(name for name, value in expanded.items() if not _passable(value.text)),
+        left_out=tuple(sorted(left_out)),
+        invalid=tuple(name for name, value in expanded.items() if not is_passable(value.text)),
     )
 
 
@@ -205,7 +182,7 @@ def _default_text(variable: Variable) -> str:
 
 
 def _of_layer(
-    definition: Definition, source: Source, layer: Layer, refused: Collection[str]
+    definition: Definition, source: Source, layer: Layer, kept: Collection[str]
 ) -> dict[str, Value]:
     return {
         name: Value(
@@ -215,7 +192,7 @@ def _of_layer(
             declared=name in definition.environment,
         )
         for name, text in {**layer.values, **layer.secrets}.items()
-        if name not in refused
+        if name in kept
     }
 
 

@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from jobauto_prefect.clock import Clock
 from jobauto_prefect.runtime.artifacts import Collector
 from jobauto_prefect.runtime.output import Stream
 from jobauto_prefect.runtime.plan import WorkerPlan
-from jobauto_prefect.runtime.protocol import Launch, Report
+from jobauto_prefect.runtime.protocol import Launch, OutputLines, Report
 from jobauto_prefect.runtime.users import Users
 from jobauto_prefect.runtime.watchdog.client import Ended
 from jobauto_prefect.runtime.watchdog.keeper import WatchdogKeeper
@@ -32,6 +33,7 @@ class Execution(Protocol):
 
         Raises:
             StartFailed: the job can't be run; the message says what is missing.
+            WorkerUnable: no such job can be run just now.
         """
 
     async def put(self, path: str, content: bytes) -> None:
@@ -46,6 +48,7 @@ class Execution(Protocol):
 
         Raises:
             StartFailed: without an exit code where the job was given up before anyone tried.
+            WorkerUnable: no such job can be started just now, and nothing of this one was.
         """
 
     async def stream(self, sink: Sink) -> None:
@@ -62,14 +65,21 @@ class Execution(Protocol):
         """Ask it to end, and end it after so many seconds; a second call can only shorten them."""
 
     @property
+    def is_reachable(self) -> bool:
+        """Whether what runs it answers, as far as is known; else nobody knows whether it runs."""
+
+    @property
     def pid(self) -> int | None:
         """The number of its leading process; None: it has none here, or has not begun."""
 
     async def collector(self) -> Collector:
         """What takes its artifacts, once it has ended; brings them here first where that is due."""
 
-    def keep(self, report: Report) -> None:
-        """Write its outcome down, in case it can't be told before this worker ends."""
+    def keep(self, report: Report, unsent: list[OutputLines]) -> None:
+        """Write its outcome down, in case it can't be told before this worker ends.
+
+        `unsent` are the lines of its output that the ledger may not have yet.
+        """
 
     async def discard(self) -> None:
         """Remove what it left."""
@@ -92,14 +102,22 @@ class Executor(Protocol):
             StartFailed: it can't be known whether something of them lives.
         """
 
+    async def check(self) -> None:
+        """Whether it can run jobs just now; asked while it could not.
+
+        Raises:
+            StartFailed: it can't; the message says why.
+        """
+
     async def close(self) -> None:
         """No more jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Equipment:
-    """What a worker gives to its executors."""
+    """What a worker gives to its executors. `clock` is the ledger's time."""
 
+    clock: Clock
     plan: WorkerPlan
     workplace: Workplace
     watchdogs: WatchdogKeeper

@@ -34,12 +34,14 @@ class ExecutorKind:
 
     `open` makes it for a worker, and neither connects nor imports much: most workers never run a
     job with it. `settings` are the members it takes of a template's executor settings.
-    `needs_image`: it runs only applications with an `ociimage`.
+    `needs_image`: it runs only applications with an `ociimage`. `isolates`: what it runs sees
+    neither the worker's machine nor other jobs.
     """
 
     open: Callable[[Equipment], Executor]
     settings: type[ExecutorSettings] = ExecutorSettings
     needs_image: bool = False
+    isolates: bool = False
 
 
 def _docker(equipment: Equipment) -> Executor:
@@ -62,9 +64,9 @@ def _kubernetes(equipment: Equipment) -> Executor:
 
 OURS: Mapping[str, ExecutorKind] = {
     "Native": ExecutorKind(NativeExecutor),
-    "Docker": ExecutorKind(_docker, ContainerSettings, needs_image=True),
-    "Podman": ExecutorKind(_podman, ContainerSettings, needs_image=True),
-    "Kubernetes": ExecutorKind(_kubernetes, KubernetesSettings, needs_image=True),
+    "Docker": ExecutorKind(_docker, ContainerSettings, needs_image=True, isolates=True),
+    "Podman": ExecutorKind(_podman, ContainerSettings, needs_image=True, isolates=True),
+    "Kubernetes": ExecutorKind(_kubernetes, KubernetesSettings, needs_image=True, isolates=True),
 }
 
 
@@ -96,20 +98,28 @@ def open_executors(equipment: Equipment) -> dict[str, Executor]:
     return {name: kind.open(equipment) for name, kind in executor_kinds().items()}
 
 
-def executor_faults(name: str, settings: Mapping[str, Any], image: str | None) -> list[Fault]:
+def isolates(name: str) -> bool:
+    """Whether jobs of an executor see neither the worker's machine nor other jobs."""
+    kind = executor_kinds().get(name)
+    return kind is not None and kind.isolates
+
+
+def executor_faults(
+    name: str, settings: Mapping[str, Any], image: str | None, pointer: str = "/executor"
+) -> list[Fault]:
     """Why a run template can't have this executor with these settings; none where it can.
 
-    `image` is its application's `ociimage`. Settings may be there for several executors, so that
-    the name alone has to be changed: each takes its own.
+    `image` is its application's `ociimage`, `pointer` where the name is. Settings may be there
+    for several executors, so that the name alone has to be changed: each takes its own.
     """
     kinds = executor_kinds()
     faults = setting_faults(settings)
     if name not in kinds:
         message = f"there is no executor {name}; use {', '.join(sorted(kinds))}"
-        faults.insert(0, Fault("/executor", "enum", message))
+        faults.insert(0, Fault(pointer, "enum", message))
     elif kinds[name].needs_image and not image:
         message = f"executor {name} runs an image, and the application has no ociimage"
-        faults.insert(0, Fault("/executor", "image", message))
+        faults.insert(0, Fault(pointer, "image", message))
     return faults
 
 

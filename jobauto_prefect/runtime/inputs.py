@@ -5,14 +5,19 @@ opened from the one above it and never through a link, so they can lead the work
 """
 
 import contextlib
+import errno
 import os
 from pathlib import PurePosixPath
 
-from jobauto_prefect.errors import StartFailed
+from jobauto_prefect.errors import StartFailed, WorkerUnable
 from jobauto_prefect.runtime.launch import TEMPORARY
+from jobauto_prefect.runtime.workplace import UNPLAIN
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+NOTHING_WRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO)
+"""A file of any name would meet these."""
 
 Owner = tuple[int, int]
 """uid and gid."""
@@ -21,9 +26,10 @@ Owner = tuple[int, int]
 def input_path(key: str, artifact_path: str) -> str:
     """Where the file for an environment key is, relative to the job's directory.
 
-    It keeps its name, and nothing there is taken for an artifact of the job.
+    It keeps its name, but for characters with a meaning to shells: scripts don't quote paths.
+    Nothing there is taken for an artifact of the job.
     """
-    name = PurePosixPath(artifact_path).name
+    name = UNPLAIN.sub("_", PurePosixPath(artifact_path).name)
     return f"{TEMPORARY}/inputs/{key}/{name if name not in ('', '..') else 'file'}"
 
 
@@ -32,6 +38,7 @@ def put(directory: str, path: str, content: bytes, owner: Owner | None) -> None:
 
     Raises:
         StartFailed: it can't be written, or the path is none in the directory.
+        WorkerUnable: nothing can be written just now.
     """
     *folders, name = PurePosixPath(path).parts or ("",)
     if not name or path.startswith("/") or ".." in (*folders, name):
@@ -46,6 +53,8 @@ def put(directory: str, path: str, content: bytes, owner: Owner | None) -> None:
                     os.fchown(folder, *owner)
             _write(folder, name, content, owner)
     except OSError as error:
+        if error.errno in NOTHING_WRITABLE:
+            raise WorkerUnable(f"{path} can't be written: {error.strerror}", "disk") from None
         raise StartFailed(f"{path} can't be written: {error.strerror}", 126) from None
 
 

@@ -6,15 +6,20 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import NamedTuple
 
-from jobauto_prefect.clock import Clock, utc_now
-from jobauto_prefect.errors import Forbidden, JobautoError, StartFailed, Unauthorized
+from jobauto_prefect.errors import (
+    Forbidden,
+    JobautoError,
+    StartFailed,
+    Unauthorized,
+    WorkerUnable,
+)
 from jobauto_prefect.runtime.artifacts import Artifact
 from jobauto_prefect.runtime.client import FacadeClient, insist
 from jobauto_prefect.runtime.executor import Execution
 from jobauto_prefect.runtime.masking import Masker
 from jobauto_prefect.runtime.output import Output, Stream
 from jobauto_prefect.runtime.produced import plain_values
-from jobauto_prefect.runtime.protocol import Ending, Launch, OutputLine, Report, ReportAnswer
+from jobauto_prefect.runtime.protocol import Ending, Launch, OutputLines, Report, ReportAnswer
 from jobauto_prefect.runtime.sending import OutputSender
 
 logger = logging.getLogger(__name__)
@@ -24,14 +29,19 @@ FULL_PAUSE_SECONDS = 0.002  # between readings of output that is not kept any mo
 MOST_NOTICES = 100
 MOST_FILES_SHOWN = 10  # of those a job left
 
-OnLines = Callable[[list[OutputLine]], Awaitable[None]]
+OnLines = Callable[[list[OutputLines]], Awaitable[None]]
+Confirm = Callable[[Launch], Awaitable[None]]
+"""Raises Conflict where a launch is not this worker's any more."""
 
 
 class Outcome(NamedTuple):
-    """What became of a job. `answer` is None where the ledger did not take the report."""
+    """What became of a job. `answer` is None where the ledger did not take the report; `kept`
+    says that it stays on disk for a later start of the worker.
+    """
 
     report: Report
     answer: ReportAnswer | None
+    kept: bool = False
 
 
 class Why(NamedTuple):
@@ -53,19 +63,23 @@ class Job:
         worker: str,
         stop_seconds: float,
         on_lines: OnLines | None = None,
-        clock: Clock = utc_now,
+        confirm: Confirm | None = None,
     ) -> None:
         self.launch = launch
+        self._confirm = confirm
         self._execution = execution
         self._client = client
         self._worker = worker
         self._stop_seconds = stop_seconds
-        self._clock = clock
-        self._output = Output(launch.secrets, launch.output_limit_bytes, clock)
+        self._clock = client.clock
+        self._output = Output(launch.secrets, launch.output_limit_bytes, client.clock)
         self._sender = OutputSender(launch, client, self._output, on_lines)
         self._masker = Masker(launch.secrets)
         self._produced: dict[str, dict[str, str]] = {}
         self._why: Why | None = None
+        self._kept = False
+        self.is_settled = False  # the ledger has its report, or wants none
+        self.unable: WorkerUnable | None = None  # why this worker could not start it
         self._runs = False
         self._preparing: asyncio.Task[None] | None = None
         self._telling: asyncio.Task[Outcome] | None = None
@@ -85,15 +99,29 @@ class Job:
     async def run(self) -> Outcome:
         """Start the process, pass its output on, and tell the ledger how it ended."""
         sending = asyncio.create_task(self._sender.run())
+        for notice in self.launch.notices:
+            self._output.notice(notice)
         try:
             report = await self._execute()
-            self._execution.keep(report)
+            self._keep(report)
             self._telling = asyncio.create_task(self._tell(report, sending))
             await asyncio.wait({self._telling})
-            return Outcome(report, None) if self._telling.cancelled() else self._telling.result()
+            if not self._telling.cancelled():
+                return self._telling.result()
+            self._keep(report)
+            return Outcome(report, None, kept=True)
         finally:
             self.abandon()
             sending.cancel()
+
+    def _keep(self, report: Report) -> None:
+        """On disk, where a worker that comes after finds what this one could not tell."""
+        self._execution.keep(report, self._sender.unsent())
+
+    @property
+    def is_reachable(self) -> bool:
+        """Whether what runs it can be asked; else nobody knows whether it runs."""
+        return self._execution.is_reachable
 
     # the processes
 
@@ -133,6 +161,11 @@ class Job:
             except JobautoError as error:
                 raise StartFailed(f"its input {one.path} can't be had: {error}", 126) from None
             await self._execution.put(one.path, content)
+        try:
+            if self._confirm is not None:
+                await self._confirm(self.launch)
+        except JobautoError as error:
+            raise StartFailed(f"it was not started: {error}") from None
 
     async def _run_to_end(self, started_at: datetime) -> Report:
         limit = self.launch.timeout_seconds
@@ -171,6 +204,9 @@ class Job:
     def _not_started(self, error: StartFailed) -> Report:
         message = self._masker.mask(str(error))
         self._output.notice(message)
+        if isinstance(error, WorkerUnable):
+            self.unable = error
+            return self._report(Ending.LOST, message).model_copy(update={"worker_unable": True})
         if error.exit_code is None:
             return self._report(Ending.LOST, message)
         return self._report(Ending.NOT_STARTED, message, error.exit_code)
@@ -206,7 +242,7 @@ class Job:
                 "produced": self._produced,
             }
         )
-        return Outcome(report, await self._send_report(report))
+        return Outcome(report, await self._send_report(report), self._kept)
 
     async def _send_artifacts(self) -> None:
         collector = await self._execution.collector()
@@ -233,7 +269,9 @@ class Job:
         except JobautoError as error:
             logger.warning("the outcome of job %s was refused: %s", job_id, error)
             if isinstance(error, Unauthorized | Forbidden):
-                return None  # it stays on disk: a worker with a better token can tell it
+                self._kept = True  # a start of this worker with a better token can tell it
+                return None
+        self.is_settled = True
         await self._execution.discard()
         return answer
 

@@ -1,10 +1,10 @@
 """From a definition and its values to everything a process needs; pure."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from jobauto_prefect.definitions import ArtifactDeclaration, Definition, pattern_of, text
+from jobauto_prefect.definitions import ArtifactDeclaration, Definition, pattern_of
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.runtime import command
 from jobauto_prefect.runtime.environment import Environment, Layer, resolve
@@ -18,8 +18,8 @@ TEMPORARY = "tmp"
 class Prepared:
     """What a `Launch` takes over, and what the ledger keeps for people.
 
-    `environment_shown` and `command_shown` have their secrets masked. `undeclared` are passed
-    on, `refused` are not.
+    `environment_shown` and `command_shown` have their secrets masked. `left_out` are the names
+    of values that the job is not given.
     """
 
     argv: list[str] = field(repr=False)
@@ -27,8 +27,7 @@ class Prepared:
     secrets: list[str] = field(repr=False)
     command_shown: str
     environment_shown: dict[str, str]
-    undeclared: list[str]
-    refused: list[str]
+    left_out: list[str]
     result_file: str | None
     artifacts: list[ArtifactPattern]
     image: str | None
@@ -56,10 +55,12 @@ def prepare(
     template: Layer,
     overrides: Layer,
     values: Mapping[str, str],
+    extra: Collection[str] = (),
 ) -> Prepared:
     """Resolve environment, command and artifacts of one job.
 
-    `values` are the ones to inject, see `injected`; `directory` is the job's own.
+    `values` are the ones to inject, see `injected`; `directory` is the job's own; `extra` are
+    names that jobs may be given beside those of the definition.
 
     Raises:
         InvalidInput: required values are missing, an input that `consumes` requires is, a value
@@ -73,6 +74,7 @@ def prepare(
         template=template,
         overrides=overrides,
         injected=injected(values, directory),
+        extra=extra,
     )
     _refuse_faults(definition, environment)
     temporary = {"TMPDIR": f"{directory}/{TEMPORARY}"}
@@ -84,8 +86,7 @@ def prepare(
         secrets=list(environment.secrets),
         command_shown=command.shown(*parts),
         environment_shown=temporary | environment.masked(),
-        undeclared=list(environment.undeclared),
-        refused=list(environment.refused),
+        left_out=list(environment.left_out),
         result_file=texts.get("RESULT_FILE") or None,
         artifacts=[
             *(_pattern(artifact, environment) for artifact in definition.artifacts),
@@ -142,7 +143,7 @@ def _produced(definition: Definition) -> Iterator[ArtifactPattern]:
 def _pattern(artifact: ArtifactDeclaration, environment: Environment) -> ArtifactPattern:
     """A value is literal text also inside a regular expression."""
     return ArtifactPattern(
-        name=text(artifact.name),
+        name=artifact.name,
         path=command.substitute(artifact.path, environment, lambda value: value.text),
         pattern=command.substitute(artifact.path, environment, lambda value: re.escape(value.text)),
         type=artifact.type,

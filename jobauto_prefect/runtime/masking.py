@@ -1,34 +1,30 @@
 """Known secret values become `********`, wherever a text is cut.
 
-So do the forms in which programs print them: URL-encoded, in base64 (also where it is of a longer
-text, such as a Basic header), and as in JSON. Occurrences may overlap; what any of them covers is
-masked. `StreamMasker` gives, over all its pieces together, what `Masker` gives for the whole text.
+So do the forms in which programs print them. Line breaks within an occurrence hide nothing, for
+encoders break what is long; but those in values that are short are ordinary text. Occurrences may
+overlap; what any of them covers is masked. `StreamMasker` gives, over all its pieces together, what
+`Masker` gives for the whole text.
 """
 
-import base64
-import json
-import re
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from urllib.parse import quote, quote_plus
+from typing import NamedTuple
+
+from jobauto_prefect.runtime.secret_forms import LINE_BREAKS, SHORTEST, SHORTEST_LINE, forms_of
 
 MASK = "********"
-SHORTEST = 4  # shorter values would blacken ordinary text (design, P6)
-SHORTEST_LINE = 8  # of a secret that has several lines
 
 
 class Masker:
     """Masks whole texts."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        self._searched = _searched(secrets)
+        self._index = SecretIndex(secrets)
 
     def mask(self, text: str) -> str:
         """`text` with every known secret covered."""
-        if not self._searched:
-            return text
-        masker = StreamMasker(())
-        masker._secrets = self._searched  # noqa: SLF001 - found once, used for many texts
-        return masker.feed(text, final=True)
+        return StreamMasker(self._index).feed(text, final=True)
 
 
 class StreamMasker:
@@ -37,107 +33,118 @@ class StreamMasker:
     What may be the beginning of a secret is held back until it is known; `final` releases it.
     """
 
-    def __init__(self, secrets: Iterable[str]) -> None:
-        self._secrets = _searched(secrets)
+    def __init__(self, secrets: "Iterable[str] | SecretIndex") -> None:
+        self._index = secrets if isinstance(secrets, SecretIndex) else SecretIndex(secrets)
         self._held = ""
-        self._covered = 0  # so many characters of _held belong to a mask that is already out
+        # So many characters of _held belong to a mask that is out, or are out themselves.
+        self._covered = self._out = 0
 
     def feed(self, text: str, *, final: bool = False) -> str:
         """The next piece, masked as far as it is certain."""
-        if not self._secrets:
+        if not self._index:
             return text
         text = self._held + text
-        certain = len(text) if final else self._certain(text)
-        output = []
-        position = self._covered
-        for start, end, is_new in self._covers(text):
+        occurrences, certain = self._index.search(text)
+        certain = len(text) if final else certain
+        covered, out, output = self._covered, self._out, []
+        for start, end in occurrences:
             if start >= certain:
                 break
-            if is_new:
-                output.append(text[position:start] + MASK)
-            position = end
-        output.append(text[position:certain])
+            if start >= covered:
+                output.append(text[out:start] + MASK)
+            covered = max(covered, end)
+            out = max(out, covered)
+        output.append(text[out:certain])
         self._held = text[certain:]
-        self._covered = max(0, position - certain)
+        self._covered, self._out = max(0, covered - certain), max(0, out - certain)
         return "".join(output)
 
-    def _covers(self, text: str) -> Iterator[tuple[int, int, bool]]:
-        """Merged occurrences in order; the first may be the rest of one whose mask is out."""
-        current: tuple[int, int, bool] | None = (0, self._covered, False) if self._covered else None
-        for start, end in sorted(self._occurrences(text)):
-            if current is not None and start < current[1]:
-                current = (current[0], max(current[1], end), current[2])
+    def release_line_end(self) -> str:
+        """What is held back up to the end of a line, for a text that has rested there.
+
+        Only what is too short to be told from ordinary text: nearly every line ends like some
+        secret begins. Where it goes on as that secret, the rest is masked.
+        """
+        *_, end = (0, *(match.end() for match in LINE_BREAKS.finditer(self._held)))
+        if len(LINE_BREAKS.sub("", self._held)) >= SHORTEST:
+            return ""
+        released = self._held[self._out : end]
+        self._out = max(self._out, end)
+        return released
+
+
+class SecretForm(NamedTuple):
+    """A form to look for. `unbroken` has no line breaks, `spellings` have those of the secret."""
+
+    unbroken: str
+    spellings: frozenset[str]
+
+
+class SecretIndex:
+    """All forms of some secrets, by their first characters.
+
+    A look at four characters tells of nearly every place of a text that nothing begins there, and
+    takes the same time however many secrets there are.
+    """
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        spellings = defaultdict[str, set[str]](set)
+        for form in forms_of(secrets):
+            spellings[LINE_BREAKS.sub("", form)].add(form.strip("\r\n"))
+        self._by_head = defaultdict[str, list[SecretForm]](list)
+        for unbroken, spelled in spellings.items():
+            self._by_head[unbroken[:SHORTEST]].append(SecretForm(unbroken, frozenset(spelled)))
+        self._openings = {head[:length] for head in self._by_head for length in range(1, SHORTEST)}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_head)
+
+    def search(self, text: str) -> tuple[list[tuple[int, int]], int]:
+        """The occurrences, in the order of their starts, and where the longest end of the text
+        begins that a form may begin with.
+        """
+        lines = UnbrokenText(text)
+        occurrences, certain = [], _opening(lines.unbroken, self._openings)
+        for start, form in self._begun(lines.unbroken):
+            end = start + len(form.unbroken)
+            if end > len(lines.unbroken):
+                certain = min(certain, start)
                 continue
-            if current is not None:
-                yield current
-            current = (start, end, True)
-        if current is not None:
-            yield current
+            place, over = lines.place_of(start), lines.place_of(end - 1) + 1
+            if len(form.unbroken) >= SHORTEST_LINE or text[place:over] in form.spellings:
+                occurrences.append((place, over))
+        return occurrences, lines.place_of(certain)
 
-    def _occurrences(self, text: str) -> Iterator[tuple[int, int]]:
-        for secret in self._secrets:
-            start = text.find(secret)
-            while start >= 0:
-                yield start, start + len(secret)
-                start = text.find(secret, start + 1)
-
-    def _certain(self, text: str) -> int:
-        """Where the longest end of `text` begins that a secret may begin with."""
-        return min((_beginning(secret, text) for secret in self._secrets), default=len(text))
+    def _begun(self, text: str) -> Iterator[tuple[int, SecretForm]]:
+        """Each form that begins in this text, and where; the end of the text may cut it off."""
+        heads, starts = self._by_head, range(len(text) - SHORTEST + 1)
+        for start in [each for each in starts if text[each : each + SHORTEST] in heads]:
+            for form in heads[text[start : start + SHORTEST]]:
+                there = text[start : start + len(form.unbroken)]
+                if form.unbroken.startswith(there):
+                    yield start, form
 
 
-def _beginning(secret: str, text: str) -> int:
-    start = text.find(secret[0], max(0, len(text) - len(secret) + 1))
-    while start >= 0:
-        if secret.startswith(text[start:]):
-            return start
-        start = text.find(secret[0], start + 1)
-    return len(text)
+def _opening(text: str, openings: set[str]) -> int:
+    """Where the longest end of `text` begins that is one of these."""
+    starts = range(max(0, len(text) - SHORTEST + 1), len(text))
+    return next((start for start in starts if text[start:] in openings), len(text))
 
 
-def _searched(secrets: Iterable[str]) -> tuple[str, ...]:
-    """What to look for: the values without white space around them, long lines of them, and the
-    forms of all these.
+class UnbrokenText:
+    """A text without its line breaks: `unbroken`."""
 
-    A private key is often printed line by line, with something in front of each.
-    """
-    found = set()
-    for secret in secrets:
-        bare = secret.strip()
-        found.add(bare if len(bare) >= SHORTEST else secret)
-        if "\n" in bare:
-            lines = (line.strip() for line in bare.splitlines())
-            found.update(line for line in lines if len(line) >= SHORTEST_LINE)
-    known = {secret for secret in found if len(secret) >= SHORTEST}
-    forms = {form for secret in known for form in _forms(secret) if len(form) >= SHORTEST}
-    return tuple(sorted(known | forms))
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.unbroken = LINE_BREAKS.sub("", text)
+        self._starts, self._removed = [0], [0]  # of each line; so much was removed before it
+        for match in LINE_BREAKS.finditer(text):
+            self._removed.append(self._removed[-1] + match.end() - match.start())
+            self._starts.append(match.end() - self._removed[-1])
 
-
-def _forms(secret: str) -> Iterator[str]:
-    encodable = secret.encode(errors="surrogatepass")
-    for encoded in (
-        quote(encodable, safe=""), quote(encodable), quote(encodable, safe="!'()*"),
-        quote_plus(encodable),
-    ):  # fmt: skip
-        yield encoded
-        yield _ESCAPE.sub(lambda match: match[0].lower(), encoded)
-    yield json.dumps(secret)[1:-1]
-    yield json.dumps(secret, ensure_ascii=False)[1:-1]
-    for before in range(3):
-        inside = _base64_within(encodable, before)
-        yield inside
-        yield inside.translate(_URL_SAFE)
-
-
-_ESCAPE = re.compile("%[0-9A-F]{2}")
-_URL_SAFE = str.maketrans("+/", "-_")
-
-
-def _base64_within(secret: bytes, before: int) -> str:
-    """What is the same in every base64 of a text that has so many bytes (modulo 3) before it.
-
-    The first and the last digit may also depend on what stands around it.
-    """
-    digits = base64.b64encode(bytes(before) + secret).decode().rstrip("=")
-    whole = (before + len(secret)) * 8 // 6
-    return digits[(before * 8 + 5) // 6 : whole]
+    def place_of(self, position: int) -> int:
+        """Where in the text a character of `unbroken` is; its end is the end of the text."""
+        if position == len(self.unbroken):
+            return len(self._text)
+        line = bisect_right(self._starts, position) - 1
+        return position + self._removed[line]

@@ -4,13 +4,12 @@ import asyncio
 import os
 from collections.abc import Sequence
 
-from jobauto_prefect.clock import utc_now
-from jobauto_prefect.errors import StartFailed
+from jobauto_prefect.errors import StartFailed, WorkerUnable
 from jobauto_prefect.runtime.artifacts import Collector
 from jobauto_prefect.runtime.executor import Equipment, Sink
 from jobauto_prefect.runtime.pipes import Pipes
 from jobauto_prefect.runtime.place import JobPlace
-from jobauto_prefect.runtime.protocol import Launch, Report
+from jobauto_prefect.runtime.protocol import Launch, OutputLines, Report
 from jobauto_prefect.runtime.survivors import Traces, end_all
 from jobauto_prefect.runtime.watchdog import tree
 from jobauto_prefect.runtime.watchdog.client import Ended, Group, Start, User, Watchdog
@@ -25,6 +24,7 @@ class NativeExecutor:
     """Starts processes through the worker's watchdog."""
 
     def __init__(self, equipment: Equipment) -> None:
+        self.clock = equipment.clock
         self.workplace = equipment.workplace
         self.watchdogs = equipment.watchdogs
         self.users = equipment.users
@@ -42,6 +42,9 @@ class NativeExecutor:
     async def end_left(self, records: Sequence[JobRecord], stop_seconds: float) -> None:
         """TERM to all their processes, and KILL after so many seconds."""
         await end_all([_traces(record) for record in records], stop_seconds)
+
+    async def check(self) -> None:
+        """What it takes, every job takes; see `Fitness`."""
 
     async def close(self) -> None:
         """Nothing is held open for the next job."""
@@ -84,8 +87,9 @@ class NativeExecution:
             async with self._pipes.writers() as (stdout, stderr):
                 self._group = await self._watchdog.spawn(self._start_message(), stdout, stderr)
         except OSError as error:  # no more descriptors, processes or memory
-            raise StartFailed(f"the job can't be started: {error.strerror}", 126) from None
-        self._place.note_start(utc_now(), await self._group.started)
+            message = f"no process can be started: {error.strerror}"
+            raise WorkerUnable(message, "processes") from None
+        self._place.note_start(self._executor.clock(), await self._group.started)
 
     def _start_message(self) -> Start:
         launch = self._launch
@@ -98,6 +102,11 @@ class NativeExecution:
             record=self._place.record_path,
             user=self._user,
         )
+
+    @property
+    def is_reachable(self) -> bool:
+        """Its watchdog always says what becomes of it."""
+        return True
 
     @property
     def pid(self) -> int | None:
@@ -123,9 +132,9 @@ class NativeExecution:
         """What takes the artifacts from the job's directory."""
         return self._place.collector()
 
-    def keep(self, report: Report) -> None:
+    def keep(self, report: Report, unsent: list[OutputLines]) -> None:
         """Write the outcome to the job's record."""
-        self._place.keep(report)
+        self._place.keep(report, unsent)
 
     async def discard(self) -> None:
         """Remove the job's directory and record."""

@@ -8,6 +8,14 @@ from uuid import uuid4
 from jobauto_prefect.runtime.client import FacadeClient, insist
 from jobauto_prefect.runtime.executor import Equipment
 from jobauto_prefect.runtime.executors import open_executors
+from jobauto_prefect.runtime.fitness import (
+    DISK,
+    PROCESSES,
+    Fitness,
+    check_processes,
+    disk_check,
+)
+from jobauto_prefect.runtime.held_jobs import HeldJobs
 from jobauto_prefect.runtime.plan import WorkerPlan
 from jobauto_prefect.runtime.protection import protect_process
 from jobauto_prefect.runtime.protocol import WorkerHello
@@ -25,6 +33,8 @@ class OpenWorker:
 
     client: FacadeClient
     runner: Runner
+    held: HeldJobs
+    fitness: Fitness
     work_directory: str
     lease_seconds: float
 
@@ -47,13 +57,15 @@ async def open_worker(plan: WorkerPlan) -> AsyncIterator[OpenWorker]:
         stack.callback(workplace.close)
         users = users_named(plan.run_as, workplace.path)
         client = await stack.enter_async_context(FacadeClient(plan.url, plan.token))
+        held = HeldJobs(plan.worker, uuid4())
         hello = WorkerHello(
             worker=plan.worker,
             pool=plan.pool,
             host=plan.host,
-            instance=uuid4(),
+            instance=held.instance,
             same_place=True,
             run_as=by_company(plan.run_as),
+            limit=plan.limit,
         )
         welcome = await insist(client.hello, hello)
 
@@ -64,10 +76,11 @@ async def open_worker(plan: WorkerPlan) -> AsyncIterator[OpenWorker]:
                 worker=plan.worker,
                 lease_seconds=welcome.lease_seconds,
                 stop_seconds=plan.stop_seconds,
+                clock=client.clock,
             )
 
         watchdogs = WatchdogKeeper(start_watchdog)
-        executors = open_executors(Equipment(plan, workplace, watchdogs, users))
+        executors = open_executors(Equipment(client.clock, plan, workplace, watchdogs, users))
         await recover(
             client,
             workplace,
@@ -77,12 +90,21 @@ async def open_worker(plan: WorkerPlan) -> AsyncIterator[OpenWorker]:
             stop_seconds=plan.stop_seconds,
         )
         stack.push_async_callback(watchdogs.close)
+        fitness = Fitness(
+            {
+                DISK: disk_check(workplace.path),
+                PROCESSES: check_processes,
+                **{name: executor.check for name, executor in executors.items()},
+            }
+        )
         runner = Runner(
             client,
             executors,
-            worker=plan.worker,
+            held=held,
+            fitness=fitness,
             lease_seconds=welcome.lease_seconds,
             stop_seconds=plan.stop_seconds,
         )
         await stack.enter_async_context(runner)
-        yield OpenWorker(client, runner, str(workplace.path), welcome.lease_seconds)
+        directory = str(workplace.path)
+        yield OpenWorker(client, runner, held, fitness, directory, welcome.lease_seconds)

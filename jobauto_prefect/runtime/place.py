@@ -9,7 +9,7 @@ from jobauto_prefect.runtime import inputs
 from jobauto_prefect.runtime.artifacts import Collector
 from jobauto_prefect.runtime.inputs import Owner
 from jobauto_prefect.runtime.launch import TEMPORARY
-from jobauto_prefect.runtime.protocol import Launch, Report
+from jobauto_prefect.runtime.protocol import Launch, OutputLines, Report
 from jobauto_prefect.runtime.watchdog import tree
 from jobauto_prefect.runtime.workplace import JobRecord, Workplace
 
@@ -64,9 +64,9 @@ class JobPlace:
         self._record.started_at = moment
         self._write()
 
-    def keep(self, report: Report) -> None:
-        """Write its outcome down."""
-        self._record.report = report
+    def keep(self, report: Report, unsent: list[OutputLines]) -> None:
+        """Write its outcome down, and the output that is still to be sent."""
+        self._record.report, self._record.unsent = report, unsent
         self._write()
 
     def _write(self) -> None:

@@ -33,7 +33,7 @@ class WorkerPlan:
     TERM and KILL. `run_as` names the users native jobs run as: `USER` for the jobs of companies
     that have none of their own, `COMPANY=USER` for those of one; without any it is this
     process's own user. `docker_url` and `podman_url` are the engines'; None: where their own
-    clients look.
+    clients look. `limit` is how many jobs it runs at once; None: unknown.
     """
 
     url: str
@@ -47,16 +47,24 @@ class WorkerPlan:
     docker_url: str | None = None
     podman_url: str | None = None
     cluster: ClusterPlan = field(default_factory=ClusterPlan)
+    limit: int | None = None
 
 
 def worker_plan(
-    settings: Settings, *, worker: str, pool: str, run_as: Sequence[str] = ()
+    settings: Settings,
+    *,
+    worker: str,
+    pool: str,
+    run_as: Sequence[str] = (),
+    limit: int | None = None,
 ) -> WorkerPlan:
     """What the settings say; `run_as` goes over theirs.
 
     Raises:
         NotReady: there is no token.
     """
+    if run_as:
+        settings = settings.model_copy(update={"run_as": tuple(run_as)})
     return WorkerPlan(
         url=settings.url,
         token=worker_token(settings, pool),
@@ -65,7 +73,7 @@ def worker_plan(
         host=host_name(),
         directory=settings.work_directory,
         stop_seconds=settings.stop_seconds,
-        run_as=tuple(run_as) or settings.run_as,
+        run_as=settings.run_as,
         docker_url=settings.docker_url,
         podman_url=settings.podman_url,
         cluster=ClusterPlan(
@@ -75,6 +83,7 @@ def worker_plan(
             copy_image=settings.kubernetes_copy_image,
             helm_directory=settings.helm_directory or settings.home / "helm",
         ),
+        limit=limit,
     )
 
 

@@ -27,7 +27,10 @@ class Claim(Message):
 
     `claim_id` is made by the worker: the same one asked again is given the same answer, so an
     answer that got lost does no harm. `run_number` is the `run_count` this start has once
-    Running, from 1. `auto_scheduled` and `scheduled_for` are what Prefect's flow run says.
+    Running, from 1. `auto_scheduled`, `scheduled_for` and `idempotency_key` are what Prefect's
+    flow run says. With `announced` the worker has not asked Prefect for them: it heard that the run
+    was made, and the ledger knows the rest or does not. `instance` is that of the worker's hello;
+    `without` are executors it can't use just now.
     """
 
     claim_id: UUID
@@ -37,8 +40,12 @@ class Claim(Message):
     parameters: dict[str, Any] = {}
     auto_scheduled: bool = False
     scheduled_for: AwareDatetime | None = None
+    idempotency_key: str | None = None
+    announced: bool = False
     worker: WorkerName
+    instance: UUID
     work_directory: str = Field(min_length=1, description="absolute; the job gets a folder in it")
+    without: list[str] = []
 
 
 class ArtifactPattern(Message):
@@ -89,7 +96,7 @@ class Launch(Message):
     `argv[0]` is looked up on the PATH of `environment`. `secrets` are the values to mask in
     captured output. `result_file` is the value of RESULT_FILE (relative paths are inside
     `directory`). `deadline` is informative; `timeout_seconds` ends the process, and so does, with
-    `stop_without_contact`, a lease that could not be renewed.
+    `stop_without_contact`, a lease that could not be renewed. `notices` stand before the output.
     """
 
     job_id: int
@@ -116,6 +123,7 @@ class Launch(Message):
     stop_without_contact: bool = False
     output_limit_bytes: int
     artifact_limit_bytes: int
+    notices: list[str] = []
 
 
 class PrefectState(StrEnum):
@@ -129,11 +137,15 @@ class PrefectState(StrEnum):
 
 
 class Story(Message):
-    """What Prefect shall show of a decision. `at` only with SCHEDULED: the new start time."""
+    """What Prefect shall show of a decision. `at` only with SCHEDULED: the new start time.
+
+    `transition_id` is the same wherever the same end is told: Prefect counts it once.
+    """
 
     state: PrefectState
     message: str
     at: AwareDatetime | None = None
+    transition_id: UUID | None = None
     run_name: str | None = None
     labels: dict[str, str | int] = {}
     artifact_key: str | None = None
@@ -148,39 +160,71 @@ class Refusal(Message):
 
 
 class ClaimAnswer(Message):
-    """Exactly one of the two is set. (HTTP 409: leave the flow run untouched.)"""
+    """Either `launch` or `refusal` is set; neither where Prefect has to be asked of an announced
+    run first. `unheard`: the ledger knows nothing of that, and may in a moment.
+
+    HTTP 409 is for a flow run that is to be left untouched: another claim holds it, or the job of
+    this claim has ended, was lost or was superseded (`details.reason`). HTTP 503: ask again.
+    """
 
     launch: Launch | None = None
     refusal: Refusal | None = None
+    unheard: bool = False
 
 
-class OutputLine(Message):
-    """One line of output. `seq` counts from 1 over both streams of the job."""
+class OutputLines(Message):
+    """Lines of one stream that were read at once.
+
+    `seq` is the number of the first of `texts`; lines count from 1 over all streams of a job.
+    """
 
     seq: int = Field(ge=1)
     stream: Literal["stdout", "stderr", "notice"]
-    text: str
     at: AwareDatetime
+    texts: list[str] = Field(min_length=1, max_length=5000)
 
 
 class OutputBatch(Message):
-    """Lines of one job; a line sent twice is kept once."""
+    """Output of one job, in its order; a line sent twice is kept once."""
 
     claim_id: UUID
-    lines: list[OutputLine] = Field(max_length=5000)
+    output: list[OutputLines] = Field(max_length=5000)
 
 
 class Renewal(Message):
-    """All live jobs of one worker, in one call."""
+    """What one start of a worker has, in one call; it is its sign of life as well.
+
+    A job is in `jobs` or `unknown` (job id -> claim id) from its grant until its report is
+    accepted; it is unknown while what runs it can't be asked whether it does. `claims` are the
+    claim ids that wait for their answer. `number` rises with each renewal of an instance;
+    `answered` is the highest one whose answer has come, 0: none has. A lease that was granted
+    before that one was, and is in none of the three, has no process: its job is lost.
+    `hindrances` and `clock_ahead` are as in `WorkerRecord`.
+    """
 
     worker: WorkerName
-    jobs: dict[int, UUID] = Field(description="job id -> claim id")
+    instance: UUID
+    number: int = Field(ge=1, le=2**31 - 1)
+    answered: int = Field(default=0, ge=0, le=2**31 - 1)
+    jobs: dict[int, UUID] = {}
+    claims: list[UUID] = []
+    unknown: dict[int, UUID] = {}
+    hindrances: dict[str, str] = {}
+    clock_ahead: float = 0.0
 
 
 class RenewalAnswer(Message):
-    """`stop` are the jobs to end: job id -> why (cancelled, fenced, unknown)."""
+    """`stop` are the jobs to end: job id -> why (cancelled, fenced, unknown).
 
+    `now` is the ledger's time, which counts for the worker too.
+    `superseded`: another start of the worker has its name, or it was declared lost; it is granted
+    nothing any more. `useless`: every run template of its pool needs what hinders it.
+    """
+
+    now: AwareDatetime
     stop: dict[int, str] = {}
+    superseded: bool = False
+    useless: bool = False
 
 
 class Ending(StrEnum):
@@ -197,11 +241,14 @@ class Report(Message):
     """What became of a job. Sent until accepted; the same report twice is accepted once.
 
     `produced` is for people: path of a file the job left -> plain values of the JSON object in it.
+    `worker_unable`, with LOST: nothing of the job began, because the worker can't start any just
+    now.
     """
 
     claim_id: UUID
     worker: WorkerName
     ending: Ending
+    worker_unable: bool = False
     exit_code: int | None = None
     pid: int | None = None
     message: str = ""
@@ -224,7 +271,8 @@ class WorkerHello(Message):
 
     `same_place` says that the worker holds the lock of its work directory, so a predecessor of
     its name on this host is gone. `run_as` are the operating-system users of its native jobs, by
-    company (slug); `""` is for the others.
+    company (slug); `""` is for the others. `limit` is how many jobs it runs at once; None: any
+    number, or unknown.
     """
 
     worker: WorkerName
@@ -233,6 +281,7 @@ class WorkerHello(Message):
     instance: UUID
     same_place: bool = False
     run_as: dict[str, str] = {}
+    limit: int | None = Field(default=None, ge=1)
 
 
 class LeftOver(Message):
@@ -245,8 +294,12 @@ class LeftOver(Message):
 
 
 class WorkerWelcome(Message):
-    """`left_over` are the jobs of the predecessor: confirm that they are gone, or report them."""
+    """`left_over` are the jobs of the predecessor: confirm that they are gone, or report them.
 
+    `now` is the ledger's time.
+    """
+
+    now: AwareDatetime
     lease_seconds: float
     left_over: list[LeftOver] = []
 

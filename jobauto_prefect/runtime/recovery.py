@@ -3,11 +3,12 @@
 import logging
 from collections.abc import Iterable, Mapping
 
-from jobauto_prefect.clock import Clock, utc_now
+from jobauto_prefect.clock import Clock
 from jobauto_prefect.errors import Forbidden, JobautoError, StartFailed, Unauthorized
 from jobauto_prefect.runtime.client import FacadeClient, insist
 from jobauto_prefect.runtime.executor import Executor
 from jobauto_prefect.runtime.protocol import Ending, LeftOver, Report
+from jobauto_prefect.runtime.sending import in_batches
 from jobauto_prefect.runtime.watchdog import tree
 from jobauto_prefect.runtime.workplace import JobRecord, Workplace
 
@@ -22,7 +23,6 @@ async def recover(
     left_over: Iterable[LeftOver],
     *,
     stop_seconds: float,
-    clock: Clock = utc_now,
 ) -> list[int]:
     """End what is left of a predecessor's jobs and tell all outcomes it could not tell.
 
@@ -39,7 +39,8 @@ async def recover(
             records.setdefault(left.job_id, _unrecorded(left))
     ended = await _end_all(executors, records.values(), stop_seconds)
     for record in ended:
-        report = record.report or _lost(record, worker, clock)
+        report = record.report or _lost(record, worker, client.clock)
+        await _send_output(client, record)
         await _tell(client, record, report)
         workplace.remove(record.job_id, record.directory)
     return [record.job_id for record in ended]
@@ -93,6 +94,17 @@ def _lost(record: JobRecord, worker: str, clock: Clock) -> Report:
         started_at=record.started_at,
         ended_at=clock(),
     )
+
+
+async def _send_output(client: FacadeClient, record: JobRecord) -> None:
+    """Send the lines its predecessor did not come to send; those the ledger has are kept once."""
+    try:
+        for lines in in_batches(record.unsent):
+            await insist(client.output, record.job_id, record.claim_id, lines)
+    except (Unauthorized, Forbidden):
+        raise
+    except JobautoError as error:
+        logger.warning("output of job %s was refused: %s", record.job_id, error)
 
 
 async def _tell(client: FacadeClient, record: JobRecord, report: Report) -> None:

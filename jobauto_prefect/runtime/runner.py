@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Self
 
-from jobauto_prefect.clock import Clock, utc_now
 from jobauto_prefect.errors import JobautoError, StartFailed
 from jobauto_prefect.runtime.client import FacadeClient, insist
 from jobauto_prefect.runtime.executor import Execution, Executor
-from jobauto_prefect.runtime.job import Job, OnLines, Outcome
-from jobauto_prefect.runtime.protocol import Ending, Launch, Renewal, Report
+from jobauto_prefect.runtime.fitness import NAME, Fitness
+from jobauto_prefect.runtime.held_jobs import HeldJobs
+from jobauto_prefect.runtime.job import Confirm, Job, OnLines, Outcome
+from jobauto_prefect.runtime.protocol import Ending, Launch, Report
 
 logger = logging.getLogger(__name__)
 
 RENEWALS_PER_LEASE = 3
 LAST_WORDS_SECONDS = 5.0  # for telling outcomes when the worker shuts down
 SHUTDOWN = "shutdown"
+SUPERSEDED = "another worker has this one's name now, or it was declared lost"
 
 
 class Runner:
@@ -28,27 +30,30 @@ class Runner:
         client: FacadeClient,
         executors: Mapping[str, Executor],
         *,
-        worker: str,
+        held: HeldJobs,
+        fitness: Fitness,
         lease_seconds: float,
         stop_seconds: float,
-        clock: Clock = utc_now,
     ) -> None:
         self._client = client
         self._executors = executors
-        self._worker = worker
+        self._held = held
+        self._fitness = fitness
+        self._worker = held.worker
         self._lease_seconds = lease_seconds
         self._stop_seconds = stop_seconds
-        self._clock = clock
+        self._clock = client.clock
         self._jobs: dict[int, Job] = {}
         self._begun_at: dict[int, float] = {}
         self._renewed_at = float("-inf")
         self._idle = asyncio.Event()
         self._idle.set()
         self._grace: asyncio.Timeout | None = None
-        self._renewing: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        self._renewing = asyncio.create_task(self._renew_for_ever())
+        loops = (self._renew_for_ever(), self._fitness.run())
+        self._tasks = [asyncio.create_task(loop) for loop in loops]
         return self
 
     async def __aexit__(
@@ -57,8 +62,8 @@ class Runner:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._renewing is not None:
-            self._renewing.cancel()
+        for task in self._tasks:
+            task.cancel()
         for executor in self._executors.values():
             await executor.close()
 
@@ -67,11 +72,29 @@ class Runner:
         """The ids of the jobs that are not settled."""
         return frozenset(self._jobs)
 
-    async def run(self, launch: Launch, on_lines: OnLines | None = None) -> Outcome:
+    async def run(
+        self,
+        launch: Launch,
+        on_lines: OnLines | None = None,
+        confirm: Confirm | None = None,
+    ) -> Outcome:
         """Run a claimed job until the ledger has its outcome.
 
-        `on_lines` gets its output in batches as it comes, and must not take long.
+        `on_lines` gets its output in batches as it comes, and must not take long. `confirm` is
+        asked right before the process is to start.
         """
+        self._held.hold(launch)
+        try:
+            outcome = await self._run(launch, on_lines, confirm)
+            if outcome.kept:
+                self._held.leave(launch.job_id)
+            return outcome
+        finally:
+            self._held.release(launch.job_id)
+
+    async def _run(
+        self, launch: Launch, on_lines: OnLines | None, confirm: Confirm | None
+    ) -> Outcome:
         try:
             execution = self._execution(launch)
         except StartFailed as error:
@@ -83,23 +106,29 @@ class Runner:
             worker=self._worker,
             stop_seconds=self._stop_seconds,
             on_lines=on_lines,
-            clock=self._clock,
+            confirm=confirm,
         )
         self._jobs[launch.job_id] = job
         self._begun_at[launch.job_id] = asyncio.get_running_loop().time()
         self._idle.clear()
+        if (why := self._held.reason_to_stop(launch.job_id)) is not None:
+            job.stop(why)
         try:
             return await job.run()
         finally:
+            if job.unable is not None:
+                self._fitness.note(job.unable.part, str(job.unable))
             del self._jobs[launch.job_id], self._begun_at[launch.job_id]
             if not self._jobs:
                 self._idle.set()
 
     def stop(self, job_id: int, message: str) -> bool:
-        """Cancel a job; False where it is not here."""
+        """Cancel a job; False where it does not run here: one that is to begin here does not."""
         job = self._jobs.get(job_id)
         if job is not None:
             job.stop(message)
+        else:
+            self._held.stop(job_id, message)
         return job is not None
 
     async def drain(self, grace_seconds: float) -> None:
@@ -176,8 +205,17 @@ class Runner:
 
     async def _renew(self) -> None:
         asked_at = asyncio.get_running_loop().time()
-        held = {job_id: job.launch.claim_id for job_id, job in self._jobs.items()}
-        answer = await self._client.renew(Renewal(worker=self._worker, jobs=held))
+        renewal = self._held.next_renewal(
+            settled=[job_id for job_id, job in self._jobs.items() if job.is_settled],
+            unreachable=[job_id for job_id, job in self._jobs.items() if not job.is_reachable],
+            hindrances=self._fitness.hindrances,
+            clock_ahead=round(self._clock.host_is_ahead.total_seconds(), 1),
+        )
+        answer = await self._client.renew(renewal)
+        self._held.answered(renewal)
         self._renewed_at = asked_at
+        if answer.superseded:
+            self._fitness.note(NAME, SUPERSEDED)
+        self._fitness.note_useless(answer.useless)
         for job_id, why in answer.stop.items():
             self.stop(job_id, why)

@@ -3,18 +3,27 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from jobauto_prefect.errors import JobautoError
 from jobauto_prefect.runtime.client import FacadeClient, insist
-from jobauto_prefect.runtime.output import Output
-from jobauto_prefect.runtime.protocol import Launch, OutputLine
+from jobauto_prefect.runtime.output import Output, take_batch
+from jobauto_prefect.runtime.protocol import Launch, OutputLines
 
 logger = logging.getLogger(__name__)
 
 SEND_SECONDS = 0.5
-BATCH_LINES = 500
+BATCH_LINES = 5000  # as many as one message may have
 BATCH_BYTES = 512 * 1024  # of text; as JSON it is somewhat more
+
+
+def in_batches(output: Iterable[OutputLines]) -> Iterator[list[OutputLines]]:
+    """The lines in order, in batches that one message may have."""
+    waiting = deque(output)
+    while waiting:
+        batch, _ = take_batch(waiting, BATCH_LINES, BATCH_BYTES)
+        yield batch
 
 
 class OutputSender:
@@ -28,20 +37,25 @@ class OutputSender:
         launch: Launch,
         client: FacadeClient,
         output: Output,
-        on_lines: Callable[[list[OutputLine]], Awaitable[None]] | None,
+        on_lines: Callable[[list[OutputLines]], Awaitable[None]] | None,
     ) -> None:
         self._job_id = launch.job_id
         self._claim_id = launch.claim_id
         self._client = client
         self._output = output
         self._on_lines = on_lines
+        self._batch: list[OutputLines] = []
         self._finished = False
         self._due = asyncio.Event()
 
     def wake(self) -> None:
         """Send at once if there is a full batch."""
-        if self._output.waiting >= BATCH_LINES:
+        if self._output.waiting >= BATCH_LINES or self._output.waiting_bytes >= BATCH_BYTES:
             self._due.set()
+
+    def unsent(self) -> list[OutputLines]:
+        """The lines that the ledger is not known to have, in order."""
+        return [*self._batch, *self._output.peek()]
 
     def finish(self) -> None:
         """No more lines will come."""
@@ -57,9 +71,11 @@ class OutputSender:
             self._due.clear()
             self._output.flush_resting()
             while batch := self._output.take(BATCH_LINES, BATCH_BYTES):
+                self._batch = batch
                 await self._send(batch)
+                self._batch = []
 
-    async def _send(self, batch: list[OutputLine]) -> None:
+    async def _send(self, batch: list[OutputLines]) -> None:
         if self._on_lines is not None:
             try:
                 await self._on_lines(batch)

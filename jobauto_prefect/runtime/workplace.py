@@ -6,28 +6,33 @@ the outcomes its predecessor could not tell.
 
 import contextlib
 import fcntl
+import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
-from urllib.parse import quote
 from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ValidationError
 
-from jobauto_prefect.errors import Conflict, StartFailed
-from jobauto_prefect.runtime.protocol import Report
+from jobauto_prefect.errors import Conflict, NotReady, StartFailed, WorkerUnable
+from jobauto_prefect.home import PASSABLE, PRIVATE, make_folder
+from jobauto_prefect.runtime.protocol import OutputLines, Report
 
 RECORDS = "records"
 LOCK = "lock"
+UNPLAIN = re.compile(r"[^\w./+@-]+")
+"""What unquoted paths in scripts would be taken apart by, or taken for something else."""
 
 
 class JobRecord(BaseModel):
     """What is known of one job on disk; no secret is in it.
 
     `pid` and `started` (clock ticks since boot) are its leader's, None before the start.
-    `report` is there once the job has ended. `executor` is the one that ran it, `namespace` where
+    `report` is there once the job has ended, `unsent` are the lines of its output that the ledger
+    may not have then. `executor` is the one that ran it, `namespace` where
     it ran in a cluster.
     """
 
@@ -41,6 +46,7 @@ class JobRecord(BaseModel):
     started: int | None = None
     started_at: AwareDatetime | None = None
     report: Report | None = None
+    unsent: list[OutputLines] = []
 
 
 class Workplace:
@@ -58,15 +64,29 @@ class Workplace:
 
         Raises:
             Conflict: a living worker of this name has it.
+            NotReady: the path of `base` has characters with a meaning to shells, or it can't be
+                made.
         """
-        path = (base / quote(worker, safe=" @+=,")).absolute()
-        while (lock := _locked(path)) is None:
-            pass  # its last user removed it in the meantime
-        if lock < 0:
-            message = f"a worker named {worker} works in {path} already; choose another --name"
-            raise Conflict(message)
-        path.chmod(0o711 if shared else 0o700)
-        (path / RECORDS).mkdir(exist_ok=True, mode=0o700)
+        path = (base / _folder_name(worker)).absolute()
+        if UNPLAIN.search(str(path)):
+            raise NotReady(
+                f"directories of jobs can't be in {base}: scripts that don't quote it would fail;"
+                " set JOBAUTO_WORKER_DIRECTORY to a path without spaces and shell characters"
+            )
+        try:
+            make_folder(path.parent, PASSABLE if shared else PRIVATE)
+            while (lock := _locked(path)) is None:
+                pass  # its last user removed it in the meantime
+            if lock < 0:
+                message = f"a worker named {worker} works in {path} already; choose another --name"
+                raise Conflict(message)
+            path.chmod(PASSABLE if shared else PRIVATE)
+            (path / RECORDS).mkdir(exist_ok=True, mode=PRIVATE)
+        except OSError as error:
+            raise NotReady(
+                f"{path} can't be made for jobs ({error.strerror}); make room, or set"
+                " JOBAUTO_WORKER_DIRECTORY to another place"
+            ) from None
         return cls(path, lock)
 
     def close(self) -> None:
@@ -84,7 +104,8 @@ class Workplace:
         `owner` are uid and gid; None means this process's own.
 
         Raises:
-            StartFailed: the directory is not one of this workplace, or can't be made.
+            StartFailed: the directory is not one of this workplace.
+            WorkerUnable: it can't be made.
         """
         directory = Path(record.directory)
         if directory.parent != self.path or directory.name == RECORDS:
@@ -97,7 +118,8 @@ class Workplace:
                 if owner is not None:
                     os.chown(path, *owner)
         except OSError as error:
-            raise StartFailed(f"the job's directory can't be made: {error}", 126) from None
+            message = f"no directory for a job can be made in {self.path}: {error.strerror}"
+            raise WorkerUnable(message, "disk") from None
 
     def record_path(self, job_id: int) -> Path:
         """Where a job's record is."""
@@ -117,15 +139,24 @@ class Workplace:
                 yield JobRecord.model_validate_json(path.read_text())
 
     def remove(self, job_id: int, directory: str) -> None:
-        """Forget a job, with everything it left."""
+        """Forget a job, with everything it left; what can't be removed now stays."""
         if Path(directory).parent == self.path:
             shutil.rmtree(directory, ignore_errors=True)
-        self.record_path(job_id).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.record_path(job_id).unlink()
+
+
+def _folder_name(worker: str) -> str:
+    """The worker's name; where it is not plain it ends in a digest, so that no two are the same."""
+    plain = UNPLAIN.sub("-", worker.replace("/", " "))
+    if plain == worker and not worker.startswith("."):
+        return worker
+    return f"{plain.lstrip('.')}-{hashlib.sha256(worker.encode()).hexdigest()[:8]}"
 
 
 def _locked(path: Path) -> int | None:
     """A descriptor that holds the lock, -1 where somebody else holds it, None to try again."""
-    path.mkdir(parents=True, exist_ok=True)
+    path.mkdir(exist_ok=True)
     try:
         lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except FileNotFoundError:

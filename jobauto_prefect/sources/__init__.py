@@ -3,7 +3,7 @@
 from jobauto_prefect.sources.known import rules_of, target_of, webhook_rules
 from jobauto_prefect.sources.poller import Poller
 from jobauto_prefect.sources.probing import Reachability, probe
-from jobauto_prefect.sources.targets import Target, TargetRules, fault_of, fault_of_webhook
+from jobauto_prefect.sources.targets import Target, TargetRules, fault_of, fault_of_url
 from jobauto_prefect.sources.webhooks import Webhooks
 
 __all__ = [
@@ -13,7 +13,7 @@ __all__ = [
     "TargetRules",
     "Webhooks",
     "fault_of",
-    "fault_of_webhook",
+    "fault_of_url",
     "probe",
     "rules_of",
     "target_of",

@@ -33,6 +33,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from jobauto_prefect.errors import SourceUnavailable
+from jobauto_prefect.ledger.postgresql import Limits, timed_engine
 from jobauto_prefect.sources.targets import Target, TargetRules, address_of, file_of
 
 TABLE = "changes_cache"
@@ -196,13 +197,8 @@ def _pgsql(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:
         port=int(target.port or 5432),
         database=target.database,
     )
-    arguments = {
-        "hostaddr": address,
-        "connect_timeout": limits.connect,
-        "options": f"-c statement_timeout={limits.answer * 1000}",
-        "tcp_user_timeout": limits.answer * 1000,
-    }
-    return create_engine(url, poolclass=NullPool, connect_args=arguments)
+    limited = Limits(connect=limits.connect, answer=limits.answer)
+    return timed_engine(url, limited, poolclass=NullPool, connect_args={"hostaddr": address})
 
 
 def _sqlite(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:

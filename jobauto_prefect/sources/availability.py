@@ -18,10 +18,11 @@ from typing import Any
 import httpx
 
 from jobauto_prefect.definitions.credentials import is_secret
+from jobauto_prefect.definitions.environment_names import unsafe_reason
 from jobauto_prefect.errors import Fault, SourceUnavailable
 from jobauto_prefect.runtime.masking import Masker
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources.targets import Target, TargetRules, address_of
+from jobauto_prefect.sources.targets import TargetRules, address_of, fault_of_url, web_target
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SHOWN = 200  # characters of what a command said
@@ -53,12 +54,41 @@ def fault_of_check(
             "an administrator has to name it, or its folder, there"
         )
         yield Fault("/availability/command/0", "command", message)
+    if url is not None and (fault := _fault_of_template(url, settings)) is not None:
+        yield Fault("/availability/url", "target", fault)
     member = "/availability/url" if url is not None else "/availability/command"
     open_ = {one["keyword"] for one in fields or () if not is_secret(one)}
     for name in PLACEHOLDER.findall(url or " ".join(command or ())):
         if fields is not None and name not in open_:
             message = f"{{{name}}} is no field of this type that may be in plain sight"
             yield Fault(member, "placeholder", message)
+
+
+def _fault_of_template(url: str, settings: Settings) -> str | None:
+    """What is wrong whatever the values are. One that begins with a value may be anything."""
+    if PLACEHOLDER.match(url):
+        return None
+    return fault_of_url(PLACEHOLDER.sub("1", url), check_rules(settings))
+
+
+def faults_of_values(
+    check: Mapping[str, Any] | None, values: Mapping[str, str], settings: Settings
+) -> Iterator[Fault]:
+    """Why a check could never ask with these values: no job with them would start. Nothing where
+    it could, or needs values that are not there.
+    """
+    url = (check or {}).get("url") or ""
+    names = PLACEHOLDER.findall(url)
+    if not names or not all(values.get(name) for name in names):
+        return
+    fault = fault_of_url(_filled(url, values), check_rules(settings))
+    if fault is not None:
+        message = f"the check of its credential type can't ask there: the address {fault}"
+        yield Fault(f"/values/{names[0]}", "target", message)
+
+
+def _filled(text: str, values: Mapping[str, str]) -> str:
+    return PLACEHOLDER.sub(lambda match: values.get(match[1], ""), text)
 
 
 def may_run(executable: str, settings: Settings) -> bool:
@@ -81,20 +111,17 @@ def check_availability(
     `values` are those in plain sight; `secrets` only a command gets, in its environment.
     """
     seconds = float(check.get("timeout_seconds", 5))
-
-    def fill(text: str) -> str:
-        return PLACEHOLDER.sub(lambda match: values.get(match[1], ""), text)
-
     if check.get("url"):
-        url, rules = fill(check["url"]), _rules(settings)
+        url, rules = _filled(check["url"], values), check_rules(settings)
         return _within(seconds, lambda: _ask(url, rules, seconds))
-    argv = [fill(word) for word in check["command"]]
+    argv = [_filled(word, values) for word in check["command"]]
     if not may_run(check["command"][0], settings):
         return Availability(False, "its check is not among JOBAUTO_AVAILABILITY_COMMANDS")
     return _run(argv, {**values, **secrets}, Masker(secrets.values()), seconds)
 
 
-def _rules(settings: Settings) -> TargetRules:
+def check_rules(settings: Settings) -> TargetRules:
+    """Where the settings allow checks to ask."""
     return TargetRules(settings.event_source_targets, use="an availability check")
 
 
@@ -118,12 +145,10 @@ def _within(seconds: float, look: Callable[[], Availability]) -> Availability:
 
 def _ask(address: str, rules: TargetRules, seconds: float) -> Availability:
     try:
+        target = web_target(address)
         url = httpx.URL(address)
-        if url.scheme not in ("http", "https") or not url.host:
-            return Availability(False, "its address is no http or https URL")
-        target = Target("url", url.host, str(url.port or ""))
         # Connecting by name again could lead elsewhere: the address that was judged is used.
-        pinned = url.copy_with(host=address_of(target, rules), username=None, password=None)
+        pinned = url.copy_with(host=address_of(target, rules))
         headers = {"Host": url.netloc.decode()}
         with (
             httpx.Client(timeout=seconds, trust_env=False) as client,
@@ -133,9 +158,14 @@ def _ask(address: str, rules: TargetRules, seconds: float) -> Availability:
         ):
             if answer.is_success:
                 return Availability(True)
+            if answer.is_redirect:
+                message = f"{url.host} answers {answer.status_code}; redirects are not followed"
+                return Availability(False, message)
             return Availability(False, f"{url.host} answers {answer.status_code}")
     except SourceUnavailable as error:
         return Availability(False, str(error))
+    except ValueError as error:
+        return Availability(False, f"its address {error}")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Availability(False, f"it does not answer ({type(error).__name__})")
 
@@ -143,7 +173,8 @@ def _ask(address: str, rules: TargetRules, seconds: float) -> Availability:
 def _run(
     argv: Sequence[str], values: Mapping[str, str], masker: Masker, seconds: float
 ) -> Availability:
-    environment = {"PATH": os.defpath, **values}
+    safe = {name: text for name, text in values.items() if unsafe_reason(name) is None}
+    environment = {"PATH": os.defpath, **safe}
     try:
         process = subprocess.Popen(
             argv,

@@ -25,7 +25,9 @@ from jobauto_prefect.sources.known import rules_of, target_of
 logger = logging.getLogger(__name__)
 
 BATCH = 500  # changes stored at once
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 1.0
+SHORTEST_SECONDS = 0.02
+NONE_SECONDS = 5.0  # between looks where there is no source
 AT_ONCE = 16  # sources read side by side
 TURN = timedelta(seconds=60)
 """How long a source is one reader's; longer than a server may take for one answer."""
@@ -54,20 +56,27 @@ class Poller:
         """Look which sources are due and read them, until cancelled."""
         with ThreadPoolExecutor(AT_ONCE, "source") as threads:
             while True:
-                for source_id in await asyncio.to_thread(self._due):
+                due, pause = await asyncio.to_thread(self._due)
+                for source_id in due:
                     if source_id not in self._reading and len(self._reading) < AT_ONCE:
                         self._reading[source_id] = asyncio.create_task(
                             self._read_in(threads, source_id)
                         )
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(pause)
 
-    def _due(self) -> list[int]:
+    def _due(self) -> tuple[list[int], float]:
+        """The sources that are due, and in how many seconds to look again."""
         try:
             with self._ledger.reading() as session:
-                return queries.sources_due(session, self._ledger.clock())
+                times = queries.source_times(session)
         except JobautoError as error:
             logger.warning("%s", error)
-            return []
+            return [], LOOK_SECONDS
+        now = self._ledger.clock()
+        ahead = [(at - now).total_seconds() for at, _ in times if at > now]
+        due = [source_id for at, source_id in times if at <= now]
+        longest = LOOK_SECONDS if times else NONE_SECONDS
+        return due, max(SHORTEST_SECONDS, min([longest, *ahead]))
 
     async def _read_in(self, threads: ThreadPoolExecutor, source_id: int) -> None:
         try:

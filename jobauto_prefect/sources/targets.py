@@ -35,8 +35,8 @@ LONGEST_URL = 2000  # characters
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """An adapter database, or (of the kind `webhook`) whoever is told something; of SQLite only
-    `database` counts, the path of its file.
+    """An adapter database, or (of the kind `web`) an address of a webhook or a check; of SQLite
+    only `database` counts, the path of its file.
     """
 
     kind: str
@@ -95,11 +95,11 @@ def fault_of(target: Target, rules: TargetRules) -> str | None:
     return _fault_of_address(literal, target.host, rules) if literal else None
 
 
-def webhook_of(url: str) -> Target:
-    """Where a webhook goes.
+def web_target(url: str) -> Target:
+    """Where a request to this URL goes.
 
     Raises:
-        ValueError: it is no address that can be told anything; the message says why.
+        ValueError: it is none that may be asked or told anything; the message says why.
     """
     if len(url) > LONGEST_URL or not url.isprintable():
         raise ValueError(f"must be at most {LONGEST_URL} printable characters")
@@ -108,13 +108,13 @@ def webhook_of(url: str) -> Target:
         raise ValueError("must be an address like https://host/path")
     if "@" in parts.netloc or parts.fragment:
         raise ValueError("must hold no user, password or fragment")
-    return Target("webhook", parts.hostname, str(parts.port or SCHEMES[parts.scheme]))
+    return Target("web", parts.hostname, str(parts.port or SCHEMES[parts.scheme]))
 
 
-def fault_of_webhook(url: str, rules: TargetRules) -> str | None:
-    """As `fault_of`, for the address of a webhook."""
+def fault_of_url(url: str, rules: TargetRules) -> str | None:
+    """As `fault_of`, for the address of a webhook or a check."""
     try:
-        return fault_of(webhook_of(url), rules)
+        return fault_of(web_target(url), rules)
     except ValueError as error:
         return str(error)
 

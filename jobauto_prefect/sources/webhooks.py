@@ -24,7 +24,7 @@ from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.known import webhook_rules
 from jobauto_prefect.sources.messages import body_of, signature
-from jobauto_prefect.sources.targets import address_of, webhook_of
+from jobauto_prefect.sources.targets import address_of, web_target
 
 logger = logging.getLogger(__name__)
 
@@ -48,9 +48,14 @@ class Message:
 class Webhooks:
     """Sends what is owed, until cancelled; several processes may do so at once."""
 
-    def __init__(self, ledger: Ledger, settings: Settings) -> None:
+    def __init__(
+        self, ledger: Ledger, settings: Settings, wanted: asyncio.Event | None = None
+    ) -> None:
+        """`wanted` is set where there may be something to send; None: it is looked for always."""
         self._ledger = ledger
         self._settings = settings
+        self._wanted = wanted or asyncio.Event()
+        self._look_seconds = LOOK_SECONDS if wanted is None else None
         self._rules = webhook_rules(settings)
         self._sending: Counter[str] = Counter()
 
@@ -64,8 +69,11 @@ class Webhooks:
             while True:
                 for message in await self._next():
                     self._sending[message.url] += 1
-                    group.create_task(self._send(client, message))
-                await asyncio.sleep(LOOK_SECONDS)
+                    sending = group.create_task(self._send(client, message))
+                    sending.add_done_callback(lambda _: self._wanted.set())  # there is room
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wanted.wait(), self._look_seconds)
+                self._wanted.clear()
 
     async def _next(self) -> list[Message]:
         try:
@@ -158,7 +166,7 @@ class Webhooks:
         url = httpx.URL(message.url)
         return client.build_request(
             "POST",
-            url.copy_with(host=address_of(webhook_of(message.url), self._rules)),
+            url.copy_with(host=address_of(web_target(message.url), self._rules)),
             content=message.content,
             headers={"Host": url.netloc.decode("ascii"), **message.headers},
             extensions={"sni_hostname": url.host},

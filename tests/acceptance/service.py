@@ -16,6 +16,7 @@ import httpx
 
 from tests.conftest import clean_environment, free_port
 from tests.planted import SAYS_NO_SECRET
+from tests.servers import prefect_client
 
 JOBAUTO = str(Path(sys.executable).parent / "jobauto")
 EXAMPLES = Path(__file__).parents[2] / "deployments" / "examples"
@@ -190,9 +191,4 @@ class Service:
 
     def prefect_api(self) -> httpx.Client:
         """A client of Prefect's API that is signed in."""
-        return httpx.Client(
-            base_url=f"{self.prefect}/api",
-            auth=self.admin(),
-            timeout=30,
-            event_hooks=SAYS_NO_SECRET,
-        )
+        return prefect_client(f"{self.prefect}/api", auth=self.admin())

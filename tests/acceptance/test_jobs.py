@@ -24,6 +24,7 @@ def test_applying_the_same_files_again_changes_nothing(service: Service) -> None
     assert {change["action"] for change in plan["changes"]} == {"unchanged"}
 
 
+@pytest.mark.spec("1.1")
 def test_run_with_wait_prints_the_output_and_ends_with_the_jobs_result(service: Service) -> None:
     good = service.jobauto("run", "acme/Root file system", "--wait")
     bad = service.jobauto("run", "acme/Probe that fails", "--wait")
@@ -113,6 +114,7 @@ def test_the_published_probe_applied_from_its_file_is_the_one_that_came_over_res
     assert corpus_template
 
 
+@pytest.mark.spec("1.1", "1.3", "2.1.21")
 @needs_corpus
 def test_the_published_probe_runs_over_rest_with_its_environment_and_artifact(
     service: Service, corpus_template: int
@@ -182,3 +184,16 @@ def test_a_worker_that_is_killed_takes_its_job_with_it_and_is_replaced(service: 
     again = service.json("run", "acme/Root file system", "--wait")
     assert again["state"] == "succeeded"
     assert service.said("ended", part="worker", exit_code=-9)
+
+
+def test_a_facade_that_is_killed_with_its_services_is_replaced(service: Service) -> None:
+    started = service.said("started", part="facade")
+    assert started is not None
+
+    os.kill(started["pid"], signal.SIGKILL)
+
+    until(lambda: service.said("ended", part="facade", exit_code=-9), 20)
+    until(lambda: service.said("started", part="facade") != started, 20)
+    until(lambda: service.jobauto("job", "list").returncode == 0, 30)
+    again = service.json("run", "acme/Root file system", "--wait")
+    assert again["state"] == "succeeded"

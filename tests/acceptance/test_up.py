@@ -1,11 +1,31 @@
 """`jobauto up` itself: what it refuses, how it ends, what it leaves; and the demo."""
 
+import json
+import os
+import shlex
 import signal
 import socket
+import tempfile
 from pathlib import Path
+
+import pytest
 
 from tests.acceptance.service import EXAMPLES, Service, until
 from tests.conftest import free_port
+
+LOOK = [
+    {"kind": "company", "slug": "acme", "name": "Acme"},
+    {
+        "$schema": "https://example.org/schema.json",
+        "name": "Look",
+        "description": "Looks at what is not its own",
+        "executable": "sh",
+        "cmdparamsTemplate": "-c 'whoami; pwd; stat -c %a $(dirname $(dirname $PWD));"
+        " cat $0/ledger.db $0/logs/facade.log; ls $0; true' {HOME_OF_SERVICE}",
+        "environment": {"HOME_OF_SERVICE": {"type": "string", "required": True}},
+    },
+    {"kind": "runtemplate", "company": "acme", "app": "Look", "name": "Look"},
+]
 
 
 def test_a_second_one_with_the_same_home_is_refused(service: Service) -> None:
@@ -25,6 +45,46 @@ def test_a_port_that_is_in_use_is_named_with_its_option(service: Service, tmp_pa
     assert ran.returncode == 1
     assert f":{port} can't be used" in ran.stderr
     assert "--api-port" in ran.stderr
+
+
+def test_nobody_else_reaches_anything_in_the_home(service: Service) -> None:
+    reached = {
+        str(path.relative_to(service.home)): oct(path.stat().st_mode & 0o7777)
+        for path in [service.home, *service.home.glob("*"), *(service.home / "logs").iterdir()]
+        if path.stat().st_mode & 0o077
+    }
+
+    assert reached == {}
+    assert (service.home / "ledger.db-wal").exists()
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can run jobs as others")
+def test_jobs_of_another_user_are_outside_of_the_home_and_read_nothing_in_it(
+    tmp_path: Path,
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o711)
+        jobs = f"{folder}/jobs"
+        users = {"JOBAUTO_RUN_AS": "nobody", "JOBAUTO_WORKER_DIRECTORY": jobs}
+        service = Service(Path(folder) / "home", **users, JOBAUTO_GRACE_SECONDS="1")
+        (tmp_path / "look.json").write_text(json.dumps(LOOK))
+        service.start()
+        try:
+            ready = service.said("ready")
+            assert ready is not None
+            assert ready["jobs"] == jobs
+            applied = service.jobauto("apply", str(tmp_path / "look.json"), "--yes")
+            assert applied.returncode == 0, applied.stderr
+            job = service.json(
+                "run", "acme/Look", "--env", f"HOME_OF_SERVICE={folder}/home", "--wait"
+            )
+        finally:
+            service.stop()
+    assert job["stderr"].count("Permission denied") == 3
+    user, place, base = job["stdout"].split()
+    assert (user, base) == ("nobody", "711")
+    assert place.startswith(f"{jobs}/")
+    assert shlex.quote(place) == place
 
 
 def test_neither_its_end_nor_its_death_leaves_a_process_and_a_new_start_finds_everything(

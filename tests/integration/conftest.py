@@ -11,6 +11,7 @@ from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
 from jobauto_prefect.settings import Settings
 from tests import contract
+from tests.claims import start_workers
 from tests.databases import KINDS, database
 from tests.servers import client, facade, free_port, user_token, worker_token
 
@@ -74,5 +75,6 @@ def rest(facade_url: str, ledger: Ledger) -> Iterator[httpx.Client]:
 @pytest.fixture
 def claims(facade_url: str, ledger: Ledger) -> Iterator[httpx.Client]:
     """The claims API, with the token of a worker of the default pool."""
+    start_workers(ledger)
     with client(f"{facade_url}/internal/v1", worker_token(ledger, "jobauto")) as signed_in:
         yield signed_in

@@ -1,13 +1,16 @@
 """What schemathesis is told of this service, in its own process (`SCHEMATHESIS_HOOKS`)."""
 
+import itertools
 import json
 import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
 import schemathesis
 from schemathesis.core.failures import AcceptedNegativeData
+from schemathesis.generation.meta import TestPhase
 from schemathesis.openapi.checks import (
     AllowHeaderMismatch,
     RejectedPositiveData,
@@ -20,7 +23,16 @@ from jobauto_prefect.settings import Settings
 TOKEN = os.environ["JOBAUTO_TEST_TOKEN"]
 LEAVER = json.loads(os.environ["JOBAUTO_TEST_LEAVER"])
 SEEDED = int(os.environ["JOBAUTO_TEST_SEEDED"])
-"""Records of each kind that are there, with ids from 1."""
+"""Records of each kind that are there and stay, with ids from 1."""
+
+DISPOSABLE: Mapping[str, list[int]] = json.loads(os.environ["JOBAUTO_TEST_DISPOSABLE"])
+"""Record kind -> ids of records that nothing depends on: to be deleted."""
+
+SPARED = json.loads(os.environ["JOBAUTO_TEST_SPARED"])
+"""Ids of the users whose roles, names and passwords the requests themselves need."""
+
+ANSWERS = Path(os.environ["JOBAUTO_TEST_ANSWERS"])
+"""Where each answer's operation, status and body are noted."""
 
 BODY_LIMIT: int = Settings.model_fields["body_limit_bytes"].default
 
@@ -30,12 +42,14 @@ REASONS = frozenset(
     {
         "reference", "required", "unknown", "fixed",  # depends on records
         "duplicate",  # in query and body
+        "undeclared", "name",  # variables: what an application declares, and what is unsafe
         "deadline", "target", "ambiguous",  # one member against another, or the record's
         "cycle",  # ways round
         "command", "image", "selector", "mismatch",  # what this installation, or a record, has
         "cursor", "json", "cron",  # languages of their own
         "min_length", "login", "common", "text",  # passwords
         "reused",  # an idempotency key
+        "secret",  # one that was given for another address
     }
 )  # fmt: skip
 """Rules that no JSON Schema can say."""
@@ -60,11 +74,20 @@ class SignedIn:
 def before_call(_context: Any, case: schemathesis.Case, _kwargs: dict[str, Any]) -> None:
     """Valid requests speak of records that are there, and none takes the tester's rights away."""
     if case.meta is not None and case.meta.generation.mode.is_positive:
-        _steer(case)
+        _steer(case, in_sequence=case.meta.phase.name == TestPhase.STATEFUL)
     if str(case.query.get("follow")).lower() in ("true", "1"):
         del case.query["follow"]  # these jobs wait for ever
     for fields in (case.path_parameters, case.query, _body_of(case)):
-        _spare_the_tester(case, fields)
+        _spare(case, fields)
+
+
+@schemathesis.hook
+def after_call(_context: Any, case: schemathesis.Case, response: schemathesis.Response) -> None:
+    """Note what came: the test looks at it afterwards."""
+    text = response.content.decode(errors="replace") if response.status_code < 300 else ""
+    noted = [f"{case.method} {case.operation.path}", response.status_code, text]
+    with ANSWERS.open("a") as file:
+        file.write(json.dumps(noted) + "\n")
 
 
 def _body_of(case: schemathesis.Case) -> dict[str, Any]:
@@ -89,9 +112,10 @@ def _complete(case: schemathesis.Case, body: dict[str, Any]) -> None:
             body.setdefault(name, f"{value}-{number}" if is_key else value)
 
 
-def _steer(case: schemathesis.Case) -> None:
+def _steer(case: schemathesis.Case, *, in_sequence: bool) -> None:
     body = _body_of(case)
     case.query.pop("cursor", None)
+    case.query.pop("definition", None)  # it says what the body is, and none of ours is that
     if case.method == "POST" and "suffix" in case.path_parameters:
         case.path_parameters["suffix"] = "json"  # links are read from it
     if body is case.body:
@@ -99,9 +123,50 @@ def _steer(case: schemathesis.Case) -> None:
     for fields in (case.path_parameters, case.query, body):
         for name, value in fields.items():
             is_id = name in ("id", "launched_by") or name.lower().endswith("id")
-            if is_id and isinstance(value, int) and value > MADE_UP:
+            beyond = value > (MADE_UP if in_sequence else SEEDED) if _is_id(value) else False
+            if is_id and beyond:
                 fields[name] = value % SEEDED + 1
     body |= {name: say(body) for name, say in WORDS.items() if body.get(name) is not None}
+    if not in_sequence:
+        _lead(case, body)
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _lead(case: schemathesis.Case, body: dict[str, Any]) -> None:
+    """To a record that is in the state which the operation needs."""
+    path, number = case.operation.path, next(NUMBERS)
+    item, parameters = path.strip("/").partition("/")[0], case.path_parameters
+    if path.startswith("/login"):
+        case.query.clear()
+        if body is case.body:
+            body.clear()
+            body |= LEAVER
+        else:
+            case.query |= LEAVER
+    elif path == "/logout":
+        body.pop("token", None)
+    elif path == "/company/{companyId}/user/{userId}":
+        company = number % SEEDED + 1
+        parameters |= {"companyId": company, "userId": company + 1}
+    elif case.method == "DELETE" and item in DISPOSABLE:
+        (name,) = (name for name in parameters if name != "suffix")
+        parameters[name] = DISPOSABLE[item][number % len(DISPOSABLE[item])]
+    elif case.method == "DELETE":
+        case.query["dry_run"] = True
+        case.query.setdefault("company_id", 1)
+    elif item == "task" and case.method == "POST":
+        parameters["taskId"] = (2, 4) if "retry" in path else (6, 8)
+        parameters["taskId"] = parameters["taskId"][number % 2]
+    elif item == "worker":
+        parameters["workerName"] = f"w{number % SEEDED + 1}"
+    elif path.startswith("/event/") and case.method == "POST" and body is case.body:
+        body["eventrule_id"] = parameters["eventId"]
+
+
+NUMBERS = itertools.count()
 
 
 def _seeded(word: str) -> Callable[[dict[str, Any]], str]:
@@ -120,14 +185,23 @@ WORDS: Mapping[str, Callable[[dict[str, Any]], Any]] = {
 """Members that mean something to the service: what they say in a valid body."""
 
 
-def _spare_the_tester(case: schemathesis.Case, fields: dict[str, Any]) -> None:
-    if not case.path.startswith("/user/"):
+def _spare(case: schemathesis.Case, fields: dict[str, Any]) -> None:
+    """Lead what would change somebody whom the requests need to somebody else."""
+    if "/user" not in case.path:
         return
     for name in ("userId", "id", "user_id"):
-        if str(fields.get(name)) in ("1", "1.0"):
+        if _number(fields.get(name)) in SPARED:
             fields[name] = 2
-    if fields.get("login") == "root":
+    if fields.get("login") in ("root", LEAVER["login"]):
         fields["login"] = "toor"
+
+
+def _number(value: Any) -> float | None:
+    """In every spelling that the service could take for a number."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return None
 
 
 ALIASES = ("/runtemplate/", "/eventrule/")

@@ -243,6 +243,36 @@ def test_a_definition_goes_in_and_comes_out_byte_for_byte(home: Home) -> None:
     assert (refused.returncode, "is there already" in refused.stderr) == (1, True)
 
 
+@pytest.mark.spec("2.1.2")
+def test_members_that_a_record_has_too_are_the_definitions_own(home: Home) -> None:
+    own = {
+        "id": "probe-7",
+        "created_at": "yesterday",
+        "enabled": "perhaps",
+        "updated_at": None,
+        "prefect_url": 7,
+        "rule_selectors": {},
+        "labels": ["x"],
+        "company_id": "acme",
+        "force": 1,
+        "definition": {"any": "thing"},
+    }
+    raw = json.dumps(PROBE | own, indent=1).encode()
+    (home.path / "own.json").write_bytes(raw)
+
+    validated = home.run("app", "validate", "own.json")
+    imported = home.run("app", "import", "own.json", "--json")
+    again = home.run("app", "import", "own.json")
+    applied = home.run("apply", "own.json", "--yes")
+    exported = home.run("app", "export", "Probe", "-o", "out.json")
+
+    done = (validated, imported, again, applied, exported)
+    assert [one.returncode for one in done] == [0] * 5, [one.stderr for one in done]
+    assert json.loads(imported.stdout)["imported"][0]["action"] == "created"
+    assert again.stdout.startswith("unchanged")
+    assert (home.path / "out.json").read_bytes() == raw
+
+
 def test_an_older_version_is_imported_by_force_and_the_former_is_kept(home: Home) -> None:
     put(home, "new.json", {**PROBE, "version": "1.10"})
     put(home, "old.json", {**PROBE, "version": "1.9"})

@@ -24,6 +24,7 @@ KINDS = {
     "eventsource": "EventSource",
     "eventrule": "EventRule",
     "task": "Task",
+    "worker": "Worker",
 }
 SPECIAL = {
     "/user/{user}/roles/": ("UserRole", "create"),
@@ -33,6 +34,7 @@ SPECIAL = {
     "/task/{task}/excuse.json": ("Task", "update"),
     "/event/{event}/replay.json": ("Job", "create"),
     "/credential/{credential}/reveal.json": ("Credential", "reveal"),
+    "/worker/{worker}/lost.json": ("Worker", "lost"),
 }
 BESIDES = {"/task/{task}/retry.json": {("Job", "create")}}
 """What a route makes beside what it changes."""
@@ -66,6 +68,7 @@ def _weight(row: Row) -> int:
     return 2 + LAST.index(item) if item in LAST else 50
 
 
+@pytest.mark.spec("1.9", "1.10")
 def test_every_changing_route_leaves_one_entry_with_before_and_after(
     rest: httpx.Client, ledger: Ledger, world: dict[str, int]
 ) -> None:

@@ -16,13 +16,12 @@ from jobauto_prefect.engine.wishes import Carrier
 from jobauto_prefect.ledger.records import Credential, CredentialType, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.test_claims import claim_of, granted, refused
+from tests.claims import claim_of, granted, refused, start_workers
 from tests.integration.test_credentials import BANK, SECRET, entries, post
 from tests.integration.test_facade import make_template
 from tests.integration.test_wishes import eventually, facade_settings, no_wishes
-from tests.plant import Patient
-from tests.planted import SAYS_NO_SECRET, secret
-from tests.servers import client, worker_token
+from tests.planted import secret
+from tests.servers import client, prefect_client, worker_token
 
 SECRET_OF_OTHERS = secret("s3cret-of-others")
 __all__ = ["facade_settings"]
@@ -30,9 +29,7 @@ __all__ = ["facade_settings"]
 
 @pytest.fixture
 def prefect(prefect_server: str) -> Iterator[httpx.Client]:
-    with httpx.Client(
-        base_url=prefect_server, timeout=20, transport=Patient(), event_hooks=SAYS_NO_SECRET
-    ) as http:
+    with prefect_client(prefect_server) as http:
         yield http
 
 
@@ -166,6 +163,7 @@ def test_values_of_other_peoples_blocks_are_given_to_jobs(
     rest: httpx.Client, prefect: httpx.Client, ledger: Ledger, facade_settings: Settings
 ) -> None:
     made = make_template(rest, name=f"t-{uuid4().hex[:6]}")
+    start_workers(ledger, facade_settings.pool)
     token = worker_token(ledger, facade_settings.pool)
     claims = client(f"{facade_settings.url}/internal/v1", token)
     name = f"key-{uuid4().hex[:6]}"
@@ -178,17 +176,17 @@ def test_values_of_other_peoples_blocks_are_given_to_jobs(
               "data": {"value": SECRET_OF_OTHERS}},
     ).raise_for_status()  # fmt: skip
     at = f"/runtemplate/{made['id']}.json"
-    post(rest, at, blocks=[{"block": f"secret/{name}", "env": {"API_KEY": "value"}}])
+    post(rest, at, blocks=[{"block": f"secret/{name}", "env": {"GREETING": "value"}}])
     eventually(lambda: held(ledger, RunTemplate, made["id"]).deployment_id)
     eventually(lambda: no_wishes(ledger))
     deployment = str(held(ledger, RunTemplate, made["id"]).deployment_id)
     launch = granted(claims, claim_of(deployment_id=deployment))
-    assert launch["environment"]["API_KEY"] == SECRET_OF_OTHERS
+    assert launch["environment"]["GREETING"] == SECRET_OF_OTHERS
     assert SECRET_OF_OTHERS in launch["secrets"]
     assert SECRET_OF_OTHERS not in rest.get(f"/job/{launch['job_id']}.json").text
-    post(rest, at, blocks=[{"block": f"secret/{name}", "env": {"API_KEY": "nothing.there"}}])
+    post(rest, at, blocks=[{"block": f"secret/{name}", "env": {"GREETING": "nothing.there"}}])
     reason, state, message = refused(claims, claim_of(deployment_id=deployment))
     assert (reason, state) == ("missing_block", "FAILED")
     assert "has no nothing.there" in message
-    post(rest, at, blocks=[{"block": "secret/none-such", "env": {"API_KEY": "value"}}])
+    post(rest, at, blocks=[{"block": "secret/none-such", "env": {"GREETING": "value"}}])
     assert "no block secret/none-such" in refused(claims, claim_of(deployment_id=deployment))[2]

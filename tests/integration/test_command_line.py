@@ -75,7 +75,8 @@ def test_a_home_without_key_or_tables_says_which_command_helps(empty: Home) -> N
 
     assert (without_key.returncode, without_key.stdout) == (1, "")
     assert without_key.stderr.startswith("error: ")
-    assert "jobauto secrets init" in without_key.stderr
+    assert "there is no installation in" in without_key.stderr
+    assert "jobauto up" in without_key.stderr
     assert "jobauto db upgrade" in without_tables.stderr
     assert (ready.returncode, ready.stdout) == (0, "{}\n")
 
@@ -138,7 +139,7 @@ def test_records_are_applied_while_prefect_is_away_and_a_second_time_nothing_cha
     assert looked.stdout.endswith("3 to create\n"), looked.stderr
     assert applied.returncode == 0, applied.stderr
     assert applied.stdout.endswith("3 created\n")
-    assert "Prefect does not know 1 change yet" in applied.stderr
+    assert "Prefect does not know 2 changes yet" in applied.stderr  # the flow and the deployment
     assert "Traceback" not in applied.stderr
     assert {change["action"] for change in again["changes"]} == {"unchanged"}
     assert changed["changes"][2]["fields"] == {

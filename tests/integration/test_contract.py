@@ -5,19 +5,25 @@ import io
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 from xml.etree import ElementTree
 
 import httpx
 import pytest
 import yaml
 from sqlalchemy import select
+from sqlalchemy import text as sql
 
-from jobauto_prefect.ledger import jobs
+from jobauto_prefect.facade.published import PREFIXES
+from jobauto_prefect.facade.resources import RESOURCES, Resource
+from jobauto_prefect.ledger import services_status
+from jobauto_prefect.ledger.attempts import new_job
 from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import Artifact, AuditEntry, Company, Job, RunTemplate
+from jobauto_prefect.ledger.records import Artifact, AuditEntry, Company, Job, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
 from tests.integration.test_facade import make_template
 from tests.planted import secret
+from tests.servers import client, user_token
 
 HIDDEN, PASSWORD = secret("hid-den"), secret("dlouhe-heslo-1")
 TYPE = {
@@ -80,6 +86,7 @@ COLLECTIONS = {
 }
 
 
+@pytest.mark.spec("1.14", "2.2.1", "4.1", "4.3")
 def test_every_kind_is_read_listed_and_updated_alike(
     rest: httpx.Client, everything: dict[str, int]
 ) -> None:
@@ -115,8 +122,8 @@ def test_secrets_are_masked_and_a_masked_or_blank_one_keeps_what_is_there(
     path = f"/credential/{everything['credential']}.json"
     assert ok(rest.get(path))["values"] == {"MAIL_HOST": "mx", "MAIL_PASSWORD": "********"}
     for kept in ("********", ""):
-        body = {"values": {"MAIL_HOST": "mx2", "MAIL_PASSWORD": kept}}
-        assert ok(rest.post(path, json=body), 201)["values"]["MAIL_HOST"] == "mx2"
+        body = {"values": {"MAIL_HOST": "mx", "MAIL_PASSWORD": kept}, "labels": ["mail"]}
+        assert ok(rest.post(path, json=body), 201)["labels"] == ["mail"]
     with ledger.engine.connect() as connection:
         (sealed,) = connection.exec_driver_sql("SELECT secrets FROM credential").one()
     read = json.loads(sealed) if isinstance(sealed, str) else sealed
@@ -127,6 +134,7 @@ def test_secrets_are_masked_and_a_masked_or_blank_one_keeps_what_is_there(
     assert "OTHER" in unknown["message"]
 
 
+@pytest.mark.spec("4.1", "4.2")
 def test_every_kind_can_be_had_in_every_format(
     rest: httpx.Client, everything: dict[str, int]
 ) -> None:
@@ -170,7 +178,7 @@ def _many_jobs(ledger: Ledger, template_id: int, number: int) -> list[int]:
         template = session.get_one(RunTemplate, template_id)
         start = datetime(2026, 1, 1, tzinfo=UTC)
         made = [
-            jobs.new_job(template, schedule=start + timedelta(hours=n // 3), schedule_type="adhoc")
+            new_job(template, schedule=start + timedelta(hours=n // 3), schedule_type="adhoc")
             for n in range(number)
         ]
         session.add_all(made)
@@ -210,19 +218,314 @@ def test_jobs_come_newest_first_a_hundred_at_a_time(
     assert [record["id"] for record in skipped.values()] == made[-4:-6:-1]
 
 
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.collection)
+def test_a_list_is_ordered_by_each_of_its_orders_and_by_nothing_else(
+    rest: httpx.Client, everything: dict[str, int], ledger: Ledger, resource: Resource
+) -> None:
+    if resource.item == "job":
+        _differing_jobs(ledger, _many_jobs(ledger, everything["runtemplate"], 6))
+    whole = {record["id"] for record in _all(rest, resource.collection, limit=1000)}
+    for order in (f"{sign}{name}" for name in resource.orders for sign in ("", "-")):
+        followed = [record["id"] for record in _all(rest, resource.collection, 5, order)]
+        assert sorted(followed) == sorted(whole), order
+        at_once = _all(rest, resource.collection, 1000, order)
+        assert [record["id"] for record in at_once] == followed, order
+    for name in ("prefect_url", "labels", "db_password", "password_hash", "nothing"):
+        (fault,) = ok(rest.get(f"/{resource.collection}.json?order={name}"), 400)["details"]
+        assert fault["message"].startswith("order must be one of id, ")
+
+
+def _differing_jobs(ledger: Ledger, made: list[int]) -> None:
+    """Some with a value, some with the same, some with none."""
+    with ledger.writing(SERVICE) as session:
+        for number, job in enumerate(session.get_one(Job, one) for one in made):
+            if number % 3:
+                job.severity = ("info", "error")[number % 2]
+                job.begin = job.end = job.schedule + timedelta(minutes=number // 2)
+                job.exitcode, job.worker, job.pid = number % 2, f"w{number}", None
+                job.flow_run_id = uuid4()
+
+
+def _all(
+    rest: httpx.Client, collection: str, limit: int = 100, order: str = "id"
+) -> list[dict[str, Any]]:
+    """The records of a list, a page after the other, in their order."""
+    found: list[dict[str, Any]] = []
+    url: str | None = f"/{collection}.json?limit={limit}&order={order}"
+    while url is not None:
+        answer = rest.get(url)
+        found += ok(answer).values()
+        assert len(found) <= 1000
+        link = answer.headers.get("link")
+        url = link[link.index("<") + 1 : link.index(">")].removeprefix("/api/v1") if link else None
+    return found
+
+
+def test_jobs_are_deleted_by_when_they_began_and_the_others_are_named_with_their_reason(
+    rest: httpx.Client, everything: dict[str, int], ledger: Ledger
+) -> None:
+    noon = datetime(2026, 5, 1, 12, tzinfo=UTC)
+    before, first, last, after, running, attempt, waiting = _many_jobs(
+        ledger, everything["runtemplate"], 7
+    )
+    begun = {before: -1, first: 0, last: 60, after: 61, running: 30, attempt: 31}
+    with ledger.writing(SERVICE) as session:
+        task = Task(runtemplate_id=everything["runtemplate"], window_start=noon, window_end=noon,
+                    deadline=noon, state="failed")  # fmt: skip
+        session.add(task)
+        for job_id, minutes in begun.items():
+            job = session.get_one(Job, job_id)
+            job.begin, job.state = noon + timedelta(minutes=minutes), "succeeded"
+        session.get_one(Job, running).state = "running"
+        session.get_one(Job, attempt).task = task
+        session.get_one(Job, waiting).schedule = noon + timedelta(minutes=10)
+    asked = {"from": noon.isoformat(), "to": (noon + timedelta(minutes=60)).isoformat()}
+    tried = ok(rest.delete("/jobs.json", params={**asked, "dry_run": "1"}))
+    done = ok(rest.delete("/jobs.json", params=asked))
+    assert done == {**tried, "dry_run": False, "deleted": 2}
+    assert (done["matched"], done["job_ids"]) == (5, [last, first])
+    reasons = {one["job_id"]: one["reason"] for one in done["kept"]}
+    assert reasons == {
+        running: "it is running; cancel it first, or wait for its end",
+        attempt: "it belongs to task 1",
+        waiting: "it waits; state=scheduled cancels and deletes such jobs",
+    }
+    left = {before, after, running, attempt, waiting, everything["job"]}
+    assert {int(job_id) for job_id in ok(rest.get("/jobs.json"))} == left
+
+
+def test_a_schedule_gone_wrong_is_cleared_up(
+    rest: httpx.Client, everything: dict[str, int], ledger: Ledger
+) -> None:
+    template = everything["runtemplate"]
+    over, *waiting = _many_jobs(ledger, template, 4)
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    with ledger.writing(SERVICE) as session:
+        session.get_one(Job, over).state = "failed"
+        session.get_one(Job, waiting[0]).task = Task(
+            runtemplate_id=template, window_start=now, window_end=now, deadline=now
+        )
+    asked = {"state": "scheduled", "runtemplate_id": template}
+    tried = ok(rest.delete("/jobs.json", params={**asked, "dry_run": "true"}))
+    assert tried["job_ids"] == [*waiting[::-1], everything["job"]]
+    assert len(ok(rest.get("/jobs.json", params=asked))) == 4
+    assert ok(rest.delete("/jobs.json", params=asked))["deleted"] == 4
+    assert list(ok(rest.get("/jobs.json"))) == [str(over)]
+    (task,) = ok(rest.get("/tasks.json")).values()
+    assert (task["state"], task["reason"]) == ("failed", "cancelled")
+    (attempt,) = ok(rest.get(f"/task/{task['id']}.json"))["jobs"]  # the history has it
+    assert (attempt["state"], attempt["message"]) == ("cancelled", "deleted by root")
+    entries = ok(rest.get("/auditlog.json?entity_type=Job&action=delete"))
+    assert {one["entity_id"] for one in entries.values()} == {*waiting, everything["job"]}
+
+
+@pytest.mark.parametrize("address", ["/api/v1", *PREFIXES])
+def test_a_company_without_a_code_is_taken_and_known_by_its_name(
+    rest: httpx.Client, facade_url: str, address: str
+) -> None:
+    def post(**body: Any) -> dict[str, Any]:
+        made = ok(rest.post(f"{facade_url}{address}/company/", json=body), 201)
+        return ok(rest.get(f"/company/{made['id']}.json")) | {"created": made["created"]}
+
+    first = post(name="Účetní s.r.o.")
+    assert (first["slug"], first["created"]) == ("ucetni-s-r-o", True)
+    same = post(name="Účetní s.r.o.", email="x@example.com")
+    assert (same["id"], same["created"]) == (first["id"], False)
+    assert (same["slug"], same["email"]) == ("ucetni-s-r-o", "x@example.com")
+    assert post(name="Ucetni (s r o)")["slug"] == "ucetni-s-r-o-2"
+    assert post(name="UCETNI s-r-o")["slug"] == "ucetni-s-r-o-3"
+    nameless = post(name="東京")
+    assert nameless["slug"] == f"company-{nameless['id']}"
+    entries = ok(rest.get(f"/auditlog.json?entity_type=Company&entity_id={nameless['id']}"))
+    assert [one["changes"]["slug"] for one in entries.values()] == [[None, nameless["slug"]]]
+    assert rest.post(f"{facade_url}{address}/company/", json={}).status_code == 400
+
+
+def test_a_published_code_leads_back_to_its_company_and_changes_nothing(
+    rest: httpx.Client, facade_url: str
+) -> None:
+    old = f"{facade_url}{PREFIXES[0]}"
+    made = ok(rest.post("/company/", json={"slug": "limited-liability", "name": "L"}), 201)
+    read = ok(rest.get(f"{old}/company/{made['id']}.json"))
+    assert read["code"] == f"limited{made['id']:03}"
+    for path in ("/company/", f"/company/?companyId={made['id']}", f"/company/{made['id']}.json"):
+        body = read if "?" not in path else {k: v for k, v in read.items() if k != "id"}
+        back = ok(rest.post(old + path, json=body), 201)
+        assert (back["id"], back["created"]) == (made["id"], False)
+    by_code = ok(rest.post(f"{old}/company/", json={"code": read["code"], "ic": "7"}), 201)
+    assert (by_code["id"], by_code["created"]) == (made["id"], False)
+    entries = ok(rest.get(f"/auditlog.json?entity_type=Company&entity_id={made['id']}"))
+    assert next(sorted(one["changes"]) for one in entries.values()) == ["ic"]
+    assert len(entries) == 2
+    assert ok(rest.get(f"/company/{made['id']}.json"))["slug"] == "limited-liability"
+
+
+def test_another_companys_name_is_not_told_to_who_may_not_see_it(
+    rest: httpx.Client, facade_url: str, ledger: Ledger
+) -> None:
+    ok(rest.post("/company/", json={"slug": "planted", "name": "Planted"}), 201)
+    with client(f"{facade_url}/api/v1", user_token(ledger, "eva", ["editor"])) as eva:
+        answers = [eva.post("/company/", json={"name": name}) for name in ("Planted", "Nobody's")]
+    assert [answer.status_code for answer in answers] == [403, 403]
+    said = [answer.json() | {"request_id": ""} for answer in answers]
+    assert said[0] == said[1]
+
+
+def test_published_run_templates_have_counts_and_schedules(
+    rest: httpx.Client, facade_url: str, everything: dict[str, int], ledger: Ledger
+) -> None:
+    template, old = everything["runtemplate"], f"{facade_url}{PREFIXES[0]}"
+    states = ["succeeded", "succeeded", "warning", "failed", "lost", "cancelled", "scheduled"]
+    made = _many_jobs(ledger, template, len(states))
+    with ledger.writing(SERVICE) as session:
+        for job_id, state in zip(made, states, strict=True):
+            session.get_one(Job, job_id).state = state
+        session.get_one(RunTemplate, template).next_schedule = datetime(2030, 1, 1, tzinfo=UTC)
+    other = ok(
+        rest.post(
+            "/runtemplate/",
+            json={"app_id": everything["app"], "name": "idle", "company_id": everything["company"]},
+        ),
+        201,
+    )
+    expected = {
+        "successfull_jobs_count": 3,
+        "failed_jobs_count": 2,
+        "last_schedule": "2026-01-01T01:00:00+00:00",
+        "next_schedule": "2030-01-01T00:00:00+00:00",
+    }
+    idle = {
+        "successfull_jobs_count": 0,
+        "failed_jobs_count": 0,
+        "last_schedule": None,
+        "next_schedule": None,
+    }
+    read = ok(rest.get(f"{old}/runtemplate/{template}.json"))
+    note = {"note": "read " * 3}
+    for shown in (
+        read,
+        ok(rest.get(f"{old}/runtemplates.json"))[str(template)],
+        ok(rest.get(f"{old}/runtemplates.json?limit=1&order=id"))[str(template)],
+        ok(rest.post(f"{old}/runtemplate/{template}.json", json=note), 201),
+        yaml.safe_load(rest.get(f"{old}/runtemplates.yaml").text)[str(template)],
+    ):
+        assert {name: shown[name] for name in expected} == expected
+    listed = ok(rest.get(f"{old}/runtemplates.json"))[str(other["id"])]
+    assert {name: listed[name] for name in idle} == idle
+    assert not expected.keys() & ok(rest.get(f"/runtemplate/{template}.json")).keys()
+    ok(rest.post(f"{old}/runtemplate/{template}.json", json=read), 201)  # as it was read
+
+
+@pytest.mark.parametrize("address", ["/api/v1", PREFIXES[0]])
+def test_the_states_of_service_and_jobs_have_what_published_clients_read(
+    rest: httpx.Client, facade_url: str, everything: dict[str, int], ledger: Ledger, address: str
+) -> None:
+    status = ok(rest.get(f"{facade_url}{address}/status.json"))
+    assert status["database"].startswith(("SQLite 3.", "PostgreSQL "))
+    assert status["daemon"] == "inactive"
+    with ledger.writing(SERVICE) as session:
+        services_status.sign(session)
+    assert ok(rest.get(f"{facade_url}{address}/status.json"))["daemon"] == "active"
+    now = ledger.clock()
+    ledger.clock = lambda: now + services_status.PATIENCE
+    assert ok(rest.get(f"{facade_url}{address}/status.json"))["daemon"] == "inactive"
+    again, *_ = _many_jobs(ledger, everything["runtemplate"], 3)
+    with ledger.writing(SERVICE) as session:
+        session.get_one(Job, again).attempt = 2
+    jobs = ok(rest.get(f"{facade_url}{address}/jobs/status.json"))
+    (jobs,) = jobs if isinstance(jobs, list) else (jobs,)
+    assert (jobs["total_applications"], jobs["repeated_jobs"]) == (1, 1)
+
+
+LARGE = ("job", "task", "audit_entry", "event")
+WITHOUT_INDEX = {
+    "job": {"app_version", "cancel_reason", "worker"},
+    "task": {"excused_by"},
+    "audit_entry": {"actor", "address", "user_agent", "request_id"},
+    "event": {"evidence", "operation", "record_id", "job_id"},
+}
+"""Texts without a limit, which PostgreSQL puts into no index; a job has one event."""
+
+
+@pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+def test_large_lists_are_read_in_order_and_not_sorted(ledger: Ledger) -> None:
+    for resource in RESOURCES:
+        table = resource.kind.__tablename__
+        if table not in LARGE:
+            continue
+        for name in set(resource.orders) - WITHOUT_INDEX[table]:
+            by = f'"{name}", id' if name != "id" else "id"
+            with ledger.reading() as session:
+                asked = f"EXPLAIN QUERY PLAN SELECT * FROM {table} ORDER BY {by} LIMIT 101"
+                steps = [row.detail for row in session.execute(sql(asked))]
+            assert not any("TEMP B-TREE" in step for step in steps), (table, name)
+
+
+@pytest.mark.parametrize("address", ["/api/v1", "/api", *PREFIXES])
+def test_a_parameter_nobody_documents_changes_nothing(
+    rest: httpx.Client, facade_url: str, everything: dict[str, int], address: str
+) -> None:
+    here, template = f"{facade_url}{address}", everything["runtemplate"]
+    jobs = list(ok(rest.get("/jobs.json")))
+    asked = [
+        ("DELETE", f"/jobs.json?runtemplate_id={template}&statee=x", "/statee"),
+        ("DELETE", f"/jobs.json?runtemplate_id={template}&limit=1&dryrun=1", "/dryrun"),
+        ("DELETE", f"/job/{everything['job']}.json?force=1", "/force"),
+        ("DELETE", f"/company/{everything['company']}/user/1?role=x", "/role"),
+        ("POST", f"/company/?companyId={everything['company']}&nam=x", "/nam"),
+        ("POST", "/app/?name=x&executabel=x", "/executabel"),
+        ("POST", f"/task/1/retry.json?runtemplate_id={template}", "/runtemplate_id"),
+        ("PUT", f"/eventrule/{everything['eventrule']}.json?target=1", "/target"),
+    ]
+    for method, path, pointer in asked:
+        faults = ok(rest.request(method, here + path), 400)["details"]
+        assert [(one["pointer"], one["rule"]) for one in faults] == [(pointer, "unknown")], path
+    assert list(ok(rest.get("/jobs.json"))) == jobs
+    fault = ok(rest.delete(f"{here}/jobs.json?statee=x"), 400)["details"][0]
+    assert "did you mean 'state'?" in fault["message"]
+    assert "dry_run, from, runtemplate_id, state, to" in fault["message"]
+
+
+def test_a_read_of_the_published_dialect_names_what_it_ignored(
+    rest: httpx.Client, facade_url: str
+) -> None:
+    for path in ("/jobs.json?statee=x&limit=2&%0Aodd=", "/jobs?statee=x&%0Aodd=1", "/status?a=b"):
+        for address in PREFIXES:
+            answer = rest.get(f"{facade_url}{address}{path}")
+            named = "a" if "status" in path else "statee, %0Aodd"
+            assert (answer.status_code, answer.headers["x-jobauto-ignored"]) == (200, named)
+        for address in ("/api/v1", "/api"):
+            refused = rest.get(f"{facade_url}{address}{path}")
+            assert (refused.status_code, "x-jobauto-ignored" in refused.headers) == (400, False)
+
+
+@pytest.mark.parametrize("address", ["/api/v1", *PREFIXES])
+def test_what_either_document_names_is_known_at_both_addresses(
+    rest: httpx.Client, facade_url: str, everything: dict[str, int], address: str
+) -> None:
+    here = f"{facade_url}{address}"
+    for path in ("/credentials.json?token=x&limit=5", "/index.json?limit=1", "/ping.json?limit=1",
+                 "/data-export?action=export&format=json", "/jobs.json?order=id&token=x&limit=1",
+                 f"/topic/{everything['topic']}.json?token=x"):  # fmt: skip
+        answer = rest.get(here + path)
+        assert (answer.status_code, "x-jobauto-ignored" in answer.headers) == (200, False), path
+    changed = rest.post(f"{here}/company/?companyId={everything['company']}&limit=20&name=Named")
+    assert ok(changed, 201)["name"] == "Named"
+
+
 @pytest.mark.parametrize(
     ("query", "pointer"),
     [
-        ("order=begin", "/order"),
+        ("order=waits_for", "/order"),
         ("limit=0", "/limit"),
         ("limit=1001", "/limit"),
         ("limit=x", "/limit"),
         ("offset=-1", "/offset"),
         ("cursor=rubbish", "/cursor"),
         ("state=done", "/state"),
-        ("runtemplate_id=x", "/runtemplate_id"),
+        ("runtemplate_id=%20x", "/runtemplate_id"),
         ("from=yesterday", "/from"),
-        ("order=begin&limit=x&state=done", "/state"),
+        ("order=command&limit=x&state=done", "/state"),
     ],
 )
 def test_a_wrong_query_is_a_400_with_its_place(
@@ -374,11 +677,9 @@ def test_output_and_artifacts_are_served_whole_and_inert(
 
     now = datetime.now(UTC)
     with ledger.writing(SERVICE) as session:
-        lines = [
-            {"seq": n, "stream": "stdout", "text": f"line {n}", "at": now} for n in range(1, 6002)
-        ]
-        for start in range(0, 6001, 1000):
-            leases.add_lines(session, everything["job"], lines[start : start + 1000])
+        texts = [f"line {number}" for number in range(1, 6002)]
+        output = {"seq": 1, "stream": "stdout", "at": now, "texts": texts}
+        leases.add_output(session, everything["job"], [output])
         session.add(
             Artifact(
                 job_id=everything["job"], path="out/evil.html", name="e", type="file",

@@ -1,6 +1,7 @@
 """Credential types and credentials on the command line and in files."""
 
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -105,3 +106,33 @@ def test_secrets_are_revealed_to_who_says_so(place: Place, asked: tuple[str, ...
     assert (SECRET in shown.stdout, shown.returncode) == (bool(asked), 0 if asked else 2)
     entries = place.told("audit", "list", "--entity", "Credential", "--action", "reveal")
     assert len(entries) == len(asked)
+
+
+def test_an_address_in_a_file_changes_together_with_its_secret_on_the_command_line(
+    place: Place,
+) -> None:
+    def files(host: str, url: str) -> None:
+        kind, company, credential = bank(place)
+        kind["fields"].append({"keyword": "BANK_URL"})
+        credential["values"]["BANK_URL"] = url
+        source = {"kind": "eventsource", "name": f"erp {place.slug}", "db_database": "d"}
+        place.records(kind, company, credential, source | {"db_host": host, "db_port": "3306"})
+
+    files("a.example", "https://a.example/")
+    place.apply()
+    named, source = f"{place.slug}/Main", f"erp {place.slug}"
+    place.run("credential", "set", named, "--secret", "PIN", stdin=SECRET)
+    place.run("source", "set", source, "--secret", "db_password", stdin=SECRET)
+    assert set(place.actions().values()) == {"unchanged"}
+
+    files("b.example", "https://b.example/")
+    refused = place.run("apply", "files", "--yes").stderr
+    assert "2 faults" in refused
+    of_source = f"jobauto source set '{source}' db_host=… --secret db_password"
+    of_credential = f"jobauto credential set '{named}' --env BANK_URL=… --secret PIN"
+    assert f"db_host; change them together: {of_source}" in refused
+    assert f"BANK_URL; change them together: {of_credential}" in refused
+    for command, value in ((of_source, "b.example"), (of_credential, "https://b.example/")):
+        ran = place.run(*shlex.split(command.replace("…", value))[1:], stdin=SECRET)
+        assert ran.returncode == 0, ran.stderr
+    assert set(place.actions().values()) == {"unchanged"}

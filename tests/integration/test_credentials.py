@@ -3,16 +3,17 @@
 import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 from sqlalchemy import select
 
 from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import AuditEntry, Credential, RunTemplate
+from jobauto_prefect.ledger.records import AuditEntry, Credential, Job, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
+from tests.claims import DEPLOYMENT, claim_of, granted, refused
 from tests.definitions import PROBE
-from tests.integration.test_claims import DEPLOYMENT, claim_of, granted, refused
 from tests.integration.test_facade import make_template
 from tests.planted import secret
 
@@ -47,6 +48,7 @@ def template(rest: httpx.Client, ledger: Ledger) -> dict[str, Any]:
     made = make_template(rest, name="credentialed")
     app = rest.get(f"/app/{made['app_id']}.json").json()
     definition = {key: app[key] for key in PROBE} | {"requirements": ["bank", "Unheard"]}
+    definition["environment"] |= {"BANK_USER": {}, "BANK_MODE": {}}
     rest.post("/app/", json={**definition, "uuid": app.get("uuid")})
     with ledger.writing(SERVICE) as session:
         session.get_one(RunTemplate, made["id"]).deployment_id = DEPLOYMENT
@@ -270,7 +272,7 @@ def test_a_launch_waits_until_what_its_credential_opens_is_there(
     before = datetime.now(UTC)
     answer = claims.post("/claims", json=claim).json()["refusal"]
     assert (answer["reason"], answer["story"]["state"]) == ("not_available", "SCHEDULED")
-    assert "Main is not available yet: 127.0.0.1 answers 404" in answer["story"]["message"]
+    assert "Main is not available yet: 127.0.0.1 answers 401" in answer["story"]["message"]
     again = datetime.fromisoformat(answer["story"]["at"])
     assert timedelta(seconds=89) < again - before < timedelta(seconds=120)
     post(rest, f"/credential/{credential['id']}.json", values={"BANK_USER": "ping"})
@@ -284,18 +286,58 @@ def test_a_check_may_not_look_where_nobody_may(
     bank: dict[str, Any],
     credential: dict[str, Any],
 ) -> None:
+    own = f"/credential_type/{bank['id']}.json"
     check = {"url": "http://169.254.169.254/latest/meta-data"}
-    post(rest, f"/credential_type/{bank['id']}.json", availability=check)
+    (fault,) = post(rest, own, 400, availability=check)["details"]
+    assert fault["pointer"] == "/availability/url"
+    post(rest, own, availability={"url": "http://{BANK_USER}/latest"})
+    evil = {"BANK_USER": "169.254.169.254"}
+    (fault,) = post(rest, f"/credential/{credential['id']}.json", 400, values=evil)["details"]
+    assert fault["pointer"] == "/values/BANK_USER"
+    # A name is judged by the address it leads to, each time it is asked.
+    post(rest, f"/credential/{credential['id']}.json", values={"BANK_USER": "2852039166"})
     post(rest, f"/runtemplate/{template['id']}.json", credentials=["Main"])
     reason, state, message = refused(claims, claim_of())
     assert (reason, state) == ("not_available", "SCHEDULED")
     assert "169.254.169.254 can't be" in message
 
 
+def test_a_job_that_waits_says_why_until_it_starts(
+    rest: httpx.Client,
+    claims: httpx.Client,
+    ledger: Ledger,
+    template: dict[str, Any],
+    bank: dict[str, Any],
+    credential: dict[str, Any],
+    facade_url: str,
+) -> None:
+    check = {"url": f"{facade_url}/api/v1/{{BANK_USER}}"}
+    post(rest, f"/credential_type/{bank['id']}.json", availability=check)
+    post(rest, f"/runtemplate/{template['id']}.json", credentials=["Main"])
+    job = post(rest, "/job/", runtemplate_id=template["id"])
+    run = uuid4()
+    with ledger.writing(SERVICE) as session:
+        session.get_one(Job, job["id"]).flow_run_id = run
+    claim = claim_of(flow_run_id=run, auto_scheduled=False, scheduled_for=None)
+    for _ in range(2):
+        assert refused(claims, claim)[0] == "not_available"
+    own = f"/job/{job['id']}.json"
+    waiting = rest.get(own).json()
+    assert (waiting["state"], waiting["message"]) == (
+        "scheduled",
+        "Main is not available yet: 127.0.0.1 answers 401",
+    )
+    written = [one for one in entries(ledger, "Job") if "message" in one.changes]
+    assert len(written) == 1
+    post(rest, f"/credential/{credential['id']}.json", values={"BANK_USER": "ping"})
+    assert granted(claims, claim)["job_id"] == job["id"]
+    assert rest.get(own).json()["message"] is None
+
+
 def test_blocks_wait_for_prefect_and_only_administrators_name_them(
     rest: httpx.Client, claims: httpx.Client, template: dict[str, Any], credential: dict[str, Any]
 ) -> None:
-    blocks = [{"block": "secret/api-key", "env": {"API_KEY": "value"}}]
+    blocks = [{"block": "secret/api-key", "env": {"GREETING": "value"}}]
     shown = post(rest, f"/runtemplate/{template['id']}.json", blocks=blocks, credentials=["Main"])
     assert shown["blocks"] == blocks
     reason, state, message = refused(claims, claim_of())

@@ -20,7 +20,7 @@ from jobauto_prefect.errors import (
     PrefectUnavailable,
     Unauthorized,
 )
-from jobauto_prefect.runtime.protocol import OutputLine
+from jobauto_prefect.runtime.protocol import OutputLines
 
 Answer = tuple[int, object]
 BROKEN: Answer = (0, None)
@@ -144,7 +144,7 @@ async def test_lines_wait_for_a_prefect_that_is_away_and_keep_their_order(
         logs = LogShipper(api)
         for seq, text in enumerate(["one", "", "a\0b"], start=1):
             stream: Literal["stdout", "stderr"] = "stderr" if seq == 1 else "stdout"
-            logs.add(flow_run, OutputLine(seq=seq, stream=stream, text=text, at=utc_now()))
+            logs.add(flow_run, OutputLines(seq=seq, stream=stream, texts=[text], at=utc_now()))
         server.answers = [BROKEN, BROKEN]
         with pytest.raises(PrefectUnavailable):
             await logs.flush()

@@ -20,12 +20,12 @@ from jobauto_prefect.ledger.records import Delivery, Event, EventRule, Job, RunT
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Poller
+from tests.claims import claim_of, granted, refused, report, start_workers
 from tests.definitions import PROBE
 from tests.integration.sources.adapters import AdapterDatabase, adapter_database
-from tests.integration.test_claims import claim_of, granted, refused, report
 from tests.integration.test_facade import make_template
-from tests.planted import SAYS_NO_SECRET, SECRET
-from tests.servers import client, worker_token
+from tests.planted import SECRET
+from tests.servers import client, prefect_client, worker_token
 
 PATIENCE = 60  # seconds
 
@@ -41,6 +41,7 @@ def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
 
 @pytest.fixture
 def claims(facade_url: str, ledger: Ledger, facade_settings: Settings) -> Iterator[httpx.Client]:
+    start_workers(ledger, facade_settings.pool)
     token = worker_token(ledger, facade_settings.pool)
     with client(f"{facade_url}/internal/v1", token) as signed_in:
         yield signed_in
@@ -48,7 +49,7 @@ def claims(facade_url: str, ledger: Ledger, facade_settings: Settings) -> Iterat
 
 @pytest.fixture
 def prefect(prefect_server: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=prefect_server, timeout=20, event_hooks=SAYS_NO_SECRET) as http:
+    with prefect_client(prefect_server) as http:
         yield http
 
 
@@ -183,6 +184,7 @@ def test_a_rule_is_an_automation_that_follows_its_record(world: World) -> None:
     eventually(lambda: world.prefect.get(f"/automations/{made['id']}").status_code == 404)
 
 
+@pytest.mark.spec("1.7", "1.8", "6.7", "6.8")
 def test_a_change_starts_a_run_and_its_end_the_next_one(world: World, claims: httpx.Client) -> None:
     # WHO is required and has no value but the rule's: Prefect must make the run all the same.
     variables = PROBE["environment"] | {"WHO": {"type": "string", "required": True}}
@@ -221,6 +223,7 @@ def test_a_change_starts_a_run_and_its_end_the_next_one(world: World, claims: ht
         assert session.get_one(Job, launched["job_id"]).schedule_type == "chained"
 
 
+@pytest.mark.spec("6.6")
 def test_a_finished_job_emits_what_its_definition_declares(
     world: World, claims: httpx.Client
 ) -> None:

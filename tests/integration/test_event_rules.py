@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.claims import template
 from tests.definitions import PROBE
-from tests.integration.test_claims import template
 
 __all__ = ["template"]
 
@@ -32,6 +32,7 @@ def test_a_mapping_that_can_not_work_is_refused_with_every_fault(
         "COUNT": "a..b",
         "LOUD": "$.any.path[0]",
         "PASSWORD": "=constant",
+        "TARGET": "$.items[",
     }
     body = {
         "event_source_id": source,
@@ -39,7 +40,9 @@ def test_a_mapping_that_can_not_work_is_refused_with_every_fault(
         "env_mapping": mapping,
     }
     said = faults(rest.post("/eventrule/", json=body))
-    assert set(said) == {"/env_mapping/GREETING", "/env_mapping/NO_SUCH_KEY", "/env_mapping/COUNT"}
+    wrong = ("GREETING", "NO_SUCH_KEY", "COUNT", "TARGET")
+    assert set(said) == {f"/env_mapping/{key}" for key in wrong}
+    assert "RFC 9535" in said["/env_mapping/TARGET"]
     assert "recordid" in said["/env_mapping/GREETING"]
     assert "GREETING" in said["/env_mapping/NO_SUCH_KEY"]
     assert rest.get("/eventrules.json").json() == {}
@@ -131,3 +134,14 @@ def test_rules_and_mappings_are_offered_and_not_made(
     for one in (after, change):
         assert rest.post("/eventrule/", json=one["rule"]).status_code == 201
     assert rest.get(path).json() == {"suggestions": []}
+
+
+def test_a_path_that_is_no_json_path_is_refused_with_its_definition(rest: httpx.Client) -> None:
+    def written(path: str) -> httpx.Response:
+        fields = {"ids": {"type": "integer", "path": path}}
+        produces = {"bills": {"format": "json", "fields": fields}}
+        return rest.post("/app/", json=PROBE | {"produces": produces})
+
+    assert set(faults(written("$.items["))) == {"/produces/bills/fields/ids/path"}
+    assert "begins with $" in faults(written("items"))["/produces/bills/fields/ids/path"]
+    assert written("$.items[*].id").status_code == 201

@@ -22,7 +22,7 @@ from tests.planted import SECRET, secret
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| `(jobauto [a-z -]+)` \| (record|records|lines|members)\b(.*) \|$")
-STARTS_PROCESSES = {"jobauto up"}
+STARTS_PROCESSES = {"jobauto up", "jobauto worker lost"}
 BROKEN_SOURCE = 1  # the exit code of testing one that is not there
 
 FILES = [
@@ -45,6 +45,8 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("app import", "probe.json", "", 0),
     ("app list", "", "", 0),
     ("app show", "Probe", "", 0),
+    ("app disable", "Probe", "", 0),
+    ("app enable", "Probe", "", 0),
     ("app versions", "Probe", "", 0),
     ("app diff", "Probe probe.json", "", 0),
     ("plan", "files.json", "", 3),
@@ -70,6 +72,8 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("topic set", "money color=00FF00", "", 0),
     ("topic show", "money", "", 0),
     ("topic list", "", "", 0),
+    ("topic attach", "money --company acme --template acme/One", "", 0),
+    ("topic detach", "money --company acme --template acme/One", "", 0),
     ("source create", "Hooks db_connection=sqlite db_database=/nowhere/hooks.db", "", 0),
     ("source set", "Hooks poll_interval=30 --secret db_password", f"{SECRET}\n", 0),
     ("source show", "Hooks", "", 0),
@@ -86,6 +90,7 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("job logs", "1", "", 0),
     ("job cancel", "1", "", 0),
     ("job retry", "1", "", 0),
+    ("worker list", "", "", 0),
     ("task list", "--template acme/One", "", 0),
     ("task show", "1", "", 0),
     ("task excuse", "1 --why holiday", "", 0),
@@ -100,13 +105,20 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("user passwd", "anna --password-stdin", secret("Jine.heslo-88"), 0),
     ("user roles", "anna viewer", "", 0),
     ("user disable", "anna", "", 0),
+    ("user show", "anna", "", 0),
+    ("company member set", "acme anna --role manager", "", 0),
+    ("company member list", "acme", "", 0),
+    ("company member remove", "acme anna", "", 0),
     ("user list", "", "", 0),
     ("token issue", "--worker --pool main", "", 0),
     ("token list", "", "", 0),
     ("token revoke", "1", "", 0),
     ("audit list", "--action create", "", 0),
+    ("audit verify", "", "", 0),
     ("secrets rotate", "--settle 0", "", 0),
     ("doctor", "", "", 1),
+    ("user delete", "anna --yes", "", 0),
+    ("job delete", "1 --yes", "", 0),
     ("rule delete", "1 --yes", "", 0),
     ("source delete", "Hooks --yes", "", 0),
     ("topic delete", "money --yes", "", 0),
@@ -115,6 +127,8 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("template create", "acme/Three app=Probe", "", 0),
     ("template delete", "acme/Three --yes", "", 0),
     ("company delete", "other --yes", "", 0),
+    ("app import", "spare.json", "", 0),
+    ("app delete", "Spare --yes", "", 0),
 )  # fmt: skip
 
 
@@ -151,7 +165,14 @@ def test_every_command_prints_the_json_that_is_documented(
     home = Here(tmp_path)
     home.environment |= {"PREFECT_API_URL": prefect_server, "JOBAUTO_POOL": "json"}
     definition = {**PROBE, "uuid": "00000000-0000-4000-8000-00000000aaaa", "name": "Probe"}
-    files = {"probe": definition, "files": FILES, "old": definition, "type": CREDENTIAL_TYPE}
+    spare = {**PROBE, "uuid": "00000000-0000-4000-8000-00000000bbbb", "name": "Spare"}
+    files = {
+        "spare": spare,
+        "probe": definition,
+        "files": FILES,
+        "old": definition,
+        "type": CREDENTIAL_TYPE,
+    }
     for name, content in files.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
 

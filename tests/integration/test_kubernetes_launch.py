@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from jobauto_prefect.ledger.records import Lease
 from jobauto_prefect.ledger.store import Ledger
-from tests.integration.test_claims import claim_of, granted
+from tests.claims import claim_of, granted
 from tests.integration.test_template_executors import PROBE, deployed
 from tests.unit.definitions.documents import RICHEST
 
@@ -27,6 +27,7 @@ def launched(
     return granted(claims, claim_of())["kubernetes"]
 
 
+@pytest.mark.spec("2.1.53")
 def test_a_launch_for_the_cluster_has_namespace_helm_and_files(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger
 ) -> None:
@@ -63,6 +64,7 @@ def test_the_ledger_gives_helm_its_time_before_the_jobs_own_begins(
     assert given >= timedelta(seconds=32767 + 2 * 3600)
 
 
+@pytest.mark.spec("2.1.51")
 def test_helm_that_is_not_enabled_gives_the_namespace_only(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger
 ) -> None:

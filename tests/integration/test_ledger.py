@@ -10,8 +10,12 @@ from alembic.migration import MigrationContext
 from sqlalchemy import insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 
+from jobauto_prefect.definitions import Severity
 from jobauto_prefect.errors import Conflict, KeyMissing, NotReady
-from jobauto_prefect.ledger import jobs, migrate
+from jobauto_prefect.jobs.claims import Grant, grant
+from jobauto_prefect.jobs.outcome import Settlement, record_end
+from jobauto_prefect.ledger import migrate
+from jobauto_prefect.ledger.attempts import new_job
 from jobauto_prefect.ledger.audit import SERVICE, Actor, UnauditedWrite
 from jobauto_prefect.ledger.records import (
     App,
@@ -24,6 +28,7 @@ from jobauto_prefect.ledger.records import (
     User,
     UserRole,
     Wish,
+    WorkerRecord,
 )
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.states import JobState
@@ -49,6 +54,7 @@ def test_migrating_an_empty_database_gives_the_models(ledger: Ledger) -> None:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
 
 
+@pytest.mark.spec("1.9")
 def test_a_write_has_exactly_one_audit_entry_whatever_it_flushes(ledger: Ledger) -> None:
     with ledger.writing(ANNA) as session:
         company = _company()
@@ -158,9 +164,9 @@ def _running_job(ledger: Ledger) -> int:
         template = RunTemplate(name="t", app=app, company=_company())
         session.add(template)
         session.flush()
-        job = jobs.new_job(template, schedule=ledger.clock(), schedule_type="adhoc")
+        job = new_job(template, schedule=ledger.clock(), schedule_type="adhoc")
         session.add(job)
-        jobs.grant(session, job, _grant(1))
+        grant(session, job, _grant(1))
         return job.id
 
 
@@ -168,23 +174,28 @@ def _uuid(number: int) -> UUID:
     return UUID(int=number)
 
 
-def _grant(number: int) -> jobs.Grant:
-    return jobs.Grant(_uuid(number), worker="w", directory="/d", timeout_seconds=60)
+def _grant(number: int) -> Grant:
+    return Grant(
+        _uuid(number),
+        worker=WorkerRecord(name="w", instance=_uuid(0), renewal=0),
+        directory="/d",
+        timeout_seconds=60,
+    )
 
 
 def test_a_settled_job_stays_settled(ledger: Ledger) -> None:
     job_id = _running_job(ledger)
-    end = jobs.Settlement(
+    end = Settlement(
         state=JobState.SUCCEEDED,
-        severity=jobs.Severity.SUCCESS,
+        severity=Severity.SUCCESS,
         message="",
         ended_at=ledger.clock(),
     )
     with ledger.writing(SERVICE) as session:
-        jobs.settle(session, session.get_one(Job, job_id), end)
+        record_end(session, session.get_one(Job, job_id), end)
         assert session.scalars(select(Lease)).all() == []
     with pytest.raises(Conflict), ledger.writing(SERVICE) as session:
-        jobs.settle(session, session.get_one(Job, job_id), end)
+        record_end(session, session.get_one(Job, job_id), end)
 
 
 def test_the_database_allows_one_live_job_of_a_flow_run(ledger: Ledger) -> None:
@@ -194,10 +205,10 @@ def test_the_database_allows_one_live_job_of_a_flow_run(ledger: Ledger) -> None:
         job.flow_run_id, job.run_number = _uuid(9), 1
     with pytest.raises(Conflict), ledger.writing(SERVICE) as session:
         job = session.get_one(Job, first)
-        twin = jobs.new_job(job.runtemplate, schedule=ledger.clock(), schedule_type="adhoc")
+        twin = new_job(job.runtemplate, schedule=ledger.clock(), schedule_type="adhoc")
         twin.flow_run_id, twin.run_number = _uuid(9), 2
         session.add(twin)
-        jobs.grant(session, twin, _grant(2))
+        grant(session, twin, _grant(2))
 
 
 def test_a_wish_is_taken_once_and_comes_again_when_put_off(ledger: Ledger) -> None:
@@ -234,11 +245,17 @@ def test_a_wish_with_the_number_of_one_that_came_true_is_nobody_elses(ledger: Le
 
 
 def test_a_ledger_does_not_open_without_its_key(settings: Settings) -> None:
-    with pytest.raises(KeyMissing, match="jobauto secrets init"):
+    with pytest.raises(NotReady, match=r"there is no installation in .*jobauto up"):
         open_ledger(settings)
     create_key(settings.key_path)
     assert settings.key_path.stat().st_mode & 0o777 == 0o600
     with pytest.raises(NotReady, match="jobauto db upgrade"):
+        open_ledger(settings)
+    engine = make_engine(settings.ledger_url)
+    migrate.upgrade(engine)
+    engine.dispose()
+    settings.key_path.unlink()
+    with pytest.raises(KeyMissing, match="bring back your copy of that file"):
         open_ledger(settings)
 
 

@@ -8,12 +8,16 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.flow_records import clear_retired
+from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.records import App, Job, RunTemplate
+from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.definitions import PROBE
 from tests.integration.test_wishes import eventually, no_wishes
-from tests.planted import SAYS_NO_SECRET
+from tests.servers import prefect_client
 
 
 @pytest.fixture
@@ -25,7 +29,7 @@ def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
 
 @pytest.fixture
 def prefect(prefect_server: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=prefect_server, timeout=20, event_hooks=SAYS_NO_SECRET) as http:
+    with prefect_client(prefect_server) as http:
         yield http
 
 
@@ -183,3 +187,39 @@ def test_the_name_of_a_deleted_application_is_free_again(named: Named) -> None:
     named.template(second)
     named.applied()
     assert named.flow_of(second)["name"] == name
+
+
+def test_a_definition_is_a_flow_as_soon_as_it_is_imported(named: Named) -> None:
+    app = named.app(f"Fresh {named.word}")
+    assert app["prefect_url"] is None
+    named.applied()
+    flow = named.flow_of(app)
+    assert flow["name"] == f"Fresh {named.word}"
+    record = named.rest.get(f"/app/{app['id']}.json").json()
+    assert record["prefect_url"].endswith(f"/flows/flow/{flow['id']}")
+    named.rest.delete(f"/app/{app['id']}.json").raise_for_status()
+    named.applied()
+    assert named.prefect.get(f"/flows/{flow['id']}").status_code == 404
+
+
+async def test_the_flow_of_a_deleted_application_stays_as_long_as_its_runs(
+    named: Named, prefect_server: str
+) -> None:
+    app = named.app(f"Done {named.word}")
+    template = named.template(app)
+    job = named.waiting_job(template)
+    flow, run = named.flow_of(app), named.run_of(job)
+    state = {"state": {"type": "COMPLETED"}, "force": True}
+    named.prefect.post(f"/flow_runs/{run['id']}/set_state", json=state).raise_for_status()
+    with named.ledger.writing(SERVICE) as session:
+        session.get_one(Job, job["id"]).state = JobState.CANCELLED
+    for path in (f"/runtemplate/{template['id']}.json", f"/app/{app['id']}.json"):
+        named.rest.delete(path).raise_for_status()
+    named.applied()
+    assert "retired" in named.get(f"/flows/{flow['id']}")["tags"]
+    async with PrefectApi(prefect_server) as api:
+        await clear_retired(api)
+        assert named.get(f"/flows/{flow['id']}")["id"] == flow["id"]
+        named.prefect.delete(f"/flow_runs/{run['id']}").raise_for_status()
+        await clear_retired(api)
+    assert named.prefect.get(f"/flows/{flow['id']}").status_code == 404

@@ -115,7 +115,8 @@ def test_the_examples_are_what_happens(rest: httpx.Client) -> None:
 
 
 def times(record: dict[str, Any]) -> dict[str, Any]:
-    own = ("created_at", "updated_at", "prefect_url")  # of this run and this installation
+    # of this run, this installation and this moment
+    own = ("created_at", "updated_at", "prefect_url", "waits_for")
     return {name: record[name] for name in own if name in record}
 
 

@@ -6,17 +6,21 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
-import httpx
 import pytest
+from sqlalchemy import text
 
-from jobauto_prefect.ledger.records import Job
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import Company, CredentialType, Job, RunTemplate
+from jobauto_prefect.ledger.seals import Sealer
 from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.ledger.workers import Registration, WorkerRecord, register
 from jobauto_prefect.settings import Settings
 from tests.integration.test_app_commands import Here, prepared
 from tests.integration.test_command_line import Home
 from tests.planted import SECRET
-from tests.servers import facade, free_port
+from tests.servers import facade, free_port, prefect_client
 
 __all__ = ["prepared"]
 
@@ -85,8 +89,77 @@ def served(home: Home) -> Iterator[Home]:
     ledger.close()
 
 
+def test_the_doctor_lists_values_under_names_that_no_job_is_given(home: Home) -> None:
+    (home.path / "more.json").write_text(
+        json.dumps({"kind": "credential_type", "code": "Bank", "name": "Bank", "fields": []})
+    )
+    assert home.run("apply", "more.json", "--yes").returncode == 0
+    assert checks(home, code=1)["environment"][0]["status"] == "ok"
+    ledger = open_ledger(Settings(home=Path(home.environment["JOBAUTO_HOME"])))
+    with ledger.writing(SERVICE) as session:
+        session.get_one(Company, 1).env = {"BASH_ENV": "x", "ANY": "y"}
+        session.get_one(RunTemplate, 1).env = {"COUNT": "1", "CONT": "2"}
+        session.get_one(CredentialType, 1).fields = [{"keyword": "HOME", "type": "string"}]
+    ledger.close()
+    home.environment["JOBAUTO_EXTRA_ENV"] = "TRACE_ID, PS4"
+
+    found = checks(home, code=1)["environment"]
+    assert [(one["status"], one["message"].partition(":")[0]) for one in found] == [
+        ("warning", "company acme has BASH_ENV"),
+        ("warning", "credential type Bank has HOME"),
+        ("warning", "run template acme/One has CONT"),
+        ("warning", found[3]["message"].partition(":")[0]),
+    ]
+    assert "JOBAUTO_EXTRA_ENV has PS4" in found[3]["message"]
+    assert found[0]["fix"].startswith("jobauto company set acme --unset BASH_ENV")
+    assert home.run("template", "set", "acme/One", "active=false").returncode == 0
+    asked = home.run("template", "set", "acme/One", "--env", "COUNT=2")
+    assert asked.returncode == 1
+    assert "did you mean 'COUNT'?" in asked.stderr
+    started = home.run("run", "other/Two", "--env", "CONT=2")
+    assert started.returncode == 1
+    assert "did you mean 'COUNT'?" in started.stderr
+    unset = home.run("template", "set", "acme/One", "--unset", "CONT", "--env", "COUNT=2")
+    assert unset.returncode == 0, unset.stderr
+    assert home.run("company", "set", "acme", "--unset", "BASH_ENV").returncode == 0
+    assert len(checks(home, code=1)["environment"]) == 2
+
+
+def test_the_doctor_finds_an_audit_trail_whose_end_was_changed(home: Home) -> None:
+    assert checks(home, code=1)["audit"][0]["status"] == "ok"
+    ledger = open_ledger(Settings(home=Path(home.environment["JOBAUTO_HOME"])))
+    assert Sealer(ledger).seal()
+    assert checks(home, code=1)["audit"][0]["message"].endswith("(seal 1)")
+    with ledger.engine.begin() as connection:
+        connection.execute(text("DROP TRIGGER audit_entry_no_update"))
+        connection.execute(text("UPDATE audit_entry SET actor = 'nobody'"))
+    ledger.close()
+    (found,) = checks(home, code=1)["audit"]
+    assert (found["status"], found["fix"]) == ("wrong", "see all of it: jobauto audit verify")
+    assert "one was changed" in found["message"]
+
+
+def test_a_worker_whose_clock_is_wrong_is_named_with_the_difference(served: Home) -> None:
+    ledger = open_ledger(Settings(home=Path(served.environment["JOBAUTO_HOME"])))
+    with ledger.writing(SERVICE) as session:
+        for name, ahead in (("late", -120.04), ("right", 0.9)):
+            start = Registration(name, POOL, "host", uuid4())
+            register(session, start, [POOL], lease_seconds=30)
+            session.flush()
+            session.get_one(WorkerRecord, name).clock_ahead = ahead
+    ledger.close()
+    said = "its clock is 120.0 s behind the ledger's"
+    rows = {row.split()[0]: row for row in served.run("worker", "list").stdout.splitlines()}
+    assert said in rows["late"]
+    assert "clock" not in rows["right"]
+    (found,) = (clock for clock in checks(served, code=1)["clock"] if clock["status"] != "ok")
+    assert found["status"] == "warning"
+    assert "worker late on host is 120.0 s behind the ledger's" in found["message"]
+    assert "chrony" in found["fix"]
+
+
 def test_the_doctor_names_what_is_wrong_and_the_command_that_helps(served: Home) -> None:
-    prefect = httpx.Client(base_url=served.environment["PREFECT_API_URL"], timeout=30)
+    prefect = prefect_client(served.environment["PREFECT_API_URL"])
 
     before = checks(served, code=1)
     heard = {"name": "w1", "heartbeat_interval_seconds": 30}
@@ -97,24 +170,43 @@ def test_the_doctor_names_what_is_wrong_and_the_command_that_helps(served: Home)
     prefect.patch(f"/work_pools/{POOL}", json={"is_paused": False}).raise_for_status()
     served.environment["PREFECT_API_URL"] = f"http://127.0.0.1:{free_port()}/api"
     away = checks(served, code=1)
-    key = Path(served.environment["JOBAUTO_HOME"]) / "secret.key"
+    folder = Path(served.environment["JOBAUTO_HOME"])
+    (folder / "copy.db").touch(0o644)
+    open_ = checks(served, code=1)
+    key = folder / "secret.key"
     key.unlink()
     keyless = checks(served, code=1)
 
     assert before["workers"][0]["status"] == "wrong"
     assert before["workers"][0]["fix"] == f"jobauto worker start --pool {POOL}"
     assert {one["status"] for name in well for one in well[name] if name != "trust"} == {"ok"}
-    assert {*well} >= {"database", "migrations", "key", "facade", "Prefect", "clock", "work pools"}
+    assert {*well} >= {
+        "database",
+        "migrations",
+        "key",
+        "home",
+        "facade",
+        "Prefect",
+        "clock",
+        "work pools",
+        "audit",
+    }
     assert "companies run as one user" in well["trust"][0]["message"]
     assert paused["work pools"][0]["fix"] == f"prefect work-pool resume '{POOL}'"
     assert away["Prefect"][0]["status"] == "wrong"
     assert "jobauto prefect start" in away["Prefect"][0]["fix"]
+    assert open_["home"][0]["status"] == "warning"
+    assert open_["home"][0]["fix"] == f"chmod go= {folder / 'copy.db'}"
     assert keyless["key"][0]["status"] == "wrong"
-    assert "jobauto secrets init" in keyless["key"][0]["fix"]
+    assert keyless["key"][0]["fix"] == "bring back your copy of it"
 
 
 def test_the_doctor_of_an_empty_home_says_what_to_run_first(tmp_path: Path) -> None:
     home = Here(tmp_path)
+    nothing = checks(home, code=1)
+    assert "there is no installation in" in nothing["database"][0]["message"]
+    assert "jobauto up" in nothing["database"][0]["fix"]
+    assert not list(Path(home.environment["JOBAUTO_HOME"]).glob("ledger.db*"))
     home.run("secrets", "init")
 
     found = checks(home, code=1)
@@ -142,6 +234,15 @@ def test_lists_take_the_filters_of_the_rest_contract_and_the_columns_asked_for(h
     assert "there is no column 'nothing'" in unknown.stderr
     assert (nobody.returncode, nobody.stdout) == (1, "")
     assert nobody.stderr == "error: there is no company 'nobody'; see: jobauto company list\n"
+    for wrong in ("abc", "0", "1.5"):
+        logs = home.run("job", "logs", wrong)
+        assert logs.returncode == 2
+        assert f"'{wrong}' is no number; they are in: jobauto job list" in " ".join(
+            logs.stderr.split()
+        )
+    meant = home.run("run", "acme/Onne").stderr
+    assert "no run template 'acme/Onne'; did you mean 'acme/One'? see: jobauto template" in meant
+    assert "did you mean 'Probe'?" in home.run("app", "show", "Prob").stderr
 
 
 def test_a_job_that_is_over_runs_once_more_with_its_own_values(home: Home) -> None:

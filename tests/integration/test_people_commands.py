@@ -43,6 +43,7 @@ def test_users_are_listed_changed_and_kept_out(home: Home) -> None:
     assert "jobauto user list" in nobody.stderr
 
 
+@pytest.mark.spec("5.2", "5.3")
 def test_tokens_are_listed_without_their_text_and_revoked(home: Home) -> None:
     token = told(home, "token", "issue", "--user", "anna", "--ttl", "1d")["token"]
     listed = home.run("token", "list", "--json").stdout
@@ -52,6 +53,7 @@ def test_tokens_are_listed_without_their_text_and_revoked(home: Home) -> None:
     assert "revoked" in home.run("token", "list").stdout
 
 
+@pytest.mark.spec("1.10")
 def test_the_trail_is_listed_and_exported_whole(home: Home) -> None:
     told(home, "user", "roles", "anna", "super_admin", "viewer")
     listed = told(home, "audit", "list", "--entity", "UserRole")

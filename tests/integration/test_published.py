@@ -109,7 +109,9 @@ def test_03_the_second_base_path_is_the_same(
     address = f"{facade_url}/VitexSoftware/MultiFlexi/1.0.0/apps.json"
     assert httpx.get(address).status_code == 401
     assert ok(httpx.get(address, auth=("editor", PASSWORD))) == {}
-    nothing = httpx.get(f"{facade_url}/VitexSoftware/MultiFlexi/1.0.0/nothing.json")
+    there = f"{facade_url}/VitexSoftware/MultiFlexi/1.0.0/nothing.json"
+    assert httpx.get(there).status_code == 401
+    nothing = httpx.get(there, auth=("editor", PASSWORD))
     assert nothing.status_code == 404
     assert "/VitexSoftware/MultiFlexi/1.0.0/nothing.json" in nothing.json()["message"]
 
@@ -243,9 +245,9 @@ def test_10_what_no_document_has_and_clients_call(
     assert old.delete("/jobs.json").status_code == 400
     chosen = {"runtemplate_id": everything["runtemplate"]}
     tried = ok(old.delete("/jobs.json", params={**chosen, "dry_run": "true"}))
-    assert tried == {"dry_run": True, "matched": 1, "deleted": 0, "job_ids": [job]}
+    assert tried == {"dry_run": True, "matched": 1, "deleted": 0, "job_ids": [job], "kept": []}
     done = ok(old.delete("/jobs.json", params=chosen))
-    assert done == {"dry_run": False, "matched": 1, "deleted": 1, "job_ids": [job]}
+    assert done == {"dry_run": False, "matched": 1, "deleted": 1, "job_ids": [job], "kept": []}
     assert old.get(f"/job/{job}.json").status_code == 404
 
     export = ok(old.get("/data-export?action=export"))
@@ -444,9 +446,11 @@ def test_texts_that_published_clients_cannot_hold_are_cut_and_never_come_back_cu
     long = {"slug": "a-slug-of-many-letters", "name": "A name " * 10, "ic": "1" * 33}
     company = ok(rest.post("/company/", json=long), 201)["id"]
     shown = ok(old.get(f"/company/{company}.json"))
-    assert (len(shown["name"]), shown["code"], shown["ic"]) == (32, None, None)
-    ok(old.post("/company/", json={"id": company, "name": shown["name"]}), 201)
-    assert ok(rest.get(f"/company/{company}.json"))["name"] == long["name"]
+    assert (len(shown["name"]), shown["code"], shown["ic"]) == (32, "a-slug-001", None)
+    sent_back = {"id": company, "name": shown["name"], "code": shown["code"]}
+    ok(old.post("/company/", json=sent_back), 201)
+    kept = ok(rest.get(f"/company/{company}.json"))
+    assert (kept["name"], kept["slug"]) == (long["name"], long["slug"])
 
 
 def test_a_credential_of_one_value_is_written_as_the_document_says(
@@ -519,3 +523,14 @@ def test_an_event_source_takes_the_whole_body_that_clients_send(
     assert ok(answer, 201) == {**shown, "modified": answer.json()["modified"]}
     assert {"created", "modified"} <= set(re.findall(r"\w+", answer.headers["warning"]))
     assert ok(rest.get(f"/eventsource/{everything['eventsource']}.json"))["db_password"]
+
+
+def test_the_command_line_of_a_definition_survives(old: httpx.Client, rest: httpx.Client) -> None:
+    older = {name: value for name, value in PROBE.items() if name != "cmdparamsTemplate"}
+    app = ok(old.post("/app/", json=older | {"cmdparams": "--who {GREETING}"}), 201)
+    document = ok(rest.get(f"/app/{app['id']}/definition.json"))
+    assert document == older | {"cmdparamsTemplate": "--who {GREETING}"}
+    assert ok(old.get(f"/app/{app['id']}.json"))["cmdparams"] == "--who {GREETING}"
+    both = PROBE | {"cmdparams": "--old"}
+    ok(old.post("/app/", json=both), 201)
+    assert ok(rest.get(f"/app/{app['id']}/definition.json")) == both

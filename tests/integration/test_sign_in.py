@@ -8,13 +8,15 @@ import httpx
 import pytest
 from sqlalchemy import select
 
+from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.passwords import hash_password
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit import SERVICE, Actor
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
 from tests.asgi import spoken
 from tests.planted import secret
-from tests.servers import user_token
+from tests.servers import facade, user_token
 
 LOGIN, PASSWORD = "eva", secret("kůň:heslo 1")
 GOOD = base64.b64encode(f"{LOGIN}:{PASSWORD}".encode()).decode()
@@ -87,6 +89,7 @@ WRONG = {
 }
 
 
+@pytest.mark.spec("5.5", "7.1")
 def test_a_wrong_authorization_header_is_a_401(facade_url: str, token: str) -> None:
     """The throttle is another test's: a right header in between forgets the failures."""
     let_in = {}
@@ -103,11 +106,13 @@ def test_a_wrong_authorization_header_is_a_401(facade_url: str, token: str) -> N
     assert let_in == {}
 
 
+@pytest.mark.spec("5.1", "5.6")
 def test_a_right_authorization_header_is_let_in(facade_url: str, token: str) -> None:
     for value in (f"Bearer {token}", f"bearer  {token}", f"Basic {GOOD}", f"bAsIc {GOOD}"):
         assert _asked(facade_url, value) == 200
 
 
+@pytest.mark.spec("5.7")
 def test_credentials_in_the_address_are_not_read(facade_url: str, token: str) -> None:
     port = facade_url.rpartition(":")[2]
     query = f"/api/v1/apps.json?access_token={token}&token={token}"
@@ -139,15 +144,63 @@ def test_a_login_that_can_not_be_is_refused(
 def test_an_account_that_failed_too_often_is_refused_by_password_not_by_token(
     facade_url: str, token: str
 ) -> None:
-    for _ in range(5):
-        assert _asked(facade_url, "Basic " + _encoded("eva:wrong")) == 401
-        url = f"{facade_url}/api/v1/login.json"
-        assert httpx.post(url, json={"login": "EVA", "password": "wrong"}).status_code == 401
+    """Basic and the login are counted together; the gateway's test is test_writes."""
+    url = f"{facade_url}/api/v1/login.json"
+    for number in range(5):
+        if number % 2:
+            assert _asked(facade_url, "Basic " + _encoded("eva:wrong")) == 401
+        else:
+            answer = httpx.post(url, json={"login": "EVA", "password": "wrong"})
+            assert answer.status_code == 401
     refused = httpx.get(f"{facade_url}/api/v1/apps.json", auth=(LOGIN, PASSWORD.encode()))
     assert refused.status_code == 429
     assert 1 <= int(refused.headers["Retry-After"]) <= 300
     assert httpx.post(url, json={"login": LOGIN, "password": PASSWORD}).status_code == 429
     assert _asked(facade_url, f"Bearer {token}") == 200
+
+
+def test_strangers_lock_nobody_out_where_they_signed_in_before(
+    facade_settings: Settings, ledger: Ledger, token: str
+) -> None:
+    """All networks come through a proxy that is trusted; nobody else names another one."""
+    proxied = facade_settings.model_copy(
+        update={"trusted_proxies": Settings(trusted_proxies="127.0.0.1").trusted_proxies}  # type: ignore[arg-type]
+    )
+
+    def asked(network: str, password: str) -> int:
+        headers = {"X-Forwarded-For": network, "X-Forwarded-Proto": "https"}
+        auth = (LOGIN, password.encode())
+        return httpx.get(f"{url}/api/v1/apps.json", headers=headers, auth=auth).status_code
+
+    with facade(proxied, ledger) as url:
+        assert asked("192.0.2.1", PASSWORD) == 200
+        guesses = [asked(f"203.0.113.{number % 5}", "wrong") for number in range(21)]
+        assert guesses == [401] * 20 + [429]
+        assert asked("198.51.100.1", PASSWORD) == 429
+        assert asked("192.0.2.1", PASSWORD) == 200
+        assert asked("192.0.2.1", "wrong") == 401
+
+
+def test_a_network_that_no_trusted_proxy_names_is_not_believed(facade_url: str, token: str) -> None:
+    for number in range(5):
+        named = {"X-Forwarded-For": f"203.0.113.{number}"}
+        answer = httpx.get(f"{facade_url}/api/v1/apps.json", headers=named, auth=(LOGIN, "wrong"))
+        assert answer.status_code == 403  # over plain HTTP: somebody forwards what is not private
+    for _ in range(5):
+        assert _asked(facade_url, "Basic " + _encoded("eva:wrong")) == 401
+    assert _asked(facade_url, f"Basic {GOOD}") == 429
+
+
+async def test_the_local_operator_needs_no_password_and_is_never_refused(
+    facade_settings: Settings, ledger: Ledger, token: str
+) -> None:
+    operator = Actor(name="os:root", door="cli")
+    transport = httpx.ASGITransport(create_app(facade_settings, ledger, operator))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as local:
+        for _ in range(6):
+            wrong = await local.post("/api/v1/login.json", json={"login": LOGIN, "password": "x"})
+        assert wrong.status_code == 429
+        assert (await local.get("/api/v1/apps.json")).status_code == 200
 
 
 def test_a_forged_host_is_refused_before_credentials_are_looked_at(facade_url: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from jobauto_prefect.cli.supervise import Part, Supervisor
 from jobauto_prefect.errors import JobautoError
+from tests.plant import is_alive
 
 SLEEPER = "import time; time.sleep(60)"
 STUBBORN = """
@@ -59,13 +60,6 @@ def seen(path: Path) -> str:
     return path.read_text()
 
 
-def alive(pid: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-
-
 async def test_a_part_that_is_killed_is_started_again(tmp_path: Path) -> None:
     told = Told()
     parts = supervisor(tmp_path, SLEEPER, told)
@@ -86,12 +80,12 @@ async def test_a_part_that_ignores_its_end_is_killed_with_its_children(tmp_path:
     parts = supervisor(tmp_path, STUBBORN, Told(), stop_seconds=0.2)
     await parts.start()
     child = int(seen(tmp_path / "child"))
-    assert alive(child)
+    assert is_alive(child)
 
     await parts.stop()
 
     async with asyncio.timeout(10):
-        while alive(child):  # noqa: ASYNC110 - nobody tells us
+        while is_alive(child):  # noqa: ASYNC110 - nobody tells us
             await asyncio.sleep(0.01)
 
 
@@ -123,6 +117,20 @@ async def test_a_part_that_ends_before_it_is_ready_is_told_with_its_last_words(
     (error,) = raised.value.exceptions
     assert isinstance(error, JobautoError)
     assert "part ended with exit code 3 before it was ready: no key" in str(error)
+    await parts.stop()
+
+
+async def test_a_part_says_itself_when_it_is_ready(tmp_path: Path) -> None:
+    program = (
+        "import time; from jobauto_prefect.cli.supervise import say_ready;"
+        "time.sleep(0.3); open('worked', 'w').write('yes'); say_ready(); say_ready();"
+        f"{SLEEPER}"
+    )
+    parts = supervisor(tmp_path, program, Told(), says_ready=True)
+
+    await parts.start()
+
+    assert (tmp_path / "worked").exists()
     await parts.stop()
 
 

@@ -90,3 +90,43 @@ def test_a_file_may_say_them_all() -> None:
     wrong = Document("x.yaml", said, lambda _pointer: None)
     found = {fault.pointer for fault in judge(wrong, "runtemplate").faults}
     assert found == {"/deadline_offset", "/misfire"}
+
+
+CHOOSING = PROBE | {
+    "environment": {
+        "LEVEL": {"type": "set", "options": ["low", "high"], "defval": "middle"},
+        "MODE": {"type": "set", "options": {"a": "Slow", "b": "Fast"}},
+        "MAIL": {"type": "email"},
+        "PAGE": {"type": "url"},
+        "GREETING": {"type": "string"},
+        "TARGET": {"type": "string"},
+    }
+}
+
+
+def test_a_value_outside_the_options_of_its_set_is_refused(rest: httpx.Client) -> None:
+    rest.post("/app/", json=CHOOSING).raise_for_status()
+    rest.post("/company/", json={"slug": "acme", "name": "Acme"})
+    body = {"company": "acme", "app_uuid": PROBE["uuid"], "name": "Chosen"}
+    wrong = rest.post("/runtemplate/", json=body | {"env": {"LEVEL": "up", "MODE": "Slow"}})
+    assert pointers(wrong) == ["/env/LEVEL", "/env/MODE"]
+    assert "low, high" in wrong.text
+    made = rest.post("/runtemplate/", json=body | {"env": {"LEVEL": "low", "MODE": "b"}}).json()
+    job = {"runtemplate_id": made["id"], "env": {"LEVEL": "up"}}
+    assert pointers(rest.post("/job/", json=job)) == ["/env/LEVEL"]
+    for level in ("middle", "{COMPANY_NAME}", "", None):  # its default, a macro, and none
+        written = rest.post("/runtemplate/", json=body | {"env": {"LEVEL": level}})
+        assert written.status_code == 201, level
+
+
+def test_an_address_that_can_not_be_right_is_a_warning(rest: httpx.Client) -> None:
+    rest.post("/app/", json=CHOOSING).raise_for_status()
+    rest.post("/company/", json={"slug": "acme", "name": "Acme"})
+    body = {"company": "acme", "app_uuid": PROBE["uuid"], "name": "Written"}
+    wrong = {"MAIL": "nobody", "PAGE": "not a url"}
+    said = rest.post("/runtemplate/", json=body | {"env": wrong}).json()
+    assert [one["pointer"] for one in said["warnings"]] == ["/env/MAIL", "/env/PAGE"]
+    right = {"MAIL": "a@b.example", "PAGE": "https://b.example/"}
+    assert "warnings" not in rest.post("/runtemplate/", json=body | {"env": right}).json()
+    job = rest.post("/job/", json={"runtemplate_id": said["id"], "env": {"MAIL": "nobody"}}).json()
+    assert [one["pointer"] for one in job["warnings"]] == ["/env/MAIL"]

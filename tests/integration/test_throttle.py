@@ -1,4 +1,4 @@
-"""Failed sign-ins are counted per account and per address."""
+"""Failed sign-ins are counted: of an account from a network, of an account, and from a network."""
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from jobauto_prefect.errors import TooManyRequests, Unauthorized
 from jobauto_prefect.facade.throttle import SignInThrottle
-from jobauto_prefect.ledger.records import SignInFailure
+from jobauto_prefect.ledger.records import SignInFailure, SignInSuccess
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 
@@ -28,7 +28,9 @@ class Time:
         self.now += timedelta(seconds=seconds)
 
 
-SETTINGS = Settings(sign_in_failures_per_account=3, sign_in_failures_per_address=6)
+SETTINGS = Settings(
+    sign_in_failures_per_network=3, sign_in_failures_per_account=6, sign_in_failures_of_network=10
+)
 
 
 @pytest.fixture
@@ -63,23 +65,114 @@ def _refused(throttle: SignInThrottle, login: str, address: str | None = "192.0.
     return caught.value.retry_after
 
 
-def test_an_account_with_too_many_failures_is_refused_from_everywhere(
-    throttle: SignInThrottle,
-) -> None:
-    for number in range(3):
-        _fail(throttle, "eva", f"192.0.2.{number}")
-    assert _refused(throttle, "eva", "198.51.100.1") == 300
-    assert _refused(throttle, "EVA", None) == 300
-    _succeed(throttle, "tom")
+HOME, AWAY = "192.0.2.1", "198.51.100.1"
 
 
-def test_an_address_with_too_many_failures_is_refused_for_everyone(
-    throttle: SignInThrottle,
-) -> None:
+def _attack(throttle: SignInThrottle, login: str) -> None:
+    """As many failures as lock an account, from networks that nobody else is in."""
     for number in range(6):
-        _fail(throttle, f"guess-{number}")
-    assert _refused(throttle, "eva") == 300
-    _succeed(throttle, "eva", "192.0.2.2")
+        _fail(throttle, login, f"203.0.113.{number}")
+
+
+def test_an_account_with_too_many_failures_is_refused_from_networks_it_never_signed_in_from(
+    throttle: SignInThrottle,
+) -> None:
+    _succeed(throttle, "eva", HOME)
+    _attack(throttle, "eva")
+    assert _refused(throttle, "eva", AWAY) == 300
+    assert _refused(throttle, "EVA", None) == 300
+    _succeed(throttle, "eva", HOME)
+    assert _refused(throttle, "eva", AWAY) == 300  # a success at home opens no other network
+    _succeed(throttle, "tom", AWAY)
+
+
+def test_a_network_with_too_many_failures_is_refused_this_account_alone(
+    throttle: SignInThrottle,
+) -> None:
+    _succeed(throttle, "eva", HOME)
+    for _ in range(3):
+        _fail(throttle, "eva", HOME)
+    assert _refused(throttle, "eva", HOME) == 300
+    _succeed(throttle, "eva", AWAY)
+    _succeed(throttle, "tom", HOME)
+
+
+def test_the_defaults_are_5_from_a_network_and_20_from_all(ledger: Ledger, time: Time) -> None:
+    throttle = SignInThrottle(Settings(), ledger)
+    _succeed(throttle, "eva", HOME)
+    for network in range(4):
+        for _ in range(5):
+            _fail(throttle, "eva", f"203.0.113.{network}")
+        _refused(throttle, "eva", f"203.0.113.{network}")
+    _refused(throttle, "eva", AWAY)
+    for _ in range(5):
+        _fail(throttle, "eva", HOME)
+    _refused(throttle, "eva", HOME)
+
+
+def test_the_default_is_50_from_a_network_of_all_accounts(ledger: Ledger, time: Time) -> None:
+    throttle = SignInThrottle(Settings(), ledger)
+    for number in range(50):
+        _fail(throttle, f"somebody-{number}", AWAY)
+    _refused(throttle, "eva", AWAY)
+
+
+def test_a_network_that_guesses_at_many_accounts_is_refused_those_it_never_signed_in_to(
+    throttle: SignInThrottle, time: Time
+) -> None:
+    _succeed(throttle, "eva", AWAY)
+    for number in range(10):
+        _fail(throttle, f"somebody-{number}", AWAY)
+        time.pass_(1)
+    assert _refused(throttle, "somebody-10", AWAY) == 290  # until the first counts no more
+    assert _refused(throttle, "somebody-3", AWAY) == 290
+    _succeed(throttle, "eva", AWAY)
+    _refused(throttle, "tom", AWAY)  # the attacker's own account does not open it either
+    _succeed(throttle, "tom", HOME)
+    time.pass_(290)
+    _succeed(throttle, "tom", AWAY)
+
+
+def test_who_guesses_at_many_accounts_can_not_start_anew_with_an_account_of_their_own(
+    throttle: SignInThrottle,
+) -> None:
+    _succeed(throttle, "mallory", AWAY)
+    for number in range(10):
+        _fail(throttle, f"somebody-{number}", AWAY)
+        _succeed(throttle, "mallory", AWAY)
+    _refused(throttle, "somebody-10", AWAY)
+
+
+def test_a_network_is_known_to_an_account_for_30_days(throttle: SignInThrottle, time: Time) -> None:
+    _succeed(throttle, "eva", HOME)
+    time.pass_(30 * 86400)
+    _attack(throttle, "eva")
+    _succeed(throttle, "eva", HOME)
+    time.pass_(31 * 86400)
+    _attack(throttle, "eva")
+    _refused(throttle, "eva", HOME)
+    time.pass_(300)
+    _succeed(throttle, "eva", HOME)
+
+
+def test_a_success_is_written_down_once_a_day_and_forgotten_after_30(
+    throttle: SignInThrottle, time: Time, ledger: Ledger
+) -> None:
+    def known() -> dict[str, str]:
+        with ledger.reading() as session:
+            rows = session.scalars(select(SignInSuccess)).all()
+            return {row.network: row.day.isoformat() for row in rows}
+
+    for _ in range(3):
+        _succeed(throttle, "eva", HOME)
+    _succeed(throttle, "eva", "2001:db8::1")
+    assert known() == {HOME: "2030-01-01", "2001:db8::/64": "2030-01-01"}
+    time.pass_(86400)
+    _succeed(throttle, "eva", HOME)
+    assert known()[HOME] == "2030-01-02"
+    time.pass_(30 * 86400)
+    _fail(throttle, "eva", HOME)
+    assert known() == {HOME: "2030-01-02"}
 
 
 def test_the_wait_is_until_the_oldest_failure_counts_no_more(
@@ -106,28 +199,30 @@ def test_refused_attempts_do_not_prolong_the_wait(throttle: SignInThrottle, time
     _succeed(throttle, "eva")
 
 
-def test_a_success_forgets_the_failures_of_the_account_not_of_the_address(
+def test_a_success_forgets_the_failures_from_its_network_not_from_others(
     throttle: SignInThrottle,
 ) -> None:
     for _ in range(2):
-        _fail(throttle, "eva")
-        _fail(throttle, "eva")
-        _succeed(throttle, "eva")
-    _fail(throttle, "tom")
-    _fail(throttle, "tom")
-    assert _refused(throttle, "eva") == 300
+        _fail(throttle, "eva", AWAY)
+    for _ in range(3):
+        _fail(throttle, "eva", HOME)
+        _fail(throttle, "eva", HOME)
+        _succeed(throttle, "eva", HOME)
+    _fail(throttle, "eva", AWAY)
+    _refused(throttle, "eva", AWAY)
+    _succeed(throttle, "eva", HOME)
 
 
-def test_an_ipv6_network_is_one_address(throttle: SignInThrottle) -> None:
-    for number in range(6):
-        _fail(throttle, f"guess-{number}", f"2001:db8::{number}")
+def test_an_ipv6_network_is_one_network(throttle: SignInThrottle) -> None:
+    for number in range(3):
+        _fail(throttle, "eva", f"2001:db8::{number}")
     _refused(throttle, "eva", "2001:db8:0:0:1234::1")
     _succeed(throttle, "eva", "2001:db8:0:1::1")
 
 
 def test_an_ipv4_address_written_as_ipv6_is_the_same(throttle: SignInThrottle) -> None:
-    for number in range(6):
-        _fail(throttle, f"guess-{number}", "::ffff:192.0.2.1")
+    for _ in range(3):
+        _fail(throttle, "eva", "::ffff:192.0.2.1")
     _refused(throttle, "eva", "192.0.2.1")
     _succeed(throttle, "eva", "::ffff:192.0.2.2")
 
@@ -142,9 +237,7 @@ def test_guesses_at_once_tell_no_more_than_guesses_in_a_row(
         if not right:
             raise Unauthorized("wrong")
         until = monotonic() + 30
-        while (
-            _counted(ledger) < 6 and monotonic() < until
-        ):  # three of the account, three of the address
+        while _counted(ledger) < 3 and monotonic() < until:
             sleep(0.01)  # the right one takes longest
 
     def guess(number: int) -> str:
@@ -180,12 +273,12 @@ def test_what_counts_no_more_is_forgotten(
 ) -> None:
     for number in range(4):
         _fail(throttle, f"{number}\0" * 1000)
-    assert _counted(ledger) == 8
+    assert _counted(ledger) == 4
     time.pass_(300)
     _fail(throttle, "eva")
-    assert _counted(ledger) == 2
-    _succeed(throttle, "eva")
     assert _counted(ledger) == 1
+    _succeed(throttle, "eva")
+    assert _counted(ledger) == 0
 
 
 def test_all_processes_of_an_installation_count_together(
@@ -194,7 +287,7 @@ def test_all_processes_of_an_installation_count_together(
     other = SignInThrottle(SETTINGS, ledger)
     for one in (throttle, other, throttle):
         _fail(one, "eva")
-    assert _refused(other, "eva", None) == 300
+    assert _refused(other, "eva") == 300
 
 
 def test_other_errors_are_no_failed_sign_in(throttle: SignInThrottle) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -12,7 +13,8 @@ from sqlalchemy import select
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.services import reconcile
+from jobauto_prefect.engine.reconciler import Reconciler
+from jobauto_prefect.engine.unclaimed import UnclaimedRuns
 from jobauto_prefect.engine.wishes import Carrier, carry_out
 from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.records import Job, RunTemplate, Wish
@@ -20,8 +22,8 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.settings import Settings
 from tests.integration.test_facade import make_template
-from tests.planted import SAYS_NO_SECRET, SECRET, secret
-from tests.servers import client, facade, user_token
+from tests.planted import SECRET, secret
+from tests.servers import client, facade, prefect_client, user_token
 
 PATIENCE = 20  # seconds
 
@@ -35,7 +37,7 @@ def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
 
 @pytest.fixture
 def prefect(prefect_server: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=prefect_server, timeout=20, event_hooks=SAYS_NO_SECRET) as http:
+    with prefect_client(prefect_server) as http:
         yield http
 
 
@@ -51,7 +53,7 @@ def eventually(look: Callable[[], Any]) -> Any:
 def bound_job(ledger: Ledger, job_id: int) -> Job | None:
     with ledger.reading() as session:
         job = session.get_one(Job, job_id)
-        return job if job.flow_run_id else None
+        return job if job.flow_run_id and job.runtemplate.deployment_id else None
 
 
 def no_wishes(ledger: Ledger) -> bool:
@@ -202,13 +204,67 @@ def test_the_reconciler_makes_both_sides_tell_the_same(
 
     async def once() -> None:
         async with PrefectApi(prefect_server) as api:
-            await reconcile(Neighbours(ledger, api, facade_settings))
+            await Reconciler(Neighbours(ledger, api, facade_settings)).reconcile()
 
+    now = ledger.clock
+    ledger.clock = lambda: now() + timedelta(seconds=11)  # a worker has had time to show it
     asyncio.run(once())
     shown = prefect.get(f"/flow_runs/{over.flow_run_id}").json()["state"]
     assert (shown["type"], shown["message"]) == ("COMPLETED", "all is well")
     with ledger.reading() as session:
         assert session.get_one(Job, cancelled.id).state == "cancelled"
+
+
+def test_a_running_run_that_nobody_claims_becomes_crashed_after_a_minute(
+    rest: httpx.Client,
+    prefect: httpx.Client,
+    prefect_server: str,
+    ledger: Ledger,
+    facade_settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = make_template(rest)
+    jobs = [rest.post("/job/", json={"runtemplate_id": made["id"]}).json()["id"] for _ in range(2)]
+    waiting, claimed = (eventually(lambda one=one: bound_job(ledger, one)) for one in jobs)
+    path = f"/deployments/{waiting.runtemplate.deployment_id}/create_flow_run"
+    jobless = prefect.post(path, json={"state": {"type": "RUNNING"}}).json()["id"]
+    flow = prefect.post("/flows/", json={"name": "of somebody else"}).json()["id"]
+    body = {"flow_id": flow, "state": {"type": "RUNNING"}}
+    foreign = prefect.post("/flow_runs/", json=body).json()["id"]
+    for job in (waiting, claimed):
+        _set_state(prefect, job.flow_run_id, "RUNNING")
+    with ledger.writing(SERVICE) as session:
+        session.get_one(Job, claimed.id).state = "running"
+
+    def state_of(run_id: Any) -> Any:
+        return prefect.get(f"/flow_runs/{run_id}").json()["state_type"]
+
+    answering = False
+
+    async def is_answering() -> bool:
+        return answering
+
+    async def looks() -> None:
+        nonlocal answering
+        async with PrefectApi(prefect_server) as api:
+            unclaimed = UnclaimedRuns(Neighbours(ledger, api, facade_settings), is_answering)
+            await unclaimed.look()
+            answering = True
+            await unclaimed.look()
+            assert state_of(jobless) == "RUNNING"
+            monkeypatch.setattr("jobauto_prefect.engine.unclaimed.CLAIM_WITHIN", timedelta(0))
+            answering = False
+            await unclaimed.look()
+            assert state_of(jobless) == "RUNNING"
+            answering = True
+            await unclaimed.look()
+
+    asyncio.run(looks())
+    assert state_of(jobless) == state_of(waiting.flow_run_id) == "CRASHED"
+    assert "claimed" in prefect.get(f"/flow_runs/{jobless}").json()["state"]["message"]
+    assert state_of(claimed.flow_run_id) == state_of(foreign) == "RUNNING"
+    for run_id in (foreign, claimed.flow_run_id):
+        _set_state(prefect, run_id, "COMPLETED")
 
 
 def _set_state(prefect: httpx.Client, run_id: UUID | None, state: str) -> None:

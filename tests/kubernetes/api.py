@@ -155,7 +155,12 @@ class SimulatedCluster:
             "apiVersion": "v1",
             "kind": "Config",
             "current-context": "here",
-            "clusters": [{"name": "sim", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+            "clusters": [
+                {
+                    "name": "sim",
+                    "cluster": {"server": f"http://127.0.0.1:{other.get('port', self.port)}"},
+                }
+            ],
             "users": [{"name": "me", "user": {"token": other.get("token", TOKEN)}}],
             "contexts": [
                 {

@@ -49,6 +49,8 @@ FACTS = TemplateFacts(
     interval="d",
     timezone="Europe/Prague",
     record_url="https://jobs.example.com/api/v1/runtemplate/12.json",
+    topics=("night", "bank"),
+    app_topics=("bank",),
 )
 
 
@@ -64,7 +66,8 @@ def test_a_deployment_bears_company_and_template_and_shows_the_effective_values(
     assert plan.name == "acme - Nightly"
     assert plan.flow.name == "Disk report"
     assert plan.entrypoint == "jobauto_prefect.engine.applications.app_7"
-    assert plan.tags == ("company:acme", "topic:disk", "topic:mail", "category:Tools")
+    assert plan.tags == ("company:acme", "topic:night", "topic:bank", "category:Tools")
+    assert plan.flow.tags == ("topic:bank", "category:Tools")
     assert plan.parameters == {"MOUNT": "/srv", "LIMIT": 80}
     assert plan.schedule == SchedulePlan("0 0 * * *", "Europe/Prague", active=True)
     assert plan.version == "1.2.0"

@@ -50,6 +50,8 @@ NOT_IN_FILES: Mapping[str, set[str]] = {
     "company": {"logo", "settings"},
     "runtemplate": {"app_id", "company_id"},
     "credential": {"company_id", "credential_type_id", "value"},
+    "credential_type": {"company_id"},
+    "topic": {"company_id"},
     "eventsource": {"company_id", "db_password", "last_processed_id"},
     "eventrule": {"event_source_id", "runtemplate_source_id", "runtemplate_id"},
 }
@@ -161,6 +163,27 @@ print("loaded:", *sorted({HEAVY!r} & set(sys.modules)))
 
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[-1].strip() == "loaded:"
+
+
+@pytest.mark.parametrize(
+    ("module", "without"),
+    [
+        ("jobauto_prefect.cli.supervision", {*HEAVY, "pydantic", "typer", "rich"}),
+        ("jobauto_prefect.engine.worker", {"sqlalchemy", "cryptography"}),
+        ("jobauto_prefect.engine.shift", {"sqlalchemy", "cryptography"}),
+        ("jobauto_prefect.runtime.opening", {"sqlalchemy", "cryptography"}),
+    ],
+)
+def test_processes_hold_nothing_in_their_memory_that_they_do_not_use(
+    module: str, without: set[str]
+) -> None:
+    program = f"import sys, {module}; print(*sorted({without!r} & set(sys.modules)))"
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.strip() == ""
 
 
 def test_every_command_explains_itself_and_is_documented() -> None:

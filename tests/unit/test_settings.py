@@ -25,6 +25,7 @@ def _read(directory: Path, **environment: str) -> str:
     return answer.stdout.strip()
 
 
+@pytest.mark.spec("1.17")
 def test_the_process_environment_wins_over_database_env_over_jobauto_env(tmp_path: Path) -> None:
     (tmp_path / "jobauto.env").write_text(
         "JOBAUTO_POOL=from-jobauto\nJOBAUTO_LEASE_SECONDS=7\nDB_DATABASE=wrong\n"

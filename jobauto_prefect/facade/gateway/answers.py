@@ -1,10 +1,12 @@
 """What this door answers by itself, as both this service's and Prefect's programs read it."""
 
+from typing import Any
+
 from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 
-from jobauto_prefect.errors import JobautoError, TooManyRequests
+from jobauto_prefect.errors import InvalidInput, JobautoError, TooManyRequests
 from jobauto_prefect.facade.errors import CHALLENGES, NAMES, status_of
 from jobauto_prefect.facade.requests import request_id_of
 
@@ -31,13 +33,15 @@ def door_of(headers: Headers) -> str:
 def error_answer(connection: HTTPConnection, error: JobautoError) -> JSONResponse:
     """An error, with the members of this service and those that Prefect's programs show."""
     status, message = status_of(error), str(error)
-    body = {
+    body: dict[str, Any] = {
         "error": NAMES.get(status, "Error"),
         "message": message,
         "detail": message,
         "exception_message": message,
         "request_id": request_id_of(connection),
     }
+    if isinstance(error, InvalidInput):
+        body["details"] = [fault.as_dict() for fault in error.faults]
     answer = JSONResponse(body, status_code=status)
     if isinstance(error, TooManyRequests):
         answer.headers["Retry-After"] = str(error.retry_after)

@@ -12,8 +12,10 @@ from jobauto_prefect.facade.gateway.door import Door
 from jobauto_prefect.facade.gateway.reach import Holdings
 from jobauto_prefect.facade.gateway.sign_in import SignIn
 from jobauto_prefect.facade.passwords import RememberedPasswords
+from jobauto_prefect.facade.remembered_tokens import RememberedTokens
 from jobauto_prefect.facade.throttle import SignInThrottle
 from jobauto_prefect.facade.transport import TransportRules
+from jobauto_prefect.jobs.timetable import announcements_of
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings, load_settings
 
@@ -45,6 +47,9 @@ def door(settings: Settings, ledger: Ledger, prefect: ASGIApp, inner: str) -> Do
     transport = httpx.ASGITransport(prefect, raise_app_exceptions=False)
     inside = PrefectApi("http://prefect/api", authorization=signed_in, transport=transport)
     passwords = RememberedPasswords(ledger.clock)
-    sign_in = SignIn(ledger, SignInThrottle(settings, ledger), passwords)
+    announcements = announcements_of(settings)
+    tokens = RememberedTokens(ledger, announcements)
+    sign_in = SignIn(ledger, SignInThrottle(settings, ledger), passwords, tokens)
     holdings = Holdings(ledger, inside, settings.pool)
-    return Door(prefect, sign_in, holdings, inner, settings.body_limit_bytes)
+    limit = settings.body_limit_bytes
+    return Door(prefect, sign_in, holdings, inner, limit, announcements.run)

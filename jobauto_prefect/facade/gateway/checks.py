@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobauto_prefect.errors import Forbidden, NotFound
+from jobauto_prefect.errors import Fault, Forbidden, InvalidInput, NotFound
 from jobauto_prefect.facade.gateway.asking import Ask
 from jobauto_prefect.facade.gateway.narrowing import (
     WIDE_ONLY,
@@ -21,8 +21,15 @@ from jobauto_prefect.ledger.domains import Domain
 MOST_NAMED = 200
 """Runs that one request may name where each has to be looked up."""
 
-MOST_DEPLOYMENTS = 10_000
-"""Deployments a filter can be narrowed to: databases take no longer lists."""
+MOST_NARROWED = 10_000
+"""Deployments or flows a filter can be narrowed to: databases take no longer lists."""
+
+BY_RUNS = ("flow_runs", "task_runs")
+BY_DEPLOYMENTS = ("deployments", "work_pools")
+"""Filters that look for flows by what else there is of them."""
+
+LONGEST_VALUES = 64 * 1024
+"""Bytes of values that are checked against a schema."""
 
 WORKER_EVENTS = "prefect.worker."
 RUN_EVENTS = "prefect.flow-run."
@@ -60,9 +67,7 @@ async def _anyone(_holdings: Holdings, _domain: Domain, ask: Ask) -> Granted:
 
 
 async def _filter(holdings: Holdings, domain: Domain, ask: Ask) -> Granted:
-    allowed = await holdings.deployments(domain)
-    if len(allowed) > MOST_DEPLOYMENTS:
-        raise Forbidden(f"you see more than {MOST_DEPLOYMENTS} deployments: {WIDE_ONLY}")
+    allowed = await _deployments(holdings, domain)
     return Granted(within(ask.body, "deployments", "id", allowed))
 
 
@@ -105,6 +110,26 @@ async def _flow(holdings: Holdings, domain: Domain, ask: Ask) -> Granted:
     if not await holdings.has_flow(domain, ask.said["id"]):
         raise _absent(ask)
     return Granted(ask.body)
+
+
+async def _flow_filter(holdings: Holdings, domain: Domain, ask: Ask) -> Granted:
+    """A shared flow has runs and deployments of others: by these nobody finds it."""
+    body = within(ask.body, "flows", "id", _at_most(await holdings.flows(domain), "flows"))
+    if any(body.get(name) is not None for name in BY_RUNS):
+        body = within(body, "flow_runs", "deployment_id", await _deployments(holdings, domain))
+    if any(body.get(name) is not None for name in BY_DEPLOYMENTS):
+        body = within(body, "deployments", "id", await _deployments(holdings, domain))
+    return Granted(body)
+
+
+async def _deployments(holdings: Holdings, domain: Domain) -> set[str]:
+    return _at_most(await holdings.deployments(domain), "deployments")
+
+
+def _at_most(allowed: set[str], kind: str) -> set[str]:
+    if len(allowed) > MOST_NARROWED:
+        raise Forbidden(f"you see more than {MOST_NARROWED} {kind}: {WIDE_ONLY}")
+    return allowed
 
 
 async def _logs(holdings: Holdings, domain: Domain, ask: Ask) -> Granted:
@@ -216,6 +241,17 @@ async def _own(holdings: Holdings, domain: Domain, ask: Ask) -> Granted:
     return Granted(None, answer=await own_answer(holdings, domain, ask))
 
 
+async def _schema(holdings: Holdings, domain: Domain, ask: Ask) -> Granted:
+    """Our schemas are checked in no time; what others can be made of takes minutes."""
+    body = members_of(ask.body)
+    if len(json.dumps(body.get("values")).encode()) > LONGEST_VALUES:
+        message = f"the values have more than {LONGEST_VALUES} bytes"
+        raise InvalidInput([Fault("/values", "size", message)])
+    if not await holdings.has_schema(domain, body.get("schema")):
+        raise Forbidden("values are checked against the schema of a deployment that you may see")
+    return Granted(body)
+
+
 async def _pools(holdings: Holdings, domain: Domain) -> set[str] | frozenset[str]:
     # A worker's pools are what its token says, whether a template uses them or not.
     return domain.pools if domain.pools is not None else await holdings.pools(domain)
@@ -260,6 +296,7 @@ CHECKS: Mapping[Reach, Check] = {
     Reach.FLOW_RUN: _flow_run,
     Reach.TASK_RUN: _task_run,
     Reach.FLOW: _flow,
+    Reach.FLOW_FILTER: _flow_filter,
     Reach.ARTIFACT: _flow_run_object,
     Reach.FLOW_RUN_STATE: _flow_run_object,
     Reach.TASK_RUN_STATE: _task_run_state,
@@ -280,4 +317,5 @@ CHECKS: Mapping[Reach, Check] = {
     Reach.OWN: _own,
     Reach.EVENT_FILTER: _event_filter,
     Reach.EVENTS: _events,
+    Reach.SCHEMA: _schema,
 }

@@ -1,15 +1,29 @@
 """What of a request somebody may do."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from jobauto_prefect.errors import Forbidden, NotFound
 from jobauto_prefect.facade.auth import Identity
 from jobauto_prefect.facade.gateway.asking import Ask
 from jobauto_prefect.facade.gateway.checks import Granted, grant
-from jobauto_prefect.facade.gateway.narrowing import require_members, require_plain
-from jobauto_prefect.facade.gateway.reach import Holdings
-from jobauto_prefect.facade.gateway.table import JOBS, Reach, Route
+from jobauto_prefect.facade.gateway.limits import require_limits
+from jobauto_prefect.facade.gateway.matching import route_of
+from jobauto_prefect.facade.gateway.narrowing import (
+    changed_members,
+    require_members,
+    require_plain,
+)
+from jobauto_prefect.facade.gateway.parameters import require_declared
+from jobauto_prefect.facade.gateway.reach import Holdings, Owner
+from jobauto_prefect.facade.gateway.runs import (
+    require_scheduled,
+    with_deployment_keys,
+    without_force,
+)
+from jobauto_prefect.facade.gateway.schedules import require_schedules
+from jobauto_prefect.facade.gateway.table import CONFIGURES, JOBS, Content, Reach, Route
 
 REVEAL = "credentials.reveal"
 """The permission to see what Prefect's blocks keep secret."""
@@ -38,9 +52,17 @@ async def decide(who: Identity, route: Route, ask: Ask, holdings: Holdings) -> G
         raise Forbidden("you have no role that allows this; ask an administrator")
     if asks_for_secrets(ask) and not who.rights.may(REVEAL, None):
         raise Forbidden(f"include_secrets needs the permission {REVEAL}; ask an administrator")
+    if route.others is not None:
+        require_limits(ask.body, reads=route.action is None and route.others is not Reach.SCHEMA)
     if is_wide(who, route):
-        return await _for_administrator(route, ask, holdings)
-    return await _for_member(who, route, ask, holdings)
+        granted = await _for_administrator(route, ask, holdings)
+    else:
+        granted = await _for_member(who, route, ask, holdings)
+    if route.action and granted.owner:
+        require_declared(ask.body, await holdings.definition(granted.owner.template_id))
+    if route.content is Content.NEW_RUNS:
+        return replace(granted, body=with_deployment_keys(granted.body, ask.said["id"]))
+    return granted
 
 
 async def _for_worker(
@@ -56,9 +78,12 @@ async def _for_administrator(route: Route, ask: Ask, holdings: Holdings) -> Gran
     if route.action is None or route.others not in OWNED:
         return Granted(ask.body)
     try:
-        return await grant(route.others, holdings, holdings.domain(None, None), ask)
+        granted = await grant(route.others, holdings, holdings.domain(None, None), ask)
     except NotFound:  # it is none of ours
         return Granted(ask.body)
+    if route.content is Content.SCHEDULES:
+        require_schedules(ask.body, _schedules_in(await current_of(route, ask, holdings)))
+    return granted
 
 
 async def _for_member(who: Identity, route: Route, ask: Ask, holdings: Holdings) -> Granted:
@@ -73,8 +98,33 @@ async def _for_member(who: Identity, route: Route, ask: Ask, holdings: Holdings)
     owner = granted.owner
     if route.action and owner and not who.rights.may(route.permission, owner.company_id):
         raise _lacking(route)
-    if route.action:
-        require_members(ask.body, route.members, await current_of(route, ask, holdings))
+    if route.action is None:
+        return granted
+    current = await current_of(route, ask, holdings)
+    require_members(ask.body, route.members, current)
+    if owner and route.operated is not None:
+        _require_operating(who, route, changed_members(ask.body, current), owner)
+    return _judged(route, granted, current)
+
+
+def _require_operating(who: Identity, route: Route, changed: set[str], owner: Owner) -> None:
+    """Who may operate a deployment may not configure it: what runs, when, and with what."""
+    configured = changed.difference(route.operated or ())
+    if configured and not who.rights.may(CONFIGURES, owner.company_id):
+        raise Forbidden(
+            f"changing {', '.join(sorted(configured))} needs the permission {CONFIGURES}; "
+            "ask an administrator"
+        )
+
+
+def _judged(route: Route, granted: Granted, current: Mapping[str, Any]) -> Granted:
+    """What a body holds that members may not send as it is."""
+    if route.content is Content.STATE:
+        return replace(granted, body=without_force(granted.body))
+    if route.content is Content.NEW_RUNS:
+        require_scheduled(granted.body)
+    if route.content is Content.SCHEDULES:
+        require_schedules(granted.body, _schedules_in(current))
     return granted
 
 
@@ -90,9 +140,25 @@ def asks_for_secrets(ask: Ask) -> bool:
 
 
 async def current_of(route: Route, ask: Ask, holdings: Holdings) -> Mapping[str, Any]:
-    """What is there before a change: the object at the path, or the deployment that is run."""
+    """What is there before a change: the object at the path, or the deployment that is run.
+
+    Empty where Prefect does not tell.
+    """
+    if "schedule_id" in ask.said:
+        return await _schedule(ask, holdings)
     if route.method in ("PATCH", "PUT", "DELETE"):
-        return await holdings.current(ask.path)
+        return await holdings.current(ask.path) if route_of("GET", ask.path) else {}
     if route.others is Reach.DEPLOYMENT:
         return await holdings.current(f"/deployments/{ask.said['id']}")
     return {}
+
+
+async def _schedule(ask: Ask, holdings: Holdings) -> Mapping[str, Any]:
+    """Prefect tells of a schedule with its deployment, and not by itself."""
+    deployment = await holdings.current(f"/deployments/{ask.said['id']}")
+    wanted = ask.said["schedule_id"].lower()
+    return next((known for known in _schedules_in(deployment) if known["id"] == wanted), {})
+
+
+def _schedules_in(deployment: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return deployment.get("schedules") or []

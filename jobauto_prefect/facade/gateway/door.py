@@ -1,6 +1,7 @@
 """The door itself: an ASGI application around Prefect's."""
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
@@ -11,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from jobauto_prefect.engine.api import authorization
 from jobauto_prefect.errors import Forbidden, JobautoError, NotFound, PrefectFailed
 from jobauto_prefect.facade.auth import Identity
+from jobauto_prefect.facade.body_sizes import refuse_too_large
 from jobauto_prefect.facade.gateway.answers import (
     CONTENT_SECURITY_POLICY,
     door_of,
@@ -18,6 +20,7 @@ from jobauto_prefect.facade.gateway.answers import (
 )
 from jobauto_prefect.facade.gateway.asking import Ask
 from jobauto_prefect.facade.gateway.checks import Granted
+from jobauto_prefect.facade.gateway.concurrency import UserConcurrency
 from jobauto_prefect.facade.gateway.deciding import asks_for_secrets, current_of, decide, is_wide
 from jobauto_prefect.facade.gateway.matching import route_of
 from jobauto_prefect.facade.gateway.passing import (
@@ -48,23 +51,35 @@ class Door:
     """Lets through what the table and somebody's rights allow, and writes down who changed what.
 
     `inner` is the login and the password that Prefect itself asks for: what comes without them,
-    by whatever way, it refuses.
+    by whatever way, it refuses. `beside` runs as long as the application does.
     """
 
     def __init__(
-        self, prefect: ASGIApp, sign_in: SignIn, holdings: Holdings, inner: str, limit_bytes: int
+        self,
+        prefect: ASGIApp,
+        sign_in: SignIn,
+        holdings: Holdings,
+        inner: str,
+        limit_bytes: int,
+        beside: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
         self._prefect = prefect
         self._sign_in = sign_in
         self._holdings = holdings
         self._inner = authorization(inner)
         self._limit = limit_bytes
+        self._beside = beside
+        self._concurrency = UserConcurrency()
         self._sockets = Sockets(prefect, sign_in, holdings, inner)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, socket, or the application's lifespan (which is passed on)."""
         if scope["type"] not in ("http", "websocket"):
-            await self._prefect(scope, receive, send)
+            beside = asyncio.create_task(self._beside())
+            try:
+                await self._prefect(scope, receive, send)
+            finally:
+                beside.cancel()
             return
         connection = HTTPConnection(scope)
         connection.state.door = door_of(connection.headers)
@@ -82,10 +97,11 @@ class Door:
     async def _page(self, connection: HTTPConnection, receive: Receive, send: Send) -> None:
         """A file of Prefect's UI."""
         scope = connection.scope
-        if scope["method"] not in ("GET", "HEAD"):
-            raise Forbidden("these are files, to be read only")
-        if scope["path"] in DOCUMENTS:
+        reads = scope["method"] in ("GET", "HEAD")
+        if not reads or scope["path"] in DOCUMENTS:
             await self._sign_in.by_header(connection)
+        if not reads:
+            raise Forbidden("these are files, to be read only")
         if scope["path"].endswith("/ui-settings"):
             await rewritten(
                 self._prefect, passed(scope, None, plain=True), receive, send, _with_own_address
@@ -99,10 +115,16 @@ class Door:
         if scope["method"] == "GET" and path in OPEN:
             await self._prefect(passed(scope, None), receive, send)
         elif self._sign_in.is_service(given_by(connection.headers)):
+            refuse_too_large(connection.headers, self._limit)
             await self._prefect(passed(scope, self._inner), receive, send)
         else:
             who = await self._sign_in.by_header(connection)
-            await self._for(who, path, scope, receive, send)
+            refuse_too_large(connection.headers, self._limit)
+            if who.worker_pools is not None:
+                await self._for(who, path, scope, receive, send)
+                return
+            async with self._concurrency.place(who.user_id):
+                await self._for(who, path, scope, receive, send)
 
     async def _for(
         self, who: Identity, path: str, scope: Scope, receive: Receive, send: Send
@@ -111,7 +133,8 @@ class Door:
         if found is None:
             raise Forbidden(f"{scope['method']} {path} is no route of Prefect that this door knows")
         route, said = found
-        body = parsed(await read_body(receive, self._limit))
+        raw = await read_body(receive, self._limit)
+        body = parsed(raw, of_worker=who.worker_pools is not None)
         ask = Ask(path, said, query_of(scope), body)
         try:
             granted = await decide(who, route, ask, self._holdings)

@@ -29,14 +29,15 @@ def within(body: Any, filter_name: str, member: str, allowed: Collection[str]) -
     """A body whose filter of that name lets only these values of a member through.
 
     Raises:
-        Forbidden: the filter joins its conditions by `or`.
+        Forbidden: the filter, or the member's, joins its conditions by `or`.
         InvalidInput: it is no filter.
     """
     given = members_of(body)
     chosen = _object(given, filter_name)
-    if chosen.get("operator") not in (None, "and_"):
-        raise Forbidden(f"{filter_name} joined by or_: {WIDE_ONLY}")
     condition = _object(chosen, member)
+    for name, joined in ((filter_name, chosen), (f"{filter_name}.{member}", condition)):
+        if joined.get("operator") not in (None, "and_"):
+            raise Forbidden(f"{name} joined by or_: {WIDE_ONLY}")
     asked = condition.get("any_")
     kept = sorted(allowed) if asked is None else [one for one in _texts(asked) if one in allowed]
     return given | {filter_name: chosen | {member: condition | {"any_": kept}}}
@@ -89,6 +90,17 @@ def require_members(body: Any, allowed: Collection[str], current: Mapping[str, A
     if found:
         named = ", ".join(sorted(found))
         raise Forbidden(f"only administrators may send {named} here; leave it out")
+
+
+def changed_members(body: Any, current: Mapping[str, Any]) -> set[str]:
+    """The members of a body, or of the items of one, that say something else than `current`."""
+    items = body if isinstance(body, list) else [body]
+    return {
+        name
+        for item in items
+        for name, value in members_of(item).items()
+        if name not in current or current[name] != value
+    }
 
 
 def require_plain(body: Any) -> None:

@@ -5,9 +5,11 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jobauto_prefect.errors import Fault, InvalidInput, TooLarge
+from jobauto_prefect.facade.requests import read_json, refuse_constant
 
 KEPT_ANSWER = 256 * 1024
 """Bytes of an answer that are looked at; longer ones pass unseen."""
@@ -40,10 +42,13 @@ async def read_body(receive: Receive, limit: int) -> bytes:
 
     Raises:
         TooLarge: it has more than `limit` bytes.
+        ClientDisconnect: the client hung up before its end.
     """
     content = bytearray()
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
         content += message.get("body", b"")
         if len(content) > limit:
             raise TooLarge(limit)
@@ -51,23 +56,34 @@ async def read_body(receive: Receive, limit: int) -> bytes:
             return bytes(content)
 
 
-def parsed(raw: bytes) -> Any:
+def parsed(raw: bytes, *, of_worker: bool) -> Any:
     """The JSON of a body; None where there is none.
 
+    A worker's log lines and artifacts may hold characters that no request of a person may.
+
     Raises:
-        InvalidInput: it is no JSON.
+        InvalidInput: it is no JSON, or nothing that can be kept (`read_json`).
     """
     if not raw.strip():
         return None
+    if not of_worker:
+        return read_json(raw)
     try:
-        return json.loads(raw)
+        return json.loads(raw, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         raise InvalidInput([Fault("", "syntax", "the body is no JSON")]) from None
 
 
 def told(body: Any) -> bytes:
-    """A body for Prefect; what was looked at is what Prefect reads."""
-    return b"" if body is None else json.dumps(body).encode()
+    """A body for Prefect; what was looked at is what Prefect reads.
+
+    Raises:
+        InvalidInput: it has a number that JSON does not have.
+    """
+    try:
+        return b"" if body is None else json.dumps(body, allow_nan=False).encode()
+    except ValueError:
+        raise InvalidInput([Fault("", "number", "the body has an infinite number")]) from None
 
 
 def query_of(scope: Scope) -> dict[str, str]:

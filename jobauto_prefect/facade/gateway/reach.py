@@ -9,11 +9,14 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
+from jobauto_prefect.definitions import Definition, parse
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.facade.gateway.matching import is_uuid
+from jobauto_prefect.facade.gateway.schemas import digest_of, digests_of
 from jobauto_prefect.ledger import domains
 from jobauto_prefect.ledger.domains import Domain
+from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
 
 T = TypeVar("T")
@@ -24,6 +27,9 @@ MOST_KNOWN = 20_000
 KEPT = timedelta(seconds=1)
 """How long this process relies on which deployments there are in a domain. Who may see a domain is
 read anew for each request; a page of Prefect's asks some thirty times."""
+
+
+PAGE = 200  # deployments that Prefect tells of at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +50,7 @@ class Holdings:
         self._held: dict[Domain, tuple[datetime, set[str]]] = {}
         self._deployments = _Remembered()
         self._flow_runs = _Remembered()
+        self._schemas: dict[str, frozenset[bytes]] = {}
 
     def domain(self, companies: frozenset[int] | None, pools: frozenset[str] | None) -> Domain:
         """What belongs to all of these companies and to all of these pools; None: any."""
@@ -75,9 +82,32 @@ class Holdings:
         """The name of the work pool of a work queue."""
         return (await self._look(f"/work_queues/{queue_id}")).get("work_pool_name")
 
+    async def flows(self, domain: Domain) -> set[str]:
+        """The ids of the flows of applications that may be seen in a domain."""
+        return await self._read(lambda session: domains.flows(session, domain))
+
     async def has_flow(self, domain: Domain, flow_id: str) -> bool:
-        """Whether a flow is run in a domain."""
+        """Whether a flow is one of an application that may be seen in a domain."""
         return await self._read(lambda session: domains.has_flow(session, domain, UUID(flow_id)))
+
+    async def has_schema(self, domain: Domain, schema: Any) -> bool:
+        """Whether a deployment in a domain has this schema of parameters."""
+        wanted = digest_of(schema)
+        allowed = sorted(await self.deployments(domain))
+        if any(wanted in self._schemas.get(deployment, ()) for deployment in allowed):
+            return True
+        for start in range(0, len(allowed), PAGE):
+            ids = allowed[start : start + PAGE]
+            body = {"deployments": {"id": {"any_": ids}}, "limit": PAGE}
+            page = await asyncio.create_task(self._prefect.post("/deployments/filter", body))
+            known = {
+                deployment["id"]: digests_of(deployment["parameter_openapi_schema"])
+                for deployment in page
+            }
+            self._schemas |= known
+            if any(wanted in digests for digests in known.values()):
+                return True
+        return False
 
     async def owner(self, deployment_id: str | None, domain: Domain) -> Owner | None:
         """Whose a deployment is; None: it is not in the domain."""
@@ -87,6 +117,12 @@ class Holdings:
             lambda session: domains.template_of(session, domain, UUID(deployment_id))
         )
         return Owner(*found) if found else None
+
+    async def definition(self, template_id: int) -> Definition:
+        """The definition of a run template's application."""
+        return await self._read(
+            lambda session: parse(session.get_one(RunTemplate, template_id).app.document)
+        )
 
     async def deployment_of(self, flow_run_id: str | None) -> str | None:
         """The deployment of a flow run; None: it has none, or there is no such run."""

@@ -13,17 +13,19 @@ from jobauto_prefect.engine.api import service_authorization
 from jobauto_prefect.facade.auth import PREFECT_CHAIN, Identity, identified
 from jobauto_prefect.facade.credentials import authorization
 from jobauto_prefect.facade.passwords import RememberedPasswords
+from jobauto_prefect.facade.remembered_tokens import RememberedTokens
 from jobauto_prefect.facade.throttle import SignInThrottle
 from jobauto_prefect.ledger.store import Ledger
 
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """The facade's way of signing in, for Prefect's clients; read anew for each request."""
+    """The facade's way of signing in, for Prefect's clients."""
 
     ledger: Ledger
     throttle: SignInThrottle
     passwords: RememberedPasswords
+    tokens: RememberedTokens
 
     def is_service(self, given: str) -> bool:
         """Whether an Authorization header is that of this installation's own processes."""
@@ -34,7 +36,7 @@ class SignIn:
 
         Raises:
             Unauthorized: nobody we know.
-            TooManyRequests: this account, or this address, has failed too often lately.
+            TooManyRequests: this account has failed too often lately.
         """
         return await self._identified(connection, *authorization(connection.headers))
 

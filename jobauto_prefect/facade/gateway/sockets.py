@@ -26,6 +26,9 @@ SUBPROTOCOL = "prefect"
 FIRST_WITHIN_SECONDS = 10.0
 """How long a socket may stay open without saying who it is."""
 
+LONGEST_FIRST = 64 * 1024
+"""Characters of the message that says it; longer ones are not parsed."""
+
 PROTOCOL_ERROR, POLICY_VIOLATION, TRY_AGAIN = 1002, 1008, 1013
 LONGEST_REASON = 120  # bytes; the protocol allows 123
 
@@ -133,8 +136,9 @@ async def _token(receive: Receive) -> str:
         raise Unauthorized("the first message has to say who it is") from None
     if message["type"] == "websocket.disconnect":
         raise _Gone
-    said = _json(message.get("text"))
-    token = said.get("token") if isinstance(said, dict) and said.get("type") == "auth" else None
+    text = message.get("text") or ""
+    first = _json(text) if len(text) <= LONGEST_FIRST else None
+    token = first.get("token") if isinstance(first, dict) and first.get("type") == "auth" else None
     if not isinstance(token, str) or not token:
         raise Unauthorized("set PREFECT_API_AUTH_STRING to LOGIN:TOKEN")
     return token

@@ -18,6 +18,7 @@ class Reach(StrEnum):
     FLOW_RUN = "flow run"
     TASK_RUN = "task run"
     FLOW = "flow"
+    FLOW_FILTER = "flow filter"  #: the body's filter of flows is narrowed
     ARTIFACT = "artifact"
     FLOW_RUN_STATE = "flow run state"
     TASK_RUN_STATE = "task run state"
@@ -38,6 +39,7 @@ class Reach(StrEnum):
     OWN = "own answer"  #: this service answers by itself, so that Prefect's pages can be used
     EVENT_FILTER = "event filter"  #: a subscription is narrowed to work pools
     EVENTS = "events"  #: each event is about a worker, or about a flow run of its pools
+    SCHEMA = "schema"  #: the body's schema is that of a deployment
 
 
 class Action(StrEnum):
@@ -48,6 +50,14 @@ class Action(StrEnum):
     DELETE = "delete"
 
 
+class Content(StrEnum):
+    """What a body holds that is judged by itself."""
+
+    NEW_RUNS = "new runs"  #: one, or a list of them
+    STATE = "state"
+    SCHEDULES = "schedules"  #: a deployment with them, one of them, or a list of new ones
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """One method of one route; `path` is as in Prefect's document.
@@ -56,7 +66,9 @@ class Route:
     narrowed for who has the permission in companies, None: they get 403. `workers`: the same for
     worker tokens. `action` is None for what only reads, and for what is no entity (log lines,
     signs of life, slots). `members` are those of the body that `others` may send, `hidden` those
-    of answers that they do not get.
+    of answers that they do not get. Of a deployment or a schedule, `operated` are the members for
+    which `permission` is enough, the others take `CONFIGURES`; None: it is enough for all.
+    `content` says what of the body is judged by its own rules.
     """
 
     method: str
@@ -67,6 +79,8 @@ class Route:
     action: Action | None = None
     members: Collection[str] = field(default_factory=frozenset)
     hidden: Collection[str] = field(default_factory=frozenset)
+    operated: Collection[str] | None = None
+    content: Content | None = None
 
     @property
     def kind(self) -> str:
@@ -76,6 +90,7 @@ class Route:
 
 
 JOBS, RUNS, CHANGES, REMOVES = "jobs.read", "jobs.create", "jobs.update", "jobs.delete"
+CONFIGURES = "companies.update"
 APPLICATIONS, RECORDS, SYSTEM = "applications.read", "companies.read", "system.config"
 
 RUN_MEMBERS = frozenset(
@@ -108,23 +123,22 @@ DEPLOYMENT_MEMBERS = frozenset(
 SCHEDULE_MEMBERS = frozenset(
     {"active", "schedule", "max_scheduled_runs", "parameters", "slug", "replaces"}
 )
-TIMES = frozenset({"start_time", "end_time", "min_time", "min_runs", "max_runs"})
 INPUTS = frozenset({"key", "value", "sender", "run_input"})
 POOL_SECRETS = frozenset({"base_job_template", "storage_configuration"})
 BULK = frozenset({"flow_runs", "deployments", "limit"})
 
-R, A = Reach, Action
+R, A, C = Reach, Action, Content
 
 FLOWS = (
     Route("POST", "/flows/", SYSTEM, action=A.CREATE),
     Route("PATCH", "/flows/{id}", SYSTEM, action=A.UPDATE),
     Route("GET", "/flows/{id}", APPLICATIONS, R.FLOW, R.FLOW),
     Route("DELETE", "/flows/{id}", SYSTEM, action=A.DELETE),
-    Route("POST", "/flows/count", APPLICATIONS, R.FILTER),
+    Route("POST", "/flows/count", APPLICATIONS, R.FLOW_FILTER),
     Route("GET", "/flows/name/{name}", APPLICATIONS),
-    Route("POST", "/flows/filter", APPLICATIONS, R.FILTER),
+    Route("POST", "/flows/filter", APPLICATIONS, R.FLOW_FILTER),
     Route("POST", "/flows/bulk_delete", SYSTEM, action=A.DELETE),
-    Route("POST", "/flows/paginate", APPLICATIONS, R.FILTER),
+    Route("POST", "/flows/paginate", APPLICATIONS, R.FLOW_FILTER),
     Route("POST", "/ui/flows/count-deployments", APPLICATIONS, R.OWN),
     Route("POST", "/ui/flows/next-runs", APPLICATIONS, R.OWN),
 )
@@ -139,17 +153,18 @@ FLOW_RUNS = (
     Route("POST", "/flow_runs/history", JOBS, R.FILTER),
     Route("GET", "/flow_runs/{id}/graph", JOBS, R.FLOW_RUN),
     Route("GET", "/flow_runs/{id}/graph-v2", JOBS, R.FLOW_RUN),
-    Route("POST", "/flow_runs/{id}/resume", CHANGES, R.FLOW_RUN, None, A.UPDATE, INPUTS),
+    Route("POST", "/flow_runs/{id}/resume", CHANGES, R.FLOW_RUN, None, A.UPDATE),
     Route("POST", "/flow_runs/filter", JOBS, R.FILTER, R.POOL_RUNS),
     Route(
         "POST", "/flow_runs/bulk_delete", REMOVES, R.LISTED_RUNS, action=A.DELETE, members=BULK
     ),
     Route(
-        "POST", "/flow_runs/bulk_set_state", CHANGES, R.LISTED_RUNS, None, A.UPDATE, STATE_MEMBERS
+        "POST", "/flow_runs/bulk_set_state", CHANGES, R.LISTED_RUNS, None, A.UPDATE, STATE_MEMBERS,
+        content=C.STATE,
     ),
     Route(
         "POST", "/flow_runs/{id}/set_state", CHANGES, R.FLOW_RUN, R.FLOW_RUN, A.UPDATE,
-        STATE_MEMBERS,
+        STATE_MEMBERS, content=C.STATE,
     ),
     Route("POST", "/flow_runs/{id}/input", CHANGES, R.FLOW_RUN, R.FLOW_RUN, A.UPDATE, INPUTS),
     Route("POST", "/flow_runs/{id}/input/filter", JOBS, R.FLOW_RUN, R.FLOW_RUN),
@@ -182,12 +197,13 @@ TASK_RUNS = (
 )
 
 _NEW_RUN = (RUNS, R.DEPLOYMENT, None, A.CREATE, RUN_MEMBERS)
-_SCHEDULES = (CHANGES, R.DEPLOYMENT, None, A.UPDATE, SCHEDULE_MEMBERS)
+_SCHEDULES = (R.DEPLOYMENT, None, A.UPDATE, SCHEDULE_MEMBERS)
 
 DEPLOYMENTS = (
     Route("POST", "/deployments/", SYSTEM, action=A.CREATE),
     Route(
-        "PATCH", "/deployments/{id}", CHANGES, R.DEPLOYMENT, None, A.UPDATE, DEPLOYMENT_MEMBERS
+        "PATCH", "/deployments/{id}", CHANGES, R.DEPLOYMENT, None, A.UPDATE, DEPLOYMENT_MEMBERS,
+        operated={"paused"}, content=C.SCHEDULES,
     ),
     Route("GET", "/deployments/{id}", JOBS, R.DEPLOYMENT, R.DEPLOYMENT),
     Route("DELETE", "/deployments/{id}", REMOVES, R.DEPLOYMENT, action=A.DELETE),
@@ -199,17 +215,22 @@ DEPLOYMENTS = (
     Route(
         "POST", "/deployments/bulk_delete", REMOVES, R.LISTED_DEPLOYMENTS, None, A.DELETE, BULK
     ),
-    Route("POST", "/deployments/{id}/schedule", CHANGES, R.DEPLOYMENT, None, A.UPDATE, TIMES),
+    Route("POST", "/deployments/{id}/schedule", SYSTEM, action=A.UPDATE),
     Route("POST", "/deployments/{id}/resume_deployment", CHANGES, R.DEPLOYMENT, action=A.UPDATE),
     Route("POST", "/deployments/{id}/pause_deployment", CHANGES, R.DEPLOYMENT, action=A.UPDATE),
-    Route("POST", "/deployments/{id}/create_flow_run", *_NEW_RUN),
-    Route("POST", "/deployments/{id}/create_flow_run/bulk", *_NEW_RUN),
+    Route("POST", "/deployments/{id}/create_flow_run", *_NEW_RUN, content=C.NEW_RUNS),
+    Route("POST", "/deployments/{id}/create_flow_run/bulk", *_NEW_RUN, content=C.NEW_RUNS),
     Route("GET", "/deployments/{id}/work_queue_check", SYSTEM),
     Route("GET", "/deployments/{id}/schedules", JOBS, R.DEPLOYMENT, R.DEPLOYMENT),
-    Route("POST", "/deployments/{id}/schedules", *_SCHEDULES),
-    Route("PATCH", "/deployments/{id}/schedules/{schedule_id}", *_SCHEDULES),
     Route(
-        "DELETE", "/deployments/{id}/schedules/{schedule_id}", CHANGES, R.DEPLOYMENT,
+        "POST", "/deployments/{id}/schedules", CONFIGURES, *_SCHEDULES, content=C.SCHEDULES
+    ),
+    Route(
+        "PATCH", "/deployments/{id}/schedules/{schedule_id}", CHANGES, *_SCHEDULES,
+        operated={"active"}, content=C.SCHEDULES,
+    ),
+    Route(
+        "DELETE", "/deployments/{id}/schedules/{schedule_id}", CONFIGURES, R.DEPLOYMENT,
         action=A.DELETE,
     ),
 )  # fmt: skip
@@ -338,7 +359,7 @@ OTHERS = (
     Route("DELETE", "/saved_searches/{id}", SYSTEM, action=A.DELETE),
     Route("POST", "/saved_searches/filter", SYSTEM, R.OWN),
     Route("GET", "/collections/views/{view}", APPLICATIONS, R.ANYONE),
-    Route("POST", "/ui/schemas/validate", APPLICATIONS, R.ANYONE),
+    Route("POST", "/ui/schemas/validate", APPLICATIONS, R.SCHEMA),
     Route("GET", "/csrf-token", APPLICATIONS, R.ANYONE, R.ANYONE),
     Route("GET", "/version", APPLICATIONS, R.ANYONE, R.ANYONE),
     Route("GET", "/hello", APPLICATIONS, R.ANYONE, R.ANYONE),

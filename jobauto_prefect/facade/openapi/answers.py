@@ -2,23 +2,22 @@
 
 from datetime import datetime
 from typing import Any, Literal
+from uuid import UUID
 
 from pydantic import BaseModel, Field
 
 from jobauto_prefect.facade.openapi import suggested
-from jobauto_prefect.facade.openapi.shapes import RECORDS, AuditEntry, Job, Member, Token, User
+from jobauto_prefect.facade.openapi.shapes import (
+    RECORDS,
+    AuditEntry,
+    Fault,
+    Job,
+    Member,
+    Token,
+    User,
+)
 from jobauto_prefect.facade.permissions import Role
 from jobauto_prefect.ledger.states import JobState
-
-
-class Fault(BaseModel):
-    """One thing wrong with a request."""
-
-    pointer: str
-    rule: str
-    message: str
-    line: int | None = None
-    column: int | None = None
 
 
 class Formats(BaseModel):
@@ -51,6 +50,13 @@ class Deleted(BaseModel):
     success: Literal[True]
 
 
+class JobKept(BaseModel):
+    """A job that was chosen and stays, and why."""
+
+    job_id: int
+    reason: str
+
+
 class JobsDeleted(BaseModel):
     """Which jobs of those that a filter chose are gone, or with `dry_run` would be."""
 
@@ -58,6 +64,7 @@ class JobsDeleted(BaseModel):
     matched: int
     deleted: int
     job_ids: list[int]
+    kept: list[JobKept]
 
 
 class Difference(BaseModel):
@@ -109,6 +116,29 @@ class WorkPool(BaseModel):
     workers: list[Worker]
 
 
+class WorkerState(BaseModel):
+    """A worker as it last spoke to this service."""
+
+    name: str
+    pool: str
+    host: str
+    instance: UUID
+    state: Literal["working", "hindered", "silent", "lost"]
+    seen_at: datetime
+    hindrances: dict[str, str]
+    clock_ahead: float
+    limit: int | None
+    free: int | None
+    jobs: list[int]
+
+
+class WorkerLost(BaseModel):
+    """A worker that is gone for good, and the jobs that are lost with it."""
+
+    name: str
+    lost_jobs: list[int]
+
+
 class JobsByState(BaseModel):
     """How many jobs there are, of the companies one may see."""
 
@@ -117,6 +147,8 @@ class JobsByState(BaseModel):
     successful_jobs: int
     failed_jobs: int
     incomplete_jobs: int
+    total_applications: int
+    repeated_jobs: int
     states: dict[JobState, int]
 
 
@@ -186,6 +218,9 @@ class Status(BaseModel):
     prefect: str
     prefect_ui: str
     waiting_for_prefect: int
+    extra_env: list[str]
+    database: str
+    daemon: Literal["active", "inactive"]
     app: int | None = None
     company: int | None = None
     runtemplate: int | None = None
@@ -279,6 +314,8 @@ SHAPES: tuple[type[BaseModel], ...] = (
     SourceTested,
     Status,
     WorkPool,
+    WorkerLost,
+    WorkerState,
     Written,
     *suggested.SHAPES,
 )

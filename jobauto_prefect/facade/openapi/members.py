@@ -2,10 +2,16 @@
 
 from collections.abc import Mapping
 
+OWNER = "The company it belongs to, and whose run templates alone use it; null: it is shared."
+
 ABOUT: Mapping[str, str] = {
     "action": "What was done.",
     "active": "Whether it runs at all.",
     "actions": "What it has the service do, beside starting rules.",
+    "all_topics": "Its own topics, its application's and its company's, without doubles; only in "
+    "the record itself.",
+    "topics": "The names of the topics attached to it. Written: names or ids; a name means the "
+    "company's own topic first, then the shared one.",
     "actor": "The login of the user, or the name of the service or program, that did it.",
     "adapter_type": "What writes the changes into the database.",
     "address": "The address the request came from.",
@@ -83,6 +89,7 @@ ABOUT: Mapping[str, str] = {
     "excuse": "Why it is all right that the window failed or was missed.",
     "excused_by": "Who said so.",
     "executor": "What runs the command: one of these, or one that a package adds.",
+    "executors": "Those that a job may name instead of `executor`; none: its own alone.",
     "executor_settings": "What executors are told; each takes its own, so that `executor` alone "
     "has to be changed. Replaced as a whole.",
     "exitcode": "What the command returned; null: nothing yet.",
@@ -90,6 +97,8 @@ ABOUT: Mapping[str, str] = {
     "export_metadata": "About the export.",
     "failed_jobs": "Jobs that failed or were lost.",
     "fan_out": "Whether there is a job for each element of the one list among the mapped values.",
+    "extra_env": "Names that jobs of all applications may be given beside those of their "
+    "definitions.",
     "fail": "Actions after an error, by their names.",
     "fields": "Its members.",
     "firstname": "First name.",
@@ -203,10 +212,16 @@ ABOUT: Mapping[str, str] = {
     "timezone": "IANA name of the zone of schedules; null: the company's, else the service's.",
     "token": "The token; it is shown here only.",
     "tokens": "The tokens of the user.",
+    "total_applications": "The applications one may see.",
     "total_jobs": "All jobs.",
+    "repeated_jobs": "Jobs that are no first attempts.",
+    "daemon": "Whether `jobauto services` has signed within the last minute.",
+    "database": "What the ledger is kept in, with its version.",
+    "kept": "The jobs that were chosen and stay.",
     "type": "The type of the value.",
     "translations": "The texts in several languages: member, language, text.",
-    "undeclared": "Environment keys that were given and are not in the definition.",
+    "undeclared": "Environment keys that had values and were left out, because the definition "
+    "does not declare them.",
     "updated_at": "When it was last changed.",
     "url": "Address of what it signs in to.",
     "user": "Number of users.",
@@ -218,6 +233,8 @@ ABOUT: Mapping[str, str] = {
     "stay as they are.",
     "version": "Its version.",
     "waiting_for_prefect": "How many changes Prefect has not been told yet.",
+    "waits_for": "Why a job that is due does not start; null: it is not due, or may start any "
+    "moment.",
     "warnings": "What is allowed and surely wrong.",
     "why": "Why it is all right.",
     "window_end": "End of the window, not within it.",
@@ -233,6 +250,14 @@ ABOUT: Mapping[str, str] = {
     "AvailabilityBody.url": "It is there when this answers with 2xx; `{KEYWORD}` is a field.",
     "BlockBody.env": "Variable to field of the block; `a.b` is the field b of a.",
     "CredentialRevealed.values": "All its values in clear.",
+    "Application.company_id": OWNER,
+    "CredentialType.company_id": OWNER,
+    "Topic.company_id": OWNER,
+    "ApplicationBody.company_id": OWNER + " System-wide roles alone change it.",
+    "CredentialTypeBody.company_id": OWNER + " System-wide roles alone change it.",
+    "TopicBody.company_id": OWNER + " System-wide roles alone change it.",
+    "CredentialTypeBody.company": "Slug of the company, instead of `company_id`.",
+    "TopicBody.company": "Slug of the company, instead of `company_id`.",
     "CredentialType.tags": "Keywords.",
     "CredentialTypeBody.description": "What it is for: a text, or texts by language.",
     "CredentialTypeBody.name": "The name for people: a text, or texts by language.",
@@ -273,13 +298,29 @@ ABOUT: Mapping[str, str] = {
     "WorkPool.paused": "Whether it starts nothing.",
     "WorkPool.type": "The kind of worker that serves it; null: there is no such pool.",
     "WorkPool.workers": "Those that have ever served it.",
+    "WorkerLost.lost_jobs": "Their ids.",
+    "WorkerLost.name": "The name of the worker.",
+    "WorkerState.clock_ahead": "How many seconds its host's clock is ahead of the one that counts; "
+    "negative: behind.",
+    "WorkerState.free": "How many more jobs it takes; null: unknown.",
+    "WorkerState.hindrances": "What keeps it from working: disk, processes, or the name of an "
+    "executor, and why.",
+    "WorkerState.host": "The name of its machine.",
+    "WorkerState.instance": "Differs for each start of it.",
+    "WorkerState.jobs": "The ids of those of its jobs that may run and that one may see.",
+    "WorkerState.limit": "How many jobs it runs at once; null: unknown.",
+    "WorkerState.name": "Its name.",
+    "WorkerState.pool": "The work pool it serves.",
+    "WorkerState.seen_at": "Its last sign of life.",
+    "WorkerState.state": "working; hindered: it can't start some or all jobs just now; silent: for "
+    "longer than a lease; lost: somebody said that it is gone for good.",
     "Worker.last_heartbeat": "When Prefect last heard of it.",
     "Worker.name": "Its name.",
     "Worker.online": "Whether Prefect has heard of it lately.",
     "Company.timezone": "IANA name of the zone of its schedules; null: that of the service.",
     "CompanyBody.timezone": "IANA name of the zone of its schedules; null: that of the service.",
     "CredentialBody.company": "Slug of the company, instead of `company_id`.",
-    "JobBody.executor": "Instead of the run template's.",
+    "JobBody.executor": "Instead of the run template's; one of its `executors`.",
     "JobBody.reason": "Why it is cancelled.",
     "JobBody.state": "`cancelled` ends the job.",
     "JobChange.reason": "Why it is cancelled.",

@@ -8,7 +8,6 @@ from jobauto_prefect.facade.openapi.parts import ANYWHERE, FOR_RECORDS, SIGNED_I
 from jobauto_prefect.facade.openapi.schemas import Json, reference
 from jobauto_prefect.facade.openapi.table import Operations
 from jobauto_prefect.facade.output import INERT, SHOWABLE
-from jobauto_prefect.ledger.base import BIGGEST_ID
 
 SERVICE = "Service"
 SIGNING_IN = "Signing in"
@@ -25,6 +24,13 @@ SOURCE = parts.key("eventSourceId", "event source")
 TASK = parts.key("taskId", "task")
 TEMPLATE = parts.key("runTemplateId", "run template")
 USER = parts.key("userId", "user")
+WORKER: Json = {
+    "name": "workerName",
+    "in": "path",
+    "required": True,
+    "description": "The name of the worker.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[^/]+$"},
+}
 SUFFIX = parts.suffix(FOR_RECORDS)
 FORECAST = [
     parts.query(
@@ -32,8 +38,8 @@ FORECAST = [
         {"type": "integer", "minimum": 1, "maximum": 3660, "default": 7},
     ),
     parts.query(
-        "runtemplate_id", "Only these run templates: ids, with commas.",
-        {"type": "string", "pattern": "^[0-9]{1,10}(,[0-9]{1,10})*$"},
+        "runtemplate_id", "Only these run templates: ids or `company/name`, with commas.",
+        {"type": "string", "pattern": "^[^,]{1,320}(,[^,]{1,320})*$"},
     ),
     parts.query(
         "limit", "Only so many, the first ones.",
@@ -53,6 +59,7 @@ FORM: Json = {
 def other_operations() -> Operations:
     """All of them, each with its path and method."""
     yield from _service_operations()
+    yield from _worker_operations()
     yield from _session_operations()
     yield from _member_operations()
     yield from _detail_operations()
@@ -125,6 +132,24 @@ def _service_operations() -> Operations:
         "The work pools of the active run templates one may see, an object by name, as Prefect "
         "knows them. 503 while Prefect is away.",
         _keyed("The work pools.", "WorkPool"), parameters=[SUFFIX],
+    )  # fmt: skip
+
+
+def _worker_operations() -> Operations:
+    yield "/workers.{suffix}", "get", _operation(
+        SERVICE, "listWorkers", "List workers",
+        "The workers of the work pools one may see, an object by name: where they are, their last "
+        "sign of life, their jobs, and what keeps them from working.",
+        _keyed("The workers.", "WorkerState"), parameters=[SUFFIX],
+    )  # fmt: skip
+    yield "/worker/{workerName}/lost.{suffix}", "post", _operation(
+        SERVICE, "loseWorker", "Say that a worker is gone for good",
+        "For a machine that will not come back: the jobs of its worker are lost, and tried again "
+        "where their run templates say so. Should the worker live after all, it is told to end "
+        "what it runs. 409 where it gave a sign of life within the last lease. Needs "
+        "`system.config`.",
+        _ok("The jobs that are lost.", "WorkerLost") | parts.errors(409, 413),
+        parameters=[WORKER, SUFFIX],
     )  # fmt: skip
 
 
@@ -261,7 +286,7 @@ def _event_operations() -> Operations:
             SUFFIX,
             parts.query(
                 "source_app_id", "The application whose jobs end.",
-                {"type": "integer", "minimum": 1, "maximum": BIGGEST_ID},
+                parts.number_or_name("application"),
             )
             | {"required": True},
         ],

@@ -20,7 +20,7 @@ ERRORS: Mapping[int, str] = {
     409: "The state of the record forbids it, or others depend on it.",
     413: "The body is larger than the service takes.",
     422: "The `Idempotency-Key` came before, with another request.",
-    429: "Too many failed sign-ins, of this account or from this address.",
+    429: "Too many failed sign-ins of this account: try later, or use a token.",
     503: "The database is away. Try again.",
 }
 ANYWHERE = (400, 403, 404, 406, 503)
@@ -158,16 +158,40 @@ def _suffix(formats: Sequence[str]) -> Json:
     }
 
 
+NUMBER: Json = {"type": "integer", "minimum": 1, "maximum": BIGGEST_ID}
+NAME: Json = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "[^0-9]"}
+"""What a record is called in place of its number: not digits alone."""
+
+CALLED: Mapping[str, str] = {
+    "application": "UUID or name; a company's own also as `company/name`",
+    "company": "slug, or code",
+    "credential": "`company/name`",
+    "credential type": "code or UUID; a company's own also as `company/code`",
+    "event source": "name",
+    "run template": "`company/name`",
+    "topic": "name; a company's own also as `company/name`",
+    "user": "login",
+}
+"""What records of a kind are called in place of their numbers; others have numbers only."""
+
+
 def key(name: str, of: str) -> Json:
-    """The number of a record in the path."""
+    """The number, or the name, of a record in the path."""
+    called = f", or its {CALLED[of]}; a slash in it is `%2F`" if of in CALLED else ""
     return {
         "name": name,
         "in": "path",
         "required": True,
-        "description": f"The number of the {of}.",
-        "schema": {"type": "integer", "minimum": 1, "maximum": BIGGEST_ID},
+        "description": f"The number of the {of}{called}.",
+        "schema": number_or_name(of),
         "example": 1,
     }
+
+
+def number_or_name(of: str, lowest: int = 1) -> Json:
+    """What names a record of a kind."""
+    number = NUMBER | {"minimum": lowest}
+    return {"anyOf": [number, NAME]} if of in CALLED else number
 
 
 def query(name: str, description: str, schema: Json) -> Json:

@@ -14,6 +14,7 @@ from jobauto_prefect.facade.memberships import MemberBody, RolesBody
 from jobauto_prefect.facade.obligations import ExcuseBody
 from jobauto_prefect.facade.openapi.answers import SHAPES
 from jobauto_prefect.facade.openapi.members import about
+from jobauto_prefect.facade.resources import RESOURCES
 from jobauto_prefect.facade.writes.base import NEVER_NULL
 from jobauto_prefect.facade.writes.companies import CompanyBody
 from jobauto_prefect.facade.writes.credential_types import CredentialTypeBody
@@ -23,6 +24,7 @@ from jobauto_prefect.facade.writes.jobs import JobBody
 from jobauto_prefect.facade.writes.templates import TemplateBody
 from jobauto_prefect.facade.writes.users import UserBody
 from jobauto_prefect.ledger.base import BIGGEST_ID
+from jobauto_prefect.ledger.names import LOOKS
 
 Json = dict[str, Any]
 PLACE = "#/components/schemas/"
@@ -55,6 +57,14 @@ LABELS: Json = {
         {"type": "object"},
     ]
 }
+TOPICS: Json = {
+    "description": "The topics to attach, by name or id; in the query with commas. A whole "
+    "definition's own `topics` are kept, and those there are topics for are attached.",
+    "anyOf": [
+        {"type": "array", "items": {"type": ["string", "integer"]}, "maxItems": 50},
+        {"type": "string"},
+    ],
+}
 KEY: Json = {
     "description": "The record to update; without it the natural key tells.",
     "anyOf": [
@@ -63,6 +73,10 @@ KEY: Json = {
     ],
 }
 
+
+KEY_OR_NAME: Json = {**KEY, "anyOf": [*KEY["anyOf"], {"type": "string", "pattern": "[^0-9]"}]}
+NAMED = frozenset(resource.item for resource in RESOURCES if resource.kind in LOOKS)
+"""The items whose records have names."""
 
 _LOCAL = re.compile(r'"#/definitions/(\w+)"')
 
@@ -101,7 +115,8 @@ def schemas() -> Json:
     )
     found: Json = {**generated["$defs"], **_definition_schemas(), **_application_schemas()}
     for item, name in BODIES.items():
-        found[name]["properties"] |= {"id": KEY, f"{item}_id": KEY}
+        key = KEY_OR_NAME if item in NAMED else KEY
+        found[name]["properties"] |= {"id": key, f"{item}_id": key}
     found["JobChange"] = _job_change(found["JobBody"])
     for name, schema in found.items():
         _finish(name, schema)
@@ -158,8 +173,10 @@ def _application_schemas() -> Json:
     }
     ours = {
         "id": {"type": "integer"},
+        "company_id": {"type": ["integer", "null"]},
         "enabled": {"type": "boolean"},
         "labels": {"type": "array", "items": {"type": "string"}},
+        "topics": {"type": "array", "items": {"type": "string"}},
         "prefect_url": {"type": ["string", "null"]},
         **times,
     }
@@ -189,8 +206,10 @@ def _application_schemas() -> Json:
                 {"title": "A part of one"},
             ],
             "properties": {
+                "company_id": {"anyOf": [KEY_OR_NAME, {"type": "null"}]},
                 "enabled": TRUTH,
                 "labels": LABELS,
+                "topics": TOPICS,
                 "force": {
                     **TRUTH,
                     "description": "Take a definition although its version is older.",

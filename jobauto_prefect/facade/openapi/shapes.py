@@ -53,6 +53,7 @@ class Company(Labelled):
     settings: str | None
     customer: int | None
     timezone: str | None
+    topics: list[str]
     env: dict[str, str]
     prefect_url: str
 
@@ -77,6 +78,7 @@ class RunTemplate(Labelled):
     timezone: str | None
     delay: int
     executor: str
+    executors: list[str]
     executor_settings: dict[str, Any]
     pool: str | None
     timeout_seconds: float | None
@@ -90,12 +92,24 @@ class RunTemplate(Labelled):
     misfire: Misfire
     on_contact_lost: ContactLost
     note: str | None
+    topics: list[str]
+    all_topics: list[str] | None = None
     success: dict[Action, dict[str, Any]]
     fail: dict[Action, dict[str, Any]]
     env: dict[str, str]
     credentials: list[int]
     blocks: list[TemplateBlock]
     prefect_url: str | None
+
+
+class Fault(BaseModel):
+    """One thing wrong: with a request, or with what a job produced."""
+
+    pointer: str
+    rule: str
+    message: str
+    line: int | None = None
+    column: int | None = None
 
 
 class Job(BaseModel):
@@ -124,10 +138,12 @@ class Job(BaseModel):
     command: str | None
     env: dict[str, str]
     undeclared: list[str]
+    warnings: list[Fault]
     worker: str | None
     pid: int | None
     cancel_reason: str | None
     note: str | None
+    waits_for: str | None
     flow_run_id: str | None
     prefect_url: str | None
     created_at: datetime
@@ -258,6 +274,7 @@ class CredentialType(Labelled):
     """A kind of credential: which values it has, and which of them are secret."""
 
     id: int
+    company_id: int | None
     uuid: str | None
     code: str
     name: str
@@ -286,6 +303,7 @@ class Topic(Labelled):
     """A tag with a colour."""
 
     id: int
+    company_id: int | None
     name: str
     description: str | None
     color: str
@@ -396,7 +414,9 @@ class AuditEntry(BaseModel):
     entity_type: str
     entity_id: int | None
     company_id: int | None
-    action: Literal["create", "update", "delete", "login", "refuse", "reveal", "intend", "fail"]
+    action: Literal[
+        "create", "update", "delete", "login", "refuse", "reveal", "intend", "fail", "lost"
+    ]
     changes: dict[str, list[Any]]
     created_at: datetime
 

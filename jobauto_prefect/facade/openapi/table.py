@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from jobauto_prefect.facade.clearing import CLEARED
 from jobauto_prefect.facade.idempotency import REPLAYED
 from jobauto_prefect.facade.lists import LARGEST_PAGE, PAGE
 from jobauto_prefect.facade.openapi import parts
@@ -39,17 +40,17 @@ RECORDS: Mapping[str, tuple[str, str]] = {
 """Record kind -> schema of a record alone, and in lists."""
 
 NATURAL_KEYS: Mapping[str, str] = {
-    "app": "`uuid`, else its `name`",
-    "company": "`slug`",
+    "app": "`uuid`, else its `name` within its company or among the shared ones",
+    "company": "`slug`, without one by its `name`",
     "runtemplate": "`name` within its company",
     "user": "`login`",
     "credential": "`name` within its company",
-    "credential_type": "`uuid`, else its `code`",
-    "topic": "`name`",
+    "credential_type": "`uuid`, else its `code` within its company or among the shared ones",
+    "topic": "`name` within its company or among the shared ones",
     "eventsource": "`name`",
 }
 NEEDED: Mapping[str, Sequence[Sequence[str]]] = {
-    "company": (["slug"], ["name"]),
+    "company": (["name"],),
     "runtemplate": (["name"], ["app_id", "app_uuid", "app"], ["company_id", "company"]),
     "job": (["runtemplate_id", "retry_of"],),
     "user": (["login"],),
@@ -70,6 +71,17 @@ MORE: Mapping[str, str] = {
     "job": " Without an id a run is scheduled, now or at `scheduled`. With one, `scheduled` and "
     "`note` change while it waits, and `state` `cancelled` ends it (this needs `jobs.execute`).",
 }
+
+
+NOUNS: Mapping[type[Any], str] = {
+    resource.kind: KINDS[resource.item].one.lower() for resource in RESOURCES
+}
+"""What people call a record of a kind: `run template`."""
+
+MEANT: Mapping[str, str] = {
+    "begun_or_due": "`begin` (where a job has not begun: `schedule`)",
+}
+"""What filters look at that is no single member."""
 
 
 def one(resource: Resource) -> str:
@@ -141,14 +153,16 @@ def _list(resource: Resource) -> Json:
 def _clear(resource: Resource) -> Json:
     text = (
         "Deletes those that the filters choose and that are over and belong to no task, the newest "
-        f"{LARGEST_PAGE} of them. At least one filter has to be said."
+        f"{LARGEST_PAGE} of them. At least one filter has to be said. With `state=scheduled` "
+        "waiting jobs are cancelled and deleted, those of tasks too. What was chosen and stays is "
+        "listed with its reason."
     )
     tried = parts.query("dry_run", "Only say what would be deleted.", {"type": "boolean"})
     return {
         **_operation(resource, "Delete", many(resource), f"{resource.permissions}.delete", text),
         "parameters": [
             parts.suffix(FOR_RECORDS),
-            *(_filter(name, one) for name, one in resource.filters.items()),
+            *(_filter(name, one) for name, one in CLEARED.filters.items()),
             tried,
         ],
         "responses": {
@@ -170,10 +184,15 @@ def _filter(name: str, one: Filter) -> Json:
     schema: Json = {"type": "string", "maxLength": 255}
     if one.choices:
         schema = {"type": "string", "enum": list(one.choices)}
-    ends = {"ge": f"Only those whose `{one.column}` is not before this time.",
-            "lt": f"Only those whose `{one.column}` is before this time."}  # fmt: skip
+    if one.refers_to is not None:
+        schema = parts.number_or_name(NOUNS[one.refers_to], lowest=0)
+    column = MEANT.get(one.column, f"`{one.column}`")
+    ends = {"ge": f"Only those whose {column} is not before this time.",
+            "lt": f"Only those whose {column} is before this time.",
+            "le": f"Only those whose {column} is not after this time."}  # fmt: skip
     text = ends.get(one.how, f"Only those with this `{one.column}`.")
-    return parts.optional(parts.query(name, text, kinds.get(one.convert, schema)))
+    known = None if one.refers_to else kinds.get(one.convert)
+    return parts.optional(parts.query(name, text, known or schema))
 
 
 def _paging(resource: Resource) -> list[Json]:
@@ -217,14 +236,24 @@ def _write(resource: Resource) -> Json:
     named = parts.query(
         resource.parameter,
         "The record to update.",
-        {"type": "integer", "minimum": 1, "maximum": BIGGEST_ID},
+        parts.number_or_name(one(resource)),
     )
     return {
         **_operation(resource, "Write", one(resource), actions, text),
-        "parameters": [named, parts.shared("IdempotencyKey")],
+        "parameters": [named, *_about_body(resource), parts.shared("IdempotencyKey")],
         "requestBody": parts.body(_new_or_known(resource), required=False),
         "responses": _written(resource),
     }
+
+
+def _about_body(resource: Resource) -> list[Json]:
+    if resource.item != "app":
+        return []
+    text = (
+        "The body is a definition and nothing else: members such as `id` and `enabled` are kept "
+        "as its own. What is ours is in the query."
+    )
+    return [parts.query("definition", text, {"type": "boolean", "default": False})]
 
 
 def _new_or_known(resource: Resource) -> Json:

@@ -3,13 +3,13 @@
 A serialiser and a table: routes, rules and records are those of the contract.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from jobauto_prefect.errors import OtherId
 from jobauto_prefect.facade.dialect import Dialect, Members
-from jobauto_prefect.facade.published.applications import flat
+from jobauto_prefect.facade.published.applications import FLAT, flat
 from jobauto_prefect.facade.published.inputs import hear
 from jobauto_prefect.facade.published.others import OTHERS
 from jobauto_prefect.facade.published.table import ACTIONS, SHAPES
@@ -17,11 +17,17 @@ from jobauto_prefect.facade.rendering import View
 from jobauto_prefect.facade.spellings import as_integer
 from jobauto_prefect.ledger.listing import Condition
 
-__all__ = ["PREFIXES", "published"]
+__all__ = ["MEMBERS", "PREFIXES", "published"]
 
 PREFIX = "/VitexSoftware/MultiFlexi/1.0.0"
 PREFIXES = (f"/api{PREFIX}", PREFIX)
 """Where it is spoken; one client has the second built in."""
+
+MEMBERS: Mapping[str, Collection[str]] = {
+    **{item: tuple(shape.members) for item, shape in SHAPES.items()},
+    "app": FLAT,
+}
+"""The members that records have in the dialect, by record kind."""
 
 BY_ID = frozenset({"list apps", "list jobs", "list runtemplates"})
 """Lists that are objects; the others are arrays."""
@@ -52,6 +58,7 @@ def published(language: str) -> Dialect:
         only=ONLY.get,
         show=show,
         arrays=arrays,
+        counts_work=True,
         view=translated,
         error=error,
     )

@@ -7,6 +7,7 @@ from jobauto_prefect.definitions import schema, text
 from jobauto_prefect.facade.dialect import Heard
 from jobauto_prefect.facade.published.members import Shown, one_of, values
 from jobauto_prefect.facade.published.members import text as as_text
+from jobauto_prefect.facade.requests import WHOLE
 
 DEFAULTS: Mapping[str, Any] = {
     "$schema": schema()["properties"]["$schema"]["default"],
@@ -15,16 +16,19 @@ DEFAULTS: Mapping[str, Any] = {
 }
 """What a definition must have and a flat record may lack."""
 
-OURS = ("enabled", "labels", "force")
+OURS = ("enabled", "labels", "force", "company_id")
 TYPES = ("text", "string", "password", "file-path", "bool", "integer", "set")
 SEVERITIES = ("success", "info", "warning", "error")
-ANSWERED = ("created", "warnings", "prefect_url", "labels")
+ANSWERED = ("created", "warnings", "prefect_url", "labels", "company_id")
 """Members of ours that a flat record keeps."""
 
 PLAIN = ("image", "executable", "homepage", "ociimage", "version", "uuid", "author", "license",
          "category")  # fmt: skip
 NEVER = ("setup", "deploy", "code", "resultfile", "deffile", "status")
 """Published members that definitions have nothing for."""
+
+FLAT = (*PLAIN, *NEVER, "cmdparams", "helmchart", "topics", "DatCreate", "DatUpdate")
+"""Members of a flat record that definitions don't have, among others."""
 
 _type = one_of(*TYPES, nearest="string")
 _severity = one_of(*SEVERITIES, nearest="error")
@@ -89,10 +93,22 @@ def _exit_code(said: Any) -> Shown:
     }
 
 
+def _with_command(fields: Shown) -> Shown:
+    """A definition whose command line has the name it has in flat records."""
+    if "cmdparamsTemplate" in fields:
+        return fields
+    return {
+        "cmdparamsTemplate" if name == "cmdparams" else name: value
+        for name, value in fields.items()
+    }
+
+
 def definition(fields: Shown) -> Heard:
     """A flat record as a part of a definition; a definition is one already."""
-    if "$schema" in fields:
+    if fields.get("definition") is WHOLE:
         return Heard(fields)
+    if "$schema" in fields:
+        return Heard(_with_command(fields))
     known = {*schema()["properties"], *OURS, "cmdparams"}
     used = {name: value for name, value in fields.items() if name in known and value is not None}
     if isinstance(used.get("artifacts"), str):

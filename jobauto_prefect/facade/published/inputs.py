@@ -7,10 +7,8 @@ from typing import Any
 from jobauto_prefect.facade.dialect import Heard
 from jobauto_prefect.facade.published.applications import definition
 from jobauto_prefect.facade.published.members import CUT, Shown
+from jobauto_prefect.facade.requests import MEANINGLESS
 from jobauto_prefect.facade.spellings import as_integer
-
-EVERYWHERE = ("limit", "offset", "order", "token")
-"""Fields that published clients add to any request; they mean nothing to a write."""
 
 NAMES: Mapping[str, Mapping[str, str]] = {
     "company": {"code": "slug"},
@@ -44,7 +42,7 @@ def _whole(value: Any) -> bool:
 
 
 USABLE: Mapping[str, Mapping[str, Usable]] = {
-    "company": {"customer": _number, "name": _whole},
+    "company": {"customer": _number, "name": _whole, "slug": bool},
     "job": {"env": _object},
     "credential": {"name": _whole},
     "credential_type": {"name": _whole, "description": _whole},
@@ -56,7 +54,7 @@ USABLE: Mapping[str, Mapping[str, Usable]] = {
 
 def hear(item: str, fields: Shown, known: Collection[str]) -> Heard:
     """The fields of a request for an item; those that are unknown are ignored."""
-    said = {name: value for name, value in fields.items() if name not in EVERYWHERE}
+    said = {name: value for name, value in fields.items() if name not in MEANINGLESS}
     return definition(said) if item == "app" else _known(item, said, known)
 
 

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from jobauto_prefect.definitions.slugs import code_of
 from jobauto_prefect.facade.published.members import (
     Shape,
     Shown,
@@ -30,6 +31,13 @@ def _value_of(shown: Shown) -> Shown:
     """A credential of one value has it as `value`; of several, nobody could say which."""
     among = list(shown.get("values", {}).values())
     return {"type": "password", "value": short(255)(among[0]) if len(among) == 1 else None}
+
+
+def _code(shown: Shown) -> Shown:
+    slug, company_id = shown.get("slug"), integer(shown.get("id"))
+    if not isinstance(slug, str) or company_id is None:
+        return {}
+    return {"code": code_of(slug, company_id)}
 
 
 def _described(shown: Shown) -> Shown:
@@ -67,7 +75,8 @@ SHAPES: Mapping[str, Shape] = {
         | same(text, "settings", "logo")
         | {"name": ("name", label(32)), "code": ("slug", short(10))}
         | {"ic": ("ic", short(32)), "email": ("email", short(64))}
-        | times("DatCreate", "DatUpdate")
+        | times("DatCreate", "DatUpdate"),
+        _code,
     ),
     "runtemplate": Shape(
         same(integer, "id", "app_id", "company_id", "delay", "successfull_jobs_count",

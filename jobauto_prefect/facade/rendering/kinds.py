@@ -25,7 +25,17 @@ _ALL = (
         "apps",
         "Application",
         "Applications",
-        ("id", "name", "version", "category", "executable", "enabled", "updated_at", "prefect_url"),
+        (
+            "id",
+            "name",
+            "version",
+            "category",
+            "executable",
+            "enabled",
+            "company_id",
+            "updated_at",
+            "prefect_url",
+        ),
     ),
     Kind(
         "company",
@@ -103,9 +113,11 @@ _ALL = (
         "credential_types",
         "Credential type",
         "Credential types",
-        ("id", "name", "code", "version", "description", "updated_at"),
+        ("id", "name", "code", "version", "description", "company_id", "updated_at"),
     ),
-    Kind("topic", "topics", "Topic", "Topics", ("id", "name", "color", "description")),
+    Kind(
+        "topic", "topics", "Topic", "Topics", ("id", "name", "color", "description", "company_id")
+    ),
     Kind(
         "eventrule",
         "eventrules",

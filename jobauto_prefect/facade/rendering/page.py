@@ -13,6 +13,7 @@ from urllib.parse import quote, urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from jobauto_prefect.definitions.pictures import picture_of
 from jobauto_prefect.facade.rendering.cells import cell_in, localized_text
 from jobauto_prefect.facade.rendering.data import Record, plain, records_of
 from jobauto_prefect.facade.rendering.formats import FORMATS
@@ -28,10 +29,10 @@ STYLE: Final = (resources.files(__package__) / "templates" / "style.css").read_t
 
 _STYLE_HASH = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 CONTENT_SECURITY_POLICY: Final = (
-    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data:; "
+    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src data: https:; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""The header every page is to be sent with: it may show itself, and nothing else."""
+"""The header every page is to be sent with: it may show itself and pictures, and nothing else."""
 
 POSITION = ("cursor", "offset")
 """Query fields that say where in a list one is: another order or filter begins anew."""
@@ -211,6 +212,7 @@ def _record_parts(view: View, data: Record) -> dict[str, Any]:
     wide = [name for name in cells if cells[name].kind in WIDE]
     return {
         "name": _name(view, data),
+        "picture": picture_of(data.get("image")) if view.item == "app" else None,
         "badges": [Section(label(name), cells[name]) for name in badges],
         "prefect_url": web_address(link),
         "facts": [

@@ -17,15 +17,16 @@ from pydantic_core import CoreSchema
 
 from jobauto_prefect.definitions.actions import Action, ActionMode
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.destinations import given_again
 from jobauto_prefect.facade.requests import Body
 from jobauto_prefect.facade.spellings import READ_INTEGER, OrText
-from jobauto_prefect.facade.writes.base import OBJECT_TEXT, Id, ShortText, Write, read_object
+from jobauto_prefect.facade.writes.base import OBJECT_TEXT, Ref, ShortText, Write, read_object
 from jobauto_prefect.facade.writes.rules import circle_faults
 from jobauto_prefect.ledger import actions
 from jobauto_prefect.ledger.records import App, RunTemplate
 from jobauto_prefect.ledger.secrets import MASK
 from jobauto_prefect.settings import WebAddress
-from jobauto_prefect.sources import fault_of_webhook, webhook_rules
+from jobauto_prefect.sources import fault_of_url, webhook_rules
 
 HOUR = 3600
 YEAR = 365 * 24 * HOUR  # seconds
@@ -60,13 +61,13 @@ ON = BeforeValidator(_switched)
 class ChainBody(Body):
     """Another run template starts."""
 
-    runtemplate_id: Id
+    runtemplate_id: Ref
 
 
 class LaunchBody(Body):
     """An application starts, by its only run template in the company."""
 
-    app_id: Id
+    app_id: Ref
 
 
 class RescheduleBody(Body):
@@ -80,8 +81,8 @@ class StopBody(Body):
 
 
 class WebHookBody(Body):
-    """An address is told. A `secret` that is masked or left out stays with its address; without
-    one nothing is signed.
+    """An address is told. A `secret` that is masked or left out stays; for another address it has
+    to be given again, or null: without one nothing is signed.
     """
 
     uri: WebAddress
@@ -148,6 +149,7 @@ def take_actions(
             of a circle.
     """
     secrets = dict(template.action_secrets)
+    faults = [fault for mode in given for fault in _moved(template, mode, given[mode].webhook)]
     for mode, body in given.items():
         configured = body.configured()
         sealed = _sealed(write, template, mode, body.webhook)
@@ -158,7 +160,7 @@ def take_actions(
         setattr(template, mode, configured)
     template.action_secrets = secrets
     write.session.flush()
-    faults = [fault for mode in given for fault in _faults(write, template, mode)]
+    faults += [fault for mode in given for fault in _faults(write, template, mode)]
     starts = [mode for mode in ActionMode if actions.STARTING & getattr(template, mode).keys()]
     if starts and not faults:
         faults += circle_faults(write.session, template.id, f"/{starts[0]}")
@@ -169,13 +171,25 @@ def take_actions(
 def _sealed(
     write: Write, template: RunTemplate, mode: str, webhook: WebHookBody | None
 ) -> str | None:
-    """The key of a webhook's signature; one that is not said anew stays with its address."""
+    """The key of a webhook's signature."""
     if webhook is None:
         return None
-    if SECRET not in webhook.model_fields_set or webhook.secret == MASK:
-        before = getattr(template, mode).get(Action.WEBHOOK, {})
-        return template.action_secrets.get(mode) if before.get("uri") == webhook.uri else None
+    if _keeps_secret(webhook):
+        return template.action_secrets.get(mode)
     return write.box.seal({SECRET: webhook.secret})[SECRET] if webhook.secret else None
+
+
+def _keeps_secret(webhook: WebHookBody) -> bool:
+    return SECRET not in webhook.model_fields_set or webhook.secret == MASK
+
+
+def _moved(template: RunTemplate, mode: str, webhook: WebHookBody | None) -> Iterator[Fault]:
+    """The key of a signature that would stay with another address."""
+    if webhook is None or mode not in template.action_secrets or not _keeps_secret(webhook):
+        return
+    before = getattr(template, mode).get(Action.WEBHOOK, {})
+    if before.get("uri") != webhook.uri:
+        yield given_again(f"/{mode}/{Action.WEBHOOK}/{SECRET}", SECRET, ["uri"])
 
 
 def _faults(write: Write, template: RunTemplate, mode: ActionMode) -> Iterator[Fault]:
@@ -214,7 +228,7 @@ def _launch_faults(
 def _webhook_faults(
     write: Write, _template: RunTemplate, config: Mapping[str, Any], place: str
 ) -> Iterator[Fault]:
-    fault = fault_of_webhook(config["uri"], webhook_rules(write.settings))
+    fault = fault_of_url(config["uri"], webhook_rules(write.settings))
     if fault is not None:
         yield Fault(f"{place}/uri", "target", fault)
 

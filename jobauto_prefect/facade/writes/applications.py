@@ -1,22 +1,55 @@
 """Applications: the definition is the record."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from jobauto_prefect.definitions import Definition, check, parse, text, validate, version_numbers
-from jobauto_prefect.engine.opening import keep_windows
 from jobauto_prefect.errors import Conflict, Fault, InvalidDefinition
-from jobauto_prefect.facade.requests import Fields
+from jobauto_prefect.facade.requests import WHOLE, Body, Fields, json_fields
 from jobauto_prefect.facade.requests import parse as parse_body
-from jobauto_prefect.facade.requirements import unknown_requirements
-from jobauto_prefect.facade.values import Values, resealed, secret_keys
+from jobauto_prefect.facade.values import Values, resealed
 from jobauto_prefect.facade.writes.base import LabelledBody, Write, Written, flag
+from jobauto_prefect.facade.writes.ownership import (
+    OwnedBody,
+    Owner,
+    create_definition,
+    namesakes,
+    owner_of_body,
+    require_wide,
+    take_owner,
+    updatable_named,
+    updatable_visible,
+)
+from jobauto_prefect.facade.writes.topics import (
+    TopicRefs,
+    require_own_topics,
+    take_known_topics,
+    take_topics,
+)
+from jobauto_prefect.jobs.credentials import unknown_requirements
+from jobauto_prefect.jobs.windows import keep_windows
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.records import App, AppVersion, Company, RunTemplate
+from jobauto_prefect.ledger.topics import apply_bearer
 from jobauto_prefect.ledger.wishes import WishKind, wish
 
-OURS = ("enabled", "created_at", "updated_at", "prefect_url", "rule_selectors")
+ANSWERED = ("created_at", "updated_at", "prefect_url")
+"""What every record that was read has: where one comes back these are no members of a document."""
+
+OURS = ("enabled", "company_id")
+RECORDED = ("id", "enabled", "company_id", "labels", "topics", "rule_selectors", *ANSWERED)
+"""What records have beside the definition, which may have members of these names, too."""
+
 UNREADABLE = frozenset({"duplicate", "number", "text", "key", "depth", "size", "syntax"})
+
+
+class TopicsBody(Body):
+    """The topics of an application, in a request that is a definition besides."""
+
+    topics: TopicRefs
+
+
 REQUIRED = ("$schema", "name", "description", "executable", "environment")
 
 
@@ -38,32 +71,73 @@ def write_app(write: Write) -> Written:
 
     Raises:
         InvalidDefinition: with every fault.
-        Conflict: its version is older than the one that is here, and `force` is not said.
+        Conflict: its version is older than the one that is here, and `force` is not said; or it
+            can't belong to that company.
     """
     force = flag(write.fields.pop("force", False), "/force")
-    labels = _taken_labels(write)
-    given = {name: value for name, value in write.fields.items() if name not in OURS}
-    app = _known_app(write, given)
+    labels, owner = _taken_labels(write), _taken_owner(write)
+    topics = _taken_topics(write)
+    is_definition = write.fields.pop("definition", None) is WHOLE
+    given = read_definition(write.raw) if is_definition else _document_in(write)
+    app = _known_app(write, given, owner)
     if app is None:
-        write.creating("applications", None)
-    document = _completed(write, app, given)
+        create_definition(write, owner)
+    document = given if is_definition else _completed(write, app, given)
     created, warnings = app is None, list[Fault]()
+    if app is not None:
+        require_wide(write, app, _identity_changed(app, document))
     if app is None or not _same(document, app.document):
         definition, warnings = _judged(write, document)
         if app is None:
-            app = App(name="", source="", document={})
+            app = App(name="", source="", document={}, company_id=owner.company_id)
+            # Before it is added: a query would flush it, and what it holds so far be a version.
+            warnings += _namesakes(write, app, definition, owner)
             write.session.add(app)
         elif not force:
             _refuse_older(app, definition)
         _store_definition(write, app, definition)
     elif _is_raw(write, document):
         app.source = write.raw.decode()  # the same, written in another way
+    if take_owner(write, app, owner):
+        _seal_values(write, app, parse(app.document))
     if "enabled" in write.fields:
         app.enabled = flag(write.fields["enabled"], "/enabled")
     if labels is not None:
         app.labels = labels
+    warnings += _take_topics(write, app, topics, given)
     required = parse(app.document).requirements
-    return Written(app, created, [*warnings, *unknown_requirements(write.session, required)])
+    unknown = unknown_requirements(write.session, required, app.company_id)
+    return Written(app, created, [*warnings, *unknown])
+
+
+def _document_in(write: Write) -> Fields:
+    """The members of the definition, or of the part of one, among those of a request."""
+    ours = (*OURS, *RECORDED) if _is_record(write) else OURS
+    ours = (*ours, "topics") if _says_topics(write) else ours
+    return {name: value for name, value in write.fields.items() if name not in ours}
+
+
+def _taken_owner(write: Write) -> Owner:
+    """Whose it is to be; a definition may have a member `company` of its own."""
+    given = {name: write.fields[name] or None for name in ("company_id",) if name in write.fields}
+    return owner_of_body(write, parse_body(OwnedBody, given))
+
+
+def _identity_changed(app: App, document: Fields) -> set[str]:
+    """What of a new document tells applications apart and is not as it was."""
+    before = {"uuid": app.uuid, "name": app.document.get("name")}
+    uuid = document.get("uuid")
+    after = {
+        "uuid": uuid.lower() if isinstance(uuid, str) else uuid,
+        "name": document.get("name"),
+    }
+    return {name for name in before if before[name] != after[name]}
+
+
+def _namesakes(write: Write, app: App, definition: Definition, owner: Owner) -> list[Fault]:
+    if owner.is_said:
+        return []
+    return namesakes(write, app, queries.apps_named(write.session, _text(write, definition.name)))
 
 
 def _completed(write: Write, app: App | None, given: Fields) -> Fields:
@@ -71,6 +145,13 @@ def _completed(write: Write, app: App | None, given: Fields) -> Fields:
     if app is None:
         return {**write.defaults, **given}
     whole = all(name in given for name in REQUIRED)
+    if whole and _is_record(write):
+        own = {name: app.document[name] for name in app.document if name in RECORDED}
+        return {
+            name: given.get(name, own.get(name))
+            for name in dict.fromkeys((*write.fields, *own))
+            if name in given or name in own
+        }
     return given if whole else {**app.document, **given}
 
 
@@ -82,6 +163,46 @@ def _taken_labels(write: Write) -> list[str] | None:
     del write.fields["labels"]
     listed = [word for word in given.split(",") if word] if isinstance(given, str) else given
     return parse_body(LabelledBody, {"labels": listed}).labels
+
+
+def _says_topics(write: Write) -> bool:
+    """Whether `topics` are those attached: in the query, in a part of a definition without its
+    `executable`, or in a record that was read. Else the member is the definition's own.
+    """
+    if "topics" not in write.fields:
+        return False
+    is_part = "executable" not in write.fields
+    return is_part or _is_record(write) or "topics" not in json_fields(write.raw)
+
+
+def _is_record(write: Write) -> bool:
+    return all(name in write.fields for name in ANSWERED)
+
+
+def _taken_topics(write: Write) -> list[int | str] | None:
+    """The topics that are attached; None: nothing is said."""
+    if not _says_topics(write):
+        return None
+    given = write.fields["topics"]
+    listed = [word.strip() for word in given.split(",")] if isinstance(given, str) else given
+    return parse_body(TopicsBody, {"topics": listed}).topics
+
+
+def _take_topics(
+    write: Write, app: App, topics: list[int | str] | None, document: Fields
+) -> list[Fault]:
+    """Attach what is said, else what a definition lists itself and there are topics for."""
+    before, listed = app.topics, document.get("topics")
+    warnings = list[Fault]()
+    if topics is not None:
+        take_topics(write, app, topics)
+    elif isinstance(listed, list) and all(isinstance(name, str) for name in listed):
+        warnings = take_known_topics(write, app, listed)
+    require_own_topics(write, app)
+    if app.topics != before:
+        write.session.flush()
+        apply_bearer(write.session, app)
+    return warnings
 
 
 def _judged(write: Write, document: Fields) -> tuple[Definition, list[Fault]]:
@@ -99,19 +220,15 @@ def _is_raw(write: Write, document: Fields) -> bool:
     return write.raw != b"" and read_definition(write.raw) == document
 
 
-def _known_app(write: Write, document: Fields) -> App | None:
+def _known_app(write: Write, document: Fields, owner: Owner) -> App | None:
     if write.record_id is not None:
         return write.known(App, "applications")
-    app = _app_of(write, document)
-    return write.updatable(app, "applications") if app else None
-
-
-def _app_of(write: Write, document: Fields) -> App | None:
     uuid, name = document.get("uuid"), document.get("name")
     if isinstance(uuid, str):
-        return queries.app_with_uuid(write.session, uuid.lower())
-    plain = isinstance(name, str | dict) and name
-    return queries.app_named(write.session, _text(write, name)) if plain else None
+        return updatable_visible(write, queries.app_with_uuid(write.session, uuid.lower()))
+    if not isinstance(name, str | dict) or not name:
+        return None
+    return updatable_named(write, owner, queries.apps_named(write.session, _text(write, name)))
 
 
 def _text(write: Write, localized: Any) -> str:
@@ -140,6 +257,7 @@ def _store_definition(write: Write, app: App, definition: Definition) -> None:
     app.version = definition.version
     write.session.flush()
     _seal_values(write, app, definition)
+    wish(write.session, WishKind.APPLY_APP, app.id)
     for template in queries.templates_of_app(write.session, app.id):
         keep_windows(write.session, template, write.settings)
         wish(write.session, WishKind.APPLY_TEMPLATE, template.id)
@@ -157,10 +275,17 @@ def _former(write: Write, app: App) -> AppVersion:
     )
 
 
+def _companies_with(write: Write, app: App) -> Sequence[Company]:
+    """The companies that may use an application."""
+    if app.company_id is None:
+        return queries.all_companies(write.session)
+    return [write.session.get_one(Company, app.company_id)]
+
+
 def _seal_values(write: Write, app: App, definition: Definition) -> None:
-    secret = secret_keys(definition)
+    secret = definition.secret_keys
     owners: list[Company | RunTemplate] = [*queries.templates_of_app(write.session, app.id)]
-    owners += queries.all_companies(write.session) if secret else []
+    owners += _companies_with(write, app) if secret else []
     for owner in owners:
         sealed = resealed(Values(owner.env, owner.secrets), secret, write.box)
         if sealed.secrets != owner.secrets:

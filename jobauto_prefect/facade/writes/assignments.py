@@ -5,14 +5,15 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
+from jobauto_prefect.definitions import parse
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.access import see
 from jobauto_prefect.facade.requests import Body
-from jobauto_prefect.facade.requirements import requirement_warnings
+from jobauto_prefect.facade.values import ValueRules
 from jobauto_prefect.facade.writes.base import Id, Name, Write
+from jobauto_prefect.jobs.credentials import requirement_warnings, withheld_warnings
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.records import Credential, RunTemplate, TemplateCredential
-from jobauto_prefect.runtime import refused_names
 
 BLOCKS_PERMISSION = "system.config"
 """A block belongs to no company: whoever may name any could have the secrets of all."""
@@ -101,7 +102,7 @@ def take_blocks(write: Write, template: RunTemplate, given: Sequence[BlockBody])
 
     Raises:
         Forbidden: they change, and who asks may not name blocks.
-        InvalidInput: a variable may not be set.
+        InvalidInput: a variable is none of the application.
     """
     blocks: list[dict[str, Any]] = [one.model_dump() for one in given]
     if blocks == (template.blocks or []):
@@ -111,10 +112,11 @@ def take_blocks(write: Write, template: RunTemplate, given: Sequence[BlockBody])
             f"naming blocks of Prefect needs the permission {BLOCKS_PERMISSION}; "
             "ask an administrator"
         )
+    rules = ValueRules(parse(template.app.document), write.settings.extra_env)
     faults = [
-        Fault(f"/blocks/{place}/env/{name}", "name", f"{name} can't be set here")
+        fault
         for place, one in enumerate(given)
-        for name in refused_names(None, one.env)
+        for fault in rules.name_faults(one.env, f"/blocks/{place}/env")
     ]
     if faults:
         raise InvalidInput(faults)
@@ -122,5 +124,8 @@ def take_blocks(write: Write, template: RunTemplate, given: Sequence[BlockBody])
 
 
 def assignment_warnings(write: Write, template: RunTemplate) -> list[Fault]:
-    """What keeps jobs of a run template from starting, as far as its credentials tell."""
-    return requirement_warnings(write.session, template)
+    """What keeps jobs of a run template from starting, or from having all, by its credentials."""
+    return [
+        *requirement_warnings(write.session, template),
+        *withheld_warnings(template, write.settings.extra_env),
+    ]

@@ -2,7 +2,7 @@
 fields given.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
@@ -10,18 +10,17 @@ from pydantic import Field, StringConstraints
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
-from jobauto_prefect.definitions import Definition
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.access import allow, see
 from jobauto_prefect.facade.auth import Identity
 from jobauto_prefect.facade.requests import Body, Fields, json_fields
 from jobauto_prefect.facade.spellings import READ_INTEGER, OrText, as_truth
-from jobauto_prefect.facade.values import Values, merged
+from jobauto_prefect.facade.values import ValueRules, Values, merged
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.listing import company_of
-from jobauto_prefect.ledger.records import Company, RunTemplate
+from jobauto_prefect.ledger.records import Company, RunTemplate, Wish
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.settings import Settings
 
@@ -31,6 +30,9 @@ ShortText = Annotated[str, StringConstraints(max_length=255, pattern=NO_NUL)]
 LongText = Annotated[str, StringConstraints(max_length=1_000_000, pattern=NO_NUL)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 Id = Annotated[int, Field(ge=1, le=2**31 - 1), READ_INTEGER, OrText(r"^[1-9][0-9]{0,8}$")]
+
+Ref = Annotated[Id, OrText("[^0-9]")]
+"""The id of a record; where the request had a name, the route has put the id in its place."""
 
 Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 Labels = Annotated[list[Label], Field(max_length=20)]
@@ -71,7 +73,8 @@ class LabelledBody(Body):
 class Write:
     """One request to create or update; `record_id` is None where it names none.
 
-    `defaults` is what a new record takes where the request says nothing.
+    `defaults` is what a new record takes where the request says nothing. `carries`: this process
+    carries out the messages for Prefect that are `Written`.
     """
 
     session: WritingSession
@@ -82,6 +85,7 @@ class Write:
     record_id: int | None = None
     raw: bytes = b""
     defaults: Mapping[str, Any] = field(default_factory=dict)
+    carries: bool = False
 
     def known(self, kind: type[R], permissions: str) -> R | None:
         """The record that the request names by its id, if it does; who asks may update it.
@@ -128,11 +132,12 @@ class Write:
 
 @dataclass(slots=True)
 class Written:
-    """What came of it."""
+    """What came of it. `messages` are for Prefect; this process carries them out."""
 
     record: Any
     created: bool
     warnings: list[Fault] = field(default_factory=list)
+    messages: Sequence[Wish] = ()
 
 
 def company_of_body(write: Write, company_id: int | None, slug: str | None) -> Company | None:
@@ -182,11 +187,15 @@ def take_values(
     given: Fields,
     secret: set[str],
     box: SecretBox,
-    definition: Definition | None,
+    rules: ValueRules,
 ) -> None:
-    """The member `env`: the values given, null removes one."""
+    """The member `env`: the values given, null removes one.
+
+    Raises:
+        InvalidInput: a value given is wrong, or the record has a name that is not permitted.
+    """
     if given:
-        values = merged(Values(owner.env, owner.secrets), given, secret, box, definition)
+        values = merged(Values(owner.env, owner.secrets), given, secret, box, rules)
         owner.env, owner.secrets = values.env, values.secrets
 
 

@@ -1,19 +1,20 @@
 """Credential types."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
 from jobauto_prefect.definitions import text
 from jobauto_prefect.definitions.credentials import secret_keywords
+from jobauto_prefect.definitions.environment_names import unsafe_reason
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.destinations import Destination, destination_of
 from jobauto_prefect.facade.requests import Body
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import READ_NUMBER, Truth
 from jobauto_prefect.facade.values import Values, resealed
 from jobauto_prefect.facade.writes.base import (
-    LabelledBody,
     LongText,
     Name,
     ShortText,
@@ -24,11 +25,22 @@ from jobauto_prefect.facade.writes.base import (
     take,
 )
 from jobauto_prefect.facade.writes.credentials import tell_prefect
+from jobauto_prefect.facade.writes.ownership import (
+    OWNER,
+    OwnedBody,
+    Owner,
+    create_definition,
+    namesakes,
+    owner_of_body,
+    require_wide,
+    take_owner,
+    updatable_named,
+    updatable_visible,
+)
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.credentials import credentials_of_type
 from jobauto_prefect.ledger.records import CredentialType
 from jobauto_prefect.ledger.wishes import WishKind, wish
-from jobauto_prefect.runtime import refused_names
 from jobauto_prefect.sources.availability import fault_of_check
 
 Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}$")]
@@ -71,7 +83,7 @@ class AvailabilityBody(Body):
     retry_seconds: Annotated[float, Field(ge=1, le=86400), READ_NUMBER] = 60
 
 
-class CredentialTypeBody(LabelledBody):
+class CredentialTypeBody(OwnedBody):
     """A credential type, known by its uuid, else its code in any case."""
 
     uuid: Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f-]{36}$")] | None = None
@@ -87,7 +99,7 @@ class CredentialTypeBody(LabelledBody):
     availability: AvailabilityBody | None = None
 
 
-APART = {*LOCALIZED, "fields", "availability"}
+APART = {*LOCALIZED, *OWNER, "fields", "availability"}
 
 
 def write_credential_type(write: Write) -> Written:
@@ -100,44 +112,103 @@ def write_credential_type(write: Write) -> Written:
         InvalidInput: with every fault.
     """
     body = parse_body(CredentialTypeBody, write.fields)
-    faults = list(_faults(write, body))
+    owner = owner_of_body(write, body)
+    known = _known_type(write, body, owner)
+    faults = list(_faults(write, body, known))
     if faults:
         raise InvalidInput(faults)
-    known = _known_type(write, body)
-    created = known is None
+    created, warnings = known is None, list[Fault]()
     if known is None:
-        write.creating("applications", None)
+        create_definition(write, owner)
         require(body, "code", "name")
-        known = CredentialType(fields=[], translations={})
-        write.session.add(known)
+        known = CredentialType(fields=[], translations={}, company_id=owner.company_id)
+        warnings += _namesakes(write, known, body, owner)
+    destinations, identity = _destinations(write, known), _identity(known)
     take(known, body, except_for=APART)
     _take_texts(write, known, body)
+    if created:
+        write.session.add(known)
+    else:  # before the database compares it with records of others
+        after = _identity(known)
+        changed = {name for name, value in identity.items() if value != after[name]}
+        require_wide(write, known, changed)
+    take_owner(write, known, owner)
     if "fields" in body.model_fields_set:
         known.fields = [one.model_dump(mode="json", exclude_none=True) for one in body.fields]
     if "availability" in body.model_fields_set:
         check = body.availability
         known.availability = check.model_dump(exclude_none=True) if check else None
+    _refuse_other_destinations(destinations, _destinations(write, known))
     write.session.flush()
     wish(write.session, WishKind.APPLY_CREDENTIAL_TYPE, known.id)
     _follow(write, known)
-    return Written(known, created)
+    return Written(known, created, warnings)
 
 
-def _faults(write: Write, body: CredentialTypeBody) -> Iterator[Fault]:
+def _identity(kind: CredentialType) -> Mapping[str, Any]:
+    """What tells types apart."""
+    names = kind.translations.get("name", kind.name)
+    return {"code": kind.code, "uuid": kind.uuid and kind.uuid.lower(), "name": names}
+
+
+def _namesakes(
+    write: Write, kind: CredentialType, body: CredentialTypeBody, owner: Owner
+) -> list[Fault]:
+    if owner.is_said or body.code is None:
+        return []
+    return namesakes(write, kind, queries.credential_types_coded(write.session, body.code))
+
+
+def _faults(
+    write: Write, body: CredentialTypeBody, known: CredentialType | None
+) -> Iterator[Fault]:
     seen = set[str]()
     for place, one in enumerate(body.fields):
         at = f"/fields/{place}/keyword"
         if one.keyword in seen:
             yield Fault(at, "duplicate", f"{one.keyword} is there twice")
-        elif refused_names(None, [one.keyword]):
-            yield Fault(at, "name", f"{one.keyword} can't be set: it is the service's or unsafe")
+        elif reason := unsafe_reason(one.keyword):
+            yield Fault(at, "name", f"{one.keyword} {reason}")
         seen.add(one.keyword)
     if body.availability is not None:
-        yield from fault_of_check(
-            body.availability.model_dump(),
-            write.settings,
-            [one.model_dump() for one in body.fields] if body.fields else None,
+        fields = [one.model_dump() for one in body.fields]
+        if known is not None and "fields" not in body.model_fields_set:
+            fields = known.fields
+        yield from fault_of_check(body.availability.model_dump(), write.settings, fields)
+
+
+def _destinations(write: Write, kind: CredentialType) -> dict[int, Destination]:
+    """Where the secrets of this type's credentials are sent, of those that hold some which who
+    writes may not read.
+    """
+    held = credentials_of_type(write.session, kind.id) if kind.id else ()
+    return {
+        one.id: destination_of(kind, one.values, one.secrets, write.box)
+        for one in held
+        if one.secrets and not write.who.rights.may("credentials.reveal", one.company_id)
+    }
+
+
+def _refuse_other_destinations(
+    before: Mapping[int, Destination], after: Mapping[int, Destination]
+) -> None:
+    changed = {
+        (name, number)
+        for number, destination in before.items()
+        for name in destination.differences(after[number])
+    }
+    faults = []
+    for member in sorted({name for name, _ in changed}):
+        held = ", ".join(str(number) for name, number in sorted(changed) if name == member)
+        message = (
+            f"credentials hold secrets that would be sent elsewhere by another {member}: {held}; "
+            "take the secrets from them first (null) and give them again afterwards, or ask "
+            "somebody who may reveal them"
         )
+        pointer = "/availability/command" if member == "availability" else "/fields"
+        faults.append(Fault(pointer, "secret", message))
+    if faults:
+        raise InvalidInput(faults)
 
 
 def _take_texts(write: Write, known: CredentialType, body: CredentialTypeBody) -> None:
@@ -166,8 +237,14 @@ def _follow(write: Write, kind: CredentialType) -> None:
         tell_prefect(write.session, credential)
 
 
-def _known_type(write: Write, body: CredentialTypeBody) -> CredentialType | None:
+def _known_type(write: Write, body: CredentialTypeBody, owner: Owner) -> CredentialType | None:
     if write.record_id is not None:
         return write.known(CredentialType, "applications")
-    known = queries.credential_type_known_as(write.session, body.uuid, body.code)
-    return write.updatable(known, "applications") if known else None
+    if body.uuid is not None:
+        of_uuid = queries.credential_type_with_uuid(write.session, body.uuid)
+        if (known := updatable_visible(write, of_uuid)) is not None:
+            return known
+    if body.code is None:
+        return None
+    coded = queries.credential_types_coded(write.session, body.code)
+    return updatable_named(write, owner, coded)

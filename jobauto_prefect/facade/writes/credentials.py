@@ -6,15 +6,16 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints, WithJsonSchema, field_validator
 
 from jobauto_prefect.definitions import to_text
-from jobauto_prefect.definitions.credentials import missing, secret_keywords, value_faults
+from jobauto_prefect.definitions.credentials import defaults, missing, secret_keywords, value_faults
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
+from jobauto_prefect.facade.destinations import Destination, destination_of, given_again
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.values import short_secrets
 from jobauto_prefect.facade.writes.base import (
-    Id,
     LabelledBody,
     LongText,
     Name,
+    Ref,
     Write,
     Written,
     company_of_body,
@@ -22,25 +23,40 @@ from jobauto_prefect.facade.writes.base import (
     require_all,
     take,
 )
+from jobauto_prefect.facade.writes.ownership import (
+    OWNER,
+    OwnedBody,
+    create_definition,
+    namesakes,
+    owner_of_body,
+    require_accessible,
+    require_wide,
+    take_owner,
+    updatable_named,
+    visible_definition,
+)
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.credentials import templates_with
 from jobauto_prefect.ledger.records import Company, Credential, CredentialType, Topic
 from jobauto_prefect.ledger.secrets import MASK
+from jobauto_prefect.ledger.topics import bearers_of, rename_in
 from jobauto_prefect.ledger.wishes import WishKind, wish
+from jobauto_prefect.sources.availability import faults_of_values
 
 
 class CredentialBody(LabelledBody):
     """A credential, known by its name within its company.
 
     The type is `credential_type_id` or `credential_type` (its code). `values` are its members;
-    a blank or masked secret keeps the one there is. `value` is that of a type with one field.
+    a blank or masked secret keeps the one there is, but has to be given again, or null, where the
+    type or an address among the values changes. `value` is that of a type with one field.
     """
 
     name: Name | None = None
-    company_id: Id | None = None
+    company_id: Ref | None = None
     company: str | None = None
-    credential_type_id: Id | None = None
+    credential_type_id: Ref | None = None
     credential_type: str | None = None
     values: dict[str, Any] = Field(default_factory=dict)
     value: Any = None
@@ -55,22 +71,29 @@ def write_credential(write: Write) -> Written:
     """
     body = parse_body(CredentialBody, write.fields)
     company = company_of_body(write, body.company_id, body.company)
-    kind = _type_of(write, body)
     known = _known_credential(write, body, company)
+    owner = company or (known.company if known else None)
+    kind = _type_of(write, body, owner)
     created = known is None
-    if known is None or (company is not None and company.id != known.company_id):
-        names = {"name": body.name, "company_id": company, "credential_type_id": kind}
+    moved = known is None or (company is not None and company.id != known.company_id)
+    if moved:
+        said = body.credential_type_id or body.credential_type
+        names = {"name": body.name, "company_id": company, "credential_type_id": said}
         require_all(names if created else {})
         write.creating("companies", company.id if company else None)
+    if owner is not None and (used := kind or (known.credential_type if known and moved else None)):
+        require_accessible(write, used, owner, "/credential_type_id")
     if known is None:
         known = Credential(values={}, secrets={})
         write.session.add(known)
+    before = _destination_of(write, known) if known.secrets else None
     known.name = body.name or known.name
     _take_company(write, known, company)
     known.credential_type = kind or known.credential_type
     if created or "labels" in body.model_fields_set:
         known.labels = body.labels
-    warnings = _take_values(write, known, _values_of(known, body), created=created)
+    given = _values_of(known, body)
+    warnings = _take_values(write, known, given, before, created=created)
     write.session.flush()
     tell_prefect(write.session, known)
     return Written(known, created, warnings)
@@ -103,15 +126,19 @@ def _values_of(credential: Credential, body: CredentialBody) -> dict[str, Any]:
     return {names[0]: body.value, **body.values}
 
 
-def _type_of(write: Write, body: CredentialBody) -> CredentialType | None:
+def _type_of(write: Write, body: CredentialBody, company: Company | None) -> CredentialType | None:
+    """The type that a body names, among those its company may use; None: it names none."""
+    if company is None:
+        return None
     if body.credential_type_id is not None:
-        pointer = "/credential_type_id"
-        return write.referred(CredentialType, body.credential_type_id, pointer, "applications")
+        found = write.session.get(CredentialType, body.credential_type_id)
+        message = f"there is no credential_type {body.credential_type_id}"
+        return visible_definition(write, found, "/credential_type_id", message)
     if body.credential_type is None:
         return None
-    found = queries.credential_type_known_as(write.session, None, body.credential_type)
+    found = queries.credential_type_usable_as(write.session, body.credential_type, company.id)
     message = f"there is no credential type with the code {body.credential_type}"
-    return write.found(found, "/credential_type", message, "applications")
+    return visible_definition(write, found, "/credential_type", message)
 
 
 def _known_credential(
@@ -123,10 +150,22 @@ def _known_credential(
     return write.updatable(known, "companies") if known else None
 
 
+def _destination_of(write: Write, credential: Credential) -> Destination:
+    kind = credential.credential_type
+    return destination_of(kind, credential.values, credential.secrets, write.box)
+
+
 def _take_values(
-    write: Write, credential: Credential, given: dict[str, Any], *, created: bool
+    write: Write,
+    credential: Credential,
+    given: dict[str, Any],
+    before: Destination | None,
+    *,
+    created: bool,
 ) -> list[Fault]:
     """Take the values given, null removes one; warnings about required ones still to come.
+
+    `before` is where the stored secrets were sent, None: there are none.
 
     A credential may be made empty and filled then, and files hold no secrets: required values may
     be missing but where others are given to a new credential, or where they are taken away.
@@ -151,9 +190,14 @@ def _take_values(
         for name in lacking
         if name in needed
     ]
+    shown = {**defaults(fields), **values}
+    faults += faults_of_values(credential.credential_type.availability, shown, write.settings)
+    stale = credential.secrets.keys() - kept.keys()
+    credential.values, credential.secrets = values, secrets
+    changed = list(before.differences(_destination_of(write, credential))) if before else []
+    faults += [given_again(f"/values/{name}", name, changed) for name in sorted(stale) if changed]
     if faults:
         raise InvalidInput(faults)
-    credential.values, credential.secrets = values, secrets
     return [*_still_to_come(lacking), *short_secrets(texts, secret, "values")]
 
 
@@ -163,7 +207,7 @@ def _still_to_come(lacking: Sequence[str]) -> Iterator[Fault]:
         yield Fault(f"/values/{name}", "required", message)
 
 
-class TopicBody(LabelledBody):
+class TopicBody(OwnedBody):
     """A topic, known by its name; `color` is six hexadecimal digits."""
 
     name: Name | None = None
@@ -183,16 +227,24 @@ class TopicBody(LabelledBody):
 def write_topic(write: Write) -> Written:
     """A topic."""
     body = parse_body(TopicBody, write.fields)
-    topic = write.known(Topic, "applications")
-    if topic is None and body.name:
-        named = queries.topic_named(write.session, body.name)
-        topic = write.updatable(named, "applications") if named else None
-    created = topic is None
+    owner = owner_of_body(write, body)
+    named = queries.topics_named(write.session, body.name) if body.name else ()
+    topic = write.known(Topic, "applications") or (
+        updatable_named(write, owner, named) if write.record_id is None else None
+    )
+    created, warnings = topic is None, list[Fault]()
     if topic is None:
-        write.creating("applications", None)
+        create_definition(write, owner)
         require(body, "name")
-        topic = Topic()
+        topic = Topic(company_id=owner.company_id)
+        warnings += [] if owner.is_said else namesakes(write, topic, named)
         write.session.add(topic)
-    take(topic, body)
+    elif body.name is not None:
+        require_wide(write, topic, {"name"} if body.name != topic.name else ())
+    is_renamed = not created and body.name not in (None, topic.name)
+    before, bearers = topic.name, bearers_of(write.session, topic) if is_renamed else []
+    take(topic, body, except_for=OWNER)
+    rename_in(write.session, bearers, before, topic.name)
+    take_owner(write, topic, owner)
     write.session.flush()
-    return Written(topic, created)
+    return Written(topic, created, warnings)

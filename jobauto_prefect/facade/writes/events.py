@@ -1,12 +1,14 @@
 """Event sources and event rules."""
 
 import json
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.destinations import SOURCE_ADDRESS, given_again, moved_source
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import (
     READ_INTEGER,
@@ -17,9 +19,9 @@ from jobauto_prefect.facade.spellings import (
 )
 from jobauto_prefect.facade.writes.base import (
     OBJECT_TEXT,
-    Id,
     LabelledBody,
     Name,
+    Ref,
     ShortText,
     Write,
     Written,
@@ -51,10 +53,13 @@ PORTS: JsonSchemaValue = {
 
 
 class SourceBody(LabelledBody):
-    """An event source, known by its name. A blank or masked password keeps the one there is."""
+    """An event source, known by its name. A blank or masked password keeps the one there is; where
+    kind, host, port, database or user change, it has to be given again, or null where there is
+    none any more.
+    """
 
     name: Name | None = None
-    company_id: Id | None = None
+    company_id: Ref | None = None
     company: str | None = None
     adapter_type: Name = "abraflexi-webhook"
     db_connection: Literal["mysql", "pgsql", "sqlite"] = "mysql"
@@ -76,7 +81,8 @@ class SourceBody(LabelledBody):
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-APART = {"company_id", "company", "db_password", "last_processed_id"}
+PASSWORD = "db_password"  # noqa: S105 - the name of a member
+APART = {"company_id", "company", PASSWORD, "last_processed_id"}
 
 
 def write_source(write: Write) -> Written:
@@ -91,22 +97,37 @@ def write_source(write: Write) -> Written:
         require(body, "name", "db_database")
         source = EventSource()
         write.session.add(source)
+    before = {name: getattr(source, name) for name in SOURCE_ADDRESS}
     take(source, body, except_for=APART)
     source.company_id = company.id if company else source.company_id
     if body.last_processed_id is not None:
         source.start_after = source.last_processed_id = body.last_processed_id
-    if body.db_password and body.db_password != MASK:
-        source.db_password = write.box.seal({"db_password": body.db_password})["db_password"]
-    _check_target(source, write.box, write.settings)
+    changed = moved_source(before, {name: getattr(source, name) for name in SOURCE_ADDRESS})
+    faults = [*_take_password(write, source, body, changed)]
+    faults += _target_faults(source, write.box, write.settings)
+    if faults:
+        raise InvalidInput(faults)
     write.session.flush()
     return Written(source, created)
 
 
-def _check_target(source: EventSource, box: SecretBox, settings: Settings) -> None:
+def _take_password(
+    write: Write, source: EventSource, body: SourceBody, changed: list[str]
+) -> Iterator[Fault]:
+    """`changed` are the members of its address that are others than the stored password is for."""
+    if body.db_password and body.db_password != MASK:
+        source.db_password = write.box.seal({PASSWORD: body.db_password})[PASSWORD]
+    elif source.db_password and changed:
+        if PASSWORD not in body.model_fields_set or body.db_password is not None:
+            yield given_again(f"/{PASSWORD}", PASSWORD, changed)
+        source.db_password = None
+
+
+def _target_faults(source: EventSource, box: SecretBox, settings: Settings) -> Iterator[Fault]:
     fault = fault_of(target_of(source, box), rules_of(settings))
     if fault is not None:
         member = "db_database" if source.db_connection == "sqlite" else "db_host"
-        raise InvalidInput([Fault(f"/{member}", "target", fault)])
+        yield Fault(f"/{member}", "target", fault)
 
 
 def _known_source(write: Write, body: SourceBody) -> EventSource | None:
@@ -125,9 +146,9 @@ class RuleBody(LabelledBody):
     for each element of a list in it.
     """
 
-    event_source_id: Id | None = None
-    runtemplate_source_id: Id | None = None
-    runtemplate_id: Id | None = None
+    event_source_id: Ref | None = None
+    runtemplate_source_id: Ref | None = None
+    runtemplate_id: Ref | None = None
     evidence: ShortText | None = None
     operation: Literal["any", "create", "update", "delete"] = "any"
     on: Literal["success", "warning", "failure", "any"] = "success"
@@ -156,7 +177,7 @@ def write_rule(write: Write) -> Written:
     if "env_mapping" in body.model_fields_set:
         rule.env_mapping = json.dumps(body.env_mapping, ensure_ascii=False)
     write.session.flush()
-    check_rule(write.session, rule)
+    check_rule(write.session, rule, write.settings.extra_env)
     wish(write.session, WishKind.APPLY_TEMPLATE, rule.runtemplate_id)  # what runs may leave out
     wish(write.session, WishKind.APPLY_RULE, rule.id)
     return Written(rule, created)

@@ -5,16 +5,20 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
 
-from jobauto_prefect.definitions import parse
+from jobauto_prefect.definitions import EVENT_VARIABLES, parse
+from jobauto_prefect.definitions.environment_names import EnvironmentNames
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 from jobauto_prefect.facade.access import allow
 from jobauto_prefect.facade.requests import Body
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import Instant
-from jobauto_prefect.facade.values import Values, merged, secret_keys, short_secrets
-from jobauto_prefect.facade.writes.base import Id, LongText, Write, Written
-from jobauto_prefect.facade.writes.templates import ExecutorName, require_executor
-from jobauto_prefect.ledger import attempts, jobs, queries
+from jobauto_prefect.facade.values import ValueRules, Values, doubtful_values, merged, short_secrets
+from jobauto_prefect.facade.writes.base import Id, LongText, Ref, Write, Written
+from jobauto_prefect.facade.writes.executors import ExecutorName, require_named
+from jobauto_prefect.jobs.cancellation import cancel
+from jobauto_prefect.jobs.retry import inherit
+from jobauto_prefect.ledger import attempts, queries
+from jobauto_prefect.ledger.attempts import inactive_reason
 from jobauto_prefect.ledger.records import Job, RunTemplate
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
 from jobauto_prefect.ledger.wishes import WishKind, wish
@@ -39,7 +43,7 @@ class JobBody(Body):
     `scheduled` is "now", ISO 8601, or `Y-m-d H:i:s` in UTC.
     """
 
-    runtemplate_id: Id | None = None
+    runtemplate_id: Ref | None = None
     retry_of: Id | None = None
     scheduled: Annotated[Instant | None, WithJsonSchema(SCHEDULED)] = None
     executor: ExecutorName | None = None
@@ -68,10 +72,10 @@ def write_job(write: Write) -> Written:
     if body.runtemplate_id is None:
         fault = Fault("/runtemplate_id", "required", "runtemplate_id is required: what to run")
         raise InvalidInput([fault])
-    template = queries.get(write.session, RunTemplate, body.runtemplate_id)
+    template = queries.template_with_context(write.session, body.runtemplate_id)
     allow(write.who, "jobs", "create", template.company_id, template)
     _require_active(template)
-    job = jobs.new_job(
+    job = attempts.new_job(
         template,
         schedule=body.scheduled or write.session.clock(),
         schedule_type=f"adhoc-{'cli' if write.who.actor.door == 'cli' else 'api'}",
@@ -79,13 +83,12 @@ def write_job(write: Write) -> Written:
     job.launched_by, job.note = write.who.user_id, body.note
     if retried is not None:
         job.attempt, job.retry_of = retried.attempt + 1, retried.retry_of or retried.id
-        attempts.inherit(job, retried)
-    _take_overrides(write, job, template, body, retried)
+        inherit(job, retried)
+    warnings = _take_overrides(write, job, template, body, retried)
     write.session.add(job)
     write.session.flush()
-    wish(write.session, WishKind.CREATE_RUN, job.id)
-    warnings = short_secrets(body.env, secret_keys(parse(template.app.document)))
-    return Written(job, created=True, warnings=warnings)
+    message = wish(write.session, WishKind.CREATE_RUN, job.id, own=write.carries)
+    return Written(job, created=True, warnings=warnings, messages=[message])
 
 
 def _retried(write: Write, body: JobBody) -> Job | None:
@@ -101,6 +104,7 @@ def _retried(write: Write, body: JobBody) -> Job | None:
     if body.runtemplate_id not in (None, job.runtemplate_id):
         message = f"job {job.id} is one of run template {job.runtemplate_id}"
         raise InvalidInput([Fault("/runtemplate_id", "mismatch", message)])
+    attempts.lock_job(write.session, job)
     if job.state in LIVE_JOBS:
         raise Conflict(f"job {job.id} is {job.state}; cancel it first, or wait for its end")
     if job.task_id is not None:
@@ -113,35 +117,47 @@ def _retried(write: Write, body: JobBody) -> Job | None:
 
 
 def _require_active(template: RunTemplate) -> None:
-    if reason := inactive(template):
+    if reason := inactive_reason(template):
         raise Conflict(f"{reason}; activate it first")
-
-
-def inactive(template: RunTemplate) -> str | None:
-    """Why nothing of this template may start; None: it may."""
-    if not template.active:
-        return f"the run template {template.name} is not active"
-    if not template.app.enabled:
-        return f"the application {template.app.name} is disabled"
-    if not template.company.enabled:
-        return f"the company {template.company.name} is disabled"
-    return None
 
 
 def _take_overrides(
     write: Write, job: Job, template: RunTemplate, body: JobBody, retried: Job | None
-) -> None:
-    definition = parse(template.app.document)
-    known = Values(retried.overrides, retried.override_secrets) if retried else Values({}, {})
+) -> list[Fault]:
+    """The values of this job; warnings about those it has not, and about short secrets."""
+    definition, extra = parse(template.app.document), write.settings.extra_env
+    secret = definition.secret_keys
     given = {name: value for name, value in body.env.items() if value is not None}
-    values = merged(known, given, secret_keys(definition), write.box, definition)
-    job.overrides, job.override_secrets = values.env, values.secrets
+    inherited, told, warnings = _inherited(retried, EnvironmentNames.of(definition, extra))
+    values = merged(inherited, given, secret, write.box, ValueRules(definition, extra))
+    job.overrides, job.override_secrets = told | values.env, values.secrets
     files = retried.input_files if retried else {}
     job.input_files = {key: one for key, one in files.items() if key not in given}
     job.env = values.shown()
     if body.executor is not None:
-        require_executor(body.executor, template)
+        require_named(body.executor, template)
         job.executor = body.executor
+    warnings += doubtful_values(body.env, definition)
+    return [*warnings, *short_secrets(body.env, secret)]
+
+
+def _inherited(
+    retried: Job | None, names: EnvironmentNames
+) -> tuple[Values, dict[str, str], list[Fault]]:
+    """What a job has of the one it repeats: values, what that was told of its event, and a
+    warning for each value that is left out.
+    """
+    if retried is None:
+        return Values({}, {}), {}, []
+    told = {name: text for name, text in retried.overrides.items() if name in EVENT_VARIABLES}
+    env = {name: text for name, text in retried.overrides.items() if names.permits(name)}
+    secrets = {name: text for name, text in retried.override_secrets.items() if names.permits(name)}
+    given = {*retried.overrides, *retried.override_secrets} - {*told, *env, *secrets}
+    left_out = [
+        Fault(fault.pointer, fault.rule, f"left out: {fault.message}")
+        for fault in names.faults(sorted(given))
+    ]
+    return Values(env, secrets), told, left_out
 
 
 def _refuse_fixed(body: JobBody) -> None:
@@ -156,12 +172,13 @@ def _change(write: Write, body: JobBody) -> Job:
     job = queries.get(write.session, Job, write.record_id or 0)
     if body.state == "cancelled":
         allow(write.who, "jobs", "execute", job.company_id, job)
-        jobs.cancel(write.session, job, body.reason or f"cancelled by {write.session.actor.name}")
+        cancel(write.session, job, body.reason or f"cancelled by {write.session.actor.name}")
         return job
     allow(write.who, "jobs", "update", job.company_id, job)
     _refuse_fixed(body)
     if not body.model_fields_set:
         return job
+    attempts.lock_job(write.session, job)
     if job.state != JobState.SCHEDULED:
         raise Conflict(f"the job is {job.state}; only a scheduled one can be changed")
     if "note" in body.model_fields_set:

@@ -1,24 +1,26 @@
 """What a rule has to fulfil beyond its shape: values it can get, and a chain that ends."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from jobauto_prefect.compiler.produced import offer_of
 from jobauto_prefect.compiler.selectors import FIELDS, Offer, fault_in
 from jobauto_prefect.definitions import parse
+from jobauto_prefect.definitions.environment_names import EnvironmentNames
+from jobauto_prefect.definitions.pointers import child
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.ledger import chains
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.records import EventRule, RunTemplate
 
 
-def check_rule(session: WritingSession, rule: EventRule) -> None:
-    """Check a rule that is flushed.
+def check_rule(session: WritingSession, rule: EventRule, extra: Collection[str]) -> None:
+    """Check a rule that is flushed; `extra` are names that may be mapped beside the declared.
 
     Raises:
         InvalidInput: with every fault of its trigger and mapping, and the way of a circle.
     """
-    faults = [*_trigger_faults(rule), *_mapping_faults(session, rule)]
+    faults = [*_trigger_faults(rule), *_mapping_faults(session, rule, extra)]
     if not faults and rule.runtemplate_source_id is not None:
         faults += circle_faults(session, rule.runtemplate_source_id, "/runtemplate_id")
     if faults:
@@ -31,19 +33,16 @@ def _trigger_faults(rule: EventRule) -> Iterator[Fault]:
         yield Fault("/event_source_id", "required", message)
 
 
-def _mapping_faults(session: WritingSession, rule: EventRule) -> Iterator[Fault]:
+def _mapping_faults(
+    session: WritingSession, rule: EventRule, extra: Collection[str]
+) -> Iterator[Fault]:
     target = session.get_one(RunTemplate, rule.runtemplate_id)
-    keys = parse(target.app.document).environment
-    offer = _offer(session, rule)
-    for key, selector in json.loads(rule.env_mapping).items():
-        if key not in keys:
-            known = ", ".join(keys) or "none"
-            message = (
-                f"the application of run template {target.id} has no key {key}; it has {known}"
-            )
-            yield Fault(f"/env_mapping/{key}", "reference", message)
-        elif fault := fault_in(selector, offer):
-            yield Fault(f"/env_mapping/{key}", "selector", fault)
+    names = EnvironmentNames.of(parse(target.app.document), extra)
+    offer, mapping = _offer(session, rule), json.loads(rule.env_mapping)
+    yield from names.faults(mapping, "/env_mapping")
+    for key, selector in mapping.items():
+        if names.permits(key) and (fault := fault_in(selector, offer)):
+            yield Fault(child("/env_mapping", key), "selector", fault)
 
 
 def _offer(session: WritingSession, rule: EventRule) -> Offer:

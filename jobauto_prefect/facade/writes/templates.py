@@ -1,18 +1,21 @@
 """Run templates."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import Field, WithJsonSchema
 
 from jobauto_prefect.compiler.schedule import CODES
 from jobauto_prefect.compiler.timing import timing_faults
-from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, Overlap, parse
+from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, Overlap, parse, to_text
 from jobauto_prefect.definitions.actions import ActionMode
-from jobauto_prefect.engine.opening import keep_windows
-from jobauto_prefect.errors import InvalidInput
+from jobauto_prefect.errors import Forbidden, InvalidInput
+from jobauto_prefect.facade.access import allow
+from jobauto_prefect.facade.records import template_record
+from jobauto_prefect.facade.requests import Fields
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import READ_INTEGER, READ_NUMBER, OrText, Truth
-from jobauto_prefect.facade.values import secret_keys, short_secrets
+from jobauto_prefect.facade.values import ValueRules, doubtful_values, short_secrets
 from jobauto_prefect.facade.writes.actions import Actions, ActionsBody, take_actions
 from jobauto_prefect.facade.writes.assignments import (
     BlockBody,
@@ -23,10 +26,10 @@ from jobauto_prefect.facade.writes.assignments import (
     take_credentials,
 )
 from jobauto_prefect.facade.writes.base import (
-    Id,
     LabelledBody,
     LongText,
     Name,
+    Ref,
     ShortText,
     Write,
     Written,
@@ -35,12 +38,20 @@ from jobauto_prefect.facade.writes.base import (
     take,
     take_values,
 )
+from jobauto_prefect.facade.writes.executors import (
+    ExecutorName,
+    exposed,
+    require_isolation,
+    require_usable,
+)
+from jobauto_prefect.facade.writes.ownership import require_accessible, visible_definition
+from jobauto_prefect.facade.writes.topics import TopicRefs, require_own_topics, take_topics
+from jobauto_prefect.jobs.windows import keep_windows
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.records import App, Company, RunTemplate
 from jobauto_prefect.ledger.wishes import WishKind, wish
-from jobauto_prefect.runtime.executors import OURS, executor_faults, settings_schema
+from jobauto_prefect.runtime.executors import settings_schema
 
-ExecutorName = Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(OURS)})]
 SettingsBody = Annotated[dict[str, Any], WithJsonSchema(settings_schema())]
 YEAR = 365 * 24 * 3600  # seconds
 Seconds = Annotated[
@@ -58,10 +69,10 @@ class TemplateBody(LabelledBody):
     `company` (its slug).
     """
 
-    app_id: Id | None = None
+    app_id: Ref | None = None
     app_uuid: str | None = None
     app: str | None = None
-    company_id: Id | None = None
+    company_id: Ref | None = None
     company: str | None = None
     name: Name | None = None
     active: Truth = True
@@ -70,6 +81,9 @@ class TemplateBody(LabelledBody):
     timezone: ShortText | None = None
     delay: WholeSeconds = 0
     executor: ExecutorName = "Native"
+    executors: list[ExecutorName] = Field(
+        default_factory=list, max_length=20, json_schema_extra={"uniqueItems": True}
+    )
     executor_settings: SettingsBody = Field(default_factory=dict)
     pool: Name | None = None
     timeout_seconds: Seconds | None = None
@@ -83,6 +97,7 @@ class TemplateBody(LabelledBody):
     misfire: Misfire = Misfire.LATEST
     on_contact_lost: ContactLost = ContactLost.FINISH
     note: LongText | None = None
+    topics: TopicRefs = Field(default_factory=list)
     success: Actions = Field(default_factory=ActionsBody)
     fail: Actions = Field(default_factory=ActionsBody)
     env: dict[str, Any] = Field(default_factory=dict)
@@ -90,37 +105,100 @@ class TemplateBody(LabelledBody):
     blocks: list[BlockBody] = Field(default_factory=list, max_length=20)
 
 
+REFERENCES = frozenset({"app_id", "app_uuid", "app", "company_id", "company"})
 APART = {
-    *("app_id", "app_uuid", "app", "company_id", "company"),
-    *("env", "credentials", "blocks", "success", "fail"),
+    *REFERENCES,
+    *("env", "credentials", "blocks", "topics", "success", "fail"),
 }
 
 
+CONFIGURE = "companies", "update"
+"""The permission to say what a company's run templates run, and how; a `user` runs them."""
+OPERATED = frozenset({"active", "note"})
+"""Members that `jobs.update` is enough for."""
+
+
 def write_template(write: Write) -> Written:
-    """A run template, known by its name within its company."""
+    """A run template, known by its name within its company.
+
+    Raises:
+        Forbidden: who asks may only run it, or would choose an executor that isolates nothing.
+        InvalidInput: with every fault.
+    """
     body = parse_body(TemplateBody, write.fields)
-    app, company = _app_of(write, body), company_of_body(write, body.company_id, body.company)
+    company = company_of_body(write, body.company_id, body.company)
     template = _known_template(write, body, company)
+    owner = company or (template.company if template else None)
+    app = _app_of(write, body, owner)
     created = template is None
-    if template is None or (company is not None and company is not template.company):
-        require_all({"name": body.name, "app_id": app, "company_id": company} if created else {})
-        write.creating("jobs", company.id if company else None)
     if template is None:
+        said = body.app_id or body.app_uuid or body.app
+        require_all({"name": body.name, "app_id": said, "company_id": company})
         template = RunTemplate(env={}, secrets={}, success={}, fail={}, action_secrets={})
+    else:
+        _require_configuring(write, template, body, app, company)
+    moved = company is not None and company is not template.company
+    if company is not None and moved:
+        allow(write.who, *CONFIGURE, company.id)
+    if owner is not None and (app or moved):
+        require_accessible(write, app or template.app, owner, "/app_id")
+    exposed_before = frozenset() if created else exposed(template)
+    if created:
         write.session.add(template)
     template.app = app or template.app
     template.company = company or template.company
     take(template, body, except_for=APART)
+    require_isolation(write.who, template, exposed_before)
     _take_provisions(write, template, body)
     _check(template, write.settings.timezone)
     definition = parse(template.app.document)
-    take_values(template, body.env, secret_keys(definition), write.box, definition)
+    rules = ValueRules(definition, write.settings.extra_env)
+    take_values(template, body.env, definition.secret_keys, write.box, rules)
     given = {mode: getattr(body, mode) for mode in ActionMode if mode in body.model_fields_set}
     take_actions(write, template, given)
     keep_windows(write.session, template, write.settings)
     wish(write.session, WishKind.APPLY_TEMPLATE, template.id)
-    warnings = short_secrets(body.env, secret_keys(definition))
+    warnings = short_secrets(body.env, definition.secret_keys)
+    warnings += doubtful_values(body.env, definition)
     return Written(template, created, [*assignment_warnings(write, template), *warnings])
+
+
+def _require_configuring(
+    write: Write,
+    template: RunTemplate,
+    body: TemplateBody,
+    app: App | None,
+    company: Company | None,
+) -> None:
+    """Who changes more than whether it is active, and its note, may configure it.
+
+    Raises:
+        Forbidden: naming the members that would change.
+    """
+    permission = ".".join(CONFIGURE)
+    if write.who.rights.may(permission, template.company_id):
+        return
+    shown = template_record(template, write.settings)
+    given = body.model_fields_set - OPERATED - REFERENCES
+    changed = {name for name in given if not _is_kept(name, write.fields, body, shown)}
+    changed |= {"app_id"} if app not in (None, template.app) else set()
+    changed |= {"company_id"} if company not in (None, template.company) else set()
+    if changed:
+        raise Forbidden(
+            f"changing {', '.join(sorted(changed))} of a run template needs the permission "
+            f"{permission}; ask an administrator"
+        )
+
+
+def _is_kept(name: str, fields: Fields, body: TemplateBody, shown: Mapping[str, Any]) -> bool:
+    """Whether what is given for a member is what the record shows already."""
+    if name == "env":
+        known = shown["env"]
+        return all(
+            known.get(key) == (None if value is None else to_text(value))
+            for key, value in body.env.items()
+        )
+    return shown[name] in (fields.get(name), getattr(body, name))
 
 
 def _take_provisions(write: Write, template: RunTemplate, body: TemplateBody) -> None:
@@ -129,18 +207,28 @@ def _take_provisions(write: Write, template: RunTemplate, body: TemplateBody) ->
     require_own(template)
     if "blocks" in body.model_fields_set:
         take_blocks(write, template, body.blocks)
+    if "topics" in body.model_fields_set:
+        take_topics(write, template, body.topics)
+    require_own_topics(write, template)
 
 
-def _app_of(write: Write, body: TemplateBody) -> App | None:
+def _app_of(write: Write, body: TemplateBody, company: Company | None) -> App | None:
+    """The application that a body names, by name among those its company may use.
+
+    None: it names none, or no company is known.
+    """
+    if company is None:
+        return None
     if body.app_id is not None:
-        return write.referred(App, body.app_id, "/app_id", "applications")
+        found = write.session.get(App, body.app_id)
+        return visible_definition(write, found, "/app_id", f"there is no app {body.app_id}")
     if body.app_uuid is not None:
         found = queries.app_with_uuid(write.session, body.app_uuid.lower())
         message = f"there is no app with the uuid {body.app_uuid}"
-        return write.found(found, "/app_uuid", message, "applications")
+        return visible_definition(write, found, "/app_uuid", message)
     if body.app is not None:
-        found = queries.app_named(write.session, body.app)
-        return write.found(found, "/app", f"there is no app named {body.app}", "applications")
+        found = queries.app_usable_as(write.session, body.app, company.id)
+        return visible_definition(write, found, "/app", f"there is no app named {body.app}")
     return None
 
 
@@ -158,16 +246,4 @@ def _check(template: RunTemplate, zone: str) -> None:
     faults = timing_faults(times, template.company.timezone or zone)
     if faults:
         raise InvalidInput(faults)
-    require_executor(template.executor, template)
-
-
-def require_executor(name: str, template: RunTemplate) -> None:
-    """Refuse an executor there is none of, or that can't run a template's jobs.
-
-    Raises:
-        InvalidInput: saying which there are, or what is missing.
-    """
-    image = template.app.document.get("ociimage")
-    faults = executor_faults(name, template.executor_settings, image)
-    if faults:
-        raise InvalidInput(faults)
+    require_usable(template)

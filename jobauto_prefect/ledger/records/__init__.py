@@ -7,7 +7,9 @@ from jobauto_prefect.ledger.records.bookkeeping import (
     Fact,
     KeptAnswer,
     SignInFailure,
+    SignInSuccess,
     Turn,
+    UnconfirmedEnd,
     Wish,
     WorkerRecord,
 )
@@ -19,7 +21,7 @@ from jobauto_prefect.ledger.records.credentials import (
 )
 from jobauto_prefect.ledger.records.events import Delivery, Event, EventRule, EventSource
 from jobauto_prefect.ledger.records.people import CompanyUser, Token, User, UserRole
-from jobauto_prefect.ledger.records.trail import AuditEntry
+from jobauto_prefect.ledger.records.trail import AuditEntry, AuditSeal
 from jobauto_prefect.ledger.records.work import Artifact, Job, Lease, OutputLine, Task
 
 __all__ = [
@@ -27,6 +29,7 @@ __all__ = [
     "AppVersion",
     "Artifact",
     "AuditEntry",
+    "AuditSeal",
     "Base",
     "Company",
     "CompanyUser",
@@ -44,11 +47,13 @@ __all__ = [
     "OwedAction",
     "RunTemplate",
     "SignInFailure",
+    "SignInSuccess",
     "Task",
     "TemplateCredential",
     "Token",
     "Topic",
     "Turn",
+    "UnconfirmedEnd",
     "User",
     "UserRole",
     "Wish",

@@ -22,19 +22,24 @@ from jobauto_prefect.ledger.records.credentials import TemplateCredential
 
 
 class App(Audited, Labelled, Retirable, Base):
-    """An application; `source` is the definition as it came in, `document` what it says."""
+    """An application; `source` is the definition as it came in, `document` what it says.
+
+    `company_id` is the company it belongs to; None: it is shared. `topics` are names.
+    """
 
     __tablename__ = "app"
     __table_args__ = (unique_while_active("app", "uuid"),)
     entity_name: ClassVar[str] = "App"
 
     id: Mapped[int] = mapped_column(primary_key=True)
+    company_id: Mapped[int | None] = mapped_column(ForeignKey("company.id"), index=True)
     uuid: Mapped[str | None]
     name: Mapped[str] = mapped_column(index=True)
     enabled: Mapped[bool] = mapped_column(default=True)
     version: Mapped[str | None]
     source: Mapped[str] = mapped_column(Text, info=UNAUDITED)
     document: Mapped[dict[str, Any]] = mapped_column(OrderedJson)
+    topics: Mapped[list[str]] = mapped_column(default=list)
     flow_id: Mapped[UUID | None] = mapped_column(info=UNAUDITED)
     flow_name: Mapped[str | None] = mapped_column(info=UNAUDITED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
@@ -71,6 +76,7 @@ class Company(Audited, Labelled, Retirable, Base):
     settings: Mapped[str | None] = mapped_column(Text)
     customer: Mapped[int | None]
     timezone: Mapped[str | None]
+    topics: Mapped[list[str]] = mapped_column(default=list)
     env: Mapped[dict[str, str]] = mapped_column(default=dict)
     secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
@@ -81,6 +87,7 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     """How one company runs one application.
 
     `interv` is the interval code (docs/scheduling.md), `delay` and `retry_min_gap` are in seconds.
+    `executors` are those that a job may name instead of `executor`.
     Without `max_attempts` what is worth another attempt has three.
     `applied_parameters` and `applied_paused` are what the Prefect deployment was last told.
     `blocks` are Prefect blocks of other people: `block` (type slug/name) and `env`, which maps
@@ -105,6 +112,7 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     timezone: Mapped[str | None]
     delay: Mapped[int] = mapped_column(default=0)
     executor: Mapped[str] = mapped_column(default="Native")
+    executors: Mapped[list[str]] = mapped_column(default=list)
     executor_settings: Mapped[dict[str, Any]] = mapped_column(default=dict)
     pool: Mapped[str | None]
     timeout_seconds: Mapped[float | None]
@@ -118,6 +126,7 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     misfire: Mapped[str] = mapped_column(default=Misfire.LATEST)
     on_contact_lost: Mapped[str] = mapped_column(default=ContactLost.FINISH)
     note: Mapped[str | None] = mapped_column(Text)
+    topics: Mapped[list[str]] = mapped_column(default=list)
     env: Mapped[dict[str, str]] = mapped_column(default=dict)
     secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
     blocks: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
@@ -138,6 +147,11 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     assignments: Mapped[list[TemplateCredential]] = relationship(
         order_by=TemplateCredential.position, cascade="all, delete-orphan", lazy="selectin"
     )
+
+    @property
+    def executor_names(self) -> tuple[str, ...]:
+        """The executors that its jobs may have, its own first."""
+        return tuple(dict.fromkeys([self.executor, *self.executors]))
 
     def zone_name(self, service_zone: str) -> str:
         """The zone of its schedule: its own, else its company's, else the service's."""

@@ -1,10 +1,10 @@
 """What the service remembers for itself; no entities."""
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import LargeBinary, Text
+from sqlalchemy import ForeignKey, Index, LargeBinary, SmallInteger, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from jobauto_prefect.ledger.base import Base, BigId
@@ -14,13 +14,16 @@ class Wish(Base):
     """Something Prefect is to be told; committed with the record it speaks of.
 
     `kind` is a name in `engine/wishes.py`, `subject_id` the id of the record. A wish that is
-    being carried out is nobody else's until `taken_until`; when done it is gone.
+    being carried out is nobody else's until `taken_until`; when done it is gone. Those of the
+    lowest `priority` number come first, the oldest of them before the others.
     """
 
     __tablename__ = "wish"
+    __table_args__ = (Index("ix_wish_priority_id", "priority", "id"),)
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     kind: Mapped[str]
+    priority: Mapped[int] = mapped_column(SmallInteger)
     subject_id: Mapped[int] = mapped_column(BigId)
     payload: Mapped[dict[str, Any]] = mapped_column(default=dict)
     created_at: Mapped[datetime]
@@ -28,6 +31,19 @@ class Wish(Base):
     taken_until: Mapped[datetime | None]
     attempts: Mapped[int] = mapped_column(default=0)
     error: Mapped[str | None] = mapped_column(Text)
+
+
+class UnconfirmedEnd(Base):
+    """A job that is over and of which it is not known yet whether Prefect shows that.
+
+    It is looked at from `not_before` on; `looks` counts those that did not confirm it.
+    """
+
+    __tablename__ = "unconfirmed_end"
+
+    job_id: Mapped[int] = mapped_column(ForeignKey("job.id", ondelete="CASCADE"), primary_key=True)
+    not_before: Mapped[datetime] = mapped_column(index=True)
+    looks: Mapped[int] = mapped_column(default=0)
 
 
 class Turn(Base):
@@ -44,6 +60,11 @@ class WorkerRecord(Base):
     """A worker as it last said hello; `instance` differs for each start.
 
     `run_as` are the users of its native jobs, by company (slug); `""` is for the others.
+    `renewal` is the number of this instance's last renewal. `hindrances` are what keeps it from
+    working: "disk", "processes" or the name of an executor -> why. `clock_ahead` is how many
+    seconds its host's clock is ahead of the ledger's. `limit` is how many jobs it runs at once;
+    None: any number, or unknown. `lost_at` is when somebody declared it lost; then `instance` is
+    nobody's.
     """
 
     __tablename__ = "worker"
@@ -54,6 +75,11 @@ class WorkerRecord(Base):
     instance: Mapped[UUID]
     run_as: Mapped[dict[str, str]] = mapped_column(default=dict)
     seen_at: Mapped[datetime]
+    renewal: Mapped[int] = mapped_column(default=0)
+    hindrances: Mapped[dict[str, str]] = mapped_column(default=dict)
+    clock_ahead: Mapped[float] = mapped_column(default=0.0)
+    limit: Mapped[int | None]
+    lost_at: Mapped[datetime | None]
 
 
 class Fact(Base):
@@ -85,10 +111,21 @@ class KeptAnswer(Base):
 
 
 class SignInFailure(Base):
-    """A password that was wrong; `key` is a digest of the account or of the address."""
+    """A password that was wrong; `account` is a digest of the login that was given."""
 
     __tablename__ = "sign_in_failure"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
-    key: Mapped[str] = mapped_column(index=True)
+    account: Mapped[str] = mapped_column(index=True)
+    network: Mapped[str] = mapped_column(index=True)
     failed_at: Mapped[datetime] = mapped_column(index=True)
+
+
+class SignInSuccess(Base):
+    """The last day (UTC) on which a password was right, for an account from a network."""
+
+    __tablename__ = "sign_in_success"
+
+    account: Mapped[str] = mapped_column(primary_key=True)
+    network: Mapped[str] = mapped_column(primary_key=True)
+    day: Mapped[date] = mapped_column(index=True)

@@ -15,6 +15,7 @@ from jobauto_prefect.ledger.base import (
     Labelled,
     Retirable,
     unique_while_active,
+    unique_while_shared,
 )
 
 if TYPE_CHECKING:
@@ -26,17 +27,19 @@ class CredentialType(Audited, Labelled, Retirable, Base):
 
     `translations` are the texts that came in several languages: member -> language -> text.
     `availability` says how to find out whether what its credentials open is there; None: it
-    always is.
+    always is. `company_id` is the company it belongs to; None: it is shared.
     """
 
     __tablename__ = "credential_type"
     __table_args__ = (
-        unique_while_active("credential_type", "code"),
+        unique_while_active("credential_type", "company_id", "code"),
+        unique_while_shared("credential_type", "code"),
         unique_while_active("credential_type", "uuid"),
     )
     entity_name: ClassVar[str] = "CredentialType"
 
     id: Mapped[int] = mapped_column(primary_key=True)
+    company_id: Mapped[int | None] = mapped_column(ForeignKey("company.id"))
     uuid: Mapped[str | None]
     code: Mapped[str]
     name: Mapped[str]
@@ -98,13 +101,20 @@ class TemplateCredential(Audited, Base):
 
 
 class Topic(Audited, Labelled, Retirable, Base):
-    """A tag with a colour (six hexadecimal digits)."""
+    """A tag with a colour (six hexadecimal digits).
+
+    `company_id` is the company it belongs to; None: it is shared.
+    """
 
     __tablename__ = "topic"
-    __table_args__ = (unique_while_active("topic", "name"),)
+    __table_args__ = (
+        unique_while_active("topic", "company_id", "name"),
+        unique_while_shared("topic", "name"),
+    )
     entity_name: ClassVar[str] = "Topic"
 
     id: Mapped[int] = mapped_column(primary_key=True)
+    company_id: Mapped[int | None] = mapped_column(ForeignKey("company.id"))
     name: Mapped[str]
     description: Mapped[str | None] = mapped_column(Text)
     color: Mapped[str] = mapped_column(default="C0C0C0")

@@ -25,6 +25,7 @@ from jobauto_prefect.ledger.base import (
     BigId,
     Labelled,
     Retirable,
+    ordered_by,
     unique_while_active,
 )
 from jobauto_prefect.ledger.records.actions import OwedAction
@@ -148,6 +149,17 @@ class Event(Base):
     __tablename__ = "event"
     __table_args__ = (
         UniqueConstraint("event_source_id", "inversion", "digest"),
+        *ordered_by(
+            "event",
+            "kind",
+            "event_source_id",
+            "runtemplate_id",
+            "company_id",
+            "inversion",
+            "depth",
+            "created_at",
+            "emitted_at",
+        ),
         # Those that Prefect has not heard of are few and looked for all the time.
         Index(
             "ix_event_silent",
@@ -160,9 +172,9 @@ class Event(Base):
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     kind: Mapped[str]
     event_source_id: Mapped[int | None] = mapped_column(ForeignKey("event_source.id"))
-    runtemplate_id: Mapped[int | None] = mapped_column(ForeignKey("runtemplate.id"), index=True)
+    runtemplate_id: Mapped[int | None] = mapped_column(ForeignKey("runtemplate.id"))
     job_id: Mapped[int | None] = mapped_column(BigId, unique=True)
-    company_id: Mapped[int | None] = mapped_column(ForeignKey("company.id"), index=True)
+    company_id: Mapped[int | None] = mapped_column(ForeignKey("company.id"))
     inversion: Mapped[int | None] = mapped_column(BigId)
     digest: Mapped[str | None]
     evidence: Mapped[str | None]

@@ -18,7 +18,7 @@ from docker.utils import (  # type: ignore[import-untyped]
 )
 from requests import RequestException
 
-from jobauto_prefect.errors import StartFailed
+from jobauto_prefect.errors import StartFailed, WorkerUnable
 
 ANSWER_SECONDS = 60  # for one call, and for each piece of one that streams
 NOT_STARTED = 126  # what a shell returns for what can't be executed
@@ -88,17 +88,17 @@ class Engine:
         """The client, connected.
 
         Raises:
-            StartFailed: the engine does not answer.
+            WorkerUnable: the engine does not answer.
         """
         async with self._connecting:
             if self._client is None:
                 try:
                     self._client = await self._thread(lambda: connect(self.address.url))
                 except EngineAway as error:
-                    raise StartFailed(
+                    raise WorkerUnable(
                         f"{self.address.name} does not answer: {error}; start it, or set"
                         f" {self.address.setting} to its address",
-                        NOT_STARTED,
+                        self.address.name,
                     ) from None
             return self._client
 
@@ -121,13 +121,13 @@ class Engine:
         """Whether its root is an ordinary user of the machine; asked once.
 
         Raises:
-            StartFailed: the engine does not answer.
+            WorkerUnable: the engine does not answer.
         """
         if self._rootless is None:
             try:
                 options = (await self.call("info")).get("SecurityOptions") or []
             except (EngineAway, Gone) as error:
-                raise StartFailed(str(error), NOT_STARTED) from None
+                raise self.unable(error) from None
             self._rootless = any("rootless" in option for option in options)
         return self._rootless
 
@@ -136,11 +136,31 @@ class Engine:
 
         Raises:
             StartFailed: it can't be had.
+            WorkerUnable: the engine does not answer.
         """
         try:
             await self.run(lambda client: _pull(client, image))
-        except (EngineAway, Gone, StartFailed) as error:
+        except EngineAway as error:
+            raise self.unable(error) from None
+        except WorkerUnable:
+            raise
+        except (Gone, StartFailed) as error:
             raise StartFailed(f"image {image} can't be pulled: {error}", NOT_STARTED) from None
+
+    def unable(self, error: Exception) -> WorkerUnable:
+        """It does not answer, so none of its jobs can be started."""
+        return WorkerUnable(f"{self.address.name} does not answer: {error}", self.address.name)
+
+    async def check(self) -> None:
+        """Whether it answers.
+
+        Raises:
+            WorkerUnable: it does not.
+        """
+        try:
+            await self.call("ping")
+        except EngineAway as error:
+            raise self.unable(error) from None
 
     def close(self) -> None:
         """Let the connections go."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from jobauto_prefect.clock import utc_now
-from jobauto_prefect.errors import StartFailed
+from jobauto_prefect.errors import StartFailed, WorkerUnable
 from jobauto_prefect.runtime.artifacts import Collector
 from jobauto_prefect.runtime.containers.engine import NOT_STARTED, EngineAway, Gone, end
 from jobauto_prefect.runtime.containers.options import (
@@ -22,7 +21,7 @@ from jobauto_prefect.runtime.executor_settings import ContainerSettings, setting
 from jobauto_prefect.runtime.inputs import Owner
 from jobauto_prefect.runtime.output import Stream
 from jobauto_prefect.runtime.place import JobPlace
-from jobauto_prefect.runtime.protocol import Launch, Report
+from jobauto_prefect.runtime.protocol import Launch, OutputLines, Report
 from jobauto_prefect.runtime.watchdog.client import Ended, Group, Held, Watchdog
 
 if TYPE_CHECKING:
@@ -56,6 +55,7 @@ class ContainerExecution:
         self._group: Group | None = None
         self._exited = asyncio.Event()
         self._streamed = asyncio.Event()
+        self.is_reachable = True
 
     async def prepare(self, sink: Sink) -> None:  # noqa: ARG002 - the engine says nothing
         """Have the image, and make the directory and the container."""
@@ -109,6 +109,8 @@ class ContainerExecution:
             await self._engine.call("inspect_image", image)
         except Gone:
             return False
+        except EngineAway as error:
+            raise self._engine.unable(error) from None
         return True
 
     async def _make(self, user: str, settings: ContainerSettings) -> None:
@@ -126,7 +128,11 @@ class ContainerExecution:
             self._output = await engine.call(
                 "attach", self._name, stdout=True, stderr=True, stream=True, demux=True
             )
-        except (Gone, StartFailed, EngineAway) as error:
+        except EngineAway as error:
+            raise self._engine.unable(error) from None
+        except WorkerUnable:
+            raise
+        except (Gone, StartFailed) as error:
             raise _not_started(error) from None
 
     async def put(self, path: str, content: bytes) -> None:
@@ -139,10 +145,13 @@ class ContainerExecution:
         self._group = await self._watchdog.hold(self._held())
         try:
             await self._engine.call("start", self._name)
-        except (Gone, StartFailed, EngineAway) as error:
+        except EngineAway as error:  # it may have begun
+            await self._let_go()
+            raise StartFailed(f"whether the container was started is unknown: {error}") from None
+        except (Gone, StartFailed) as error:
             await self._let_go()
             raise _not_started(error) from None
-        self._place.note_start(utc_now())
+        self._place.note_start(self._executor.clock())
 
     def _held(self) -> Held:
         launch = self._launch
@@ -198,15 +207,21 @@ class ContainerExecution:
 
     async def _exit(self) -> Ended:
         while True:
-            with contextlib.suppress(EngineAway):
-                try:
-                    await self._engine.call("wait", self._name, timeout=None)
-                    # Podman answers 0 to who waits for a container that somebody removes.
-                    found = await self._engine.call("inspect_container", self._name)
-                    return Ended(int(found["State"]["ExitCode"]))
-                except (Gone, StartFailed) as error:
-                    return Ended(None, f"the container is gone: {error}")
-            await asyncio.sleep(AGAIN_SECONDS)
+            try:
+                await self._engine.call("inspect_container", self._name)
+                self.is_reachable = True
+                await self._engine.call("wait", self._name, timeout=None)
+                # Podman answers 0 to who waits for a container that somebody removes.
+                found = await self._engine.call("inspect_container", self._name)
+                return Ended(int(found["State"]["ExitCode"]))
+            except (Gone, StartFailed) as error:
+                return Ended(None, f"the container is gone: {error}")
+            except EngineAway:
+                await self._wait_for_engine()
+
+    async def _wait_for_engine(self) -> None:
+        self.is_reachable = False
+        await asyncio.sleep(AGAIN_SECONDS)
 
     async def stop(self, seconds: float) -> None:
         """TERM to its first process, and KILL to all after so many seconds."""
@@ -223,7 +238,7 @@ class ContainerExecution:
             try:
                 await self._engine.call("kill", self._name, signal=name)
             except EngineAway:
-                await asyncio.sleep(AGAIN_SECONDS)
+                await self._wait_for_engine()
             except (Gone, StartFailed):  # it is not there, or does not run
                 return
             else:
@@ -238,7 +253,8 @@ class ContainerExecution:
             except (Gone, StartFailed):
                 break
             except EngineAway:
-                await asyncio.sleep(AGAIN_SECONDS)
+                await self._wait_for_engine()
+        self.is_reachable = True
         if self._watchdog is not None:
             await self._watchdog.release(self._launch.job_id)
 
@@ -246,9 +262,9 @@ class ContainerExecution:
         """What takes the artifacts from the directory that was mounted."""
         return self._place.collector()
 
-    def keep(self, report: Report) -> None:
+    def keep(self, report: Report, unsent: list[OutputLines]) -> None:
         """Write the outcome to the job's record."""
-        self._place.keep(report)
+        self._place.keep(report, unsent)
 
     async def discard(self) -> None:
         """Remove the container where it is there still, the directory and the record."""

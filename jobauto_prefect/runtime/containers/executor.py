@@ -17,6 +17,7 @@ class ContainerExecutor:
     """Runs jobs as containers of one engine."""
 
     def __init__(self, equipment: Equipment, address: Address) -> None:
+        self.clock = equipment.clock
         self.workplace = equipment.workplace
         self.watchdogs = equipment.watchdogs
         self.users = equipment.users
@@ -39,6 +40,10 @@ class ContainerExecutor:
 
     async def _end(self, container: str, stop_seconds: float) -> None:
         await self.engine.run(lambda client: end(client, container, stop_seconds))
+
+    async def check(self) -> None:
+        """Whether the engine answers."""
+        await self.engine.check()
 
     async def close(self) -> None:
         """Let the engine's connections go."""

@@ -77,6 +77,14 @@ class Cluster:
                 self._api = ApiClient(configuration)
             return self._api
 
+    async def ask_version(self) -> None:
+        """Anything at all.
+
+        Raises:
+            ApiError: there is no answer.
+        """
+        await self._answer("GET", "/version")
+
     # objects
 
     async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Object:

@@ -9,8 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from jobauto_prefect.clock import utc_now
-from jobauto_prefect.errors import NotReady, StartFailed
+from jobauto_prefect.errors import NotReady, StartFailed, WorkerUnable
 from jobauto_prefect.runtime.artifacts import Collector
 from jobauto_prefect.runtime.executor import Equipment, Sink
 from jobauto_prefect.runtime.executor_settings import KubernetesSettings, settings_for
@@ -26,7 +25,7 @@ from jobauto_prefect.runtime.kubernetes.removal import delete_job, remove_job, s
 from jobauto_prefect.runtime.kubernetes.secrets import name_of
 from jobauto_prefect.runtime.kubernetes.watching import PodWatch, why_pending
 from jobauto_prefect.runtime.place import JobPlace
-from jobauto_prefect.runtime.protocol import KubernetesTerms, Launch, Report
+from jobauto_prefect.runtime.protocol import KubernetesTerms, Launch, OutputLines, Report
 from jobauto_prefect.runtime.watchdog.client import Ended, Group, Held, Watchdog
 
 logger = logging.getLogger(__name__)
@@ -95,12 +94,14 @@ class KubernetesExecution:
         try:
             await self._create()
         except ApiError as error:
-            code = None if error.passes else NOT_STARTED
-            raise StartFailed(f"the cluster does not take the job: {error}", code) from None
+            message = f"the cluster does not take the job: {error}"
+            if error.passes:
+                raise WorkerUnable(message, self._launch.executor) from None
+            raise StartFailed(message, NOT_STARTED) from None
         selector = selector_of(self._launch.job_id, self._launch.claim_id)
         self._watch = PodWatch(self._cluster, self._namespace, selector)
         self._watching = asyncio.create_task(self._watch.run())
-        self._place.note_start(utc_now())
+        self._place.note_start(self._equipment.clock())
 
     async def _create(self) -> None:
         """The Job is suspended until the watchdog knows of it: it never runs unwatched."""
@@ -247,6 +248,11 @@ class KubernetesExecution:
     # what it left
 
     @property
+    def is_reachable(self) -> bool:
+        """Whether the cluster says what its pod does."""
+        return self._watch is None or not self._watch.trouble
+
+    @property
     def pid(self) -> int | None:
         """It has no process here."""
         return None
@@ -266,9 +272,9 @@ class KubernetesExecution:
         collector.notices += self._notices
         return collector
 
-    def keep(self, report: Report) -> None:
+    def keep(self, report: Report, unsent: list[OutputLines]) -> None:
         """Write its outcome down."""
-        self._place.keep(report)
+        self._place.keep(report, unsent)
 
     async def discard(self) -> None:
         """Delete the Job, unless it is to be looked at; where that fails a successor does it."""

@@ -46,6 +46,20 @@ class KubernetesExecutor:
         except (ApiError, NotReady) as error:
             raise StartFailed(str(error)) from None
 
+    async def check(self) -> None:
+        """Whether the cluster answers."""
+        cluster = self._cluster()
+        from jobauto_prefect.runtime.kubernetes.answers import ApiError
+
+        try:
+            await cluster.open()
+            await cluster.ask_version()
+        except NotReady as error:
+            raise StartFailed(str(error)) from None
+        except ApiError as error:
+            if error.passes:  # a refusal is an answer, too
+                raise StartFailed(str(error)) from None
+
     async def close(self) -> None:
         """Nothing more is asked of the cluster."""
         if self._known is not None:

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import Self
 from uuid import UUID
 
-from jobauto_prefect.errors import StartFailed
+from jobauto_prefect.clock import Clock, seconds_since_boot, utc_now
+from jobauto_prefect.errors import StartFailed, WorkerUnable
 from jobauto_prefect.runtime.survivors import Traces, end_all
 from jobauto_prefect.runtime.watchdog.jobs import MARKER
 from jobauto_prefect.runtime.watchdog.wire import Inbox, Message, pack
@@ -141,8 +143,11 @@ class Group:
 class Watchdog:
     """A running watchdog process. When it dies, the worker ends its jobs itself."""
 
-    def __init__(self, process: subprocess.Popen[bytes], connection: socket.socket) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], connection: socket.socket, clock: Clock
+    ) -> None:
         self._process = process
+        self._clock = clock
         self._socket = connection
         self._sending = asyncio.Lock()
         self._groups: dict[int, Group] = {}
@@ -156,17 +161,25 @@ class Watchdog:
 
     @classmethod
     async def start(
-        cls, *, url: str, token: str, worker: str, lease_seconds: float, stop_seconds: float
+        cls,
+        *,
+        url: str,
+        token: str,
+        worker: str,
+        lease_seconds: float,
+        stop_seconds: float,
+        clock: Clock = utc_now,
     ) -> Self:
         """Start the process and hand it what it needs; the token goes over the socket only.
 
-        `stop_seconds` pass between TERM and KILL where the watchdog ends jobs on its own.
+        `stop_seconds` pass between TERM and KILL where the watchdog ends jobs on its own; its
+        reports are by `clock`.
         """
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs:
             process = _open(theirs.fileno())
-        watchdog = cls(process, ours)
+        watchdog = cls(process, ours, clock)
         await watchdog._send(
             {
                 "type": "hello",
@@ -194,7 +207,7 @@ class Watchdog:
             raise StartFailed("the watchdog of this worker is gone")
         group = self._groups[start.job] = Group(start)
         try:
-            await self._send(start.message(), [stdout, stderr])
+            await self._send(self._timed(start), [stdout, stderr])
             await asyncio.shield(group.started)
         except StartFailed:
             self._groups.pop(start.job, None)
@@ -218,7 +231,7 @@ class Watchdog:
             raise StartFailed("the watchdog of this worker is gone")
         group = self._groups[held.job] = Group(held)
         try:
-            await self._send(held.message())
+            await self._send(self._timed(held))
             await asyncio.shield(group.started)
         except BaseException:
             await asyncio.shield(self.release(held.job))
@@ -254,6 +267,10 @@ class Watchdog:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+    def _timed(self, start: Start | Held) -> Message:
+        zero = self._clock() - timedelta(seconds=seconds_since_boot())
+        return start.message() | {"zero": zero.isoformat()}
 
     async def _send(self, message: Message, descriptors: Sequence[int] = ()) -> None:
         data = pack(message)
@@ -297,8 +314,7 @@ class Watchdog:
         if message["type"] == "started":
             group.started.set_result(message["pid"])
         elif message["type"] == "not_started":
-            failure = StartFailed(message["message"], exit_code=message["exit_code"])
-            group.started.set_exception(failure)
+            group.started.set_exception(_failure(message))
         elif message["type"] == "held":
             group.started.set_result(0)
         else:
@@ -312,6 +328,12 @@ class Watchdog:
         await end_all(traces, stop_seconds=0)
         for group in groups:
             group.settle(Ended(None, "the watchdog of this worker died"))
+
+
+def _failure(message: Message) -> StartFailed:
+    if message["unable"]:
+        return WorkerUnable(message["message"], "processes")
+    return StartFailed(message["message"], exit_code=message["exit_code"])
 
 
 def _open(descriptor: int) -> subprocess.Popen[bytes]:

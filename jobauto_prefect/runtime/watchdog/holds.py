@@ -28,7 +28,7 @@ class Hold:
         self.message = message
         self.id: int = message["job"]
         self.marker = f"{MARKER}={message['directory']}"
-        self.started_at = now()
+        self.started_at = now(message)
         self.pid = NOBODY  # of the command
         self.done: bool | None = None
         self.due: float | None = None  # monotonic seconds

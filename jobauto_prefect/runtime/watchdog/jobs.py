@@ -4,9 +4,10 @@ import os
 import signal
 import time
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Protocol
 
+from jobauto_prefect.clock import seconds_since_boot
 from jobauto_prefect.runtime.watchdog import tree
 from jobauto_prefect.runtime.watchdog.report import Lost
 from jobauto_prefect.runtime.watchdog.wire import Message
@@ -15,9 +16,10 @@ MARKER = "JOBAUTO_JOB_DIR"
 """The variable whose value, the job's own directory, tells its processes from others."""
 
 
-def now() -> str:
-    """This instant as ISO 8601 text."""
-    return datetime.now(UTC).isoformat()
+def now(message: Message) -> str:
+    """This instant as ISO 8601 text, by the clock that the worker's message tells."""
+    zero = datetime.fromisoformat(message["zero"])
+    return (zero + timedelta(seconds=seconds_since_boot())).isoformat()
 
 
 def lost(message: Message, why: str, started_at: str) -> Lost:
@@ -28,7 +30,7 @@ def lost(message: Message, why: str, started_at: str) -> Lost:
         directory=message["directory"],
         record=message["record"],
         started_at=started_at,
-        ended_at=now(),
+        ended_at=now(message),
         message=why,
     )
 
@@ -57,7 +59,7 @@ class Job:
         self.id: int = message["job"]
         self.pid = pid
         self.marker = f"{MARKER}={message['directory']}"
-        self.started_at = now()
+        self.started_at = now(message)
         leader = tree.read(pid)
         self.started = leader.started if leader else 0
         self.exit_code: int | None = None

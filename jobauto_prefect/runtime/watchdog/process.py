@@ -5,10 +5,11 @@ that has been given up. It ends all jobs, and reports them as lost, when the wor
 closes or stays silent for one lease.
 
 Messages from the worker: hello (url, token, worker, lease, stop), beat, start (job, claim, argv,
-environment, directory, folder, user, record; with two descriptors), stop (job, seconds), hold (job,
-claim, directory, record, undo), release (job), bye.
-Messages to it: started (job, pid), not_started (job, exit_code, message), held (job), ended (job,
-exit_code, lost: why, or None).
+environment, directory, folder, user, record, zero; with two descriptors), stop (job, seconds), hold
+(job, claim, directory, record, undo, zero), release (job), bye. `zero` is the ledger's time when
+this machine started.
+Messages to it: started (job, pid), not_started (job, exit_code, message, unable), held (job), ended
+(job, exit_code, lost: why, or None).
 """
 
 import contextlib
@@ -106,7 +107,7 @@ class Watchdog:
         for message in messages:
             if ended and message["type"] in ("start", "hold"):
                 # Its worker is gone already: the job never starts.
-                self._lost.append(lost(message, "the worker died before the start", now()))
+                self._lost.append(lost(message, "the worker died before the start", now(message)))
             else:
                 self._handle(message)
         if ended:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from jobauto_prefect.runtime.watchdog.wire import Message
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what a POSIX shell returns
+UNABLE = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 REASONS = {
     errno.EACCES: "may not be executed",
     errno.ENOEXEC: "is not a program this system can run (a script needs a first line with #!)",
@@ -19,10 +20,11 @@ REASONS = {
 
 
 class NotStarted(NamedTuple):
-    """Why there is no process."""
+    """Why there is no process. `unable`: there could be none of any job just now."""
 
     exit_code: int
     message: str
+    unable: bool = False
 
 
 def spawn(
@@ -66,7 +68,7 @@ def _reason(error: Exception, executable: bytes, message: Message) -> NotStarted
     if number in (errno.ENOENT, errno.ENOTDIR):
         return NotStarted(NOT_FOUND, _not_found(name, executable, message))
     reason = REASONS.get(number or 0) or f"can't be started: {_words(error)}"
-    return NotStarted(NOT_EXECUTABLE, f"{name} {reason}")
+    return NotStarted(NOT_EXECUTABLE, f"{name} {reason}", number in UNABLE)
 
 
 def _not_found(name: str, executable: bytes, message: Message) -> str:

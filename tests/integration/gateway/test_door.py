@@ -33,7 +33,9 @@ def test_without_credentials_nothing_is_answered_but_files_and_health(gate: Gate
         assert settings["api_url"] == "/api"
         for path in ("/docs", "/openapi.json"):
             assert nobody.get(f"{gate.pages}{path}").status_code == 401
-        assert nobody.post(f"{gate.pages}/dashboard").status_code == 403
+        assert nobody.post(f"{gate.pages}/dashboard").status_code == 401
+    with gate.as_("root") as root:
+        assert root.post(f"{gate.pages}/dashboard").status_code == 403
 
 
 def test_a_page_is_not_answered_with_a_challenge(gate: Gateway) -> None:

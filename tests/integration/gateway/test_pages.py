@@ -85,3 +85,27 @@ def test_a_viewers_click_on_run_is_refused_and_a_managers_makes_a_run(
         )
         browser.save_screenshot(str(tmp_path / f"{login}-run.png"))
         browser.execute_script("localStorage.clear()")
+
+
+def test_a_managers_click_on_run_in_the_older_pages_makes_a_run(
+    gate: Gateway, browser: webdriver.Chrome, tmp_path: Path
+) -> None:
+    """Their values are checked by a schema that is not word for word the deployment's."""
+    before = len(gate.trail(actor="manager", action="create", door="ui"))
+    sign_in(browser, gate, "", "manager")
+    browser.get(f"{gate.pages}/deployments/deployment/{gate.deployment(OURS)}/run")
+
+    def submitted() -> bool:
+        for button in browser.find_elements(By.XPATH, "//button[contains(., 'Submit')]"):
+            try:
+                button.click()
+            except WebDriverException:
+                continue
+            return True
+        return False
+
+    until(submitted, PAGE_WITHIN)
+    until(
+        lambda: len(gate.trail(actor="manager", action="create", door="ui")) > before, PAGE_WITHIN
+    )
+    browser.save_screenshot(str(tmp_path / "older-run.png"))

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any, NamedTuple
@@ -27,12 +28,17 @@ class Recorder:
         self.answers: dict[str, Callable[[Request], tuple[int, Any]]] = {}
         self.left_over: list[dict[str, Any]] = []
         self.lease_seconds = 6.0
+        self.ahead = timedelta()
         self._port = 0
         self.start()
 
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
+
+    def now(self) -> str:
+        """The time that counts; `ahead` is how far it is from this host's."""
+        return (datetime.now(UTC) + self.ahead).isoformat()
 
     def start(self) -> None:
         recorder = self
@@ -83,9 +89,13 @@ class Recorder:
     def _usual(self, path: str) -> tuple[int, Any]:
         kind = path.rpartition("/")[2]
         if kind == "workers":
-            return 200, {"lease_seconds": self.lease_seconds, "left_over": self.left_over}
+            return 200, {
+                "now": self.now(),
+                "lease_seconds": self.lease_seconds,
+                "left_over": self.left_over,
+            }
         if kind == "renewals":
-            return 200, {}
+            return 200, {"now": self.now()}
         if kind == "report":
             return 200, {"recorded": True, "story": STORY}
         return 204, None
@@ -97,9 +107,10 @@ class Recorder:
     def lines(self, job: int) -> list[tuple[int, str, str]]:
         """The output of a job, as (seq, stream, text)."""
         return [
-            (line["seq"], line["stream"], line["text"])
+            (seq, lines["stream"], text)
             for body in self.bodies(f"jobs/{job}/output")
-            for line in body["lines"]
+            for lines in body["output"]
+            for seq, text in enumerate(lines["texts"], start=lines["seq"])
         ]
 
     def reports(self, job: int) -> list[Any]:

@@ -14,6 +14,7 @@ import pytest
 
 from jobauto_prefect.runtime.opening import OpenWorker, open_worker
 from jobauto_prefect.runtime.protocol import ArtifactPattern, Ending, Launch
+from tests.breakable import SocketRelay
 from tests.integration.runtime.conftest import Opened, launch, plan
 from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_runner import left_in
@@ -177,14 +178,13 @@ NOT_STARTED: list[tuple[dict[str, Any], int, str]] = [
     ({"image": "localhost/none", "executor_settings": {"pull": "never"}}, 126, "none"),
     ({"image": "127.0.0.1:9/none"}, 126, "image 127.0.0.1:9/none can't be pulled"),
     ({"executor_settings": {"memory": "much"}}, 126, "executor setting memory"),
-    ({"executor": "Podman"}, 126, "set JOBAUTO_PODMAN_URL"),
 ]
 
 
 async def test_what_cannot_be_started_says_why(
     opened: Opened, engine: Podman, facade: Recorder
 ) -> None:
-    worker = await opened(docker_url=engine.url, podman_url="unix:///nowhere")
+    worker = await opened(docker_url=engine.url)
     for job, (changes, code, said) in enumerate(NOT_STARTED, 1):
         request = contained(worker, **{"command": ["true"], "job": job, **changes})
         outcome = await worker.runner.run(request)
@@ -192,6 +192,44 @@ async def test_what_cannot_be_started_says_why(
         assert said in outcome.report.message
         assert said in texts(facade, "notice", job)[0]
     assert left_in(worker) == []
+
+
+async def test_an_engine_that_is_away_is_the_workers_trouble_and_not_the_jobs(
+    opened: Opened, facade: Recorder
+) -> None:
+    facade.lease_seconds = 1.5
+    worker = await opened(podman_url="unix:///nowhere")
+    outcome = await worker.runner.run(contained(worker, ["true"], executor="Podman"))
+    assert (outcome.report.ending, outcome.report.worker_unable) == (Ending.LOST, True)
+    assert "set JOBAUTO_PODMAN_URL" in outcome.report.message
+    assert (worker.fitness.is_able, worker.fitness.missing_executors) == (True, ["Podman"])
+    said = [renewal["hindrances"] for renewal in facade.bodies("renewals")]
+    await until(
+        lambda: any("Podman" in renewal["hindrances"] for renewal in facade.bodies("renewals"))
+    )
+    assert said[0] == {}
+    assert left_in(worker) == []
+
+
+async def test_a_container_whose_engine_is_away_is_unknown_until_it_answers(
+    opened: Opened, engine: Podman, facade: Recorder, tmp_path: Path
+) -> None:
+    facade.lease_seconds = 1.5
+    socket = tmp_path / "engine.sock"
+    with SocketRelay(socket, engine.url.removeprefix("unix://")) as relay:
+        worker = await opened(docker_url=f"unix://{socket}")
+        request = contained(worker, ["sh", "-c", "while [ ! -e go ]; do sleep 0.1; done; exit 3"])
+        running = asyncio.create_task(worker.runner.run(request))
+        had = {str(request.job_id): str(request.claim_id)}
+        renewals = facade.bodies
+        await until(lambda: worker.runner.jobs and worker.runner._jobs[1]._runs)
+        relay.cut()
+        await until(lambda: renewals("renewals")[-1]["unknown"] == had)
+        assert renewals("renewals")[-1]["jobs"] == {}
+        relay.mend()
+        await until(lambda: renewals("renewals")[-1]["jobs"] == had)
+        (Path(request.directory) / "go").touch()
+        assert (await running).report.exit_code == 3
 
 
 async def test_limits_and_a_read_only_root(worker: OpenWorker, facade: Recorder) -> None:
@@ -241,7 +279,7 @@ async def dying(
     try:
         assert worker.stdout is not None
         watchdog = int(await asyncio.to_thread(worker.stdout.readline))
-        await until((directory / "w%2F1" / "job-41" / "runs").exists)
+        await until((directory / "w-1-e0dcb624" / "job-41" / "runs").exists)
         yield worker, watchdog
     finally:
         worker.kill()

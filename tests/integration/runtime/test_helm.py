@@ -51,6 +51,7 @@ def with_release(
     return in_cluster(worker, script, job, terms={"helm": run})
 
 
+@pytest.mark.spec("2.1.51")
 async def test_helm_runs_before_the_job_with_its_output_in_the_jobs_log(
     worker: OpenWorker, facade: Recorder, helm: Helm, tmp_path: Path
 ) -> None:

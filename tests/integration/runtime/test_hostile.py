@@ -31,7 +31,7 @@ async def test_hostile_values_reach_the_process_unchanged_and_start_nothing(
     job, template, company = (
         {f"{letter}{index}": value for index, value in enumerate(HOSTILE)} for letter in "VTC"
     )
-    declared = {name: {} for name in (*job, "EMPTY")}
+    declared = {name: {} for name in (*job, *template, *company, "EMPTY")}
     definition = parse(
         {
             "name": "show",

@@ -20,6 +20,7 @@ from jobauto_prefect.runtime.protocol import (
     KubernetesTerms,
     Launch,
 )
+from tests.breakable import Relay
 from tests.integration.runtime.conftest import Opened, launch
 from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_runner import left_in
@@ -72,6 +73,35 @@ async def test_it_succeeds_with_its_output_and_leaves_nothing(
 async def test_the_exit_code_is_the_processs(worker: OpenWorker, script: str, code: int) -> None:
     outcome = await worker.runner.run(in_cluster(worker, script))
     assert (outcome.report.ending, outcome.report.exit_code) == (Ending.EXITED, code)
+
+
+async def test_a_pod_whose_cluster_is_away_is_unknown_until_it_answers(
+    opened: Opened,
+    cluster: SimulatedCluster,
+    facade: Recorder,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    facade.lease_seconds = 1.5
+    started, go = tmp_path / "started", tmp_path / "go"
+    with Relay(cluster.port) as relay:
+        led = cluster.kubeconfig(tmp_path / "led", port=relay.port)
+        monkeypatch.setenv("KUBECONFIG", str(led))
+        worker = await opened(cluster=ClusterPlan(pending_seconds=60))
+        request = in_cluster(
+            worker, f"touch {started}; while [ ! -e {go} ]; do sleep 0.1; done; exit 3"
+        )
+        running = asyncio.create_task(worker.runner.run(request))
+        had = {str(request.job_id): str(request.claim_id)}
+        await until(started.exists)
+        relay.cut()
+        await until(lambda: facade.bodies("renewals")[-1]["unknown"] == had)
+        assert facade.bodies("renewals")[-1]["jobs"] == {}
+        relay.mend()
+        await until(lambda: facade.bodies("renewals")[-1]["jobs"] == had)
+        go.touch()
+        assert (await running).report.exit_code == 3
+        await until(lambda: not cluster.objects("jobs"))
 
 
 HOSTILE = {
@@ -366,6 +396,7 @@ async def test_twenty_at_once(worker: OpenWorker, cluster: SimulatedCluster) -> 
 COPIED = ArtifactPattern(name="all", path=r".*\.json", pattern=r".*\.json", type="json")
 
 
+@pytest.mark.spec("2.1.61")
 @pytest.mark.parametrize(
     ("output_path", "script", "kept"),
     [
@@ -399,6 +430,7 @@ async def test_a_result_file_in_the_output_folder_is_found_by_its_path_there(
     assert artifacts(facade) == {"r.json": b"{}\n"}
 
 
+@pytest.mark.spec("2.1.61")
 async def test_without_the_definitions_word_nothing_is_copied(
     worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
@@ -441,6 +473,7 @@ async def test_copying_does_not_count_as_the_jobs_time(
     assert artifacts(facade) == {"a.json": b"1\n"}
 
 
+@pytest.mark.spec("2.1.61")
 async def test_a_failed_pod_is_kept_where_the_definition_says_so(
     worker: OpenWorker, cluster: SimulatedCluster
 ) -> None:
@@ -524,7 +557,7 @@ async def test_the_successor_ends_what_neither_worker_nor_watchdog_could(
     (report,) = facade.reports(41)
     assert (report["ending"], report["message"]) == ("lost", "its worker died")
     assert cluster.objects("jobs") == cluster.objects("pods") == []
-    assert not (tmp_path / "work" / "w%2F1" / "job-41").exists()
+    assert not (tmp_path / "work" / "w-1-e0dcb624" / "job-41").exists()
 
 
 async def test_a_job_the_watchdog_gave_up_before_it_began_never_runs(

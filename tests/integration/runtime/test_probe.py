@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.definitions import parse
-from jobauto_prefect.facade.clusters import kubernetes_terms
+from jobauto_prefect.jobs.launch import kubernetes_terms
 from jobauto_prefect.runtime import Layer, prepare
 from jobauto_prefect.runtime.opening import OpenWorker
 from jobauto_prefect.runtime.plan import ClusterPlan

@@ -71,7 +71,7 @@ async def test_what_a_dead_worker_and_a_dead_watchdog_left_is_ended_and_reported
 ) -> None:
     assert driver.stdout is not None
     watchdog = int(await asyncio.to_thread(driver.stdout.readline))
-    directory = tmp_path / "work" / "w%2F1" / "job-41"
+    directory = tmp_path / "work" / "w-1-e0dcb624" / "job-41"
     pids = directory / "pids"
     await until(lambda: pids.exists() and len(pids.read_text().split()) == 2)
     leader, child = map(int, pids.read_text().split())
@@ -96,7 +96,7 @@ async def test_a_predecessors_living_leader_is_ended_with_its_group(
     facade: Recorder, opened: Opened, tmp_path: Path
 ) -> None:
     """As after a crash that spared the job's processes."""
-    work = tmp_path / "work" / "w%2F1"
+    work = tmp_path / "work" / "w-1-e0dcb624"
     (work / "records").mkdir(parents=True)
     with session("sleep 60 & wait") as leader:
         found = tree.read(leader.pid)
@@ -167,3 +167,34 @@ async def test_an_outcome_kept_at_shutdown_is_told_by_the_next_worker(
     assert (report["ending"], report["exit_code"]) == (Ending.EXITED, 9)
     assert report["claim_id"] == str(request.claim_id)
     await until(lambda: not workplace.exists())
+
+
+async def test_output_that_a_stopped_worker_could_not_send_is_sent_by_the_next_one(
+    facade: Recorder, tmp_path: Path
+) -> None:
+    """A worker drains while the ledger takes no output; the job is told in full all the same."""
+    facade.answers["jobs/9/output"] = lambda _: (503, {"message": "busy"})
+    script = "seq 1 8000; echo geheim-geheim"
+    async with open_worker(plan(facade, tmp_path / "work", stop_seconds=0.1)) as worker:
+        request = launch(
+            worker, script, job=9, secrets=["geheim-geheim"], output_limit_bytes=600_000
+        )
+        running = asyncio.create_task(worker.runner.run(request))
+        await until(lambda: facade.bodies("jobs/9/output"))
+        await worker.runner.drain(0.5)
+        assert (await running).answer is None
+        workplace = Path(worker.work_directory)
+    text = (workplace / "records" / "9.json").read_text()
+    assert "geheim" not in text
+    assert facade.reports(9) == []
+    del facade.answers["jobs/9/output"]
+    facade.requests.clear()
+    facade.left_over = [left(9, workplace / "job-9")]
+    async with open_worker(plan(facade, tmp_path / "work")):
+        (report,) = facade.reports(9)
+    assert report["exit_code"] == 0
+    numbers, streams, texts = zip(*facade.lines(9), strict=True)
+    assert numbers == tuple(range(1, len(numbers) + 1))
+    assert texts[:8000] == tuple(str(number) for number in range(1, 8001))
+    assert texts[8000:] == ("********",)
+    assert set(streams) == {"stdout"}

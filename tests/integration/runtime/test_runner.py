@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import resource
 import time
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from jobauto_prefect.runtime.protocol import (
     ClaimAnswer,
     Ending,
     InputFile,
-    OutputLine,
+    OutputLines,
     Renewal,
 )
 from jobauto_prefect.runtime.workplace import Workplace
@@ -62,6 +63,15 @@ async def test_output_artifacts_and_report_reach_the_facade_in_this_order(
     assert sent[-1].body["lines"] == 2
     assert sent[-1].body["worker"] == "w/1"
     assert left_in(worker) == []
+
+
+async def test_what_a_launch_tells_stands_before_the_output(
+    worker: OpenWorker, facade: Recorder
+) -> None:
+    told = "values were left out, for the definition does not declare these names: X"
+    outcome = await worker.runner.run(launch(worker, "echo out", notices=[told]))
+    assert [line[1:] for line in facade.lines(1)] == [("notice", told), ("stdout", "out")]
+    assert outcome.report.notices == [told]
 
 
 INPUT = InputFile(artifact_id=7, path="tmp/inputs/KEY/stock.json")
@@ -215,20 +225,56 @@ async def test_a_job_cancelled_while_it_is_started_ends(worker: OpenWorker) -> N
     assert outcome.report.ending is Ending.CANCELLED
 
 
+def _descriptors_of(pid: int) -> int:
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
+
+
+async def test_a_worker_without_room_for_processes_says_so_and_costs_no_attempt(
+    opened: Opened, facade: Recorder
+) -> None:
+    facade.lease_seconds = 1.5
+    worker = await opened()
+    watchdog = await worker.runner._executors["Native"].watchdogs.living()
+    used = _descriptors_of(watchdog.pid)
+    before = resource.prlimit(watchdog.pid, resource.RLIMIT_NOFILE)
+    # Room for the two of its output, and not for what a start takes.
+    resource.prlimit(watchdog.pid, resource.RLIMIT_NOFILE, (used + 3, before[1]))
+    outcome = await worker.runner.run(launch(worker, "true"))
+    assert (outcome.report.ending, outcome.report.worker_unable) == (Ending.LOST, True)
+    assert not worker.fitness.is_able
+    assert left_in(worker) == []
+    resource.prlimit(watchdog.pid, resource.RLIMIT_NOFILE, before)
+    await until(lambda: worker.fitness.is_able)
+    assert (await worker.runner.run(launch(worker, "true"))).report.exit_code == 0
+
+
+async def test_a_job_without_room_for_its_directory_is_the_workers_trouble(
+    worker: OpenWorker,
+) -> None:
+    records = Path(worker.work_directory) / "records"
+    records.rmdir()
+    records.write_text("in the way")  # also root can't make anything there
+    outcome = await worker.runner.run(launch(worker, "true"))
+    assert (outcome.report.ending, outcome.report.worker_unable) == (Ending.LOST, True)
+    assert "no directory for a job can be made" in outcome.report.message
+    records.unlink()
+    records.mkdir()
+
+
 async def test_what_the_ledger_says_at_a_renewal_is_done(opened: Opened, facade: Recorder) -> None:
     facade.lease_seconds = 0.9
     worker = await opened()
     renewals = facade.bodies("renewals")
     facade.answers["renewals"] = lambda said: (
         200,
-        {"stop": dict.fromkeys(said.body["jobs"], "no")},
+        {"now": facade.now(), "stop": dict.fromkeys(said.body["jobs"], "no")},
     )
     request = launch(worker, "sleep 60")
     outcome = await asyncio.wait_for(worker.runner.run(request), 20)
     assert (outcome.report.ending, outcome.report.message) == (Ending.CANCELLED, "no")
     renewals = facade.bodies("renewals")
-    assert {"worker": "w/1", "jobs": {"1": str(request.claim_id)}} in renewals
-    assert renewals[0] == {"worker": "w/1", "jobs": {}}
+    assert {"1": str(request.claim_id)} in [renewal["jobs"] for renewal in renewals]
+    assert (renewals[0]["worker"], renewals[0]["jobs"]) == ("w/1", {})
 
 
 async def test_jobs_run_on_and_tell_later_while_the_facade_is_away(
@@ -275,8 +321,8 @@ async def test_the_hook_sees_all_lines_and_its_failure_costs_nothing(
 ) -> None:
     seen: list[str] = []
 
-    async def hook(lines: list[OutputLine]) -> None:
-        seen.extend(line.text for line in lines)
+    async def hook(output: list[OutputLines]) -> None:
+        seen.extend(text for lines in output for text in lines.texts)
         raise RuntimeError("the log is away")
 
     await worker.runner.run(launch(worker, "seq 3"), hook)
@@ -318,7 +364,7 @@ async def test_draining_lets_jobs_finish_and_ends_the_others_as_lost(
     short = asyncio.create_task(worker.runner.run(launch(worker, "sleep 0.3; exit 2", job=1)))
     long = asyncio.create_task(worker.runner.run(launch(worker, "sleep 60", job=2)))
     await until(lambda: len(worker.runner.jobs) == 2)
-    await asyncio.wait_for(worker.runner.drain(1), 20)
+    await asyncio.wait_for(worker.runner.drain(3), 30)
     assert (await short).report.exit_code == 2
     report = (await long).report
     assert (report.ending, report.message) == (Ending.LOST, "shutdown")
@@ -404,7 +450,7 @@ async def test_what_the_facade_answers_becomes_an_error_of_ours(
     facade.answers["renewals"] = lambda _: answer
     async with FacadeClient(facade.url, TOKEN) as client:
         with pytest.raises(error) as raised:
-            await client.renew(Renewal(worker="w", jobs={}))
+            await client.renew(Renewal(worker="w", instance=uuid4(), number=1))
     assert TOKEN not in str(raised.value)
 
 

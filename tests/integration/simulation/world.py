@@ -15,12 +15,12 @@ from uuid import UUID
 from sqlalchemy import delete, select, update
 
 from jobauto_prefect.engine.keeper import Keeper
-from jobauto_prefect.engine.settling import lose
 from jobauto_prefect.errors import Conflict, NumberTaken
-from jobauto_prefect.facade import claims, reports
 from jobauto_prefect.facade.app import create_app
-from jobauto_prefect.facade.claiming import ClaimContext
 from jobauto_prefect.facade.service import Service
+from jobauto_prefect.jobs import claims, reports
+from jobauto_prefect.jobs.claim_context import ClaimContext
+from jobauto_prefect.jobs.loss import lose
 from jobauto_prefect.ledger import keeping, queries
 from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.records import Job, RunTemplate, Wish
@@ -28,13 +28,15 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.wishes import WishKind
 from jobauto_prefect.runtime.protocol import Claim, Ending, PrefectState, Report
 from jobauto_prefect.settings import Settings
+from tests.claims import instance_of, start_workers
 from tests.integration.simulation.matcher import Outage, Process
 
 LOOK = timedelta(minutes=15)
 """How often is looked again where nothing is due: each second is too often for a year."""
 
 SECOND = timedelta(seconds=1)
-WORKER = "simulated"
+WORKER = "w0"
+INSTANCE = UUID(instance_of(WORKER))
 
 Codes = Mapping[str, Mapping[str, Any]]
 
@@ -82,6 +84,7 @@ class World:
         self.now = start
         self.ledger, self.settings = ledger, settings
         ledger.clock = lambda: self.now
+        start_workers(ledger, settings.pool)
         self.service: Service = create_app(settings, ledger).state.service
         self.keeper = Keeper(ledger)
         self.chance = random.Random(seed)
@@ -186,11 +189,14 @@ class World:
             deployment_id=run.deployment_id,
             parameters={"jobauto": {"job": run.job_id}},
             worker=WORKER,
+            instance=INSTANCE,
             work_directory="/simulated",
         )
         try:
             with self.ledger.writing(SERVICE) as session:
-                context = ClaimContext(self.service, session, claim, (self.settings.pool,))
+                context = ClaimContext(
+                    self.settings, self.ledger.box, session, claim, (self.settings.pool,)
+                )
                 answer = claims.decide(context)
         except NumberTaken:
             run.over = True
@@ -249,7 +255,7 @@ class World:
             job = reports.job_of_claim(
                 session, process.job_id, claim_id, (self.settings.pool,), self.settings
             )
-            reports.accept(self.service, session, job, report)
+            reports.accept(session, job, report, self.settings)
         process.settled_at = self.now
         self._running.pop(process.job_id, None)
         self._carry()

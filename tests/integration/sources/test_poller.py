@@ -56,6 +56,7 @@ def poller(ledger: Ledger, ledger_settings: Settings) -> Poller:
     return Poller(ledger, ledger_settings)
 
 
+@pytest.mark.spec("1.8", "6.8")
 def test_changes_are_stored_in_order_and_then_removed(
     ledger: Ledger, poller: Poller, adapter: AdapterDatabase
 ) -> None:

@@ -15,6 +15,7 @@ from tests.planted import SECRET
 from tests.servers import client, facade, free_port, user_token
 
 
+@pytest.mark.spec("4.42")
 def test_a_source_can_be_tested(rest: httpx.Client, sqlite_adapter: AdapterDatabase) -> None:
     source = rest.post("/eventsource/", json=sqlite_adapter.as_source("changes")).json()
     answer = rest.post(f"/eventsource/{source['id']}/test.json")

@@ -21,7 +21,7 @@ from jobauto_prefect.ledger.records import Event, EventSource, Job, OwedAction
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Webhooks, webhooks
-from tests.integration.test_claims import claim_of, granted, report, template
+from tests.claims import claim_of, granted, report, template
 from tests.planted import MARK, secret
 from tests.receiver import Received, Receiver, receiver
 

@@ -55,12 +55,8 @@ async def shift(plant: Plant, transport: CountingTransport, limit: int) -> Async
         await at_work.end()
 
 
-def labelled(plant: Plant, flow_run_id: str) -> bool:
-    return "jobauto.severity" in plant.flow_run(flow_run_id)["labels"]
-
-
 @pytest.mark.usefixtures("prefect_settings")
-async def test_a_quiet_success_costs_two_states_one_question_and_afterwards_its_labels(
+async def test_a_quiet_success_costs_two_states_and_no_question(
     plant: Plant, transport: CountingTransport
 ) -> None:
     jobs = 5
@@ -69,14 +65,57 @@ async def test_a_quiet_success_costs_two_states_one_question_and_afterwards_its_
             job_id = await asyncio.to_thread(plant.post_job, **QUIET)
             await asyncio.to_thread(plant.ended, job_id)
             run = await asyncio.to_thread(plant.run_of, job_id)
-            await asyncio.to_thread(plant.run_in, run, "COMPLETED")
-            # They come after the end, and so the next job's calls can't be taken for them.
-            await asyncio.to_thread(eventually, lambda run=run: labelled(plant, run))
-    questions = transport.count("/get_scheduled_flow_runs")
+            shown = await asyncio.to_thread(plant.run_in, run, "COMPLETED")
+            assert shown["labels"]["jobauto.job"] == job_id
     assert transport.count("/set_state") == 2 * jobs
-    assert transport.count("/labels") == jobs
-    assert len(transport.calls) == 3 * jobs + questions
-    assert questions <= 3 * jobs
+    assert len(transport.calls) == 2 * jobs, transport.calls
+
+
+@pytest.mark.usefixtures("prefect_settings")
+@pytest.mark.parametrize("path", ["/work_pools/{pool}", "/work_pools/{pool}/queues/default"])
+async def test_what_is_announced_does_not_start_in_a_paused_pool_or_queue(
+    plant: Plant, transport: CountingTransport, path: str
+) -> None:
+    path = path.format(pool=plant.pool)
+    async with shift(plant, transport, limit=4):
+        await asyncio.to_thread(plant.prefect.patch, path, json={"is_paused": True})
+        job_id = await asyncio.to_thread(plant.post_job, **QUIET)
+        await asyncio.to_thread(plant.run_of, job_id)
+        await asyncio.sleep(4)  # longer than it is looked for after its announcement
+        assert plant.marked("starts") == []
+        await asyncio.to_thread(plant.prefect.patch, path, json={"is_paused": False})
+        await asyncio.to_thread(plant.ended, job_id)
+
+
+@pytest.mark.usefixtures("prefect_settings")
+@pytest.mark.parametrize("path", ["/work_pools/{pool}", "/work_pools/{pool}/queues/default"])
+async def test_what_is_announced_heeds_a_limit_that_was_just_set(
+    plant: Plant, transport: CountingTransport, path: str
+) -> None:
+    path = path.format(pool=plant.pool)
+    async with shift(plant, transport, limit=4) as at_work:
+        await asyncio.to_thread(plant.prefect.patch, path, json={"concurrency_limit": 1})
+        first = await asyncio.to_thread(plant.post_job, SECONDS_TO_SLEEP="4", **QUIET)
+        await asyncio.to_thread(eventually, lambda: plant.marked("starts"))
+        second = await asyncio.to_thread(plant.post_job, **QUIET)
+        await asyncio.to_thread(plant.run_of, second)
+        await asyncio.sleep(1)
+        assert len(plant.marked("starts")) == 1
+        await asyncio.to_thread(plant.ended, first)
+        await at_work.tick()
+        await asyncio.to_thread(plant.ended, second)
+
+
+@pytest.mark.usefixtures("prefect_settings")
+async def test_what_somebody_else_made_is_asked_for(
+    plant: Plant, transport: CountingTransport
+) -> None:
+    async with shift(plant, transport, limit=4):
+        run = await asyncio.to_thread(plant.click_run)
+        (job,) = await asyncio.to_thread(plant.until_jobs_of, run)
+        await asyncio.to_thread(plant.ended, job["id"])
+    assert transport.count("/get_scheduled_flow_runs") > 0
+    assert transport.count("/set_state") == 2
 
 
 @pytest.mark.usefixtures("prefect_settings")

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import pytest
+
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.emitting import Emitter
 from tests.corpus import example, needs_corpus
@@ -88,6 +90,7 @@ def jobs_of(plant: Plant, count: int) -> list[dict[str, Any]]:
     return [plant.job(one["id"]) for one in found]
 
 
+@pytest.mark.spec("1.7", "6.7")
 @needs_corpus
 def test_the_published_example_runs_as_a_chain(manned: Plant) -> None:
     producer, consumer = (example(DOCUMENTED.format(number)) for number in (2, 3))

@@ -12,6 +12,7 @@ from jobauto_prefect.engine.wishes import Carrier
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from tests.plant import Plant, eventually
 
+SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 
 
@@ -22,6 +23,10 @@ class Watch:
         self._plant = plant
         self.ahead = timedelta()
         plant.ledger.clock = lambda: datetime.now(UTC) + self.ahead
+
+    def go_to(self, instant: datetime) -> None:
+        """It is so late now; the clock goes on from there."""
+        self.ahead = instant - datetime.now(UTC)
 
     def schedule(self, **members: object) -> None:
         """Give the template a schedule; Prefect knows it."""
@@ -35,7 +40,7 @@ class Watch:
         async def carry(near: Neighbours) -> None:
             await Carrier(near).carry_all()
 
-        self._with_prefect(carry)
+        self.with_prefect(carry)
         eventually(lambda: self._plant.rest.get("/status").json()["waiting_for_prefect"] == 0)
 
     def keep(self) -> None:
@@ -48,9 +53,11 @@ class Watch:
         async def look(near: Neighbours) -> None:
             await Lookout(near).look()
 
-        self._with_prefect(look)
+        self.with_prefect(look)
 
-    def _with_prefect(self, work: object) -> None:
+    def with_prefect(self, work: object) -> None:
+        """Let something work that speaks with Prefect."""
+
         async def run() -> None:
             async with PrefectApi(self._plant.settings.prefect_api_url) as prefect:
                 near = Neighbours(self._plant.ledger, prefect, self._plant.settings)
@@ -92,7 +99,9 @@ def test_a_window_takes_the_run_of_prefects_scheduler_or_gets_one(
 ) -> None:
     watch.schedule(interv="i")
     eventually(lambda: watch.runs("SCHEDULED"))
-    watch.ahead = MINUTE
+    first = watch.record().next_schedule
+    assert first is not None
+    watch.go_to(first + SECOND)  # and not to the end of a window, which could pass meanwhile
     watch.keep()
     (job,) = watch.jobs()
     assert job.flow_run_id is None
@@ -100,7 +109,7 @@ def test_a_window_takes_the_run_of_prefects_scheduler_or_gets_one(
     watch.look()
     bound = watch.jobs()[0].flow_run_id
     assert str(bound) in {run["id"] for run in watch.runs("SCHEDULED")}
-    watch.ahead = 300 * MINUTE  # beyond what Prefect has scheduled
+    watch.go_to(first + 300 * MINUTE + SECOND)  # beyond what Prefect has scheduled
     watch.keep()
     newest = watch.jobs()[-1]
     watch.ahead += timedelta(seconds=111)

@@ -19,8 +19,9 @@ from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.events import SourceChange, store_changes
 from jobauto_prefect.ledger.records import EventSource
-from tests.plant import Patient, Plant, eventually
+from tests.plant import Plant, eventually
 from tests.planted import secret
+from tests.servers import prefect_client
 
 PLACES = ("TEMPLATE", "COMPANY", "CREDENTIAL", "OVERRIDE", "EVENT", "BLOCK", "SOURCE")
 PRINTED = [f"{place}_SECRET" for place in PLACES if place != "SOURCE"]
@@ -119,7 +120,7 @@ class Talker:
 
     def _block(self) -> str:
         """A block of somebody else, who gave it its secret."""
-        prefect = httpx.Client(base_url=self.plant.prefect.base_url, transport=Patient())
+        prefect = prefect_client(str(self.plant.prefect.base_url))
         name = f"b-{uuid4().hex[:8]}"
         kind = prefect.get("/block_types/slug/secret").json()
         asked = {"block_schemas": {"block_type_id": {"any_": [kind["id"]]}}}

@@ -1,5 +1,6 @@
 """The compiled flow in Prefect's own process worker, beside the jobauto worker."""
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,8 +12,13 @@ import pytest
 from prefect.flows import Flow, load_flow_from_entrypoint
 from pydantic import SecretStr
 
+from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.flows import load
+from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.wishes import Carrier
 from jobauto_prefect.errors import FacadeUnavailable
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.wishes import WishKind, wish
 from tests.conftest import running
 from tests.plant import Plant, eventually
 
@@ -68,6 +74,27 @@ def test_both_workers_tell_the_same_story(stock: Plant) -> None:
             assert told(ours, one) == told(stock, other)
     assert stock.marked("overlaps") == []
     assert len(stock.marked("starts")) == 2 * len(ends)
+
+
+def test_an_end_that_the_services_tell_too_counts_once(stock: Plant) -> None:
+    with stock_worker(stock):
+        clicked = [stock.click_run(**end) for end in ({}, {"EXIT_WITH": 7})]
+        shown = [stock.run_in(run, "COMPLETED", "FAILED")["state_type"] for run in clicked]
+    assert shown == ["COMPLETED", "FAILED"]
+    with stock.ledger.writing(SERVICE) as session:
+        for run in clicked:
+            (job,) = stock.jobs_of(run)
+            wish(session, WishKind.SHOW_JOB, job["id"])
+    asyncio.run(carry_all(stock))
+    for run, end in zip(clicked, shown, strict=True):
+        history = stock.prefect.get("/flow_run_states/", params={"flow_run_id": run}).json()
+        assert [state["type"] for state in history].count(end) == 1
+
+
+async def carry_all(plant: Plant) -> None:
+    """Tell Prefect all that it is still to be told."""
+    async with PrefectApi(plant.settings.prefect_api_url) as api:
+        await Carrier(Neighbours(plant.ledger, api, plant.settings)).carry_all()
 
 
 def test_cancelling_a_run_of_a_stock_worker_ends_its_process(stock: Plant) -> None:

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.compiler.consumes import flowing, in_format, read_by
+from jobauto_prefect.compiler.consumes import check_formats, flowing, read_by
 from jobauto_prefect.compiler.fanning import MOST_ELEMENTS, element_of, spread_key
 from jobauto_prefect.compiler.produced import needed
 from jobauto_prefect.compiler.selectors import FoundFile, Unresolved, named_in
 from jobauto_prefect.definitions import Definition, parse
+from jobauto_prefect.definitions.exact_json import read_exact
 from tests.definitions import PROBE
 
 PRODUCES = {
@@ -64,6 +65,8 @@ def test_what_has_the_same_name_and_format_flows_to_its_targets() -> None:
 def test_only_what_is_asked_for_is_read() -> None:
     mapping = {"A": "$.note", "B": "@file:scan", "C": "=x", "D": "total", "E": "lines[0].price"}
     assert named_in(mapping) == {"note", "total", "lines"}
+    assert named_in(mapping | {"F": "$..id"}) is None
+    assert needed(PRODUCES, None) == PRODUCES
     assert list(needed(PRODUCES, named_in(mapping))) == ["invoices", "note"]
     whole = {"format": "json", "target": "INPUT"}
     assert read_by(consumer({"invoices": whole}, INPUT="file-path")) == set()
@@ -91,25 +94,23 @@ def test_another_name_another_format_and_what_is_not_there_do_not_flow() -> None
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "typed"),
+    ("kind", "value"),
     [
-        ("float", "12.50", 12.5),
-        ("float", 3, 3.0),
-        ("integer", 12.0, 12),
-        ("integer", "7", "7"),
-        ("integer", 2**70, 2**70),
-        ("boolean", "yes", True),
-        ("boolean", 0, False),
-        ("string", {"a": 1}, '{"a": 1}'),
-        ("string", 7, "7"),
+        ("float", "12.50"),
+        ("float", 3),
+        ("float", read_exact("0.1234567890123456789")),
+        ("integer", 12.0),
+        ("integer", "7"),
+        ("integer", 2**70),
+        ("boolean", "yes"),
+        ("boolean", 0),
+        ("string", {"a": 1}),
+        ("string", 7),
     ],
 )
-def test_values_are_brought_into_their_format(kind: str, value: Any, typed: Any) -> None:
+def test_what_can_be_read_as_its_format_is_all_right(kind: str, value: Any) -> None:
     definition = consumer({"x": {"format": "json", "fields": {"a": field("TOTAL", kind)}}})
-    assert in_format(definition, {"TOTAL": value, "NOTE": value}) == {
-        "TOTAL": typed,
-        "NOTE": value,
-    }
+    check_formats(definition, {"TOTAL": value, "NOTE": value})
 
 
 def field(target: str, kind: str) -> dict[str, str]:
@@ -124,7 +125,7 @@ def test_all_values_of_another_format_are_named_and_not_shown() -> None:
     }
     definition = consumer({"x": {"format": "json", "fields": fields}})
     with pytest.raises(Unresolved) as raised:
-        in_format(definition, {"TOTAL": "s3cret", "OPEN": "perhaps", "NOTE": 1.5})
+        check_formats(definition, {"TOTAL": "s3cret", "OPEN": "perhaps", "NOTE": 1.5})
     assert str(raised.value) == (
         "the event has values of another format for TOTAL (no float), OPEN (no boolean), "
         "NOTE (no integer)"
@@ -133,8 +134,7 @@ def test_all_values_of_another_format_are_named_and_not_shown() -> None:
 
 def test_a_file_is_handed_on_as_it_is() -> None:
     definition = consumer({"x": {"format": "json", "fields": {"a": field("TOTAL", "float")}}})
-    values = {"TOTAL": FoundFile("a")}
-    assert in_format(definition, values) == values
+    check_formats(definition, {"TOTAL": FoundFile("a")})
 
 
 def test_one_list_is_spread_and_two_are_not() -> None:

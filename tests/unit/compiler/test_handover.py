@@ -35,14 +35,35 @@ def test_hours_are_counted_in_utc_where_the_zone_only_shifts_them(code: str) -> 
         ("Australia/Lord_Howe", "0 * * * *"),  # its clocks change by half an hour
         ("UTC", "0 0 * * 1/2"),
         ("UTC", "0 0 */2 * 1"),
-        ("UTC", "0 0 L * *"),
         ("UTC", "0 0 * * 5-FRI"),
         ("UTC", "0 0 */30 * *"),
-        ("UTC", "0 0 2,31 * *"),
+        ("UTC", "0 0 2,31 * *"),  # of March the 2nd is left out
+        ("UTC", "0 0 */3 * *"),  # and the 1st in leap years
+        ("UTC", "0 0 31,L * *"),
+        ("UTC", "0 0 30 2 1"),
     ],
 )
 def test_what_prefect_reads_otherwise_is_the_window_keepers(zone: str, cron: str) -> None:
     assert handed_over(schedule("c", zone, cron)) is None
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Prague", "America/New_York", "America/Havana"])
+@pytest.mark.parametrize(
+    "cron",
+    [
+        *("*/15 8-17 * * 1-5", "0 12 31 * *", "0 12 29 2 *", "0 6 L * *", "0 6 */2 * *"),
+        *("0 6 3,31 * *", "0 6 15,30,31 * *", "0 6 1,L * *", "0 6 2,31 3-12 *", "0 6 1 */3 *"),
+        *("0 6 * * */3", "5/20 12 * * *", "0 6 5/10 4-12 *"),
+    ],
+)
+def test_what_no_clock_change_touches_is_prefects(zone: str, cron: str) -> None:
+    assert handed_over(schedule("c", zone, cron)) == SchedulePlan(cron, zone, active=True)
+
+
+def test_hours_by_steps_are_prefects_where_no_step_is_in_a_change() -> None:
+    four = schedule("c", "Europe/Prague", "0 */4 * * *")
+    assert handed_over(four) == SchedulePlan("0 */4 * * *", "Europe/Prague", active=True)
+    assert handed_over(schedule("c", "America/Havana", "0 */4 * * *")) is None
 
 
 def test_delays_are_the_window_keepers() -> None:

@@ -30,6 +30,7 @@ def of(**members: Any) -> list[str]:
 BARE = ["helm", "upgrade", "--install", "shop", "stable/shop", "--create-namespace"]
 
 
+@pytest.mark.spec("2.1.55", "2.1.56", "2.1.57", "2.1.58", "2.1.59")
 @pytest.mark.parametrize(
     ("members", "argv"),
     [
@@ -72,6 +73,7 @@ def test_each_member_becomes_its_arguments(members: dict[str, Any], argv: list[s
     assert of(**members) == argv
 
 
+@pytest.mark.spec("2.1.54")
 @pytest.mark.parametrize(
     "chart",
     [

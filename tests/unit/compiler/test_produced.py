@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.compiler.produced import Remains, find_file, offer_of, produced
-from jobauto_prefect.compiler.selectors import FoundFile, Unresolved, fault_in, resolve
+from jobauto_prefect.compiler.selectors import FoundFile, Produced, Unresolved, fault_in, resolve
+from jobauto_prefect.definitions import to_text
 
 INVOICES = {
     "invoices": {
@@ -39,50 +40,148 @@ def left(files: dict[str, Any], result: str | None = None, stdout: str = "") -> 
     return Remains(list(files), lambda path: json.dumps(files[path]).encode(), result, stdout)
 
 
-def test_json_comes_from_the_artifact_that_a_pattern_matches_with_its_fields_typed() -> None:
+def test_json_comes_from_the_artifact_that_a_pattern_matches_with_its_fields() -> None:
     files = {"other.json": {}, "invoices-1.json": INVOICE}
-    values = produced(INVOICES, left(files, "other.json"))
-    assert values["invoice_number"] == "7"
-    assert (values["total"], values["customer_id"], values["first_line"]) == (12.5, 42, "work")
+    values = produced(INVOICES, left(files, "other.json")).values
+    assert values["invoice_number"] == 7
+    assert (values["total"], values["customer_id"], values["first_line"]) == ("12.50", "42", "work")
     assert "missing" not in values
-    assert values["invoices"]["customer_id"] == 42
-    assert values["invoices"]["note"] == "thanks"
+    assert values["invoices"] == Produced(
+        INVOICE,
+        {"invoice_number": 7, "total": "12.50", "customer_id": "42", "first_line": "work"},
+    )
+
+
+@pytest.mark.spec("2.1.38")
+def test_what_is_not_as_declared_is_said_and_stays_what_it_is() -> None:
+    found = produced(INVOICES, left({"invoices-1.json": INVOICE}))
+    assert [(fault.pointer, fault.rule) for fault in found.findings] == [
+        ("/produces/invoices/fields/invoice_number", "type"),
+        ("/produces/invoices/fields/total", "type"),
+        ("/produces/invoices/fields/customer_id", "type"),
+        ("/produces/invoices/fields/missing", "not-produced"),
+    ]
+    said = " ".join(fault.message for fault in found.findings)
+    assert "12.50" not in said
+    assert "42" not in said
+    good = {"invoice_number": "7", "total": 3, "customer": {"id": 42.0}, "missing": ""}
+    declared = produced(INVOICES, left({"invoices-1.json": good | {"lines": [{"text": ""}]}}))
+    assert declared.findings == []
+
+
+@pytest.mark.spec("2.1.40")
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("$.items[*].id", [1, 2]),
+        ("$['name']", "Zed"),
+        ("$..id", [1, 2]),
+        ("$.items[-1:].id", 2),
+        ("$.items[-1].id", 2),
+        ("$.items[0:1].id", 1),
+        ("$.items[0:-1].id", [1]),
+        ("$.items[?@.id > 1].id", [2]),
+        ("$.items[?match(@.name, 'a.*')].name", ["ab"]),
+        ("$.items", [{"id": 1, "name": "ab"}, {"id": 2, "name": "b"}]),
+        ("$", {"items": [{"id": 1, "name": "ab"}, {"id": 2, "name": "b"}], "name": "Zed"}),
+    ],
+)
+def test_a_path_is_a_json_path_of_rfc_9535(path: str, value: Any) -> None:
+    document = {"items": [{"id": 1, "name": "ab"}, {"id": 2, "name": "b"}], "name": "Zed"}
+    entries = {"list": {"format": "json", "fields": {"x": {"type": "integer", "path": path}}}}
+    found = produced(entries, left({"out.json": document}, "out.json"))
+    assert found.values["x"] == value
+    selector = "$.list" + path.removeprefix("$")
+    assert resolve({"A": selector, "B": "list.x"}, found.values) == {"A": value, "B": value}
+
+
+def test_a_pattern_in_a_filter_has_its_time() -> None:
+    entries = {
+        "list": {
+            "format": "json",
+            "fields": {"x": {"type": "string", "path": "$[?match(@, '(a|aa)+b')]"}},
+        }
+    }
+    found = produced(entries, left({"out.json": ["a" * 60]}, "out.json"))
+    assert [fault.rule for fault in found.findings] == ["not-produced"]
+
+
+def test_numbers_keep_their_digits() -> None:
+    written = '{"total": 12.50, "big": 123456789012345678901234567890, "tiny": 1e-400, "n": [1.0]}'
+    entries = {"x": {"format": "json", "fields": {"total": {"type": "float"}}}}
+    left = Remains(["x.json"], lambda _path: written.encode(), "x.json", "")
+    found = produced(entries, left)
+    values = resolve(
+        {"WHOLE": "x", "TOTAL": "x.total", "N": "$.x.n", "T": "$.x.tiny"}, found.values
+    )
+    assert {key: to_text(value) for key, value in values.items()} == {
+        "WHOLE": written,
+        "TOTAL": "12.50",
+        "N": "[1.0]",
+        "T": "1e-400",
+    }
 
 
 def test_without_a_matching_artifact_json_is_the_result_file() -> None:
-    assert produced(INVOICES, left({"out.json": INVOICE}, "out.json"))["total"] == 12.5
-    assert produced(INVOICES, left({"out.json": INVOICE})) == {}
+    assert produced(INVOICES, left({"out.json": INVOICE}, "out.json")).values["total"] == "12.50"
+    assert produced(INVOICES, left({"out.json": INVOICE})).values == {}
 
 
 def test_a_pattern_that_is_no_regular_expression_is_taken_for_what_it_means() -> None:
     entries = {"report": {"format": "json", "patterns": ["*.json"]}}
-    assert produced(entries, left({"a.txt": 1, "b.json": [2]})) == {"report": [2]}
+    assert produced(entries, left({"a.txt": 1, "b.json": [2]})).values == {"report": [2]}
 
 
-def test_text_and_url_are_what_was_written_and_custom_is_nothing() -> None:
-    entries = {name: {"format": name} for name in ("text", "url", "custom", "file")}
-    values = produced(entries, left({}, stdout="https://erp.example/7\n"))
-    assert values == {"text": "https://erp.example/7", "url": "https://erp.example/7"}
+def test_text_is_what_was_written_and_custom_is_nothing() -> None:
+    entries = {name: {"format": name} for name in ("text", "custom", "file", "url")}
+    assert produced(entries, left({}, stdout="done\n")).values == {"text": "done"}
+
+
+@pytest.mark.parametrize(
+    ("stdout", "url"),
+    [
+        ("https://erp.example/7\n", "https://erp.example/7"),
+        (
+            "asking https://api.example\nhttps://erp.example/7\ndone at https://x\n",
+            "https://erp.example/7",
+        ),
+        (
+            "asking https://api.example\nsee https://erp.example/7?a=1, please\n",
+            "https://erp.example/7?a=1",
+        ),
+        ("it is at <s3://bucket/7>.\n", "s3://bucket/7"),
+        ("done\n", None),
+    ],
+)
+def test_a_url_is_the_one_that_was_printed(stdout: str, url: str | None) -> None:
+    values = produced({"it": {"format": "url"}}, left({}, stdout=stdout)).values
+    assert values.get("it") == url
 
 
 def test_what_is_no_json_is_not_there() -> None:
     broken = Remains(["invoices-1.json"], lambda _path: b"{", None, "")
-    assert produced(INVOICES, broken) == {}
+    assert produced(INVOICES, broken).values == {}
+    deep = Remains(["invoices-1.json"], lambda _path: b"[" * 100_000, None, "")
+    assert produced(INVOICES, deep).values == {}
 
 
 def test_selectors_of_the_published_examples_find_it() -> None:
-    values = produced(INVOICES, left({"invoices-1.json": INVOICE}))
+    values = produced(INVOICES, left({"invoices-1.json": INVOICE})).values
     mapping = {
         "MIN": "invoices.total",
         "CUSTOMER": "$.invoices.customer.id",
         "ID": "customer_id",
+        "FIELD": "$.invoices.customer_id",
+        "WHOLE": "$.invoices",
         "LINES": "invoices.lines",
         "WHO": "=me",
     }
     assert resolve(mapping, values) == {
-        "MIN": 12.5,
+        "MIN": "12.50",
         "CUSTOMER": "42",
-        "ID": 42,
+        "ID": "42",
+        "FIELD": "42",
+        "WHOLE": INVOICE,
         "LINES": [{"text": "work"}],
         "WHO": "me",
     }
@@ -96,6 +195,10 @@ def test_selectors_of_the_published_examples_find_it() -> None:
         ("invoices", True),
         ("invoices.total", True),
         ("$.invoices.anything[0]", True),
+        ("$['invoices'].lines[*].id", True),
+        ("$..id", True),
+        ("$.invoices[", False),
+        ("$..a..b..c", False),
         ("customer_id", True),
         ("=anything", True),
         ("job_id", True),

@@ -39,6 +39,7 @@ def definition(**members: Any) -> Definition:
     return parse(PROBE | {"artifacts": []} | members)
 
 
+@pytest.mark.spec("2.1.38")
 def test_every_offered_selector_is_one_that_rules_take() -> None:
     source = definition(**EXPORT)
     offered = selectors_of(source, "cs")

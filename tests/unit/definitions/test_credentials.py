@@ -4,7 +4,13 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.definitions.credentials import missing, provided, value_faults
+from jobauto_prefect.definitions.credentials import (
+    addresses,
+    is_address,
+    missing,
+    provided,
+    value_faults,
+)
 from jobauto_prefect.definitions.files import check_record
 from jobauto_prefect.definitions.older_credentials import is_older_type, upgraded_type
 
@@ -38,6 +44,26 @@ def test_a_value_fits_its_field_or_is_a_fault(name: str, value: Any, rule: str |
 def test_a_default_fills_a_required_field_and_is_given_to_jobs() -> None:
     assert [one["keyword"] for one in missing(FIELDS, {"PIN"})] == ["HOST"]
     assert provided(FIELDS, {"HOST", "GONE"}) == {"HOST", "PORT"}
+
+
+@pytest.mark.parametrize(
+    ("keyword", "kind", "expected"),
+    [
+        ("ABRAFLEXI_URL", "string", True), ("DB_HOST", "string", True), ("DBHOST", "string", True),
+        ("SMTP2_PORT", "integer", True), ("OFFICE365_TENANT", "string", True),
+        ("MAILER_DSN", "string", True), ("PLACE", "url", True), ("PLACE", "string", False),
+        ("REPORT", "string", False), ("DB_USERNAME", "string", False), ("CURL", "bool", True),
+        ("POHODA_TIMEOUT", "integer", False), ("ACCOUNT_NUMBER", "string", False),
+    ],
+)  # fmt: skip
+def test_fields_that_say_where_secrets_go(keyword: str, kind: str, expected: bool) -> None:
+    assert is_address({"keyword": keyword, "type": kind}) is expected
+
+
+def test_an_address_is_the_value_or_else_the_default() -> None:
+    fields = [{"keyword": "A_URL"}, {"keyword": "PORT", "default_value": 443}, {"keyword": "USER"}]
+    assert addresses(fields, {"USER": "anna"}) == {"PORT": "443"}
+    assert addresses(fields, {"A_URL": "x", "PORT": "1"}) == {"A_URL": "x", "PORT": "1"}
 
 
 def test_older_spellings_become_those_of_today() -> None:

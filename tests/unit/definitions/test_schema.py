@@ -32,12 +32,14 @@ def rules(document: Any) -> list[tuple[str, str]]:
     return [(fault.pointer, fault.rule) for fault in check(document).faults]
 
 
+@pytest.mark.spec("2.1.1")
 def test_the_published_schema_is_the_one_in_the_package() -> None:
     published = REPOSITORY / "schemas" / "application.schema.json"
     packaged = REPOSITORY / "jobauto_prefect" / "definitions" / "application.schema.json"
     assert published.read_bytes() == packaged.read_bytes()
 
 
+@pytest.mark.spec("2.1.1")
 def test_the_schema_is_a_draft_07_schema() -> None:
     Draft7Validator.check_schema(schema())
     assert schema()["$schema"] == "http://json-schema.org/draft-07/schema#"
@@ -102,12 +104,14 @@ def test_every_category_of_the_format_is_accepted(category: str) -> None:
     assert check(with_variable(category=category)).valid
 
 
+@pytest.mark.spec("9.2")
 def test_a_definition_is_judged_by_this_version_whatever_its_schema_version_says() -> None:
     for version in ("1.0.0", "3.4.0", "9.9", "whatever"):
         document = smallest(schemaVersion=version, ociimage="")
         assert rules(document) == [("/ociimage", "pattern")]
 
 
+@pytest.mark.spec("2.1.3")
 def test_every_missing_member_is_a_fault_of_its_own() -> None:
     messages = [fault.message for fault in check({}).faults]
     assert messages == [
@@ -116,6 +120,7 @@ def test_every_missing_member_is_a_fault_of_its_own() -> None:
     ]
 
 
+@pytest.mark.spec("2.1.60")
 def test_an_enabled_release_needs_chart_and_name() -> None:
     def with_helm(**helm: Any) -> dict[str, Any]:
         return smallest(kubernetes={"helm": helm})

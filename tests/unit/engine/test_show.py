@@ -11,9 +11,9 @@ from jobauto_prefect.runtime.protocol import PrefectState, Story
 
 RUN, OTHER = UUID(int=1), UUID(int=2)
 STORY = Story(
-    state=PrefectState.COMPLETED,
-    message="exit code 0 (success)",
-    labels={"jobauto.job": 5, "jobauto.severity": "success"},
+    state=PrefectState.FAILED,
+    message="exit code 7 (error)",
+    labels={"jobauto.job": 5, "jobauto.exit_code": 7, "jobauto.severity": "error"},
 )
 
 
@@ -68,3 +68,17 @@ async def test_labels_are_written_one_after_the_other_and_only_what_is_missing()
         await shower.finished()
     assert len(line.calls) == 3
     assert line.most_at_once == 1
+
+
+async def test_a_plain_success_of_a_run_that_bears_its_labels_costs_no_call() -> None:
+    line = Line()
+    made = {"jobauto.job": 5, "jobauto.attempt": 1}
+    labels = {**made, "jobauto.exit_code": 0, "jobauto.severity": "success"}
+    async with PrefectApi("http://prefect/api", transport=line) as api:
+        shower = Shower(api)
+        shower.decorate(RUN, STORY.model_copy(update={"labels": labels}), made)
+        await shower.finished()
+        assert line.calls == []
+        shower.decorate(OTHER, STORY.model_copy(update={"labels": labels}), {})
+        await shower.finished()
+    assert line.calls == [f"/api/flow_runs/{OTHER}/labels"]

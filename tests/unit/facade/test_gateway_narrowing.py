@@ -49,6 +49,9 @@ def test_a_filter_that_joins_by_or_is_refused(operator: Any) -> None:
         within(body, "deployments", "id", {A})
     with pytest.raises(Forbidden):
         named_ids(body, "deployments", "id")
+    of_member = {"flow_runs": {"deployment_id": {"operator": operator, "is_null_": False}}}
+    with pytest.raises(Forbidden):
+        within(of_member, "flow_runs", "deployment_id", {A})
 
 
 @pytest.mark.parametrize(

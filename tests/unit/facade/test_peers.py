@@ -25,6 +25,7 @@ def _arrival(
     return arrival_of({"scheme": scheme, "client": client}, headers, PROXIES)
 
 
+@pytest.mark.spec("5.8")
 @pytest.mark.parametrize(
     "host",
     [
@@ -44,6 +45,7 @@ def test_plain_http_within_this_machine_is_private(peer: str, host: str) -> None
     assert _arrival(peer=peer, host=host).is_private
 
 
+@pytest.mark.spec("5.8")
 @pytest.mark.parametrize(
     "host",
     [

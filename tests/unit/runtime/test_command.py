@@ -38,6 +38,7 @@ def words(template: str, of: Environment) -> list[str]:
     return command.build("run", template, of)[1:]
 
 
+@pytest.mark.spec("2.1.21")
 @pytest.mark.parametrize(
     ("template", "expected"),
     [

@@ -1,7 +1,7 @@
 """Layers, macros, refusals and secrets of a job's environment."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobauto_prefect.definitions import Definition, parse
-from jobauto_prefect.runtime.environment import Environment, Layer, Source, refused_names, resolve
+from jobauto_prefect.runtime.environment import Environment, Layer, Source, resolve
 
 
 def definition(**environment: Mapping[str, Any]) -> Definition:
@@ -27,6 +27,7 @@ def resolved(
     template: Layer | None = None,
     overrides: Layer | None = None,
     injected: Mapping[str, str] | None = None,
+    extra: Collection[str] = (),
 ) -> Environment:
     return resolve(
         of,
@@ -35,6 +36,7 @@ def resolved(
         template=template or Layer(),
         overrides=overrides or Layer(),
         injected=injected or {},
+        extra=extra,
     )
 
 
@@ -60,7 +62,7 @@ def test_the_page_lists_the_sources_in_their_order() -> None:
 
 def test_values_of_credentials_have_no_macros_and_their_secrets_are_masked() -> None:
     environment = resolved(
-        definition(TOWN={"defval": "Prague"}),
+        definition(TOWN={"defval": "Prague"}, PLAIN={}, PIN={}),
         credentials=Layer({"PLAIN": "{TOWN}"}, {"PIN": "{TOWN}-1234"}),
     )
     assert environment.texts() == {"TOWN": "Prague", "PLAIN": "{TOWN}", "PIN": "{TOWN}-1234"}
@@ -111,57 +113,59 @@ def test_required_keys_without_a_value_are_missing_all_at_once() -> None:
     assert environment.missing == ("A", "C", "E")
 
 
-GUARDED = ["PATH", "LD_PRELOAD", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONSTARTUP"]
-
-
-def test_loader_variables_are_refused_unless_declared() -> None:
-    assert refused_names(None, GUARDED) == GUARDED
-    assert refused_names(definition(PATH={}, PYTHONPATH={}), GUARDED) == [
-        "LD_PRELOAD",
-        "LD_LIBRARY_PATH",
-        "PYTHONSTARTUP",
-    ]
-
-
-@pytest.mark.parametrize("name", ["JOBAUTO_JOB_ID", "MULTIFLEXI_JOB_ID", "JOBAUTO_", "JOBAUTO_\nX"])
-def test_the_services_own_names_are_refused_even_when_declared(name: str) -> None:
-    assert refused_names(definition(**{name: {}}), [name]) == [name]
-
-
-@pytest.mark.parametrize("name", ["", "A=B", "A\0B", "\ud800"])
-def test_names_no_process_can_be_given_are_refused(name: str) -> None:
-    assert refused_names(None, [name]) == [name]
-
-
-def test_ordinary_names_are_not_refused() -> None:
-    assert refused_names(None, ["PATHS", "MY_PATH", "OLD_X", "pythonpath", "HOME", "LANG"]) == []
-
-
-def test_a_refused_name_is_dropped_and_said() -> None:
+def test_a_name_that_may_not_be_given_is_left_out_and_said() -> None:
     bad = Layer({"PATH": "/evil", "JOBAUTO_JOB_ID": "7", "FINE": "x"}, {"LD_PRELOAD": "evil.so"})
-    for layers in ({"company": bad}, {"template": bad}, {"overrides": bad}):
-        environment = resolved(definition(), injected={"JOBAUTO_JOB_ID": "1"}, **layers)
+    for layers in ({"credentials": bad}, {"template": bad}, {"overrides": bad}):
+        environment = resolved(definition(FINE={}), injected={"JOBAUTO_JOB_ID": "1"}, **layers)
         assert environment.texts() == {"FINE": "x", "JOBAUTO_JOB_ID": "1"}
-        assert environment.refused == ("JOBAUTO_JOB_ID", "LD_PRELOAD", "PATH")
+        assert environment.left_out == ("JOBAUTO_JOB_ID", "LD_PRELOAD", "PATH")
 
 
-def test_undeclared_names_are_passed_and_marked() -> None:
+def test_undeclared_names_are_left_out_and_said() -> None:
     environment = resolved(
         definition(A={}), template=Layer({"A": "1", "X": "2"}), injected={"JOBAUTO_JOB_ID": "3"}
     )
-    assert environment.undeclared == ("X",)
-    assert environment.values["A"].declared
-    assert not environment.values["X"].declared
+    assert environment.texts() == {"A": "1", "JOBAUTO_JOB_ID": "3"}
+    assert environment.left_out == ("X",)
+
+
+def test_values_of_a_company_reach_only_who_declares_them_and_nothing_is_said_of_the_others() -> (
+    None
+):
+    environment = resolved(
+        definition(A={}, B={"defval": "{X}"}), company=Layer({"A": "1", "X": "2"}, {"Y": "3"})
+    )
+    assert environment.texts() == {"B": "{X}", "A": "1"}
+    assert environment.left_out == ()
+
+
+def test_an_administrator_adds_names_for_all_but_none_that_changes_how_programs_are_loaded() -> (
+    None
+):
+    extra = ("TRACE_ID", "BASH_ENV")
+    given = Layer({"TRACE_ID": "7", "BASH_ENV": "$(evil)"})
+    for layers in ({"credentials": given}, {"template": given}, {"overrides": given}):
+        environment = resolved(definition(), extra=extra, **layers)
+        assert environment.texts() == {"TRACE_ID": "7"}
+        assert environment.left_out == ("BASH_ENV",)
+
+
+def test_a_source_gives_the_names_it_is_granted() -> None:
+    credential = Layer({"HOST": "db", "HOME": "/evil"}, {"PIN": "1234"}, {"HOST", "PIN", "HOME"})
+    environment = resolved(definition(), credentials=credential, template=Layer({"HOST": "x"}))
+    assert environment.texts() == {"HOST": "db", "PIN": "1234"}
+    assert environment.left_out == ("HOME", "HOST")
 
 
 def test_a_value_with_nul_or_a_lone_surrogate_is_said_to_be_invalid() -> None:
-    environment = resolved(definition(), overrides=Layer({"A": "x\0y", "B": "\ud800", "C": "fine"}))
+    overrides = Layer({"A": "x\0y", "B": "\ud800", "C": "fine"})
+    environment = resolved(definition(A={}, B={}, C={}), overrides=overrides)
     assert environment.invalid == ("A", "B")
 
 
 def test_macros_are_expanded_once_in_definition_company_and_template() -> None:
     environment = resolved(
-        definition(A={"defval": "<{B}>"}, B={"defval": "{C}"}, C={"defval": "c"}),
+        definition(A={"defval": "<{B}>"}, B={"defval": "{C}"}, C={"defval": "c"}, X={}, Y={}, Z={}),
         company=Layer({"X": "{C}-{JOBAUTO_JOB_ID}"}),
         template=Layer({"Y": "${C}/{NOBODY}/{}/{C", "Z": "{Z}"}),
         injected={"JOBAUTO_JOB_ID": "5"},
@@ -176,7 +180,9 @@ def test_macros_are_expanded_once_in_definition_company_and_template() -> None:
 
 def test_macros_in_job_values_and_in_what_they_put_in_stay_text() -> None:
     environment = resolved(
-        definition(A={"defval": "[{X}]"}, PASSWORD={"type": "password", "defval": "geheim"}),
+        definition(
+            A={"defval": "[{X}]"}, PASSWORD={"type": "password", "defval": "geheim"}, X={}, Y={}
+        ),
         overrides=Layer({"X": "{PASSWORD}", "Y": "{X}"}),
         injected={"Z": "{PASSWORD}"},
     )
@@ -226,7 +232,7 @@ def test_a_password_key_is_a_secret_in_every_layer() -> None:
 
 def test_a_plain_value_that_contains_a_secret_is_shown_without_it() -> None:
     environment = resolved(
-        definition(),
+        definition(URL={}, P={}),
         template=Layer({"URL": "db://u:hunter2@h/x"}, {"P": "hunter2"}),
     )
     assert environment.masked()["URL"] == "db://u:********@h/x"
@@ -247,6 +253,8 @@ def test_job_values_reach_the_process_unchanged(
     below: dict[str, str], overrides: dict[str, str]
 ) -> None:
     environment = resolved(
-        definition(A={"defval": "{X}"}, B={}), template=Layer(below), overrides=Layer(overrides)
+        definition(A={"defval": "{X}"}, B={}, C={}, X={}, Y={}),
+        template=Layer(below),
+        overrides=Layer(overrides),
     )
     assert {name: environment.texts()[name] for name in overrides} == overrides

@@ -26,6 +26,11 @@ def test_a_name_that_is_none_gets_one(name: str) -> None:
     assert input_path("K", name) == "tmp/inputs/K/file"
 
 
+def test_a_name_is_a_plain_word_of_a_shell() -> None:
+    assert input_path("K", "out/my $(id) report's;.json") == "tmp/inputs/K/my_id_report_s_.json"
+    assert input_path("K", "účet-1.2.csv") == "tmp/inputs/K/účet-1.2.csv"
+
+
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "tmp/../../x", "", "a/../b"])
 def test_no_path_leads_out(tmp_path: Path, path: str) -> None:
     with pytest.raises(StartFailed, match="no path in a job's directory"):

@@ -1,6 +1,7 @@
 """Everything a launch needs, from a definition and its values."""
 
 import os
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from jobauto_prefect.errors import InvalidInput
 from jobauto_prefect.runtime import Layer, Prepared, prepare
 from jobauto_prefect.runtime.protocol import ArtifactPattern
 
-PROBE = {
+PROBE: dict[str, Any] = {
     "name": {"en": "Probe", "cs": "Sonda"},
     "description": "",
     "executable": "multiflexi-probe",
@@ -98,7 +99,12 @@ def test_everything_that_is_missing_is_said_at_once() -> None:
     ]
 
 
-def test_a_temporary_directory_that_was_chosen_is_kept() -> None:
-    result = prepared(overrides=Layer({"TMPDIR": "/big"}))
+def test_a_temporary_directory_is_chosen_where_the_definition_declares_it() -> None:
+    chosen = Layer({"TMPDIR": "/big"})
+    result = prepared(overrides=chosen)
+    assert result.environment["TMPDIR"] == "/work/job-7-1/tmp"
+    assert result.left_out == ["TMPDIR"]
+    declaring = PROBE | {"environment": {**PROBE["environment"], "TMPDIR": {}}}
+    result = prepared(declaring, overrides=chosen)
     assert result.environment["TMPDIR"] == "/big"
-    assert result.undeclared == ["TMPDIR"]
+    assert result.left_out == []

@@ -13,6 +13,7 @@ CODES = {
 }
 
 
+@pytest.mark.spec("2.1.48", "7.3")
 @pytest.mark.parametrize(
     ("exit_code", "expected"),
     [

@@ -1,5 +1,6 @@
 """Lines from bytes, however they are cut."""
 
+from datetime import UTC, datetime, timedelta
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -19,8 +20,16 @@ def split(*pieces: bytes, secrets: tuple[str, ...] = ()) -> list[str]:
     )
 
 
+def taken(output: Output) -> list[tuple[int, str, str]]:
+    return [
+        (seq, lines.stream, text)
+        for lines in output.take(PLENTY, PLENTY)
+        for seq, text in enumerate(lines.texts, start=lines.seq)
+    ]
+
+
 def texts(output: Output) -> list[tuple[str, str]]:
-    return [(line.stream, line.text) for line in output.take(PLENTY, PLENTY)]
+    return [(stream, text) for _, stream, text in taken(output)]
 
 
 @pytest.mark.parametrize(
@@ -113,14 +122,26 @@ def test_the_beginning_of_a_secret_does_not_appear_as_a_prompt() -> None:
     assert texts(output) == [("stdout", "it is "), ("stdout", MASK)]
 
 
+def test_a_line_that_ends_as_a_secret_begins_appears_whole_when_the_output_rests() -> None:
+    moments = iter(datetime(2026, 5, 4, 12, 0, second, tzinfo=UTC) for second in range(60))
+    output = Output(["hunter2-and-more"], PLENTY, lambda: next(moments))
+    output.feed("stdout", b"first\nwealth\n")
+    written = next(moments)
+    output.flush_resting(seconds=0)
+    parts = output.take(PLENTY, PLENTY)
+    assert [text for lines in parts for text in lines.texts] == ["first", "wealth"]
+    assert {lines.at for lines in parts} == {written - timedelta(seconds=1)}
+    output.feed("stdout", b"next\n")
+    assert texts(output) == [("stdout", "next")]
+
+
 def test_lines_of_both_streams_are_numbered_in_one_row() -> None:
     output = Output([], PLENTY)
     output.feed("stdout", b"a\n")
     output.feed("stderr", b"b\nc")
     output.notice("n")
     output.feed("stderr", b"")
-    lines = output.take(PLENTY, PLENTY)
-    assert [(line.seq, line.stream, line.text) for line in lines] == [
+    assert taken(output) == [
         (1, "stdout", "a"),
         (2, "stderr", "b"),
         (3, "notice", "n"),
@@ -145,4 +166,7 @@ def test_output_is_bounded_with_one_notice(line: bytes) -> None:
 def test_a_batch_is_bounded_in_lines_and_bytes_but_never_empty() -> None:
     output = Output([], PLENTY)
     output.feed("stdout", b"x" * 90 + b"\n" + b"y\n" * 10)
-    assert [len(output.take(5, 50)) for _ in range(4)] == [1, 5, 5, 0]
+    batches = [output.take(5, 50) for _ in range(4)]
+    numbers = [[(lines.seq, len(lines.texts)) for lines in batch] for batch in batches]
+    assert numbers == [[(1, 1)], [(2, 5)], [(7, 5)], []]
+    assert (output.waiting, output.waiting_bytes) == (0, 0)

@@ -1,11 +1,20 @@
 """Checks of availability: what may run, what is asked, what people are told."""
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources.availability import check_availability, fault_of_check, may_run
+from jobauto_prefect.sources.availability import (
+    check_availability,
+    fault_of_check,
+    faults_of_values,
+    may_run,
+)
 from tests.plant import eventually
 
 SECRET = "s3cret-word"
@@ -51,6 +60,14 @@ def test_a_command_gets_the_values_and_nothing_of_the_service(
     assert check_availability(check, {}, {}, settings).reason == "its check ended with 1"
 
 
+def test_a_command_gets_no_value_that_changes_how_programs_run(
+    settings: Settings, folder: Path
+) -> None:
+    check = {"command": [program(folder, 'test -z "$LD_AUDIT$BASH_ENV" && test "$HOST" = db')]}
+    values = {"HOST": "db", "BASH_ENV": "/evil"}
+    assert check_availability(check, values, {"LD_AUDIT": "x.so"}, settings).is_there
+
+
 def test_the_reason_is_its_first_line_with_secrets_masked(settings: Settings, folder: Path) -> None:
     text = 'echo "closed, $PIN"; echo more; exit 75'
     check = {"command": [program(folder, text)]}
@@ -77,7 +94,12 @@ def ended(process: int) -> bool:
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("ftp://a.example/", "no http or https"),
+        ("ftp://a.example/", "must be an address like https://"),
+        ("file:///etc/passwd", "must be an address like https://"),
+        ("gopher://127.0.0.1:70/", "must be an address like https://"),
+        ("http://anna:pin@127.0.0.1:9/", "no user, password or fragment"),
+        ("http://2852039166/", "169.254.169.254 can't be an availability check's"),
+        ("http://0xa9fea9fe/", "169.254.169.254 can't be an availability check's"),
         ("http://169.254.169.254/", "can't be an availability check's"),
         ("http://[::ffff:169.254.169.254]/", "can't be an availability check's"),
         ("{HOST}", "can't be an availability check's"),
@@ -90,6 +112,93 @@ def test_a_url_goes_by_the_rules_for_targets(settings: Settings, url: str, reaso
     found = check_availability({"url": url}, values, {}, settings)
     assert not found.is_there
     assert reason in found.reason
+
+
+@contextmanager
+def web(location: str) -> Iterator[tuple[str, list[str]]]:
+    """A server whose `/moved` leads to `location`, and the paths it was asked for, with the header
+    Authorization.
+    """
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(f"{self.path} {self.headers['Authorization']}")
+            moved = self.path == "/moved"
+            self.send_response(302 if moved else 204)
+            if moved:
+                self.send_header("Location", location or f"http://{self.headers['Host']}/there")
+            self.end_headers()
+
+        def log_message(self, *_arguments: object) -> None:
+            """Say nothing."""
+
+    asked: list[str] = []
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}", asked
+        server.shutdown()
+
+
+@pytest.mark.parametrize("location", ["http://169.254.169.254/", "file:///etc/passwd", ""])
+def test_redirects_are_not_followed(settings: Settings, location: str) -> None:
+    with web(location) as (url, asked):
+        found = check_availability({"url": "{URL}/moved"}, {"URL": url}, {"PIN": SECRET}, settings)
+    assert asked == ["/moved None"]
+    assert (found.is_there, found.reason) == (
+        False,
+        "127.0.0.1 answers 302; redirects are not followed",
+    )
+
+
+def test_nothing_secret_is_told_to_a_url(settings: Settings) -> None:
+    with web("") as (url, asked):
+        check = {"url": f"{url}/{{USER}}-{{PIN}}"}
+        assert check_availability(check, {"USER": "anna"}, {"PIN": SECRET}, settings).is_there
+    assert asked == ["/anna- None"]
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("file:///etc/passwd", "https://"),
+        ("gopher://x/", "https://"),
+        ("{HOST", "https://"),
+        ("https://anna:pin@{HOST}/", "no user, password"),
+        ("https://{HOST}:{PORT}@x/", "no user, password"),
+        ("http://169.254.169.254/latest/meta-data", "can't be an availability check's"),
+        ("http://[fe80::1]:{PORT}/", "can't be an availability check's"),
+        ("http://169.254.169.{PORT}/", "can't be an availability check's"),
+    ],
+)
+def test_a_url_that_can_never_be_asked_is_refused_when_it_is_written(
+    settings: Settings, url: str, message: str
+) -> None:
+    fields = [{"keyword": "HOST"}, {"keyword": "PORT"}]
+    (fault,) = fault_of_check({"url": url}, settings, fields)
+    assert (fault.pointer, fault.rule) == ("/availability/url", "target")
+    assert message in fault.message
+    for good in (
+        "https://{HOST}:{PORT}/x?y={HOST}",
+        "{HOST}/status",
+        "http://10.0.0.1/",
+        "http://localhost/",
+    ):
+        assert not list(fault_of_check({"url": good}, settings, fields))
+
+
+def test_values_that_make_it_one_are_refused_and_incomplete_ones_are_not(
+    settings: Settings,
+) -> None:
+    check = {"url": "{URL}/{PATH}"}
+
+    def pointers(**values: str) -> list[str]:
+        return [one.pointer for one in faults_of_values(check, values, settings)]
+
+    assert pointers(URL="https://erp.example", PATH="a") == []
+    assert pointers(URL="file:///etc/passwd") == []
+    assert pointers(URL="file:///etc", PATH="passwd") == ["/values/URL"]
+    assert pointers(URL="https://anna:pin@erp.example", PATH="a") == ["/values/URL"]
+    assert pointers(URL="http://169.254.169.254", PATH="a") == ["/values/URL"]
 
 
 def test_a_check_is_one_of_both_and_names_no_secret(settings: Settings) -> None:

@@ -1,0 +1,88 @@
+"""The whole suite: each benchmark in a process of its own, one after the other.
+
+    python -m benchmarks [NAME…]
+
+Writes benchmarks/results.json and docs/performance.md with its chart. One that fails, or takes
+longer than its share, is a row without a value; the others go on.
+"""
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.pages import chart, page
+
+HERE = Path(__file__).parent
+DOCS = HERE.parent / "docs"
+NAMES = (
+    "start_latency",
+    "burst",
+    "punctuality",
+    "idle",
+    "up",
+    "ladder",
+    "sleeping",
+    "output",
+    "lists",
+    "outbox",
+    "windows",
+    "events",
+    "gateway",
+    "masking",
+)
+LONGEST_SECONDS = 240
+PACKAGES = ("jobauto-prefect", "prefect", "fastapi", "sqlalchemy", "uvicorn")
+
+Row = dict[str, Any]
+
+
+def _rows(name: str) -> list[Row]:
+    argv = [sys.executable, "-m", f"benchmarks.{name}", "--json"]
+    try:
+        done = subprocess.run(
+            argv, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=True
+        )
+    except subprocess.CalledProcessError as error:
+        why = (error.stderr.strip().splitlines() or ["no reason was given"])[-1]
+        return [_missing(name, why)]
+    except subprocess.TimeoutExpired:
+        return [_missing(name, f"took longer than {LONGEST_SECONDS} s")]
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+
+
+def _missing(name: str, why: str) -> Row:
+    empty = dict.fromkeys(("value", "unit", "yardstick", "yardstick_value", "ratio", "goal"))
+    return {"name": name, **empty, "met": False, "error": why}
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "cores": os.cpu_count(),
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "versions": {name: version(name) for name in PACKAGES},
+    }
+
+
+def main() -> None:
+    """Run those that are named, or all."""
+    began, rows = time.monotonic(), []
+    for name in sys.argv[1:] or NAMES:
+        sys.stderr.write(f"{time.monotonic() - began:6.0f} s  {name}\n")
+        rows += _rows(name)
+    machine = _machine()
+    written = [{**row, **machine} for row in rows]
+    (HERE / "results.json").write_text(json.dumps(written, indent=2, ensure_ascii=False) + "\n")
+    (DOCS / "performance.md").write_text(page(rows, machine))
+    (DOCS / "images" / "performance.svg").write_text(chart(rows))
+
+
+if __name__ == "__main__":
+    main()

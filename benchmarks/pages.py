@@ -1,0 +1,62 @@
+"""What the suite found, as a page with a table, and as a chart."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+Row = Mapping[str, Any]
+
+WIDTH, LABEL, BAR, STEP = 720, 150, 16, 26
+MOST = 4.0
+"""Where bars end: ratios beyond say their figure only."""
+
+HEAD = """# Performance
+
+Written by `make bench`, which starts the yardsticks beside what it measures: figures of different
+runs or machines can't be compared, ratios within one can. Each row is also
+`python -m benchmarks.NAME --json`.
+
+"""
+
+
+def page(rows: Sequence[Row], machine: Mapping[str, Any]) -> str:
+    """The page, in Markdown."""
+    versions = ", ".join(f"{name} {text}" for name, text in machine["versions"].items())
+    where = f"{machine['cores']} cores, {machine['architecture']}, Python {machine['python']}"
+    lines = ["| what | value | yardstick | ratio | goal | met |", "|---|---|---|---|---|---|"]
+    lines += [_line(row) for row in rows]
+    return f"{HEAD}{where}; {versions}.\n\n![Ratios](images/performance.svg)\n\n" + "\n".join(
+        [*lines, ""]
+    )
+
+
+def _line(row: Row) -> str:
+    if row["value"] is None:
+        return f"| {row['name']} | | | | | no: {row['error']} |"
+    met = "yes" if row["met"] else "no"
+    value = f"{row['value']} {row['unit']}"
+    yardstick = f"{row['yardstick_value']} ({row['yardstick']})"
+    return f"| {row['name']} | {value} | {yardstick} | {row['ratio']} | {row['goal']} | {met} |"
+
+
+def chart(rows: Sequence[Row]) -> str:
+    """The ratios as bars, in SVG; where the goal is met they are green."""
+    known = [row for row in rows if row["ratio"] is not None]
+    height = STEP * len(known) + 10
+    bars = "".join(_bar(row, 5 + number * STEP) for number, row in enumerate(known))
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}"'
+        f' viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12">\n'
+        f"<title>Value by yardstick</title>\n{bars}</svg>\n"
+    )
+
+
+def _bar(row: Row, top: int) -> str:
+    length = min(float(row["ratio"]), MOST) / MOST * (WIDTH - LABEL - 60)
+    colour = "#2e7d32" if row["met"] else "#b26a00"
+    middle = top + BAR - 4
+    return (
+        f'<text x="0" y="{middle}" fill="#444">{escape(row["name"])}</text>'
+        f'<rect x="{LABEL}" y="{top}" width="{length:.1f}" height="{BAR}" fill="{colour}"/>'
+        f'<text x="{LABEL + length + 6:.1f}" y="{middle}" fill="#444">{row["ratio"]}</text>\n'
+    )

@@ -1,0 +1,129 @@
+"""Which variables a job may be given, one rule for all sources of values.
+
+What a definition declares is given by everybody; what an administrator lists besides
+(`JOBAUTO_EXTRA_ENV`) too. Names that change how a program is loaded, found or run are given only
+where the definition declares them, names of the service's own never.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Self
+
+from jobauto_prefect.definitions.findings import shown
+from jobauto_prefect.definitions.messages import like
+from jobauto_prefect.definitions.model import Definition
+from jobauto_prefect.definitions.pointers import child
+from jobauto_prefect.errors import Fault
+
+RESERVED = re.compile(r"(JOBAUTO|MULTIFLEXI)_.*", re.DOTALL)
+"""The service's own names."""
+
+GUARDED: Mapping[str, str] = {
+    "loader and C library": "LD_* DYLD_* _RLD* LDR_* LIBPATH SHLIB_PATH GLIBC_TUNABLES MALLOC_*"
+    " GETCONF_DIR NIS_PATH HOSTALIASES LOCALDOMAIN RES_OPTIONS RESOLV_HOST_CONF TZDIR",
+    "modules of locales and terminals": "GCONV_PATH LOCPATH NLSPATH PATH_LOCALE TERMINFO"
+    " TERMINFO_DIRS TERMCAP TERMPATH",
+    "shells": "BASH_* BASHOPTS SHELLOPTS ENV IFS PS0 PS1 PS2 PS3 PS4 PROMPT_COMMAND CDPATH"
+    " GLOBIGNORE EXECIGNORE POSIXLY_CORRECT FPATH ZDOTDIR NULLCMD READNULLCMD TMPPREFIX INPUTRC"
+    " HISTFILE",
+    "interpreters": "PYTHON* PERL* PAR_* RUBY* GEM_HOME GEM_PATH BUNDLE_* NODE_OPTIONS NODE_PATH"
+    " NODE_EXTRA_CA_CERTS NODE_TLS_REJECT_UNAUTHORIZED NODE_REPL_EXTERNAL_MODULE"
+    " NODE_REDIRECT_WARNINGS NODE_V8_COVERAGE NODE_ICU_DATA DENO_* BUN_* PHPRC PHP_INI_SCAN_DIR"
+    " XDEBUG_* JAVA_TOOL_OPTIONS JDK_JAVA_OPTIONS _JAVA_OPTIONS JAVA_OPTS JAVA_HOME CLASSPATH"
+    " DOTNET_* CORECLR_* COMPLUS_* COMPlus_* LUA_INIT* LUA_PATH* LUA_CPATH* R_HOME R_PROFILE*"
+    " R_ENVIRON* R_LIBS* TCLLIBPATH TCL_LIBRARY GUILE_* ERL_* ELIXIR_ERL_OPTIONS JULIA_* GODEBUG"
+    " GOFLAGS GOPATH GOROOT GAWK_* AWKPATH AWKLIBPATH",
+    "what programs start, read and trust": "GIT_* SSH_* EDITOR VISUAL PAGER MANPAGER BROWSER LESS"
+    " LESSOPEN LESSCLOSE MAKEFLAGS MAKEFILES TAR_OPTIONS RSYNC_RSH CVS_RSH SVN_SSH HGRCPATH"
+    " OPENSSL_* SSL_CERT_FILE SSL_CERT_DIR SSLKEYLOGFILE CURL_HOME CURL_CA_BUNDLE"
+    " REQUESTS_CA_BUNDLE WGETRC NETRC KRB5_CONFIG KRB5_KTNAME PIP_* UV_* NPM_CONFIG_*"
+    " npm_config_* COMPOSER_*",
+    "places": "PATH HOME TMPDIR TMP TEMP PWD OLDPWD SHELL XDG_*",
+}
+"""Names, and with a star beginnings of names, that change how a program is loaded, found or run:
+what glibc ignores in set-uid programs (its unsecvars.h), what sudo takes away, and what runtimes
+read. Besides these all names that end in `_proxy`, in any case of letters.
+"""
+
+_WORDS = [word for words in GUARDED.values() for word in words.split()]
+_NAMES = frozenset(word for word in _WORDS if not word.endswith("*"))
+_BEGINNINGS = tuple(word[:-1] for word in _WORDS if word.endswith("*"))
+
+
+def is_guarded(name: str) -> bool:
+    """Whether a variable changes how a program is loaded, found or run."""
+    return name in _NAMES or name.startswith(_BEGINNINGS) or name.lower().endswith("_proxy")
+
+
+def is_passable(text: str) -> bool:
+    """Whether a process can be given this text: no NUL, and encodable as UTF-8."""
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_impossible(name: str) -> bool:
+    """Whether nobody may set a variable, not even a definition."""
+    return not name or "=" in name or not is_passable(name) or bool(RESERVED.fullmatch(name))
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentNames:
+    """The names that values for jobs of one application may have.
+
+    `declared` are the keys of its definition, `extra` the names an administrator adds for all.
+    """
+
+    declared: Collection[str]
+    extra: Collection[str] = ()
+
+    @classmethod
+    def of(cls, definition: Definition, extra: Collection[str]) -> Self:
+        """Those of a definition, and the administrator's."""
+        return cls(definition.environment, extra)
+
+    def permits(self, name: str, granted: Collection[str] = ()) -> bool:
+        """Whether a job is given a variable; `granted` are names its source may add."""
+        if _is_impossible(name):
+            return False
+        if name in self.declared:
+            return True
+        return (name in self.extra or name in granted) and not is_guarded(name)
+
+    def faults(self, names: Iterable[str], member: str = "/env") -> Iterator[Fault]:
+        """One fault for each name that is not permitted; `member` is where the names are."""
+        for name in names:
+            if self.permits(name):
+                continue
+            if unsafe_reason(name):
+                yield _unsafe(name, member)
+            else:
+                hint = like(name, [*self.declared, *self.extra]) or self._known()
+                message = f"the application declares no {shown(name)}{hint}"
+                yield Fault(child(member, name), "undeclared", message)
+
+    def _known(self) -> str:
+        known = ", ".join([*self.declared, *self.extra])
+        return f"; there are {known}" if known else "; it declares none at all"
+
+
+def unsafe_faults(names: Iterable[str], member: str) -> Iterator[Fault]:
+    """The faults of names that no value may have which is not for one application alone."""
+    return (_unsafe(name, member) for name in names if unsafe_reason(name))
+
+
+def unsafe_reason(name: str) -> str | None:
+    """Why no value may have a name which is not for one application alone; None: it may."""
+    if RESERVED.fullmatch(name):
+        return "is the service's own; choose another name"
+    if _is_impossible(name):
+        return "is no name a process can be given; choose another"
+    if is_guarded(name):
+        return "changes how programs are loaded, found or run; only a definition can admit it"
+    return None
+
+
+def _unsafe(name: str, member: str) -> Fault:
+    return Fault(child(member, name), "name", f"{shown(name)} {unsafe_reason(name)}")

@@ -1,0 +1,135 @@
+"""JSONPath as RFC 9535 has it, for paths that can be followed in a bounded time.
+
+The library is imported at the first path: most processes read none.
+"""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LONGEST = 500
+"""Characters of a path."""
+
+MOST: Mapping[str, int] = {"..": 2, ",": 5, "$": 2}
+"""How often a path may have what multiplies the work: each looks at everything once more."""
+
+PATTERN_SECONDS = 0.1
+"""What a regular expression of a filter may take for one text."""
+
+KEPT = 512
+
+
+@functools.cache
+def _environment() -> Any:
+    """The library, with regular expressions that take too long matching nothing."""
+    from jsonpath import JSONPathEnvironment
+    from jsonpath.function_extensions import Match, Search
+
+    def in_time(method: Any, text: str) -> bool:
+        try:
+            return bool(method(text, timeout=PATTERN_SECONDS))
+        except TimeoutError:
+            return False
+
+    class MatchInTime(Match):
+        def __call__(self, value: object, pattern: object) -> bool:
+            if not (isinstance(value, str) and isinstance(pattern, str)):
+                return False
+            compiled = self.check_cache(pattern)
+            return compiled is not None and in_time(compiled.fullmatch, value)
+
+    class SearchInTime(Search):
+        def __call__(self, value: object, pattern: object) -> bool:
+            if not (isinstance(value, str) and isinstance(pattern, str)):
+                return False
+            compiled = self.check_cache(pattern)
+            return compiled is not None and in_time(compiled.search, value)
+
+    environment = JSONPathEnvironment(strict=True)
+    environment.function_extensions["match"] = MatchInTime(thread_safe=True)
+    environment.function_extensions["search"] = SearchInTime(thread_safe=True)
+    return environment
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPath:
+    """A path that was understood. `single`: by its form it finds one value at most.
+
+    `first` is the member of the root that it leads through; None where it may be any.
+    """
+
+    single: bool
+    first: str | None
+    _compiled: Any
+
+    def find(self, document: Any) -> list[Any]:
+        """All values found, in the order of the document; none in what has no parts."""
+        if not self._compiled.segments:
+            return [document]
+        if not isinstance(document, Mapping | list):
+            return []
+        from jsonpath.exceptions import JSONPathError
+
+        try:
+            return list(self._compiled.findall(document))
+        except (JSONPathError, RecursionError):  # nested deeper than it goes
+            return []
+
+
+@functools.lru_cache(maxsize=KEPT)
+def read_json_path(text: str) -> JsonPath:
+    """A JSONPath, understood.
+
+    Raises:
+        ValueError: it is none, or could take too long; the message says why.
+    """
+    if len(text) > LONGEST:
+        raise ValueError(f"must have at most {LONGEST} characters")
+    for part, most in MOST.items():
+        if text.count(part) > most:
+            raise ValueError(f"may have {part!r} at most {most} times")
+    if not text.startswith("$"):
+        raise ValueError("must be a JSONPath (RFC 9535), which begins with $: $.customer.id")
+    from jsonpath.exceptions import JSONPathError
+
+    try:
+        compiled = _environment().compile(text)
+    except (JSONPathError, RecursionError) as error:
+        reason = str(error.args[0]) if error.args else "can't be read"
+        raise ValueError(f"is no JSONPath (RFC 9535): {reason}") from None
+    return JsonPath(all(map(_is_single, compiled.segments)), _first(compiled), compiled)
+
+
+def _is_single(segment: Any) -> bool:
+    from jsonpath.segments import JSONPathChildSegment
+    from jsonpath.selectors import IndexSelector, NameSelector, SliceSelector
+
+    if not isinstance(segment, JSONPathChildSegment) or len(segment.selectors) != 1:
+        return False
+    selector = segment.selectors[0]
+    if isinstance(selector, SliceSelector):
+        return _is_one(selector.slice)
+    return isinstance(selector, NameSelector | IndexSelector)
+
+
+def _is_one(part: slice) -> bool:
+    """Whether a slice has one element at most: `[-1:]`, `[0:1]`."""
+    if part.start is None:
+        return part.stop in (0, 1) and part.step in (None, 1)
+    if part.step not in (None, 1):
+        return False
+    if part.stop is None:
+        return bool(part.start == -1)
+    return bool((part.start < 0) == (part.stop < 0) and part.stop - part.start <= 1)
+
+
+def _first(compiled: Any) -> str | None:
+    from jsonpath.segments import JSONPathChildSegment
+    from jsonpath.selectors import NameSelector
+
+    segment = compiled.segments[0] if compiled.segments else None
+    if isinstance(segment, JSONPathChildSegment) and len(segment.selectors) == 1:
+        selector = segment.selectors[0]
+        return str(selector.name) if isinstance(selector, NameSelector) else None
+    return None

@@ -1,0 +1,54 @@
+"""Who is asking is known before anything else of a request is read or judged."""
+
+import re
+
+from fastapi import Request
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.facade.addresses import CONTRACT
+from jobauto_prefect.facade.auth import identify, person, worker
+from jobauto_prefect.facade.body_sizes import INTERNAL, limit_of, refuse_too_large
+from jobauto_prefect.facade.errors import answer_to
+from jobauto_prefect.facade.service import Service
+
+OPEN = re.compile(rf"{CONTRACT}/(ping|login)(\.[^/]+)?")
+"""Paths that answer everybody, as `Addresses` leads to them."""
+
+
+class Identification:
+    """Passes on the requests of those we know, and all requests for what is open to everybody.
+
+    Workers' routes are for workers' tokens alone, all others for users with a role.
+    To be inside `TransportRules` and `Addresses`, and outside of everything that reads a body, a
+    query or a path. Who it is is then in `scope["state"]["identity"]`.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request; sockets and the application's lifespan are passed on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        try:
+            await _require_known(request)
+        except JobautoError as error:
+            await answer_to(request, error)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+async def _require_known(request: Request) -> None:
+    service: Service = request.app.state.service
+    path: str = request.scope["path"]
+    is_open = OPEN.fullmatch(path) is not None
+    if not is_open:
+        request.state.identity = await run_in_threadpool(identify, request, service)
+    refuse_too_large(request.headers, limit_of(path, service.settings))
+    if not is_open:
+        kind = worker if path.startswith(INTERNAL) else person
+        await kind(request.state.identity)

@@ -1,0 +1,213 @@
+"""Whose an application, credential type or topic is, as writes say and change it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from jobauto_prefect.errors import Conflict, Fault, Forbidden, MissingReference
+from jobauto_prefect.facade.access import allow, see
+from jobauto_prefect.facade.writes.base import LabelledBody, Ref, Write, company_of_body
+from jobauto_prefect.ledger.ownership import (
+    OwnedRecord,
+    is_usable,
+    lock_for_owner,
+    lock_for_use,
+    users_of,
+)
+from jobauto_prefect.ledger.records import App, Company, CredentialType, Topic
+from jobauto_prefect.ledger.topics import bearers_of, company_bearing
+
+D = TypeVar("D", App, CredentialType, Topic)
+
+PERMISSIONS = "applications"
+"""The first part of the permissions on definitions."""
+
+WORDS: Mapping[type[Any], str] = {
+    App: "application",
+    CredentialType: "credential type",
+    Topic: "topic",
+}
+
+
+class OwnedBody(LabelledBody):
+    """Base of the bodies of records that are shared, or one company's."""
+
+    company_id: Ref | None = None
+    company: str | None = None
+
+
+OWNER = frozenset(OwnedBody.model_fields) - frozenset(LabelledBody.model_fields)
+"""The members that say whose a record is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose a record is to be, as a request says it; `is_said` False: it says nothing.
+
+    `company` None: everybody's, where it is said.
+    """
+
+    is_said: bool
+    company: Company | None
+
+    @property
+    def company_id(self) -> int | None:
+        """The id of the company; None: everybody's."""
+        return self.company.id if self.company else None
+
+
+def owner_of_body(write: Write, body: OwnedBody) -> Owner:
+    """What a body says of its record's owner.
+
+    Raises:
+        InvalidInput: there is no such company, or none this person may see.
+    """
+    said = OWNER & body.model_fields_set
+    return Owner(bool(said), company_of_body(write, body.company_id, body.company))
+
+
+def is_wide(write: Write) -> bool:
+    """Whether who asks may change what belongs to no company."""
+    return write.who.rights.may(f"{PERMISSIONS}.update", None)
+
+
+def updatable_visible(write: Write, record: D | None) -> D | None:
+    """A record that was looked up by its uuid, for somebody who may update it.
+
+    None: there is none, or none this person may see: that is the same to them.
+
+    Raises:
+        Forbidden: they may see it and not change it.
+    """
+    if record is None or not see(write.who, PERMISSIONS, record.company_id):
+        return None
+    return write.updatable(record, PERMISSIONS)
+
+
+def updatable_named(write: Write, owner: Owner, found: Sequence[D]) -> D | None:
+    """Of the records of a name or code, the one that is meant; who asks may update it.
+
+    That of the company that is said; where none is said, that of the company of who asks, else
+    the shared one: never another company's.
+
+    Raises:
+        Conflict: several companies of who asks have one.
+        Forbidden: they may see it and not change it.
+    """
+    meant = _named_by(found, owner.company_id) if owner.is_said else _meant(write, found)
+    return write.updatable(meant, PERMISSIONS) if meant is not None else None
+
+
+def _named_by(found: Sequence[D], company_id: int | None) -> D | None:
+    return next((record for record in found if record.company_id == company_id), None)
+
+
+def _meant(write: Write, found: Sequence[D]) -> D | None:
+    companies = write.who.rights.companies_with(f"{PERMISSIONS}.read") or frozenset()
+    own = [record for record in found if record.company_id in companies]
+    if len({record.company_id for record in own}) > 1:
+        raise Conflict("several of your companies have one of this name; say company_id")
+    return own[0] if own else _named_by(found, None)
+
+
+def take_owner(write: Write, record: OwnedRecord, owner: Owner) -> bool:
+    """Give a record the owner that a request says; whether it has another one now.
+
+    Raises:
+        Conflict: it was looked up by its uuid and belongs to another, or another uses it.
+        Forbidden: who asks has no system-wide role.
+    """
+    if not owner.is_said or owner.company_id == record.company_id:
+        return False
+    if record.id is not None:
+        _require_movable(write, record, owner)
+    record.company_id = owner.company_id
+    return True
+
+
+def _require_movable(write: Write, record: OwnedRecord, owner: Owner) -> None:
+    words = WORDS[type(record)]
+    if write.record_id is None:
+        raise Conflict(
+            f"the {words} of this uuid is {record.id} and has another company_id; "
+            f"to change that, write it by its id: POST /{record.__tablename__}/{record.id}.json"
+        )
+    require_wide(write, record, {"company_id"})
+    lock_for_owner(write.session, record)
+    named = ", ".join(_other_users(write, record, owner))
+    if owner.company is not None and named:
+        raise Conflict(f"the {words} is used by others, retired records included: {named}")
+
+
+def _other_users(write: Write, record: OwnedRecord, owner: Owner) -> list[str]:
+    if isinstance(record, Topic):
+        bearers = bearers_of(write.session, record)
+        return [
+            f"{bearer.__tablename__} {bearer.id}"
+            for bearer in bearers
+            if company_bearing(bearer) != owner.company_id
+        ]
+    others = users_of(write.session, record) - {owner.company_id}
+    return [f"company {number}" for number in sorted(filter(None, others))]
+
+
+def require_wide(write: Write, record: OwnedRecord, changed: Collection[str]) -> None:
+    """Only system-wide roles change what tells definitions apart.
+
+    Raises:
+        Forbidden: something of it has changed, and who asks has no such role.
+    """
+    if changed and not is_wide(write):
+        raise Forbidden(
+            f"{', '.join(sorted(changed))} of a {WORDS[type(record)]} can be changed by "
+            "administrators only; leave it as it is"
+        )
+
+
+def create_definition(write: Write, owner: Owner) -> None:
+    """Who asks may create a definition of that owner.
+
+    Raises:
+        Forbidden: they may not.
+    """
+    allow(write.who, PERMISSIONS, "create", owner.company_id)
+
+
+def namesakes(write: Write, record: D, found: Sequence[D]) -> list[Fault]:
+    """A warning where others have a definition of the same name: a write of it was meant, maybe."""
+    others = [other for other in found if other is not record and is_wide(write)]
+    named = ", ".join(f"{other.__tablename__} {other.id}" for other in others)
+    message = f"others have the same name: {named}; to change one of these, say its id"
+    return [Fault("/company_id", "namesake", message)] if others else []
+
+
+def visible_definition(write: Write, found: D | None, pointer: str, message: str) -> D:
+    """A definition that a body refers to.
+
+    Raises:
+        MissingReference: there is none, or none this person may see.
+    """
+    if found is None or found.retired_at is not None or not _may_see(write, found):
+        raise MissingReference(Fault(pointer, "reference", message))
+    return found
+
+
+def _may_see(write: Write, record: OwnedRecord) -> bool:
+    return see(write.who, PERMISSIONS, record.company_id)
+
+
+def require_accessible(
+    write: Write, definition: OwnedRecord, company: Company, pointer: str
+) -> None:
+    """Keep a company from what is another's; the owner stays as it is until the write is done.
+
+    Raises:
+        MissingReference: it is another company's.
+    """
+    lock_for_use(write.session, definition)
+    if is_usable(definition, company.id):
+        return
+    message = f"there is no {definition.__tablename__} {definition.id}"
+    if _may_see(write, definition):
+        message += f" for {company.slug}: it is another company's"
+    raise MissingReference(Fault(pointer, "reference", message))

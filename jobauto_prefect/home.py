@@ -1,0 +1,97 @@
+"""The home and the files of this service: closed to all other users of the machine.
+
+The ledger holds hashes of passwords and other companies' output, and native jobs may run as users
+of their own (`--run-as`). What is made is made closed, and what is found open is closed at a start,
+but for a home that was opened by hand to those who only pass through it (0711).
+"""
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jobauto_prefect.settings import Settings
+
+PRIVATE = 0o700
+PASSABLE = 0o711
+OTHERS = 0o077
+READ_OR_WRITE = 0o066
+"""What may be done to a folder beside passing through it, by others than its owner."""
+
+
+def make_home(settings: "Settings") -> None:
+    """Make the home where it is missing, and close what is open."""
+    make_folder(settings.home)
+    close_home(settings)
+
+
+def close_home(settings: "Settings") -> None:
+    """Close what is open to others, as far as this user may."""
+    for path in open_paths(settings):
+        with contextlib.suppress(OSError):
+            path.chmod(_mode(path) & ~OTHERS)
+
+
+def open_paths(settings: "Settings") -> Iterator[Path]:
+    """What others can reach of the home, of the files in it and of its logs, and of the ledger.
+
+    Not the key: it is refused where others can read it, for they may have done so. Not the folders
+    of jobs and of Helm, whose modes are their own.
+    """
+    home = settings.home
+    if _is(stat.S_ISDIR, home) and not _is_shared(home) and _mode(home) & READ_OR_WRITE:
+        yield home
+    folders = [home / "logs", home / "prefect"]
+    yield from (path for path in folders if _is(stat.S_ISDIR, path) and _mode(path) & OTHERS)
+    files = {*_ledger_files(settings), *_listed(home), *_listed(home / "logs")}
+    for path in sorted(files - {settings.key_path}):
+        if _is(stat.S_ISREG, path) and _mode(path) & OTHERS:
+            yield path
+
+
+def make_folder(folder: Path, mode: int = PRIVATE) -> None:
+    """Make a folder where it is missing, and those it is in, all of this mode."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(missing):
+        with contextlib.suppress(FileExistsError):
+            path.mkdir(mode)
+            path.chmod(mode)  # whatever the umask
+
+
+def private_file(path: str, flags: int) -> int:
+    """An opener (see `open`): what it makes is its owner's alone."""
+    return os.open(path, flags, 0o600)
+
+
+def _ledger_files(settings: "Settings") -> list[Path]:
+    kind, _, path = settings.ledger_url.partition("?")[0].partition(":///")
+    if not kind.startswith("sqlite") or not path:
+        return []
+    return [Path(path + suffix) for suffix in ("", "-wal", "-shm", "-journal")]
+
+
+def _listed(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError:
+        return []
+
+
+def _is_shared(folder: Path) -> bool:
+    """Whether it is meant for many users, as /tmp is."""
+    return bool(folder.stat().st_mode & stat.S_ISVTX)
+
+
+def _is(kind: Callable[[int], bool], path: Path) -> bool:
+    """Whether a path is of a kind itself: a link leads to what may be anybody's."""
+    try:
+        return kind(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)

@@ -1,0 +1,140 @@
+"""Carrying out the actions of run templates that concern jobs: each in one transaction, once.
+
+What is sent to somebody is `sources/webhooks.py`'s.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+
+from jobauto_prefect.definitions.actions import UNSCHEDULED, Action
+from jobauto_prefect.errors import InvalidInput, JobautoError, NotFound
+from jobauto_prefect.jobs.windows import keep_windows
+from jobauto_prefect.ledger import actions, queries
+from jobauto_prefect.ledger.attempts import is_on, new_job
+from jobauto_prefect.ledger.audit import SERVICE, WritingSession
+from jobauto_prefect.ledger.records import Job, OwedAction, RunTemplate
+from jobauto_prefect.ledger.starting import event_variables
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.ledger.wishes import WishKind, wish
+from jobauto_prefect.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+
+class CannotAct(Exception):
+    """An action can't be carried out as things are; the message says why."""
+
+
+async def act_all(ledger: Ledger, settings: Settings, wake: Callable[[], None]) -> None:
+    """Carry out all that is due; `wake` is called where Prefect is to be told something.
+
+    Raises:
+        JobautoError: the ledger can't be written just now; what is left comes again.
+    """
+    while due := await asyncio.to_thread(_due, ledger):
+        for action_id in due:
+            await asyncio.to_thread(_act, ledger, settings, action_id)
+        wake()
+
+
+def _due(ledger: Ledger) -> list[int]:
+    with ledger.reading() as session:
+        return list(actions.due(session, ledger.clock()))
+
+
+def _act(ledger: Ledger, settings: Settings, action_id: int) -> None:
+    try:
+        with ledger.writing(SERVICE) as session:
+            action = actions.owed(session, action_id)
+            if action is None:
+                return
+            started = CARRIERS[Action(action.kind)](session, action, settings)
+            actions.done(session, action, started)
+    except (CannotAct, InvalidInput, NotFound) as error:
+        _bury(ledger, action_id, str(error))
+    except JobautoError:
+        raise  # it comes again
+    except Exception:
+        logger.exception("action %s failed", action_id)
+        _bury(ledger, action_id, "an error in this program; see the log of jobauto services")
+
+
+def _bury(ledger: Ledger, action_id: int, error: str) -> None:
+    with ledger.writing(SERVICE) as session:
+        action = actions.owed(session, action_id)
+        if action is not None:
+            logger.warning("action %s is not done: %s", action_id, error)
+            actions.kill(action, error)
+
+
+def _chain(session: WritingSession, action: OwedAction, _settings: Settings) -> Job | None:
+    """Another run template starts, with its own values."""
+    template = session.get(RunTemplate, action.config["runtemplate_id"])
+    if template is None or template.retired_at is not None:
+        raise CannotAct(f"run template {action.config['runtemplate_id']} is gone")
+    return _started(session, action, template)
+
+
+def _launch(session: WritingSession, action: OwedAction, _settings: Settings) -> Job | None:
+    """An application starts, by its only run template in the company."""
+    app_id = action.config["app_id"]
+    found = actions.launched(session, _ended(session, action).company_id, app_id)
+    if len(found) != 1:
+        raise CannotAct(actions.not_launched(app_id, found))
+    return _started(session, action, found[0])
+
+
+def _started(session: WritingSession, action: OwedAction, template: RunTemplate) -> Job:
+    _require_on(template)
+    job = new_job(template, schedule=session.clock(), schedule_type="chained")
+    job.event_id, job.overrides = action.event_id, event_variables(action.event)
+    return _waiting(session, job)
+
+
+def _waiting(session: WritingSession, job: Job) -> Job:
+    session.add(job)
+    session.flush()
+    wish(session, WishKind.CREATE_RUN, job.id)
+    return job
+
+
+def _reschedule(session: WritingSession, action: OwedAction, _settings: Settings) -> Job | None:
+    """The same starts again, with the same values, so many seconds from now."""
+    job = _ended(session, action)
+    _require_on(job.runtemplate)
+    at = session.clock() + timedelta(seconds=action.config["delay"])
+    again = new_job(job.runtemplate, schedule=at, schedule_type="reschedule")
+    again.overrides, again.override_secrets = dict(job.overrides), dict(job.override_secrets)
+    return _waiting(session, again)
+
+
+def _stop(session: WritingSession, action: OwedAction, settings: Settings) -> None:
+    """The run template follows its schedule no more; by hand and by events it still starts."""
+    template = _ended(session, action).runtemplate
+    if template.retired_at is not None or template.interv == UNSCHEDULED:
+        return
+    template.interv = UNSCHEDULED
+    keep_windows(session, template, settings)
+    wish(session, WishKind.APPLY_TEMPLATE, template.id)
+
+
+def _ended(session: WritingSession, action: OwedAction) -> Job:
+    """The job whose end this action follows."""
+    return queries.job_with_context(session, action.event.job_id or 0)
+
+
+def _require_on(template: RunTemplate) -> None:
+    if not is_on(template):
+        raise CannotAct(f"run template {template.id} ({template.name}) is not active")
+
+
+Carrier = Callable[[WritingSession, OwedAction, Settings], Job | None]
+
+CARRIERS: Mapping[Action, Carrier] = {
+    Action.CHAIN: _chain,
+    Action.LAUNCH: _launch,
+    Action.RESCHEDULE: _reschedule,
+    Action.STOP: _stop,
+}

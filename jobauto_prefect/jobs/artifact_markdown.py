@@ -1,0 +1,125 @@
+"""A job's page in Prefect: the Markdown artifact of its flow run."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from jobauto_prefect.compiler.markdown import cell, code, joined, section, table
+from jobauto_prefect.definitions import Severity, text
+from jobauto_prefect.ledger.records import Artifact, Job, RunTemplate
+from jobauto_prefect.settings import Settings
+
+NOT_IN_KEYS = re.compile(r"[^a-z0-9]+")
+KIB = 1024
+
+
+def artifact_key(template: RunTemplate) -> str:
+    """What the pages of a template's jobs have in common: Prefect keeps them as one history."""
+    words = f"{template.company.slug} {template.name}".lower()
+    return f"{NOT_IN_KEYS.sub('-', words).strip('-')}-{template.id}"[-255:].lstrip("-")
+
+
+def page(
+    job: Job,
+    title: str,
+    settings: Settings,
+    artifacts: Sequence[Artifact],
+    produced: Mapping[str, Mapping[str, str]],
+) -> str | None:
+    """The page of a job that is over.
+
+    None for a plain success without artifacts and warnings that no event has started.
+    """
+    plain = not (artifacts or job.warnings) and job.event_id is None
+    if job.severity == Severity.SUCCESS and plain:
+        return None
+    records = f"{settings.url}/api/v1"
+    return joined(
+        f"# {cell(title)}",
+        f"**{cell(job.message or job.state)}**",
+        _facts(job, records),
+        section("Artifacts", _artifacts(artifacts, records)),
+        section(
+            "Produced",
+            joined(_produced(produced, _meanings(job, settings.language)), _warnings(job)),
+        ),
+    )
+
+
+def _facts(job: Job, records: str) -> str:
+    # The outcome is the head: a table without one has an empty line above it.
+    return table(
+        ("Outcome", job.state), [(name, value) for name, value in _details(job, records) if value]
+    )
+
+
+def _details(job: Job, records: str) -> Iterator[tuple[str, str]]:
+    yield "Severity", job.severity or ""
+    yield "Exit code", "" if job.exitcode is None else code(str(job.exitcode))
+    yield "Duration", _duration(job)
+    yield "Command", code(job.command or "")
+    yield "Attempt", str(job.attempt) if job.task_id or job.attempt > 1 else ""
+    yield "Task", _link("task", job.task_id, records)
+    yield "Event", _link("event", job.event_id, records)
+    yield "Event rule", _link("eventrule", job.eventrule_id, records, "rule")
+    template = f"{records}/runtemplate/{job.runtemplate_id}.html"
+    yield "Run template", f"[{cell(job.runtemplate.name)}]({template})"
+    yield "Record", _link("job", job.id, records)
+
+
+def _link(item: str, number: int | None, records: str, word: str | None = None) -> str:
+    """The record of a kind; empty where there is none."""
+    return f"[{word or item} {number}]({records}/{item}/{number}.html)" if number else ""
+
+
+def _duration(job: Job) -> str:
+    if job.begin is None or job.end is None:
+        return ""
+    lasted = job.end - job.begin
+    seconds = lasted.total_seconds()
+    return f"{seconds:.1f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))
+
+
+def _artifacts(artifacts: Sequence[Artifact], records: str) -> str:
+    rows = [
+        (f"[{cell(one.name)}]({records}/artifact/{one.id})", code(one.path), _size(one.size))
+        for one in artifacts
+    ]
+    return table(("Name", "File", "Size"), rows)
+
+
+def _size(size: int) -> str:
+    if size < KIB:
+        return f"{size} bytes"
+    return f"{size / KIB:.1f} KiB" if size < KIB * KIB else f"{size / KIB / KIB:.1f} MiB"
+
+
+def _produced(produced: Mapping[str, Mapping[str, str]], meanings: Mapping[str, str]) -> str:
+    tables = []
+    for path, values in produced.items():
+        described = any(name in meanings for name in values)
+        rows = [
+            (code(name), code(value), *([cell(meanings.get(name, ""))] if described else []))
+            for name, value in values.items()
+        ]
+        head = ("Name", "Value", "Meaning") if described else ("Name", "Value")
+        tables.append(joined(f"From {code(path)}:", table(head, rows)))
+    return joined(*tables)
+
+
+def _warnings(job: Job) -> str:
+    """What is not as it is declared."""
+    said = (cell(str(warning["message"])) for warning in job.warnings)
+    return "\n".join(f"- **Warning:** {message}" for message in said)
+
+
+def _meanings(job: Job, language: str) -> Mapping[str, str]:
+    """What the definition says of the fields it produces."""
+    found = {}
+    entries: Mapping[str, Any] = job.runtemplate.app.document.get("produces") or {}
+    for entry in entries.values():
+        for name, field in (entry.get("fields") or {}).items():
+            if said := text(field.get("description") or "", language):
+                found[name] = said
+    return found

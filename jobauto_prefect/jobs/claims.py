@@ -1,0 +1,193 @@
+"""Claims, renewals and reports: what the ledger answers to workers (design, section 3)."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from jobauto_prefect.definitions import Misfire
+from jobauto_prefect.errors import ClaimOver, Conflict
+from jobauto_prefect.jobs.cancellation import block, skip
+from jobauto_prefect.jobs.claim_context import ClaimContext, NotKnown, Refused
+from jobauto_prefect.jobs.claim_target import require_turn, resolve_job
+from jobauto_prefect.jobs.credentials import require_available, require_credentials
+from jobauto_prefect.jobs.event_jobs import take_event
+from jobauto_prefect.jobs.launch import (
+    job_directory,
+    launch_of,
+    prepare_launch,
+    preparing_seconds,
+    settle_executor,
+    take_parameters,
+    terms_of,
+    timeout_of,
+)
+from jobauto_prefect.jobs.outcome import SHOWN, end_transition
+from jobauto_prefect.jobs.retry import Policy
+from jobauto_prefect.jobs.transitions import transition_of
+from jobauto_prefect.ledger import attempts, deliveries
+from jobauto_prefect.ledger.attempts import inactive_reason
+from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.records import Job, Lease, RunTemplate, Task, WorkerRecord
+from jobauto_prefect.ledger.states import JobState, TaskState, next_job_state, next_task_state
+from jobauto_prefect.runtime.protocol import ClaimAnswer, Launch, PrefectState
+
+UNHEARD = timedelta(seconds=60)
+"""How long after its timeout a job of which nothing is heard has ended for certain."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Who may start a job, where, and for how many seconds."""
+
+    claim_id: UUID
+    worker: WorkerRecord
+    directory: str
+    timeout_seconds: float
+
+
+def decide(context: ClaimContext) -> ClaimAnswer:
+    """Grant a launch, or refuse with what Prefect shall show.
+
+    Raises:
+        NumberTaken: another job of the flow run is live, or has this run number.
+        ClaimOver: the claim was granted before, and its job has ended, was lost or superseded.
+        Contended: another claim of the flow run was decided meanwhile.
+        Conflict: another start of this worker has its name now, or it can't use the executor.
+        Forbidden: the run is for a pool the worker's token does not name.
+    """
+    claim, session = context.claim, context.session
+    attempts.lock_flow_run(session, claim.flow_run_id)
+    worker = attempts.lock_worker(session, claim.worker, claim.instance, context.pools)
+    try:
+        return ClaimAnswer(launch=_grant(context, resolve_job(context), worker))
+    except NotKnown as not_known:
+        return ClaimAnswer(unheard=not_known.unheard)
+    except Refused as refused:
+        story = refused.refusal.story
+        if story.state is not PrefectState.SCHEDULED and story.transition_id is None:
+            story.transition_id = transition_of(context.claim.claim_id, story.state)
+        return ClaimAnswer(refusal=refused.refusal)
+
+
+def _grant(context: ClaimContext, job: Job, worker: WorkerRecord) -> Launch:
+    template = job.runtemplate
+    if job.claim_id == context.claim.claim_id:
+        return _launch(context, template, job)
+    if job.executor in context.claim.without:
+        raise Conflict(f"this worker can't use executor {job.executor} just now")
+    job.flow_run_id = context.claim.flow_run_id
+    if job.id is None:  # a job that is known is written once, with all that is granted
+        context.session.add(job)
+        context.session.flush()
+    try:
+        require_turn(context, template, job)
+        require_available(context, template)
+    except Refused as refused:
+        if refused.refusal.story.state is PrefectState.SCHEDULED:
+            job.message = str(refused)  # it waits, and its record says why
+        raise
+    job.message = None
+    try:
+        return _launch_granted(context, template, job, worker)
+    except Refused as refused:
+        job.claim_id = context.claim.claim_id  # asked again, it is refused again
+        if refused.refusal.story.state is PrefectState.CANCELLED:
+            skip(context.session, job, str(refused))
+        else:
+            block(context.session, job, str(refused))
+            deliveries.refused(context.session, job, str(refused))
+        refused.refusal.story.transition_id = end_transition(job)
+        raise
+
+
+def _launch_granted(
+    context: ClaimContext, template: RunTemplate, job: Job, worker: WorkerRecord
+) -> Launch:
+    reason = inactive_reason(template)
+    if reason is not None:
+        raise Refused("inactive", reason, PrefectState.FAILED)
+    settle_executor(template, job)
+    terms = terms_of(template.app, context.settings.language)
+    require_credentials(context, template, terms.definition)
+    if job.event_id is not None:
+        take_event(context, job, terms.definition)
+    take_parameters(context, template, job, terms)
+    prepared = prepare_launch(context, template, job, terms.definition)
+    job.run_number = context.claim.run_number
+    job.env, job.command = prepared.environment_shown, prepared.command_shown
+    job.undeclared = prepared.left_out
+    job.app_version = template.app.version
+    job.policy = _policy(template)
+    granted = Grant(
+        claim_id=context.claim.claim_id,
+        worker=worker,
+        directory=job_directory(context.claim, job),
+        timeout_seconds=timeout_of(context, template)
+        + preparing_seconds(template.app.document, job.executor),
+    )
+    grant(context.session, job, granted)
+    return launch_of(context, template, job, prepared)
+
+
+def grant(session: WritingSession, job: Job, granted: Grant) -> None:
+    """A worker may start this job: it is running, and its lease begins; its predecessors' end.
+
+    Raises:
+        Conflict: the job is not scheduled any more.
+    """
+    job.state = next_job_state(JobState(job.state), JobState.RUNNING)
+    job.claim_id, job.worker = granted.claim_id, granted.worker.name
+    job.message = None  # why it waited
+    now = session.clock()
+    job.begin = now
+    if job.task is not None:
+        job.task.state = next_task_state(TaskState(job.task.state), TaskState.RUNNING)
+        _count(job, job.task, now)
+    session.flush()
+    attempts.fence_others(session, job)
+    session.add(
+        Lease(
+            job_id=job.id,
+            worker=granted.worker.name,
+            instance=granted.worker.instance,
+            granted_renewal=granted.worker.renewal,
+            claim_id=granted.claim_id,
+            directory=granted.directory,
+            renewed_at=now,
+            ends_by=now + timedelta(seconds=granted.timeout_seconds) + UNHEARD,
+        )
+    )
+
+
+def _count(job: Job, task: Task, now: datetime) -> None:
+    if job.runtemplate.misfire == Misfire.ALL and now > task.deadline:
+        task.deadline = now + (task.window_end - task.window_start)
+    task.attempts += 1
+    job.attempt = task.attempts
+
+
+def _launch(context: ClaimContext, template: RunTemplate, job: Job) -> Launch:
+    """The same claim asked again: the same answer, as long as its job runs."""
+    if job.state in (JobState.BLOCKED, JobState.SKIPPED):
+        raise Refused("refused", job.message or job.state, SHOWN[job.state])
+    if job.state != JobState.RUNNING:
+        raise _claim_over(context, job)
+    attempts.renew_lease(context.session, job)
+    terms = terms_of(template.app, context.settings.language)
+    prepared = prepare_launch(context, template, job, terms.definition)
+    return launch_of(context, template, job, prepared)
+
+
+def _claim_over(context: ClaimContext, job: Job) -> ClaimOver:
+    if attempts.is_superseded(context.session, job):
+        return ClaimOver("superseded", f"another attempt has taken the place of job {job.id}")
+    if job.state == JobState.LOST:
+        return ClaimOver("lost", f"job {job.id} was taken for lost: {job.message}")
+    return ClaimOver("ended", f"job {job.id} is {job.state}")
+
+
+def _policy(template: RunTemplate) -> dict[str, Any]:
+    """What decides about this job's end, as it is now: a later edit does not change it."""
+    codes = template.app.document.get("exitCodes") or {}
+    return {"exit_codes": codes, **Policy.of(template).as_dict()}

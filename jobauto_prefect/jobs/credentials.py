@@ -1,0 +1,270 @@
+"""What credentials and blocks give to the jobs of a run template, and whether it is there.
+
+What has to be asked outside of the ledger (`run_preflight`) is asked before a claim's transaction:
+nothing may wait while that holds its locks.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from jobauto_prefect.definitions import Definition, parse, to_text
+from jobauto_prefect.definitions.credentials import defaults, is_secret, missing
+from jobauto_prefect.definitions.environment_names import EnvironmentNames
+from jobauto_prefect.errors import Fault, JobautoError, NotFound, PrefectUnavailable
+from jobauto_prefect.jobs.claim_context import NO_PREFLIGHT, ClaimContext, Preflight, Refused
+from jobauto_prefect.ledger.attempts import template_that_asks
+from jobauto_prefect.ledger.credentials import codes_known
+from jobauto_prefect.ledger.records import Credential, RunTemplate
+from jobauto_prefect.ledger.secrets import SecretBox
+from jobauto_prefect.ledger.store import Ledger, ReadingSession
+from jobauto_prefect.runtime import Layer
+from jobauto_prefect.runtime.protocol import Claim, PrefectState
+
+Blocks = Mapping[str, Mapping[str, Any]]
+"""Name of a block (type slug/name) -> its data, secrets included."""
+
+
+def provided_layer(
+    template: RunTemplate, blocks: Blocks, box: SecretBox, requirements: Collection[str]
+) -> Layer:
+    """In the order of assignment, blocks after credentials; a later value replaces a former.
+
+    Credentials of the types that the application names in its `requirements` may give all their
+    fields, whether it declares them or not.
+
+    Raises:
+        KeyMissing: secret values were stored with another key.
+        PrefectUnavailable: a block could not be read.
+    """
+    values, secrets = dict[str, str](), dict[str, str]()
+    layers = [layer_of(one.credential, box) for one in template.assignments]
+    layers += [_of_block(one, blocks) for one in template.blocks]
+    for layer in layers:
+        for name in (*layer.values, *layer.secrets):
+            values.pop(name, None)
+            secrets.pop(name, None)
+        values |= layer.values
+        secrets |= layer.secrets
+    return Layer(values, secrets, granted_fields(template, requirements))
+
+
+def layer_of(credential: Credential, box: SecretBox) -> Layer:
+    """The values of one credential, and its type's defaults for what it says nothing of.
+
+    Values of fields that the type does not have any more are left out.
+    """
+    fields = credential.credential_type.fields
+    given = {**defaults(fields), **credential.values, **box.open(credential.secrets)}
+    known = {one["keyword"]: is_secret(one) for one in fields if one["keyword"] in given}
+    sealed = {name for name, secret in known.items() if secret or name in credential.secrets}
+    return Layer(
+        {name: given[name] for name in known if name not in sealed},
+        {name: given[name] for name in sealed},
+    )
+
+
+def _of_block(assigned: Mapping[str, Any], blocks: Blocks) -> Layer:
+    """All of it is secret: which fields of a foreign block are, only its program knows."""
+    block = assigned["block"]
+    if block not in blocks:
+        raise PrefectUnavailable(f"the block {block} can't be read just now; ask again")
+    found = {name: member_of(blocks[block], path) for name, path in assigned["env"].items()}
+    return Layer({}, {name: to_text(value) for name, value in found.items() if value is not None})
+
+
+def member_of(data: Any, path: str) -> Any:
+    """The member of a block's data that a path names (`a.b` is b in a); None: there is none."""
+    for part in path.split("."):
+        data = data.get(part) if isinstance(data, Mapping) else None
+    return data
+
+
+def unmet(session: ReadingSession, template: RunTemplate, definition: Definition) -> list[str]:
+    """The requirements there are credential types for, and of which the template has none."""
+    has = {one.credential.credential_type.code.lower() for one in template.assignments}
+    open_ = [one for one in definition.requirements if one.lower() not in has]
+    known = codes_known(session, open_, template.company.id) if open_ else ()
+    return [one for one in open_ if one.lower() in known]
+
+
+def unfilled(template: RunTemplate) -> list[str]:
+    """The required fields without a value, as `credential: KEYWORD`."""
+    return [
+        f"{one.credential.name}: {keyword}"
+        for one in template.assignments
+        for keyword in unfilled_of(one.credential)
+    ]
+
+
+def unfilled_of(credential: Credential) -> list[str]:
+    """The required fields of one credential that have no value."""
+    given = {*credential.values, *credential.secrets}
+    return [one["keyword"] for one in missing(credential.credential_type.fields, given)]
+
+
+def unknown_requirements(
+    session: ReadingSession, requirements: Iterable[str], company_id: int | None
+) -> list[Fault]:
+    """A warning for each requirement that no credential type bears as its code.
+
+    Looked at are the types of the company whose application it is, and the shared ones; None: it
+    is shared itself.
+    """
+    named = list(requirements)
+    known = codes_known(session, named, company_id)
+    return [
+        Fault(
+            f"/requirements/{place}",
+            "unknown_requirement",
+            f"there is no credential type {one}; nothing checks this requirement",
+        )
+        for place, one in enumerate(named)
+        if one.lower() not in known
+    ]
+
+
+def granted_fields(template: RunTemplate, requirements: Iterable[str]) -> frozenset[str]:
+    """The fields that jobs are given undeclared: of credentials of types that are required."""
+    wanted = {code.lower() for code in requirements}
+    types = [assigned.credential.credential_type for assigned in template.assignments]
+    fields = [field for type_ in types if type_.code.lower() in wanted for field in type_.fields]
+    return frozenset(field["keyword"] for field in fields)
+
+
+def withheld_warnings(template: RunTemplate, extra: Collection[str]) -> list[Fault]:
+    """A warning for each credential some of whose fields no job is given."""
+    definition = parse(template.app.document)
+    permitted = EnvironmentNames.of(definition, extra)
+    granted = granted_fields(template, definition.requirements)
+    warned = []
+    for assigned in template.assignments:
+        names = [field["keyword"] for field in assigned.credential.credential_type.fields]
+        withheld = [name for name in names if not permitted.permits(name, granted)]
+        if withheld:
+            message = (
+                f"of {assigned.credential.name} jobs are not given {', '.join(withheld)}: the "
+                "application neither declares them nor requires "
+                f"{assigned.credential.credential_type.code}"
+            )
+            warned.append(Fault("/credentials", "undeclared", message))
+    return warned
+
+
+def requirement_warnings(session: ReadingSession, template: RunTemplate) -> list[Fault]:
+    """What jobs of a run template would be refused for."""
+    warned = [
+        Fault(
+            "/credentials",
+            "unmet_requirement",
+            f"the application requires a credential of type {one}; no job starts without it",
+        )
+        for one in unmet(session, template, parse(template.app.document))
+    ]
+    return warned + [
+        Fault("/credentials", "required", f"{one} has no value; no job starts without it")
+        for one in unfilled(template)
+    ]
+
+
+SOON = timedelta(seconds=5)
+"""When to ask again for what was not asked before the claim: somebody named it just now."""
+
+
+def require_credentials(
+    context: ClaimContext, template: RunTemplate, definition: Definition
+) -> None:
+    """A launch has a credential for each requirement, all their values, and its blocks.
+
+    Raises:
+        Refused: naming those that are missing.
+    """
+    name = f"{template.company.slug}/{template.name}"
+    codes = unmet(context.session, template, definition)
+    if codes:
+        message = (
+            f"the application requires credentials of {', '.join(codes)}, and {name} has none; "
+            f"assign them: jobauto template set '{name}' credentials='[\"NAME\"]'"
+        )
+        raise Refused("unmet_requirement", message, PrefectState.FAILED)
+    empty = unfilled(template)
+    if empty:
+        message = (
+            f"credentials of {name} lack values: {', '.join(empty)}; "
+            "give them: jobauto credential set COMPANY/NAME --secret KEYWORD"
+        )
+        raise Refused("missing_credential", message, PrefectState.FAILED)
+    if context.preflight.missing is not None:
+        raise Refused("missing_block", context.preflight.missing, PrefectState.FAILED)
+
+
+def require_available(context: ClaimContext, template: RunTemplate) -> None:
+    """What the credentials open is there, and the blocks could be read.
+
+    Raises:
+        Refused: not yet, with the time to try again.
+    """
+    preflight = context.preflight
+    if preflight.held_up is not None:
+        raise Refused(
+            "not_available", preflight.held_up, PrefectState.SCHEDULED, at=preflight.again
+        )
+    unread = [one["block"] for one in template.blocks if one["block"] not in preflight.blocks]
+    if unread and preflight.missing is None:
+        again = context.session.clock() + SOON
+        message = "its blocks in Prefect are not read yet"
+        raise Refused("not_available", message, PrefectState.SCHEDULED, at=again)
+
+
+PREFECT_AGAIN = timedelta(seconds=15)
+"""When a launch tries again whose blocks Prefect could not be asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreflightChecks:
+    """How to ask outside; both may block.
+
+    `unavailable` says why what a credential opens is not there, None: it is. `read_block` is the
+    data of a block (type slug/name), or raises NotFound or PrefectUnavailable.
+    """
+
+    unavailable: Callable[[Credential, datetime], str | None]
+    read_block: Callable[[str], Mapping[str, Any]]
+
+
+def run_preflight(ledger: Ledger, claim: Claim, checks: PreflightChecks) -> Preflight:
+    """Ask everything a claim needs from outside; nothing for most."""
+    with ledger.reading() as session:
+        template = template_that_asks(session, claim.flow_run_id, claim.deployment_id)
+        if template is None:
+            return NO_PREFLIGHT
+        credentials = [one.credential for one in template.assignments]
+        checked = [one for one in credentials if one.credential_type.availability]
+    now = ledger.clock()
+    for credential in checked:
+        reason = checks.unavailable(credential, now)
+        if reason is not None:
+            check = credential.credential_type.availability or {}
+            again = now + timedelta(seconds=float(check.get("retry_seconds", 60)))
+            message = f"{credential.name} is not available yet: {reason}"
+            return Preflight(held_up=message, again=again)
+    return _read_blocks(template, checks, now)
+
+
+def _read_blocks(template: RunTemplate, checks: PreflightChecks, now: datetime) -> Preflight:
+    blocks = dict[str, Mapping[str, Any]]()
+    for assigned in template.blocks:
+        name = assigned["block"]
+        try:
+            blocks[name] = checks.read_block(name)
+        except NotFound:
+            return Preflight(missing=f"Prefect has no block {name}")
+        except JobautoError as error:
+            message = f"the block {name} can't be read: {error}"
+            return Preflight(held_up=message, again=now + PREFECT_AGAIN)
+        paths = assigned["env"].values()
+        lacking = [path for path in paths if member_of(blocks[name], path) is None]
+        if lacking:
+            return Preflight(missing=f"the block {name} has no {', '.join(lacking)}")
+    return Preflight(blocks)

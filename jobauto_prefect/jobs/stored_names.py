@@ -1,0 +1,64 @@
+"""Records that hold values under names that no job is given: from before a rule or a definition
+changed. They stay as they are until somebody writes their values.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from jobauto_prefect.definitions import parse
+from jobauto_prefect.definitions.environment_names import EnvironmentNames, unsafe_reason
+from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.records import Company, CredentialType, EventRule, RunTemplate
+from jobauto_prefect.ledger.store import ReadingSession
+
+
+@dataclass(frozen=True, slots=True)
+class IdleNames:
+    """The names of one record that jobs are not given, in alphabetical order.
+
+    `group` and `title` are what its commands call it.
+    """
+
+    group: str
+    title: str
+    names: tuple[str, ...]
+
+
+def idle_names(session: ReadingSession, extra: Collection[str]) -> Iterator[IdleNames]:
+    """Every record with such names; `extra` are those an administrator adds for all."""
+    found = [_of_company(company) for company in queries.all_companies(session)]
+    found += [_of_type(type_) for type_ in queries.all_credential_types(session)]
+    templates = queries.templates_with_context(session, None)
+    found += [_of_template(template, extra) for template in templates]
+    found += [_of_rule(rule, extra) for rule in queries.all_rules(session)]
+    return (record for record in found if record.names)
+
+
+def _of_company(company: Company) -> IdleNames:
+    names = {*company.env, *company.secrets}
+    return IdleNames("company", company.slug, tuple(sorted(filter(unsafe_reason, names))))
+
+
+def _of_type(type_: CredentialType) -> IdleNames:
+    names = {field["keyword"] for field in type_.fields}
+    return IdleNames("credential-type", type_.code, tuple(sorted(filter(unsafe_reason, names))))
+
+
+def _of_template(template: RunTemplate, extra: Collection[str]) -> IdleNames:
+    names = {*template.env, *template.secrets}
+    names |= {name for block in template.blocks for name in block["env"]}
+    title = f"{template.company.slug}/{template.name}"
+    return IdleNames("template", title, _not_permitted(names, template, extra))
+
+
+def _of_rule(rule: EventRule, extra: Collection[str]) -> IdleNames:
+    names = json.loads(rule.env_mapping)
+    return IdleNames("rule", str(rule.id), _not_permitted(names, rule.runtemplate, extra))
+
+
+def _not_permitted(
+    names: Iterable[str], template: RunTemplate, extra: Collection[str]
+) -> tuple[str, ...]:
+    permitted = EnvironmentNames.of(parse(template.app.document), extra)
+    return tuple(sorted(name for name in names if not permitted.permits(name)))

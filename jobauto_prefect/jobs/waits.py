@@ -1,0 +1,88 @@
+"""Why a job that is due does not start."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from jobauto_prefect.ledger import waits
+from jobauto_prefect.ledger.prefect_status import PrefectStatus, read_status
+from jobauto_prefect.ledger.records import Job
+from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.ledger.waits import LivingWorker
+from jobauto_prefect.runtime.fitness import NEEDED_BY_ALL
+from jobauto_prefect.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Whom jobs wait for. `workers`: work pool -> its living workers, at least one.
+
+    `run_errors`: job whose flow run is still to be made -> why that was not possible; None: it was
+    not tried yet.
+    """
+
+    prefect: PrefectStatus = field(default_factory=PrefectStatus)
+    workers: Mapping[str, Sequence[LivingWorker]] = field(default_factory=dict)
+    run_errors: Mapping[int, str | None] = field(default_factory=dict)
+
+
+def reasons(
+    session: ReadingSession, jobs: Iterable[Job], settings: Settings, now: datetime
+) -> dict[int, str]:
+    """Job -> what it waits for, of those that are due; with as many queries for one as for all."""
+    waiting = [job for job in jobs if job.state == JobState.SCHEDULED and job.schedule <= now]
+    if not waiting:
+        return {}
+    named = waits.pools_of(session, {job.runtemplate_id for job in waiting})
+    pools = {template: pool or settings.pool for template, pool in named.items()}
+    alive_since = now - timedelta(seconds=settings.lease_seconds)
+    around = Surroundings(
+        read_status(session),
+        waits.living_workers(session, set(pools.values()), alive_since),
+        waits.run_errors(session, [job.id for job in waiting if job.flow_run_id is None]),
+    )
+    found = {job.id: reason(job, pools[job.runtemplate_id], around) for job in waiting}
+    return {job_id: why for job_id, why in found.items() if why is not None}
+
+
+def reason(job: Job, pool: str, around: Surroundings) -> str | None:
+    """What a due job waits for; None: for nothing that is known, it may start any moment."""
+    return _in_prefect(job, pool, around) or _at_workers(job, pool, around)
+
+
+def _in_prefect(job: Job, pool: str, around: Surroundings) -> str | None:
+    if around.prefect.away is not None:
+        return "Prefect does not answer; the job starts when it is back"
+    if pool in around.prefect.paused:
+        return f"work pool {pool} is paused in Prefect"
+    if around.run_errors.get(job.id):
+        return f"its flow run can't be made yet: {around.run_errors[job.id]}"
+    return None
+
+
+def _at_workers(job: Job, pool: str, around: Surroundings) -> str | None:
+    living = around.workers.get(pool)
+    if not living and pool in around.prefect.foreign:
+        return job.message
+    if not living:
+        start = f"jobauto worker start --pool {pool}"
+        return f"no worker is alive in work pool {pool}; start one: {start}"
+    hindrances = {worker.name: _hindrance(worker, job.executor) for worker in living}
+    able = [worker for worker in living if hindrances[worker.name] is None]
+    if not able:
+        said = "; ".join(f"{name}: {why}" for name, why in hindrances.items())
+        return f"no worker of work pool {pool} can start it: {said}"
+    if job.message:
+        return job.message  # its last claim was told to come again
+    if all(worker.is_full for worker in able):
+        running = sum(worker.running for worker in able)
+        jobs = "1 job" if running == 1 else f"{running} jobs"
+        return f"the workers of work pool {pool} are full: they run {jobs}"
+    return None
+
+
+def _hindrance(worker: LivingWorker, executor: str | None) -> str | None:
+    """Why a worker can't start a job of this executor; None: it can."""
+    missing = NEEDED_BY_ALL | {executor}
+    return next((why for part, why in worker.hindrances.items() if part in missing), None)

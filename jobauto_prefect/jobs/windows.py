@@ -1,0 +1,182 @@
+"""Opening windows: each gets its task, and the job that starts it.
+
+Whoever opens windows holds their run template's row: the window keeper, a claim that comes before
+it, and a write that changes the schedule.
+"""
+
+import itertools
+import logging
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from jobauto_prefect.compiler.deadlines import deadline_of
+from jobauto_prefect.compiler.handover import handed_over
+from jobauto_prefect.compiler.openings import Fate, Opening, openings
+from jobauto_prefect.compiler.schedule import Schedule, schedule_of, zone_of
+from jobauto_prefect.compiler.windows import next_window
+from jobauto_prefect.definitions import Overlap
+from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.jobs import tasks
+from jobauto_prefect.ledger import keeping
+from jobauto_prefect.ledger.attempts import is_on, new_job
+from jobauto_prefect.ledger.audit import SERVICE, WritingSession
+from jobauto_prefect.ledger.records import Job, RunTemplate, Task
+from jobauto_prefect.ledger.states import TaskReason, TaskState
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.ledger.wishes import WishKind, wish
+from jobauto_prefect.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+SPREAD = timedelta(seconds=0.1)
+"""Between the starts of windows that are caught up."""
+
+
+def keep_windows(session: WritingSession, template: RunTemplate, settings: Settings) -> None:
+    """A template was written: from now on its windows are those its schedule says.
+
+    Those that opened before are owed as the former schedule said. A template that is switched
+    off starts nothing more; one that is switched on begins with its next boundary.
+    """
+    session.flush()
+    keeping.hold(session, template)
+    now = session.clock()
+    schedule = None
+    if is_on(template):
+        zone = template.zone_name(settings.timezone)
+        schedule = schedule_of(template.interv, template.cron, zone, template.delay)
+    kept = _as_text(schedule) if schedule else None
+    if kept != template.kept_schedule:
+        open_windows(session, [template], now)
+        template.kept_schedule = kept
+        template.next_window = template.next_schedule = None
+        if schedule is not None:
+            following = next_window(schedule, now)
+            template.next_window = following.start
+            template.next_schedule = following.launch_at
+    if not is_on(template):
+        tasks.switch_off(session, template, "its run template was switched off")
+
+
+def follow_zone(ledger: Ledger, settings: Settings) -> None:
+    """The service's time zone may have been changed while nothing ran: templates follow it."""
+    with ledger.writing(SERVICE) as session:
+        for template in keeping.of_another_zone(session, settings.timezone):
+            keep_windows(session, template, settings)
+            wish(session, WishKind.APPLY_TEMPLATE, template.id)
+
+
+def open_until(session: WritingSession, template: RunTemplate, until: datetime) -> None:
+    """Open the windows of one template that are due at an instant."""
+    keeping.hold(session, template)
+    open_windows(session, [template], until)
+
+
+def open_windows(session: WritingSession, held: Sequence[RunTemplate], now: datetime) -> int:
+    """Open what is due of templates that are held; how many windows that were.
+
+    With so many statements for all of them, not for each.
+    """
+    due = [each for template in held for each in _due(template, now)]
+    known = keeping.known_windows(session, [template.id for template in held], due_since(due))
+    new = [each for each in due if (each[0].id, each[2].window.start) not in known]
+    skipping = [template.id for template in held if template.overlap == Overlap.SKIP]
+    busy = keeping.busy_templates(session, skipping) if skipping else set()
+    starts = (now + SPREAD * number for number in itertools.count())
+    made = [_obligation(*each, starts, busy) for each in new]
+    session.add_all(task for task, _, _ in made)
+    session.add_all(job for _, job, _ in made if job is not None)
+    session.flush()
+    for task, job, by_prefect in made:
+        if task.state == TaskState.MISSED:
+            wish(session, WishKind.TELL_TASK, task.id)
+        if job is not None and not by_prefect:
+            wish(session, WishKind.CREATE_RUN, job.id)
+    session.flush()
+    return len(new)
+
+
+Due = tuple[RunTemplate, Schedule, Opening, datetime]
+
+
+def due_since(due: Sequence[Due]) -> datetime | None:
+    """When the first of these windows began; None: there are none."""
+    return min((opening.window.start for _, _, opening, _ in due), default=None)
+
+
+def _due(template: RunTemplate, now: datetime) -> Iterator[Due]:
+    """The template's windows that open now; its mark moves behind them."""
+    if template.kept_schedule is None or template.next_window is None:
+        return
+    try:
+        schedule = _from_text(template.kept_schedule)
+        found, following = openings(schedule, template.next_window, now, template.misfire)
+        deadlines = [
+            deadline_of(template.deadline_offset, schedule, opening.window) for opening in found
+        ]
+    except (JobautoError, ValueError):
+        # A zone may vanish with an update of the machine: the other templates have their windows.
+        logger.exception("run template %s has no windows until it is written again", template.id)
+        template.next_schedule = None
+        return
+    template.next_window, template.next_schedule = following.start, following.launch_at
+    for opening, deadline in zip(found, deadlines, strict=True):
+        yield template, schedule, opening, deadline
+
+
+def _obligation(
+    template: RunTemplate,
+    schedule: Schedule,
+    opening: Opening,
+    deadline: datetime,
+    starts: Iterator[datetime],
+    busy: set[int],
+) -> tuple[Task, Job | None, bool]:
+    """The task of a window, its job, and whether Prefect's own schedule makes its flow run."""
+    window = opening.window
+    task = Task(
+        runtemplate_id=template.id,
+        window_start=window.start,
+        window_end=window.end,
+        deadline=deadline,
+        state=TaskState.OPEN,
+    )
+    if opening.fate is Fate.MISSED:
+        _miss(task, TaskReason.MISFIRE, "it passed unattended")
+        return task, None, False
+    if template.id in busy:
+        _miss(task, TaskReason.OVERLAP, "the attempt before it was still running")
+        return task, None, False
+    if opening.fate is Fate.TURN:
+        task.catch_up = True
+        return task, None, False
+    start = window.launch_at
+    if opening.fate is Fate.CATCH_UP:
+        start = next(starts)
+        task.deadline = start + (window.end - window.start)
+    job = new_job(template, schedule=start, schedule_type="scheduled")
+    job.task = task
+    by_prefect = opening.fate is Fate.RUN and template.applied_paused is False
+    return task, job, by_prefect and handed_over(schedule) is not None
+
+
+def _miss(task: Task, reason: TaskReason, message: str) -> None:
+    task.state, task.reason, task.message = TaskState.MISSED, reason, message
+
+
+def _as_text(schedule: Schedule) -> str:
+    seconds = round(schedule.delay.total_seconds())
+    return f"{schedule.cron}|{schedule.zone.key}|{seconds}"
+
+
+def schedule_kept(template: RunTemplate) -> Schedule | None:
+    """The schedule by which a template's windows are kept; None: by none that can be used."""
+    try:
+        return _from_text(template.kept_schedule) if template.kept_schedule else None
+    except (JobautoError, ValueError):
+        return None
+
+
+def _from_text(kept: str) -> Schedule:
+    cron, zone, seconds = kept.split("|")
+    return Schedule(cron, zone_of(zone), timedelta(seconds=int(seconds)))

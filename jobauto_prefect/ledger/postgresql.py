@@ -1,0 +1,84 @@
+"""Connections to PostgreSQL that never wait for longer than they may.
+
+A network that loses packets while its sockets stay open makes libpq wait for as long as the kernel
+does, whatever `connect_timeout`, keepalives, `tcp_user_timeout` and `statement_timeout` say. So
+each exchange with the server has a deadline here, past which the socket is closed. What the server
+held for such a client it lets go by its own timeouts; they are set by `SET`, because pgbouncer
+refuses startup options.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.abc import RV, PQGen
+from sqlalchemy import URL, Engine, create_engine, event
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How long the database may take, in seconds.
+
+    `connect` is for a new connection, `answer` for one exchange with the server (a statement, a
+    commit), `idle` for a transaction in which nothing is asked.
+    """
+
+    connect: float = 5.0
+    answer: float = 15.0
+    idle: float = 60.0
+
+
+class TimedConnection(psycopg.Connection[Any]):
+    """A connection that closes its socket where an exchange takes longer than `answer_seconds`."""
+
+    answer_seconds: float | None = None
+    """None: no limit."""
+
+    def wait(self, gen: PQGen[RV], interval: float = 0.1, timeout: float | None = None) -> RV:
+        """Finish an exchange with the server.
+
+        Raises:
+            psycopg.OperationalError: it took too long; the connection is closed.
+        """
+        try:
+            return super().wait(gen, interval, timeout or self.answer_seconds)
+        except psycopg.OperationalError as error:
+            if timeout is None and isinstance(error, psycopg.errors._WaitTimeout):  # noqa: SLF001
+                self.pgconn.finish()
+                message = f"no answer within {self.answer_seconds:g} s; the connection is closed"
+                raise psycopg.OperationalError(message) from None
+            raise
+
+
+def timed_engine(url: str | URL, limits: Limits, **arguments: Any) -> Engine:
+    """An engine for PostgreSQL whose connections have these limits on both sides.
+
+    Args:
+        arguments: as those of `sqlalchemy.create_engine`.
+    """
+    engine = create_engine(url, **arguments)
+
+    @event.listens_for(engine, "do_connect")
+    def do_connect(
+        _dialect: Any, _record: Any, positional: tuple[Any, ...], named: dict[str, Any]
+    ) -> TimedConnection:
+        return _connect(limits, *positional, **named)
+
+    return engine
+
+
+def _connect(limits: Limits, *arguments: Any, **parameters: Any) -> TimedConnection:
+    parameters.setdefault("connect_timeout", max(2, round(limits.connect)))  # libpq's least
+    connection = TimedConnection.connect(*arguments, **parameters)
+    connection.answer_seconds = limits.answer
+    connection.execute(
+        "SELECT set_config('statement_timeout', %s, false),"
+        " set_config('idle_in_transaction_session_timeout', %s, false)",
+        [_milliseconds(limits.answer), _milliseconds(limits.idle)],
+    )
+    connection.commit()
+    return connection
+
+
+def _milliseconds(seconds: float) -> str:
+    return str(round(seconds * 1000))

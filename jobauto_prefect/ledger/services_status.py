@@ -1,0 +1,25 @@
+"""Whether the services run beside the facade: each signs now and then."""
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.records import Fact
+
+NAME = "services_seen_at"
+
+PATIENCE = timedelta(minutes=1)
+"""How long a sign holds."""
+
+
+def sign(session: WritingSession) -> None:
+    """The services run now."""
+    session.merge(Fact(name=NAME, value=session.clock().isoformat()))
+
+
+def are_running(session: Session, now: datetime) -> bool:
+    """Whether there was a sign lately."""
+    kept = session.scalar(select(Fact.value).where(Fact.name == NAME))
+    return kept is not None and datetime.fromisoformat(kept) > now - PATIENCE

@@ -1,0 +1,90 @@
+"""Topics, and the companies, applications and run templates that bear them.
+
+Records keep the names. A name means the company's own topic first, then the shared one.
+"""
+
+from collections.abc import Iterator
+from typing import TypeVar
+
+from sqlalchemy import ScalarResult, Text, cast, select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.ownership import own_first, usable
+from jobauto_prefect.ledger.records import App, Company, RunTemplate, Topic
+from jobauto_prefect.ledger.wishes import WishKind, wish
+
+Bearer = App | Company | RunTemplate
+B = TypeVar("B", App, Company, RunTemplate)
+
+NONE = "[]"
+"""How databases keep that a record has none."""
+
+
+def topics_of(template: RunTemplate) -> tuple[str, ...]:
+    """Its own, its application's and its company's, without doubles."""
+    named = (*template.topics, *template.app.topics, *template.company.topics)
+    return tuple(dict.fromkeys(named))
+
+
+def company_bearing(record: Bearer) -> int | None:
+    """The company whose topics a record may bear beside the shared ones; None: those alone."""
+    if isinstance(record, RunTemplate):
+        return record.company.id  # it may have got another one just now
+    return record.id if isinstance(record, Company) else record.company_id
+
+
+def topic_meant(session: Session, name: str, company_id: int | None) -> Topic | None:
+    """The topic that a name means in a company; None: there is none."""
+    companies = () if company_id is None else (company_id,)
+    found = select(Topic).where(
+        Topic.name == name, Topic.retired_at.is_(None), usable(Topic, companies)
+    )
+    return session.scalars(found.order_by(*own_first(Topic)).limit(1)).first()
+
+
+def bearers_of(session: Session, topic: Topic) -> list[Bearer]:
+    """The records that bear a topic; those of companies that have one of that name bear theirs."""
+    return [
+        record
+        for record in _bearing(session)
+        if topic.name in record.topics
+        and topic_meant(session, topic.name, company_bearing(record)) is topic
+    ]
+
+
+def _bearing(session: Session) -> Iterator[Bearer]:
+    yield from _of_kind(session, Company)
+    yield from _of_kind(session, App)
+    yield from _of_kind(session, RunTemplate)
+
+
+def _of_kind(session: Session, kind: type[B]) -> ScalarResult[B]:
+    found = select(kind).where(kind.retired_at.is_(None), cast(kind.topics, Text) != NONE)
+    return session.scalars(found.order_by(kind.id))
+
+
+def rename_in(session: WritingSession, bearers: list[Bearer], before: str, after: str) -> None:
+    """Let the records that bear a topic know it by its new name."""
+    for record in bearers:
+        named = (after if name == before else name for name in record.topics)
+        record.topics = list(dict.fromkeys(named))
+        apply_bearer(session, record)
+
+
+def apply_bearer(session: WritingSession, record: Bearer) -> None:
+    """Prefect is told of the topics of a record."""
+    for template in templates_under(session, record):
+        wish(session, WishKind.APPLY_TEMPLATE, template.id)
+    if isinstance(record, App):
+        wish(session, WishKind.APPLY_APP, record.id)
+
+
+def templates_under(session: Session, record: Bearer) -> list[RunTemplate]:
+    """The run templates that have the topics of a record."""
+    if isinstance(record, RunTemplate):
+        return [record]
+    if isinstance(record, Company):
+        return list(queries.templates_of_company(session, record.id))
+    return list(queries.templates_of_app(session, record.id))

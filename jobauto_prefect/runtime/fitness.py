@@ -1,0 +1,144 @@
+"""Whether a worker can start jobs just now, found by trying."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+
+from jobauto_prefect.errors import StartFailed
+
+logger = logging.getLogger(__name__)
+
+DISK, PROCESSES, NAME = "disk", "processes", "name"
+"""What every job needs: room in the work directory, a process, and the worker's own name."""
+
+NEEDED_BY_ALL = frozenset({DISK, PROCESSES, NAME})
+
+PROBE_BYTES = 64 * 1024
+PIPES = 4  # as many as the start of a job takes
+CHECK_SECONDS = 10.0
+FIRST_CHECK_SECONDS = 1.0  # after something was found missing; then twice as long each time
+
+Check = Callable[[], Awaitable[None]]
+"""Tries something; raises StartFailed, or OSError, where it can't be done."""
+
+
+class Fitness:
+    """What keeps a worker from working, by what is missing: "disk", or the name of an executor.
+
+    `listener` is called after each change.
+    """
+
+    def __init__(self, checks: Mapping[str, Check]) -> None:
+        self._checks = checks
+        self._hindrances: dict[str, str] = {}
+        self._doubted = asyncio.Event()
+        self.useless = False
+        self.listener: Callable[[], None] | None = None
+
+    @property
+    def hindrances(self) -> Mapping[str, str]:
+        """What is missing -> why."""
+        return self._hindrances
+
+    @property
+    def is_able(self) -> bool:
+        """Whether there is any job the worker could start."""
+        return not self.useless and not self._hindrances.keys() & NEEDED_BY_ALL
+
+    @property
+    def missing_executors(self) -> list[str]:
+        """Those that can't run jobs just now."""
+        return sorted(self._hindrances.keys() - NEEDED_BY_ALL)
+
+    @property
+    def is_superseded(self) -> bool:
+        """Whether another start of this worker has its name."""
+        return NAME in self._hindrances
+
+    def note(self, part: str, why: str) -> None:
+        """Something is missing; it is tried again soon."""
+        if self._hindrances.get(part) != why:
+            logger.warning("this worker can't work: %s", why)
+            self._hindrances[part] = why
+            self._doubted.set()
+            self._tell()
+
+    def note_useless(self, useless: bool) -> None:
+        """Whether no run template of the work pool can do without what is missing."""
+        if useless != self.useless:
+            self.useless = useless
+            self._tell()
+
+    async def run(self) -> None:
+        """Check until cancelled: the disk always, the rest while it is missing."""
+        pause = CHECK_SECONDS
+        while True:
+            self._doubted.clear()
+            for part in {DISK, *self._hindrances} & self._checks.keys():
+                await self._check(part)
+            try:
+                await asyncio.wait_for(self._doubted.wait(), pause)
+            except TimeoutError:
+                pause = min(2 * pause, CHECK_SECONDS)
+            else:
+                pause = FIRST_CHECK_SECONDS
+                await asyncio.sleep(pause)
+
+    async def _check(self, part: str) -> None:
+        try:
+            await self._checks[part]()
+        except (StartFailed, OSError) as error:
+            self.note(part, str(error))
+        else:
+            if self._hindrances.pop(part, None) is not None:
+                logger.info("%s is there again", part)
+                if not self._hindrances:
+                    self.useless = False
+                self._tell()
+
+    def _tell(self) -> None:
+        if self.listener is not None:
+            self.listener()
+
+
+def disk_check(directory: Path) -> Check:
+    """Whether files can be written in the work directory."""
+
+    def write() -> None:
+        path = directory / "probe"
+        try:
+            path.write_bytes(bytes(PROBE_BYTES))
+        except OSError as error:
+            message = f"nothing can be written in {directory}: {error.strerror}"
+            raise StartFailed(message) from None
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink()
+
+    async def check() -> None:
+        await asyncio.to_thread(write)
+
+    return check
+
+
+async def check_processes() -> None:
+    """Whether a process can be started, with pipes for its output."""
+    await asyncio.to_thread(_start_process)
+
+
+def _start_process() -> None:
+    nothing = [sys.executable, "-I", "-S", "-c", ""]
+    try:
+        with contextlib.ExitStack() as stack:
+            for _ in range(PIPES):
+                for descriptor in os.pipe():
+                    stack.callback(os.close, descriptor)
+            subprocess.run(nothing, check=True, timeout=30, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise StartFailed(f"no process can be started: {reason}") from None

@@ -1,0 +1,1 @@
+"""What the specification says, and which tests prove it."""

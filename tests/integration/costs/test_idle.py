@@ -1,0 +1,38 @@
+"""What an installation asks of PostgreSQL while nothing happens."""
+
+import asyncio
+import contextlib
+
+from jobauto_prefect.engine.services import run_services
+from jobauto_prefect.jobs.timetable import timetable_of
+from jobauto_prefect.ledger.agenda import Topic
+from jobauto_prefect.sources import Poller, Webhooks
+from tests.integration.costs.conftest import Counted
+
+SECONDS = 20
+WINDOWS = 4
+A_SECOND = 3  # statements, of all processes that have the ledger open
+
+
+async def test_idle_services(counted: Counted, prefect_server: str) -> None:
+    settings = counted.settings.model_copy(update={"prefect_api_url": prefect_server})
+    timetable = timetable_of(counted.ledger, settings)
+    wanted = timetable.wanted
+    services = [
+        asyncio.create_task(run_services(settings, counted.ledger, timetable)),
+        asyncio.create_task(Poller(counted.ledger, settings, wanted[Topic.EVENTS]).run()),
+        asyncio.create_task(Webhooks(counted.ledger, settings, wanted[Topic.WEBHOOKS]).run()),
+    ]
+    found: list[int] = []
+    for _ in range(WINDOWS):  # the first ones see the beginning of it all
+        with counted.asked.during():
+            await asyncio.sleep(SECONDS)
+            found.append(len(counted.asked.executed))
+        if found[-1] <= A_SECOND * SECONDS:
+            break
+    for service in services:
+        service.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await service
+    assert any("FROM wish" in text for text in counted.asked.executed)  # it was looked for
+    assert found[-1] <= A_SECOND * SECONDS, f"{found}{counted.asked.shown()}"

@@ -1,0 +1,104 @@
+"""Statements and commits of an operation, on PostgreSQL."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from jobauto_prefect.jobs import windows
+from jobauto_prefect.ledger.attempts import run_key
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import Job, RunTemplate
+from tests.claims import DEPLOYMENT
+from tests.integration.costs.conftest import Counted
+
+HOUR = timedelta(hours=1)
+
+
+def _require(counted: Counted, most: int, commits: int = 1) -> None:
+    asked = counted.asked
+    assert len(asked.counted) <= most, asked.shown()
+    assert asked.commits == commits, asked.shown()
+
+
+async def _apply(counted: Counted, **members: Any) -> int:
+    template = await counted.template(**members)
+    with counted.ledger.writing(SERVICE) as session:
+        record = session.get_one(RunTemplate, template)
+        record.deployment_id, record.applied_parameters = DEPLOYMENT, {}
+    return template
+
+
+def _own_run(counted: Counted, job_id: int) -> dict[str, Any]:
+    with counted.ledger.reading() as session:
+        key = run_key(session.get_one(Job, job_id))
+    return {"parameters": {"jobauto": {"job": job_id}}, "idempotency_key": key}
+
+
+async def test_a_posted_job(counted: Counted) -> None:
+    template = await _apply(counted)
+    await counted.made("/job/", {"runtemplate_id": template})
+    with counted.asked.during():
+        await counted.made("/job/", {"runtemplate_id": template})
+    _require(counted, 12)
+
+
+async def test_a_claim(counted: Counted) -> None:
+    template = await _apply(counted)
+    for _ in range(2):
+        job = await counted.made("/job/", {"runtemplate_id": template})
+        run = _own_run(counted, job["id"])
+        with counted.asked.during():
+            await counted.claimed(**run)
+    _require(counted, 12)
+
+
+async def test_a_report(counted: Counted) -> None:
+    template = await _apply(counted)
+    for _ in range(2):
+        job = await counted.made("/job/", {"runtemplate_id": template})
+        launch = await counted.claimed(**_own_run(counted, job["id"]))
+        with counted.asked.during():
+            await counted.reported(launch)
+    _require(counted, 12)
+
+
+LISTS = {"jobs": 7, "tasks": 3, "runtemplates": 11, "apps": 7, "auditlog": 3}
+"""Those that come whole are read by a cursor: 4 for each that is open."""
+
+
+@pytest.mark.parametrize("path", LISTS)
+async def test_a_list(counted: Counted, path: str) -> None:
+    template = await _apply(counted)
+    for _ in range(3):
+        await counted.made("/job/", {"runtemplate_id": template})
+    await counted.rest.get(f"/{path}.json")
+    with counted.asked.during():
+        answer = await counted.rest.get(f"/{path}.json")
+    assert answer.is_success
+    _require(counted, LISTS[path], commits=0)
+
+
+async def test_a_read_begins_no_transaction(counted: Counted) -> None:
+    await counted.template()
+    with counted.asked.during():
+        assert (await counted.rest.get("/app/1.json")).is_success
+    assert not [text for text in counted.asked.executed if text.startswith(("BEGIN", "ROLLBACK"))]
+
+
+async def test_an_attempt_at_a_task(counted: Counted) -> None:
+    """Template and task are locked, and the task is written."""
+    template = await _apply(counted, interv="h")
+    with counted.ledger.writing(SERVICE) as session:
+        windows.open_until(session, session.get_one(RunTemplate, template), session.clock() + HOUR)
+    with counted.ledger.reading() as session:
+        jobs = session.scalars(select(Job).order_by(Job.id)).all()
+    assert jobs
+    run = _own_run(counted, jobs[0].id)
+    with counted.asked.during():
+        launch = await counted.claimed(**run)
+    _require(counted, 14)
+    with counted.asked.during():
+        await counted.reported(launch)
+    _require(counted, 16)  # two of them are entries of the trail, which go together

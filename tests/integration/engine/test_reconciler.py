@@ -1,0 +1,265 @@
+"""Prefect and the ledger tell the same in the end: a real ledger and a real Prefect."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+
+from jobauto_prefect.engine import runs
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.reconciler import DOUBTED, Reconciler
+from jobauto_prefect.engine.wishes import REFUSED_FOR, Carrier
+from jobauto_prefect.errors import PrefectUnavailable
+from jobauto_prefect.jobs import waits
+from jobauto_prefect.jobs.outcome import story_of
+from jobauto_prefect.ledger import attempts, queries
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.confirmations import SETTLED_FOR
+from jobauto_prefect.ledger.records import Job, OutputLine, RunTemplate, Wish
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.ledger.wishes import WishKind, wish
+from jobauto_prefect.runtime.protocol import Story
+from jobauto_prefect.settings import Settings
+from tests.integration.test_facade import make_template
+from tests.plant import CountingTransport
+from tests.servers import client, facade, user_token
+
+
+@dataclass
+class Bench:
+    """A ledger whose clock the test sets, and a Prefect whose calls are counted."""
+
+    near: Neighbours
+    transport: CountingTransport
+    template: int
+    ahead: list[timedelta] = field(default_factory=lambda: [timedelta()])
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.near.ledger
+
+    @property
+    def prefect(self) -> PrefectApi:
+        return self.near.prefect
+
+    async def claimed(self) -> tuple[int, UUID]:
+        """A job that runs, and its flow run, which Prefect shows as Running."""
+        job_id = await asyncio.to_thread(self._scheduled)
+        await Carrier(self.near).carry_all()
+        run = await asyncio.to_thread(self.change, job_id, state="running", claim_id=uuid4(),
+                                      run_number=1)  # fmt: skip
+        assert run is not None
+        assert (await runs.propose(self.prefect, run, "RUNNING")).accepted
+        return job_id, run
+
+    def _scheduled(self) -> int:
+        with self.ledger.writing(SERVICE) as session:
+            template = session.get_one(RunTemplate, self.template)
+            due = session.clock() - timedelta(minutes=1)  # also by Prefect's own clock
+            job = attempts.new_job(template, schedule=due, schedule_type="adhoc")
+            session.add(job)
+            session.flush()
+            wish(session, WishKind.CREATE_RUN, job.id)
+            return job.id
+
+    def change(self, job_id: int, **members: Any) -> UUID | None:
+        with self.ledger.writing(SERVICE) as session:
+            job = session.get_one(Job, job_id)
+            for name, value in members.items():
+                setattr(job, name, value)
+            return job.flow_run_id
+
+    def end(self, job_id: int, state: str = "succeeded") -> None:
+        self.change(job_id, state=state, severity="success", message="so", end=self.ledger.clock())
+
+    def later(self, span: timedelta = SETTLED_FOR) -> None:
+        self.ahead[0] += span
+
+    def story(self, job_id: int) -> Story:
+        with self.ledger.reading() as session:
+            return story_of(queries.job_with_context(session, job_id), self.near.settings)
+
+    async def state(self, run: UUID) -> str:
+        shown: str = (await self.prefect.get(f"/flow_runs/{run}"))["state_type"]
+        return shown
+
+    async def history(self, run: UUID) -> list[str]:
+        states = await self.prefect.get(f"/flow_run_states/?flow_run_id={run}")
+        return [state["type"] for state in states]
+
+    def job(self, job_id: int) -> Job:
+        with self.ledger.reading() as session:
+            return session.get_one(Job, job_id)
+
+    def notices(self, job_id: int) -> list[str]:
+        with self.ledger.reading() as session:
+            found = session.query(OutputLine).filter(OutputLine.job_id == job_id)
+            return [line.text for line in found]
+
+    def waiting(self) -> list[str]:
+        with self.ledger.reading() as session:
+            return [message.kind for message in session.query(Wish)]
+
+
+@pytest.fixture
+async def bench(
+    ledger: Ledger, facade_settings: Settings, prefect_server: str
+) -> AsyncIterator[Bench]:
+    pool = f"pool-{facade_settings.url.rpartition(':')[2]}"
+    settings = facade_settings.model_copy(update={"pool": pool})
+    with facade(settings, ledger) as url, client(f"{url}/api/v1", user_token(ledger)) as rest:
+        template = make_template(rest, name=pool)["id"]
+    transport = CountingTransport()
+    async with PrefectApi(prefect_server, transport=transport) as api:
+        made = Bench(Neighbours(ledger, api, settings), transport, template)
+        real = ledger.clock
+        ledger.clock = lambda: real() + made.ahead[0]
+        made.later(timedelta(seconds=10))  # what the facade put off is due
+        await Carrier(made.near).carry_all()
+        yield made
+
+
+async def test_an_end_that_prefect_shows_otherwise_is_told_also_where_the_run_is_over(
+    bench: Bench,
+) -> None:
+    ends = [("succeeded", "CRASHED"), ("failed", "COMPLETED"), ("lost", "COMPLETED")]
+    found = []
+    for state, shown in ends:
+        job_id, run = await bench.claimed()
+        await runs.propose(bench.prefect, run, shown)
+        bench.end(job_id, state)
+        found.append((job_id, run))
+    unfinished, still_running = await bench.claimed()
+    bench.end(unfinished)
+    bench.later()
+    await Reconciler(bench.near).reconcile()
+    states = [await bench.state(run) for _, run in found]
+    assert states == ["COMPLETED", "FAILED", "CRASHED"]
+    assert await bench.state(still_running) == "COMPLETED"
+
+
+async def test_each_end_is_looked_at_once_and_after_an_outage_once_more(bench: Bench) -> None:
+    reconciler = Reconciler(bench.near)
+    await reconciler.reconcile()
+    job_id, run = await bench.claimed()
+    bench.end(job_id)
+    await runs.set_state(bench.prefect, run, bench.story(job_id))
+    bench.later()
+
+    async def looks() -> int:
+        bench.transport.calls.clear()
+        await reconciler.reconcile()
+        assert not [call for call in bench.transport.calls if call.endswith("set_state")]
+        return bench.transport.count("/flow_runs/filter")
+
+    assert await looks() == 1
+    assert await looks() == 0
+    address = bench.prefect._client.base_url
+    bench.prefect._client.base_url = httpx.URL("http://127.0.0.1:9/api")
+    with pytest.raises(PrefectUnavailable):
+        await reconciler.reconcile()
+    bench.prefect._client.base_url = address
+    assert await looks() == 1
+    assert await looks() == 0
+    bench.later(2 * DOUBTED)
+    await reconciler.reconcile()
+    bench.prefect._client.base_url = httpx.URL("http://127.0.0.1:9/api")
+    with pytest.raises(PrefectUnavailable):
+        await reconciler.reconcile()
+    bench.prefect._client.base_url = address
+    assert await looks() == 0  # it ended long before this outage
+
+
+async def test_the_same_end_told_by_worker_and_services_counts_once(bench: Bench) -> None:
+    job_id, run = await bench.claimed()
+    bench.end(job_id, "lost")
+    bench.end(job_id)  # its report came after all, and a message says so
+    await runs.set_state(bench.prefect, run, bench.story(job_id))
+    await runs.set_state(bench.prefect, run, bench.story(job_id))
+    assert bench.waiting() == ["show_job"]
+    await Carrier(bench.near).carry_all()
+    assert bench.waiting() == []
+    assert await bench.history(run) == ["SCHEDULED", "RUNNING", "COMPLETED"]
+
+
+async def test_a_run_that_somebody_starts_again_is_not_ended(bench: Bench) -> None:
+    job_id, run = await bench.claimed()
+    bench.end(job_id)
+    await runs.set_state(bench.prefect, run, bench.story(job_id))
+    await runs.propose(bench.prefect, run, "SCHEDULED")
+    bench.later()
+    await Reconciler(bench.near).reconcile()
+    assert await bench.state(run) == "SCHEDULED"
+
+
+async def test_what_concerns_a_deleted_run_ends_with_a_line_on_its_job(bench: Bench) -> None:
+    job_id, run = await bench.claimed()
+    await bench.prefect.delete(f"/flow_runs/{run}")
+    bench.end(job_id, "lost")
+    bench.end(job_id)
+    await Carrier(bench.near).carry_all()
+    assert bench.waiting() == []
+    (line,) = bench.notices(job_id)
+    assert "deleted" in line
+
+
+class Refusing(CountingTransport):
+    """The ordinary transport, but Prefect finds states invalid."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith(("/set_state", "/create_flow_run")):
+            return httpx.Response(422, json={"detail": "no such thing"})
+        return await super().handle_async_request(request)
+
+
+async def test_what_prefect_refuses_to_show_ends_with_a_line(
+    bench: Bench, prefect_server: str
+) -> None:
+    job_id, _ = await bench.claimed()
+    bench.end(job_id, "lost")
+    bench.end(job_id)
+    async with PrefectApi(prefect_server, transport=Refusing()) as api:
+        await Carrier(Neighbours(bench.ledger, api, bench.near.settings)).carry_all()
+    assert bench.waiting() == []
+    assert ["no such thing" in line for line in bench.notices(job_id)] == [True]
+
+
+def waits_for(bench: Bench, job: Job) -> str | None:
+    with bench.ledger.reading() as session:
+        now = bench.ledger.clock()
+        return waits.reasons(session, [job], bench.near.settings, now).get(job.id)
+
+
+async def test_a_run_that_prefect_refuses_is_made_once_prefect_takes_it(
+    bench: Bench, prefect_server: str
+) -> None:
+    job_id = bench._scheduled()
+    async with PrefectApi(prefect_server, transport=Refusing()) as api:
+        await Carrier(Neighbours(bench.ledger, api, bench.near.settings)).carry_all()
+    waiting = bench.job(job_id)
+    assert (waiting.state, waiting.flow_run_id) == ("scheduled", None)
+    assert "no such thing" in (waits_for(bench, waiting) or "")
+    bench.later()
+    await Carrier(bench.near).carry_all()
+    assert bench.job(job_id).flow_run_id is not None
+
+
+async def test_a_run_that_prefect_refuses_for_minutes_blocks_its_job(
+    bench: Bench, prefect_server: str
+) -> None:
+    job_id = bench._scheduled()
+    async with PrefectApi(prefect_server, transport=Refusing()) as api:
+        near = Neighbours(bench.ledger, api, bench.near.settings)
+        await Carrier(near).carry_all()
+        bench.later(REFUSED_FOR)
+        await Carrier(near).carry_all()
+    assert bench.waiting() == []
+    blocked = bench.job(job_id)
+    assert blocked.state == "blocked"
+    assert "no such thing; correct what it names" in (blocked.message or "")

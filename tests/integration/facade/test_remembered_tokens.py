@@ -1,0 +1,135 @@
+"""A token is not looked up for each request, and what is revoked counts at once all the same."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import httpx
+import psycopg
+import pytest
+from sqlalchemy import make_url
+
+from jobauto_prefect.facade import remembered_tokens
+from jobauto_prefect.ledger import migrate
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import Token, User
+from jobauto_prefect.ledger.secrets import create_key
+from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
+from jobauto_prefect.settings import Settings
+from tests.databases import POSTGRESQL, database
+from tests.plant import eventually
+from tests.servers import client, facade, free_port, user_token
+from tests.statements import Statements, counted_database
+
+FOR_EVER = timedelta(days=1)  # so that nothing but the revocation can end it
+
+
+@pytest.fixture
+def reached(tmp_path: Path) -> Iterator[tuple[Settings, Statements]]:
+    with database("postgresql", tmp_path) as url, counted_database(url) as (by, asked):
+        settings = Settings(
+            home=tmp_path,
+            database_url=by,
+            url=f"http://127.0.0.1:{free_port()}",
+            prefect_api_url="http://127.0.0.1:9/api",
+        )
+        create_key(settings.key_path)
+        engine = make_engine(settings.ledger_url)
+        migrate.upgrade(engine)
+        engine.dispose()
+        yield settings, asked
+
+
+@contextmanager
+def signed_in(settings: Settings, ledger: Ledger) -> Iterator[httpx.Client]:
+    """A client of a facade over this ledger, which answers it."""
+    token = user_token(ledger)
+    with (
+        facade(settings, ledger) as url,
+        client(f"{url}/api/v1", token) as rest,
+    ):
+        assert rest.get("/status").is_success
+        yield rest
+
+
+def _asked_for_token(rest: httpx.Client, asked: Statements) -> bool:
+    with asked.during():
+        assert rest.get("/app/1.json").status_code == 404
+        return any("FROM token" in text for text in asked.executed)
+
+
+def _revoke(ledger: Ledger) -> None:
+    with ledger.writing(SERVICE) as session:
+        session.get_one(Token, 1).revoked_at = session.clock()
+
+
+def _disable(ledger: Ledger) -> None:
+    with ledger.writing(SERVICE) as session:
+        session.get_one(User, 1).enabled = False
+
+
+@pytest.mark.parametrize("end", [_revoke, _disable])
+def test_a_revocation_elsewhere_is_heard_of(
+    reached: tuple[Settings, Statements],
+    monkeypatch: pytest.MonkeyPatch,
+    end: object,
+) -> None:
+    settings, asked = reached
+    monkeypatch.setattr(remembered_tokens, "REMEMBERED", FOR_EVER)
+    assert callable(end)
+    with closing(open_ledger(settings)) as ledger, signed_in(settings, ledger) as rest:
+        eventually(lambda: not _asked_for_token(rest, asked))
+        with closing(open_ledger(settings)) as other:
+            end(other)
+        eventually(lambda: rest.get("/status").status_code == 401)
+
+
+@pytest.mark.parametrize("end", [_revoke, _disable])
+def test_a_revocation_here_counts_at_once(
+    reached: tuple[Settings, Statements],
+    monkeypatch: pytest.MonkeyPatch,
+    end: object,
+) -> None:
+    settings, asked = reached
+    monkeypatch.setattr(remembered_tokens, "REMEMBERED", FOR_EVER)
+    assert callable(end)
+    with closing(open_ledger(settings)) as ledger, signed_in(settings, ledger) as rest:
+        eventually(lambda: not _asked_for_token(rest, asked))
+        end(ledger)
+        assert rest.get("/status").status_code == 401
+
+
+def test_where_nothing_is_announced_nothing_is_remembered(
+    reached: tuple[Settings, Statements], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, asked = reached
+    monkeypatch.setattr(remembered_tokens, "REMEMBERED", FOR_EVER)
+    nowhere = "postgresql://postgres@127.0.0.1:9/x"
+    settings = settings.model_copy(update={"database_listen_url": nowhere})
+    with closing(open_ledger(settings)) as ledger, signed_in(settings, ledger) as rest:
+        assert _asked_for_token(rest, asked)
+        assert _asked_for_token(rest, asked)
+        with closing(open_ledger(settings)) as other:
+            _revoke(other)
+        assert rest.get("/status").status_code == 401
+
+
+def test_a_lost_connection_forgets_all(
+    reached: tuple[Settings, Statements], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, asked = reached
+    monkeypatch.setattr(remembered_tokens, "REMEMBERED", FOR_EVER)
+    with closing(open_ledger(settings)) as ledger, signed_in(settings, ledger) as rest:
+        eventually(lambda: not _asked_for_token(rest, asked))
+        plain = str(settings.database_url).replace(f":{asked.port}", f":{server_port()}")
+        asked.cut()
+        with psycopg.connect(plain) as other:  # meanwhile, and not through what was cut
+            other.execute("UPDATE token SET revoked_at = now()")
+        asked.mend()
+        eventually(lambda: rest.get("/status").status_code == 401)
+
+
+def server_port() -> int:
+    """That of PostgreSQL itself."""
+    return make_url(POSTGRESQL).port or 5432

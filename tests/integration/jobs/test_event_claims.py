@@ -1,0 +1,648 @@
+"""What an event starts, at the claim: the right job, once, with the right values."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from jobauto_prefect.ledger import deliveries, starting
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.events import DEEPEST, SourceChange, store_changes
+from jobauto_prefect.ledger.records import (
+    Artifact,
+    AuditEntry,
+    Delivery,
+    Event,
+    EventSource,
+    Job,
+    RunTemplate,
+)
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+from tests.claims import claim_of, granted, own_run_of, refused, report, template
+from tests.definitions import PROBE
+from tests.planted import SECRET
+
+__all__ = ["template"]
+
+CONTEXT = {"customer": {"name": "Novák"}, "lines": [{"price": 12.5}], "secret": "s3cret-w0rd"}
+MAPPING = {
+    "GREETING": "$.customer.name",
+    "COUNT": "recordid",
+    "PASSWORD": "context.secret",
+    "LOUD": "=true",
+}
+
+
+@pytest.fixture
+def source(rest: httpx.Client) -> int:
+    answer = rest.post("/eventsource/", json={"name": "erp", "db_database": "adapter"})
+    number: int = answer.json()["id"]
+    return number
+
+
+@pytest.fixture
+def rule(rest: httpx.Client, template: dict[str, Any], source: int) -> dict[str, Any]:
+    return make_rule(rest, template, source, evidence="invoice", env_mapping=MAPPING)
+
+
+def make_rule(
+    rest: httpx.Client, template: dict[str, Any], source: int | None, **members: Any
+) -> dict[str, Any]:
+    body = {"event_source_id": source, "runtemplate_id": template["id"], **members}
+    answer = rest.post("/eventrule/", json=body)
+    assert answer.status_code == 201, answer.text
+    made: dict[str, Any] = answer.json()
+    return made
+
+
+def happened(ledger: Ledger, source: int, inversion: int = 7, **members: Any) -> int:
+    """A change of the source is stored; the event's id."""
+    row = {"inversion": inversion, "recordid": 42, "evidence": "invoice", "operation": "create",
+           "externalids": "code:X", "context": CONTEXT} | members  # fmt: skip
+    with ledger.writing(SERVICE) as session:
+        store_changes(session, session.get_one(EventSource, source), [SourceChange(inversion, row)])
+        return session.scalars(select(Event.id).order_by(Event.id.desc()).limit(1)).one()
+
+
+def run_of(event: int, rule: dict[str, Any], **members: Any) -> dict[str, Any]:
+    """The claim of a flow run that the rule's automation made."""
+    return claim_of(parameters={"jobauto": {"event": event, "rule": rule["id"]}}, **members)
+
+
+def delivery(ledger: Ledger, event: int, rule: dict[str, Any]) -> Delivery:
+    with ledger.reading() as session:
+        found = select(Delivery).where(Delivery.event_id == event, Delivery.rule_id == rule["id"])
+        return session.scalars(found).one()
+
+
+@pytest.mark.spec("1.8", "6.8")
+def test_an_event_starts_its_rule_with_values_from_it(
+    claims: httpx.Client, rest: httpx.Client, rule: dict[str, Any], ledger: Ledger, source: int
+) -> None:
+    event = happened(ledger, source, document_uri="https://erp.example/42")
+    launch = granted(claims, run_of(event, rule))
+    environment = launch["environment"]
+    assert environment["GREETING"] == "Novák"
+    assert (environment["COUNT"], environment["LOUD"]) == ("42", "true")
+    assert environment["PASSWORD"] == "s3cret-w0rd"
+    assert "s3cret-w0rd" in launch["secrets"]
+    assert environment["EVENT_INVERSION"] == "7"
+    assert environment["EVENT_EVIDENCE"] == "invoice"
+    assert environment["EVENT_OPERATION"] == "create"
+    assert environment["EVENT_RECORD_ID"] == "42"
+    assert environment["EVENT_DOCUMENT_URI"] == "https://erp.example/42"
+    shown = rest.get(f"/job/{launch['job_id']}.json")
+    assert shown.json()["schedule_type"] == "event"
+    assert "s3cret-w0rd" not in shown.text
+    assert delivery(ledger, event, rule).state == "started"
+
+
+def test_of_fifty_deliveries_of_one_event_one_starts_a_job(
+    claims: httpx.Client, rule: dict[str, Any], ledger: Ledger, source: int
+) -> None:
+    event = happened(ledger, source)
+
+    def ask(number: int) -> str:
+        claim = run_of(event, rule, worker=f"w{number % 10}")
+        answer = claims.post("/claims", json=claim).json()
+        return "launch" if answer["launch"] else str(answer["refusal"]["story"]["state"])
+
+    with ThreadPoolExecutor(10) as pool:
+        outcomes = sorted(pool.map(ask, range(50)))
+    assert outcomes == ["CANCELLED"] * 49 + ["launch"]
+    with ledger.reading() as session:
+        assert len(session.scalars(select(Job)).all()) == 1
+
+
+def test_a_forged_event_starts_nothing_and_is_written_down_once(
+    claims: httpx.Client, rule: dict[str, Any], ledger: Ledger, source: int
+) -> None:
+    event = happened(ledger, source)
+    for named in (
+        {"event": 999, "rule": rule["id"]},
+        {"event": event, "rule": 999},
+        {"event": str(event), "rule": "1; DROP TABLE job"},
+        {"event": 2**70, "rule": 2**70},
+        {"event": True, "rule": True},
+        {"event": None},
+    ):
+        with ledger.reading() as session:
+            before = len(session.scalars(select(AuditEntry)).all())
+        claim = claim_of(parameters={"jobauto": named})
+        assert refused(claims, claim)[:2] == ("unknown_event", "FAILED")
+        with ledger.reading() as session:
+            assert session.scalars(select(Job)).all() == []
+            entries = session.scalars(select(AuditEntry).order_by(AuditEntry.id)).all()[before:]
+        assert [entry.action for entry in entries] == ["refuse"]
+    assert delivery(ledger, event, rule).state == "owed"
+
+
+def test_an_event_can_only_start_the_run_template_of_its_rule(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any], ledger: Ledger, source: int
+) -> None:
+    app = template["app_id"]
+    other = rest.post("/runtemplate/", json={"app_id": app, "company": "acme", "name": "other"})
+    rule = make_rule(rest, other.json(), source)
+    event = happened(ledger, source)
+    assert refused(claims, run_of(event, rule))[:2] == ("unknown_event", "FAILED")
+
+
+def test_a_value_that_is_not_there_blocks_the_job_and_can_be_replayed(
+    claims: httpx.Client, rest: httpx.Client, rule: dict[str, Any], ledger: Ledger, source: int
+) -> None:
+    event = happened(ledger, source, context={"customer": None})
+    reason, state, message = refused(claims, run_of(event, rule))
+    assert (reason, state) == ("unresolved_mapping", "FAILED")
+    assert "GREETING ($.customer.name)" in message
+    assert "PASSWORD" in message
+    (job,) = rest.get("/jobs.json").json().values()
+    assert job["message"] == message
+    dead = delivery(ledger, event, rule)
+    assert (dead.state, dead.error) == ("dead", message)
+    assert refused(claims, run_of(event, rule))[:2] == ("duplicate_event", "CANCELLED")
+    rest.post("/eventrule/", json={"id": rule["id"], "env_mapping": {"COUNT": "recordid"}})
+    (listed,) = rest.get("/events.json", params={"state": "dead"}).json().values()
+    assert (listed["id"], listed["record_id"]) == (event, "42")
+    replayed = rest.post(f"/event/{event}/replay.json").json()
+    assert (replayed["state"], replayed["deliveries"][0]["state"]) == ("done", "started")
+    again = delivery(ledger, event, rule)
+    assert again.job_id == replayed["deliveries"][0]["job_id"]
+    assert rest.post(f"/event/{event}/replay.json").status_code == 409
+    body = {"eventrule_id": rule["id"]}
+    assert rest.post(f"/event/{event}/replay.json", json=body).status_code == 409
+    launch = granted(claims, own_run_of(ledger, again.job_id))
+    assert launch["environment"]["COUNT"] == "42"
+
+
+def test_what_this_service_started_itself_has_the_values_too(
+    claims: httpx.Client, rule: dict[str, Any], ledger: Ledger, source: int
+) -> None:
+    event = happened(ledger, source)
+    with ledger.writing(SERVICE) as session:
+        starting.start(session, event, rule["id"])
+    job_id = delivery(ledger, event, rule).job_id
+    assert refused(claims, run_of(event, rule))[:2] == ("duplicate_event", "CANCELLED")
+    launch = granted(claims, own_run_of(ledger, job_id))
+    assert launch["environment"]["GREETING"] == "Novák"
+    assert launch["environment"]["EVENT_RECORD_ID"] == "42"
+
+
+def test_a_rule_says_which_changes_concern_it(
+    rest: httpx.Client, template: dict[str, Any], ledger: Ledger, source: int
+) -> None:
+    matching: list[dict[str, Any]] = [
+        {},
+        {"evidence": "invoice"},
+        {"evidence": ""},
+        {"operation": "create"},
+        {"evidence": "invoice", "operation": "create"},
+    ]
+    others: list[dict[str, Any]] = [
+        {"evidence": "Invoice"},
+        {"operation": "delete"},
+        {"evidence": "invoice", "operation": "update"},
+        {"enabled": False},
+    ]
+    concerned = [make_rule(rest, template, source, **one)["id"] for one in matching]
+    for one in others:
+        make_rule(rest, template, source, **one)
+    event = happened(ledger, source)
+    with ledger.reading() as session:
+        assert [one.rule_id for one in deliveries.of_event(session, event)] == concerned
+
+
+def test_what_a_job_produced_is_given_to_the_next(
+    claims: httpx.Client, rest: httpx.Client, ledger: Ledger, template: dict[str, Any]
+) -> None:
+    produces = {"stock": {"format": "json", "patterns": ["stock-.*"], "fields": {
+        "items": {"type": "integer", "path": "$.count"}}}}  # fmt: skip
+    rest.post("/app/", json=PROBE | {"produces": produces, "version": "99.0"}).raise_for_status()
+    body = {"app_id": template["app_id"], "company": "acme", "name": "after",
+            "env": {"PASSWORD": SECRET, "COUNT": 4}}  # fmt: skip
+    after = rest.post("/runtemplate/", json=body).json()
+    deployment = uuid4()
+    with ledger.writing(SERVICE) as session:
+        session.get_one(RunTemplate, after["id"]).deployment_id = deployment
+    chain = {"runtemplate_source_id": template["id"], "runtemplate_id": after["id"],
+             "env_mapping": {"COUNT": "items", "GREETING": "stock.place"}}  # fmt: skip
+    unknown = rest.post("/eventrule/", json=chain | {"env_mapping": {"COUNT": "bills.total"}})
+    assert unknown.json()["details"][0]["pointer"] == "/env_mapping/COUNT"
+    rule = rest.post("/eventrule/", json=chain).json()
+    launch = granted(claims, claim_of())
+    assert ("stock", "stock-.*") in [(one["name"], one["path"]) for one in launch["artifacts"]]
+    where = {"claim_id": launch["claim_id"], "path": "stock-1.json", "name": "stock"}
+    content = b'{"count": "17", "place": "Brno"}'
+    path = f"/jobs/{launch['job_id']}/artifacts"
+    assert claims.put(path, params=where, content=content).status_code == 204
+    report(claims, launch)
+    (event,) = rest.get("/events.json").json().values()
+    assert (event["kind"], event["operation"], event["job_id"]) == (
+        "completion", "success", launch["job_id"])  # fmt: skip
+    claim = run_of(event["id"], rule, deployment_id=str(deployment))
+    environment = granted(claims, claim)["environment"]
+    assert (environment["COUNT"], environment["GREETING"]) == ("17", "Brno")
+
+
+class Chain:
+    """A template after another one, and a rule between the two."""
+
+    def __init__(
+        self,
+        claims: httpx.Client,
+        rest: httpx.Client,
+        ledger: Ledger,
+        template: dict[str, Any],
+    ) -> None:
+        self.claims, self.rest, self.ledger = claims, rest, ledger
+        self.deployment = uuid4()
+        self.first = template
+        self.then: dict[str, Any] = {}
+        self.rule: dict[str, Any] = {}
+
+    def between(
+        self, produces: dict[str, Any], consumer: dict[str, Any], **rule: Any
+    ) -> dict[str, Any]:
+        """The first application produces this, the other one has these members besides."""
+        newer = PROBE | {"produces": produces, "version": "99.0"}
+        self.rest.post("/app/", json=newer).raise_for_status()
+        other = PROBE | {"uuid": str(uuid4()), "name": "Consumer"} | consumer
+        app = self.rest.post("/app/", json=other).raise_for_status().json()
+        body = {"app_id": app["id"], "company": "acme", "name": "after"}
+        self.then = self.rest.post("/runtemplate/", json=body).raise_for_status().json()
+        with self.ledger.writing(SERVICE) as session:
+            session.get_one(RunTemplate, self.then["id"]).deployment_id = self.deployment
+        self.rule = make_rule(
+            self.rest, self.then, None, runtemplate_source_id=self.first["id"], **rule
+        )
+        return self.rule
+
+    def end(self, **files: bytes) -> int:
+        """A job of the first template leaves files and ends; the event's id."""
+        launch = granted(self.claims, claim_of())
+        for name, content in files.items():
+            path = name.replace("_", ".")
+            where = {"claim_id": launch["claim_id"], "path": path, "name": path}
+            to = f"/jobs/{launch['job_id']}/artifacts"
+            self.claims.put(to, params=where, content=content).raise_for_status()
+        report(self.claims, launch)
+        return max(map(int, self.rest.get("/events.json").json()))
+
+    def claim(self, event: int) -> dict[str, Any]:
+        """The claim of the flow run that the rule's automation makes."""
+        return run_of(event, self.rule, deployment_id=str(self.deployment))
+
+    def claim_job(self, job_id: int) -> dict[str, Any]:
+        """The claim of a flow run that this service makes for a job."""
+        return own_run_of(self.ledger, job_id, deployment_id=str(self.deployment))
+
+    def deliveries(self, event: int) -> list[dict[str, Any]]:
+        """What the event owes, as it is shown."""
+        found: list[dict[str, Any]] = self.rest.get(f"/event/{event}.json").json()["deliveries"]
+        return found
+
+
+@pytest.fixture
+def chain(
+    claims: httpx.Client, rest: httpx.Client, ledger: Ledger, template: dict[str, Any]
+) -> Chain:
+    return Chain(claims, rest, ledger, template)
+
+
+STOCK = {"stock": {"format": "json", "patterns": ["stock.json"]}}
+READER = {
+    "cmdparamsTemplate": "--input ${INPUT_FILE} --least ${LEAST}",
+    "environment": {
+        "INPUT_FILE": {"type": "file-path", "required": True},
+        "LEAST": {"type": "float"},
+    },
+}
+
+
+def test_a_file_is_handed_to_the_next_job_and_to_its_later_attempts(chain: Chain) -> None:
+    chain.between(STOCK, READER, env_mapping={"INPUT_FILE": "@file:stock", "LEAST": "stock.least"})
+    event = chain.end(stock_json=b'{"least": 1500}', other_txt=b"x" * 200_000)
+    launch = granted(chain.claims, chain.claim(event))
+    (given,) = launch["inputs"]
+    path = f"{launch['directory']}/{given['path']}"
+    assert path.endswith("/tmp/inputs/INPUT_FILE/stock.json")
+    assert launch["environment"]["INPUT_FILE"] == path
+    assert launch["argv"] == ["probe", "--input", path, "--least", "1500"]
+    where = f"/jobs/{launch['job_id']}/inputs/{given['artifact_id']}"
+    content = chain.claims.get(where, params={"claim_id": launch["claim_id"]})
+    assert content.content == b'{"least": 1500}'
+    assert chain.claims.get(where, params={"claim_id": str(uuid4())}).status_code == 403
+    another = f"/jobs/{launch['job_id']}/inputs/{given['artifact_id'] + 1}"
+    asked = {"claim_id": launch["claim_id"]}
+    assert chain.claims.get(another, params=asked).status_code == 404
+    assert (
+        chain.rest.get(f"/job/{launch['job_id']}.json").json()["eventrule_id"] == chain.rule["id"]
+    )
+    report(chain.claims, launch, exit_code=5)
+    again = chain.rest.post("/job/", json={"retry_of": launch["job_id"]}).json()
+    assert (again["event_id"], again["eventrule_id"]) == (event, chain.rule["id"])
+    second = granted(chain.claims, chain.claim_job(again["id"]))
+    assert second["inputs"] == launch["inputs"]
+    assert second["environment"]["INPUT_FILE"] == f"{second['directory']}/{given['path']}"
+    assert second["environment"]["LEAST"] == "1500"
+    report(chain.claims, second, exit_code=5)
+    other = {"retry_of": second["job_id"], "env": {"INPUT_FILE": "/data/mine.json"}}
+    mine = chain.rest.post("/job/", json=other).json()["id"]
+    third = granted(chain.claims, chain.claim_job(mine))
+    assert (third["inputs"], third["environment"]["INPUT_FILE"]) == ([], "/data/mine.json")
+    report(chain.claims, third, exit_code=5)
+    with chain.ledger.writing(SERVICE) as session:
+        session.delete(session.get_one(Artifact, given["artifact_id"]))
+    last = chain.rest.post("/job/", json={"retry_of": second["job_id"]}).json()["id"]
+    assert refused(chain.claims, chain.claim_job(last)) == (
+        "input_gone", "FAILED", "the files for INPUT_FILE are not kept any more")  # fmt: skip
+
+
+def test_a_file_that_is_not_there_blocks_the_job(chain: Chain) -> None:
+    chain.between(STOCK, READER, env_mapping={"INPUT_FILE": "@file:stock"})
+    reason, _, message = refused(chain.claims, chain.claim(chain.end(other_txt=b"")))
+    assert (reason, message) == (
+        "unresolved_mapping",
+        "the event has no value for INPUT_FILE (@file:stock)",
+    )
+
+
+def test_a_value_too_large_for_a_variable_is_to_go_as_a_file(chain: Chain) -> None:
+    chain.between(STOCK, READER, env_mapping={"INPUT_FILE": "stock"})
+    event = chain.end(stock_json=json.dumps({"a": "x" * 100_000}).encode())
+    assert "@file:NAME" in refused(chain.claims, chain.claim(event))[2]
+
+
+@pytest.mark.spec("2.1.44", "2.1.45")
+def test_what_both_applications_call_the_same_flows_without_a_mapping(chain: Chain) -> None:
+    inputs = {"format": "json", "target": "INPUT_FILE", "fields": {
+        "least": {"target": "LEAST", "format": "float"}}}  # fmt: skip
+    chain.between(STOCK, READER | {"consumes": {"stock": inputs}})
+    launch = granted(chain.claims, chain.claim(chain.end(stock_json=b'{"least": "12.50"}')))
+    assert launch["environment"]["INPUT_FILE"].endswith("/stock.json")
+    assert launch["environment"]["LEAST"] == "12.50"
+    path = f"/eventrule/{chain.rule['id']}.json"
+    mapping = {"env_mapping": {"INPUT_FILE": "=/data/all.json"}}
+    chain.rest.post(path, json=mapping).raise_for_status()
+    launch = granted(chain.claims, chain.claim(chain.end(stock_json=b'{"least": 3}')))
+    assert (launch["inputs"], launch["environment"]["INPUT_FILE"]) == ([], "/data/all.json")
+    assert launch["environment"]["LEAST"] == "3"
+    event = chain.end(stock_json=b'{"least": "many"}')
+    assert "LEAST (no float)" in refused(chain.claims, chain.claim(event))[2]
+
+
+TOTALS = {
+    "sums": {
+        "format": "json",
+        "patterns": ["sums.json"],
+        "fields": {
+            "total": {"type": "integer"},
+            "name": {"type": "integer"},
+            "ids": {"type": "integer", "path": "$.items[*].id"},
+            "last": {"type": "integer", "path": "$.items[-1:].id"},
+            "lost": {"type": "string", "path": "$.nowhere"},
+        },
+    }
+}
+
+
+@pytest.mark.spec("2.1.38", "2.1.40", "2.1.44")
+def test_chained_values_arrive_as_produced_and_what_is_not_as_declared_is_said(
+    chain: Chain, claims: httpx.Client
+) -> None:
+    consumes = {"sums": {"format": "json", "target": "WHOLE", "required": False}}
+    names = ("WHOLE", "TOTAL", "NAME", "IDS", "LAST", "FOUND", "LOST")
+    mapping = {
+        "TOTAL": "sums.total",
+        "NAME": "$['sums']['name']",
+        "IDS": "sums.ids",
+        "LAST": "last",
+        "FOUND": "$.sums.items[?@.id > 1].id",
+    }
+    environment = {name: {"type": "string"} for name in names}
+    members = {"environment": environment, "consumes": consumes, "cmdparamsTemplate": ""}
+    chain.between(TOTALS, members, env_mapping=mapping)
+    written = '{"total": 12.50, "name": "Zed", "items": [{"id": 1}, {"id": 2}]}'
+    launch = granted(claims, chain.claim(chain.end(sums_json=written.encode())))
+    given = {name: launch["environment"].get(name) for name in names}
+    assert given == {
+        "WHOLE": written,
+        "TOTAL": "12.50",
+        "NAME": "Zed",
+        "IDS": "[1, 2]",
+        "LAST": "2",
+        "FOUND": "[2]",
+        "LOST": None,
+    }
+    rules = [("total", "type"), ("name", "type"), ("lost", "not-produced")]
+    expected = [(f"/produces/sums/fields/{name}", rule) for name, rule in rules]
+    shown = chain.rest.get(f"/job/{launch['job_id']}.json").json()["warnings"]
+    assert [(said["pointer"], said["rule"]) for said in shown] == expected
+    assert [said["message"] for said in shown] == launch["notices"]
+    assert "total of sums was produced as no integer" in launch["notices"]
+    with chain.ledger.reading() as session:
+        producer = session.get_one(Job, session.get_one(Job, launch["job_id"]).id - 1)
+        said = [(fault["pointer"], fault["rule"]) for fault in producer.warnings]
+    assert said == expected
+
+
+@pytest.mark.spec("2.1.42")
+def test_a_required_input_has_a_value_from_somewhere_or_the_job_is_blocked(chain: Chain) -> None:
+    environment = {"INPUT_FILE": {"type": "string"}, "LEAST": {"type": "float"}}
+    consumes = {
+        "source": {"format": "json", "target": "INPUT_FILE", "fields": {
+            "least": {"target": "LEAST"}}},
+        "more": {"format": "json", "required": False, "target": "NOWHERE"},
+        "anything": {"format": "json"},
+    }  # fmt: skip
+    chain.between(STOCK, {"environment": environment, "consumes": consumes,
+                          "cmdparamsTemplate": ""})  # fmt: skip
+    event = chain.end(stock_json=b"{}")
+    assert refused(chain.claims, chain.claim(event)) == (
+        "invalid_launch", "FAILED",
+        "the input source is missing: INPUT_FILE, LEAST has no value")  # fmt: skip
+    (job,) = [one for one in chain.rest.get("/jobs.json").json().values() if one["event_id"]]
+    assert (job["state"], chain.deliveries(event)[0]["state"]) == ("blocked", "dead")
+    by_hand = {"runtemplate_id": chain.then["id"], "env": {"INPUT_FILE": "a", "LEAST": 1}}
+    made = chain.rest.post("/job/", json=by_hand).json()["id"]
+    granted(chain.claims, chain.claim_job(made))
+    chain.rest.post("/runtemplate/", json={"id": chain.then["id"], "env": {"INPUT_FILE": "a"}})
+    made = chain.rest.post("/job/", json={"runtemplate_id": chain.then["id"]}).json()["id"]
+    assert "LEAST" in refused(chain.claims, chain.claim_job(made))[2]
+
+
+BILLS = {"bills": {"format": "json", "patterns": ["bills.json"]}}
+BILL = {"cmdparamsTemplate": "", "environment": {"BILL": {"type": "text"}}}
+
+
+def test_a_rule_that_fans_out_starts_a_job_for_each_element_once(chain: Chain) -> None:
+    chain.between(BILLS, BILL, env_mapping={"BILL": "bills"}, fan_out=True)
+    event = chain.end(bills_json=b'[{"no": 1}, "two", 3]')
+    claim = chain.claim(event)
+    first = granted(chain.claims, claim)
+    assert granted(chain.claims, claim) == first
+    owed = chain.deliveries(event)
+    assert [(one["element"], one["state"]) for one in owed] == [
+        (0, "started"), (1, "started"), (2, "started")]  # fmt: skip
+    assert owed[0]["job_id"] == first["job_id"]
+    assert refused(chain.claims, chain.claim(event))[:2] == ("duplicate_event", "CANCELLED")
+    launches = [first]
+    for one in owed[1:]:
+        claims = [chain.claim_job(one["job_id"]) for _ in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            answers = list(pool.map(lambda asked: chain.claims.post("/claims", json=asked), claims))
+        (launch,) = [found for one in answers if (found := one.json().get("launch"))]
+        launches.append(launch)
+    assert [one["environment"]["BILL"] for one in launches] == ['{"no": 1}', "two", "3"]
+    assert len(chain.deliveries(event)) == 3
+    assert chain.rest.post(f"/event/{event}/replay.json").status_code == 409
+    with chain.ledger.reading() as session:
+        assert len(session.scalars(select(Job).where(Job.event_id == event)).all()) == 3
+
+
+DIES = """
+import os, signal
+from jobauto_prefect.ledger import deliveries, starting
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.settings import Settings
+
+with open_ledger(Settings()).writing(SERVICE) as session:
+    first = deliveries.of(session, {event}, {rule})
+    starting.spread(session, first, 3)
+    session.flush()
+    print("spread", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_process_that_is_killed_while_it_spreads_leaves_nothing_half_done(
+    chain: Chain, ledger_settings: Settings
+) -> None:
+    rule = chain.between(BILLS, BILL, env_mapping={"BILL": "bills"}, fan_out=True)
+    event = chain.end(bills_json=b"[1, 2, 3]")
+    with chain.ledger.writing(SERVICE) as session:
+        starting.start(session, event, rule["id"])
+    (first,) = chain.deliveries(event)
+    environment = os.environ | {
+        "JOBAUTO_HOME": str(ledger_settings.home),
+        "JOBAUTO_CONFIG_DIR": str(ledger_settings.home),
+        "JOBAUTO_DATABASE_URL": str(ledger_settings.database_url),
+    }
+    argv = [sys.executable, "-c", DIES.format(event=event, rule=rule["id"])]
+    died = subprocess.run(argv, env=environment, capture_output=True, text=True, check=False)
+    assert (died.stdout, died.returncode) == ("spread\n", -signal.SIGKILL), died.stderr
+    assert chain.deliveries(event) == [first]
+    granted(chain.claims, chain.claim_job(first["job_id"]))
+    jobs = [one["job_id"] for one in chain.deliveries(event)]
+    assert len(set(jobs)) == 3
+    for number, job in enumerate(jobs[1:], 2):
+        environment = granted(chain.claims, chain.claim_job(job))["environment"]
+        assert environment["BILL"] == str(number)
+
+
+def test_an_element_that_died_is_replayed_and_starts_no_other(chain: Chain) -> None:
+    chain.between(BILLS, BILL, env_mapping={"BILL": "bills"}, fan_out=True)
+    large = json.dumps(["small", "x" * 100_001, "x" * 100_001]).encode()
+    event = chain.end(bills_json=large)
+    granted(chain.claims, chain.claim(event))
+    for one in chain.deliveries(event)[1:]:
+        refused(chain.claims, chain.claim_job(one["job_id"]))
+    assert [one["state"] for one in chain.deliveries(event)] == ["started", "dead", "dead"]
+    replayed = chain.rest.post(f"/event/{event}/replay.json").json()["deliveries"]
+    assert [one["state"] for one in replayed] == ["started"] * 3
+    with chain.ledger.reading() as session:
+        assert len(session.scalars(select(Job).where(Job.event_id == event)).all()) == 5
+
+
+def test_lists_that_start_nothing(chain: Chain) -> None:
+    two = {"cmdparamsTemplate": "", "environment": {"A": {"type": "text"}, "B": {"type": "text"}}}
+    chain.between(BILLS, two, env_mapping={"A": "bills.a", "B": "bills.b"}, fan_out=True)
+    nothing = chain.end(bills_json=b'{"a": [], "b": 1}')
+    assert refused(chain.claims, chain.claim(nothing)) == (
+        "nothing_to_do", "CANCELLED", "A is an empty list")  # fmt: skip
+    (owed,) = chain.deliveries(nothing)
+    assert owed["state"] == "started"
+    job = chain.rest.get(f"/job/{owed['job_id']}.json").json()
+    assert (job["state"], job["message"]) == ("skipped", "A is an empty list")
+    both = chain.end(bills_json=b'{"a": [1], "b": [2]}')
+    assert "A, B are lists" in refused(chain.claims, chain.claim(both))[2]
+    many = chain.end(bills_json=json.dumps({"a": [1] * 1001, "b": 1}).encode())
+    assert "1001 elements" in refused(chain.claims, chain.claim(many))[2]
+    none = chain.end(bills_json=b'{"a": 1, "b": 2}')
+    environment = granted(chain.claims, chain.claim(none))["environment"]
+    assert (environment["A"], environment["B"]) == ("1", "2")
+
+
+def test_a_chain_that_grows_too_long_goes_no_further(chain: Chain, claims: httpx.Client) -> None:
+    chain.between(STOCK, {"cmdparamsTemplate": "", "environment": {}})
+    deepest = chain.end(stock_json=b"{}")
+    with chain.ledger.writing(SERVICE) as session:
+        session.get_one(Event, deepest).depth = DEEPEST - 1
+    follow = {"runtemplate_source_id": chain.then["id"], "env_mapping": {}}
+    further = make_rule(chain.rest, third(chain), None, **follow)
+    report(claims, granted(claims, chain.claim(deepest)))
+    last = max(map(int, chain.rest.get("/events.json").json()))
+    assert chain.rest.get(f"/event/{last}.json").json()["depth"] == DEEPEST
+    (owed,) = chain.deliveries(last)
+    assert (owed["eventrule_id"], owed["state"]) == (further["id"], "owed")
+    with chain.ledger.writing(SERVICE) as session:
+        session.get_one(Event, deepest).depth = DEEPEST
+    rule = make_rule(chain.rest, chain.then, None, runtemplate_source_id=chain.first["id"])
+    chain.rest.post(f"/event/{deepest}/replay.json", json={"eventrule_id": rule["id"]})
+    (started,) = [one for one in chain.deliveries(deepest) if one["eventrule_id"] == rule["id"]]
+    report(claims, granted(claims, chain.claim_job(started["job_id"])))
+    last = max(map(int, chain.rest.get("/events.json").json()))
+    (dead,) = chain.deliveries(last)
+    assert (dead["state"], dead["job_id"]) == ("dead", None)
+    assert dead["error"] == f"the chain is {DEEPEST + 1} ends long; {DEEPEST} may be"
+
+
+def third(chain: Chain) -> dict[str, Any]:
+    """One more template."""
+    body = {"app_id": chain.then["app_id"], "company": "acme", "name": "third"}
+    made: dict[str, Any] = chain.rest.post("/runtemplate/", json=body).raise_for_status().json()
+    return made
+
+
+def test_only_the_ends_a_rule_is_about_concern_it(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any]
+) -> None:
+    body = {"app_id": template["app_id"], "company": "acme", "name": "after"}
+    after = rest.post("/runtemplate/", json=body).json()["id"]
+    rules = {}
+    for on in ("success", "warning", "failure", "any"):
+        chain = {"runtemplate_source_id": template["id"], "runtemplate_id": after, "on": on}
+        rules[rest.post("/eventrule/", json=chain).json()["id"]] = on
+    for exit_code, concerned in ((0, "success"), (2, "warning"), (5, "failure")):
+        report(claims, granted(claims, claim_of()), exit_code=exit_code)
+        newest = max(map(int, rest.get("/events.json").json()))
+        owed = rest.get(f"/event/{newest}.json").json()["deliveries"]
+        assert {rules[one["eventrule_id"]] for one in owed} == {concerned, "any"}
+    launch = granted(claims, claim_of())
+    rest.post("/job/", json={"id": launch["job_id"], "state": "cancelled"})
+    report(claims, launch, ending="cancelled", exit_code=143)
+    assert max(map(int, rest.get("/events.json").json())) == newest
+
+
+def test_a_rule_does_not_see_what_is_older_than_it_unless_asked(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any], ledger: Ledger, source: int
+) -> None:
+    event = happened(ledger, source)
+    rule = make_rule(rest, template, source)
+    assert refused(claims, run_of(event, rule))[:2] == ("unknown_event", "FAILED")
+    asked = rest.post(f"/event/{event}/replay.json", json={"eventrule_id": rule["id"]})
+    assert asked.status_code == 200
+    assert delivery(ledger, event, rule).state == "started"
+    shown = rest.get(f"/event/{event}.json").json()
+    assert shown["data"]["externalids"] == "code:X"
+    job = rest.get(f"/job/{shown['deliveries'][0]['job_id']}.json").json()
+    assert job["event_id"] == event

@@ -1,0 +1,631 @@
+"""Windows, tasks and attempts in the ledger, at times that the test sets."""
+
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+from sqlalchemy import event, insert, inspect, select
+
+from jobauto_prefect.engine.keeper import Keeper
+from jobauto_prefect.jobs.loss import lose
+from jobauto_prefect.jobs.windows import follow_zone
+from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import Job, RunTemplate, Task, Wish
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.runtime.protocol import Ending, Report
+from jobauto_prefect.settings import Settings
+from tests.claims import (
+    DEPLOYMENT,
+    claim_of,
+    granted,
+    own_run_of,
+    refused,
+    renewal_of,
+    report,
+)
+from tests.integration.test_facade import make_template
+from tests.planted import SECRET
+
+NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)  # a Monday
+MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
+
+Record = dict[str, Any]
+
+
+class Yard:
+    """A ledger with one template, whose clock the test turns."""
+
+    def __init__(
+        self, ledger: Ledger, rest: httpx.Client, claims: httpx.Client, settings: Settings
+    ) -> None:
+        self.ledger, self.rest, self.claims, self.settings = ledger, rest, claims, settings
+        self.now = NOON - 30 * MINUTE
+        ledger.clock = lambda: self.now
+        self.keeper = Keeper(ledger)
+        self.template: Record = {}
+        self.renewals = 0
+
+    def schedule(self, **members: Any) -> Record:
+        """The template with a schedule; Prefect knows it by a deployment that has one, too."""
+        self.template = make_template(self.rest, **{"interv": "h", **members})
+        with self.ledger.writing(SERVICE) as session:
+            record = session.get_one(RunTemplate, self.template["id"])
+            record.deployment_id, record.applied_paused = DEPLOYMENT, False
+        return self.template
+
+    def change(self, **members: Any) -> None:
+        body = {"id": self.template["id"], **members}
+        self.rest.post("/runtemplate/", json=body).raise_for_status()
+
+    def keep_at(self, now: datetime) -> None:
+        """Let the keeper look at an instant."""
+        self.now = now
+        self.keeper.tick()
+
+    def tasks(self) -> list[Task]:
+        with self.ledger.reading() as session:
+            return list(session.scalars(select(Task).order_by(Task.window_start)))
+
+    def states(self) -> list[tuple[str, str | None]]:
+        return [(task.state, task.reason) for task in self.tasks()]
+
+    def jobs(self) -> list[Job]:
+        with self.ledger.reading() as session:
+            return list(session.scalars(select(Job).order_by(Job.id)))
+
+    def wishes(self, kind: str) -> list[int]:
+        with self.ledger.reading() as session:
+            return [one.subject_id for one in session.scalars(select(Wish)) if one.kind == kind]
+
+    def bind(self, job: Job) -> None:
+        """Prefect, which is away, has a run of this job: what it is to be told of that waits."""
+        with self.ledger.writing(SERVICE) as session:
+            session.get_one(Job, job.id).flow_run_id = uuid4()
+
+    def by_prefect(self, due: datetime, **members: Any) -> Record:
+        """A claim of the run that Prefect's scheduler made for a window."""
+        return claim_of(auto_scheduled=True, scheduled_for=due.isoformat(), **members)
+
+    def of_job(self, job: Job, **members: Any) -> Record:
+        """A claim of the run that was made for a job."""
+        return own_run_of(self.ledger, job.id, **members)
+
+    def ends(self, launch: Record, after: timedelta = MINUTE, **members: Any) -> Record:
+        """The attempt ends, so long after the present."""
+        self.now += after
+        at = self.now.isoformat()
+        return report(self.claims, launch, started_at=at, ended_at=at, **members)
+
+    def loses(self, launch: Record) -> None:
+        """The reaper finds that the worker is silent."""
+        said = Report(
+            claim_id=UUID(launch["claim_id"]),
+            worker="w1",
+            ending=Ending.LOST,
+            message="no sign of life",
+            ended_at=self.now,
+        )
+        with self.ledger.writing(SERVICE) as session:
+            job = queries.job_with_context(session, launch["job_id"])
+            lose(session, job, said, self.settings)
+
+    def renewal(self, launch: Record) -> Record:
+        self.renewals += 1
+        held = {str(launch["job_id"]): launch["claim_id"]}
+        body = renewal_of(self.renewals, jobs=held)
+        answer: Record = self.claims.post("/renewals", json=body).raise_for_status().json()
+        return answer["stop"]
+
+
+@pytest.fixture
+def yard(
+    ledger: Ledger, rest: httpx.Client, claims: httpx.Client, facade_settings: Settings
+) -> Yard:
+    return Yard(ledger, rest, claims, facade_settings)
+
+
+@pytest.mark.spec("1.5")
+def test_a_window_has_one_task_whoever_comes_first(yard: Yard) -> None:
+    yard.schedule()
+    yard.keep_at(NOON - MINUTE)
+    assert yard.tasks() == []
+    yard.keep_at(NOON)
+    yard.keep_at(NOON)
+    (task,) = yard.tasks()
+    assert (task.window_start, task.window_end) == (NOON, NOON + HOUR)
+    assert yard.wishes("create_run") == []  # Prefect's schedule makes this run
+    launch = granted(yard.claims, yard.by_prefect(NOON))
+    assert launch["task_id"] == task.id
+    by_hand = claim_of(parameters={"jobauto": {"task": task.id}})
+    copied = claim_of(parameters={"jobauto": {"job": yard.jobs()[0].id}})
+    for duplicate in (yard.by_prefect(NOON), by_hand, copied):
+        assert refused(yard.claims, duplicate)[1] == "CANCELLED"
+    yard.ends(launch, exit_code=0)
+    yard.now = NOON + HOUR  # the next run comes before the keeper
+    assert granted(yard.claims, yard.by_prefect(NOON + HOUR))["task_id"] != task.id
+    yard.keep_at(NOON + HOUR)
+    assert len(yard.tasks()) == len(yard.jobs()) == 2
+
+
+def test_the_claim_of_a_window_asked_again_gets_the_same_launch(yard: Yard) -> None:
+    yard.schedule()
+    yard.keep_at(NOON)
+    claim = yard.by_prefect(NOON)
+    launch = granted(yard.claims, claim)
+    assert launch["environment"]["JOBAUTO_ATTEMPT"] == "1"
+    assert granted(yard.claims, claim) == launch
+
+
+def test_a_run_for_no_window_is_refused(yard: Yard) -> None:
+    yard.schedule()
+    yard.now = NOON + MINUTE
+    for instant in (NOON + 17 * MINUTE - HOUR, NOON - HOUR):  # no boundary; before it began
+        assert refused(yard.claims, yard.by_prefect(instant))[:2] == ("not_owed", "CANCELLED")
+    assert refused(yard.claims, yard.by_prefect(NOON + HOUR))[:2] == ("early", "SCHEDULED")
+
+
+def test_a_delay_moves_the_launch_and_not_the_window(yard: Yard) -> None:
+    yard.schedule(delay=600)
+    yard.keep_at(NOON + 5 * MINUTE)
+    assert yard.tasks() == []
+    yard.keep_at(NOON + 10 * MINUTE)
+    (task,), (job,) = yard.tasks(), yard.jobs()
+    assert (task.window_start, job.schedule) == (NOON, NOON + 10 * MINUTE)
+    assert yard.wishes("create_run") == [job.id]
+
+
+@pytest.mark.spec("1.6")
+@pytest.mark.parametrize(
+    ("members", "after", "exit_code", "ends"),
+    [
+        ({}, MINUTE, 0, ("fulfilled", "outcome")),
+        ({}, MINUTE, 2, ("fulfilled", "outcome")),
+        ({}, MINUTE, 5, ("failed", "outcome")),
+        ({}, 2 * HOUR, 0, ("failed", "deadline")),
+        ({"allow_late": True}, 2 * HOUR, 0, ("fulfilled_late", "deadline")),
+        ({"deadline_offset": "+5m"}, 6 * MINUTE, 0, ("failed", "deadline")),
+        ({"deadline_offset": "13:30"}, 80 * MINUTE, 0, ("fulfilled", "outcome")),
+    ],
+)
+def test_the_last_attempt_settles_the_task(
+    yard: Yard, members: Record, after: timedelta, exit_code: int, ends: tuple[str, str]
+) -> None:
+    yard.schedule(**members)
+    yard.keep_at(NOON)
+    yard.ends(granted(yard.claims, yard.by_prefect(NOON)), after, exit_code=exit_code)
+    (task,) = yard.tasks()
+    assert (task.state, task.reason) == ends
+    assert (task.fulfilled_at is None) == (task.state == "failed")
+    assert bool(yard.wishes("tell_task")) == (task.state == "failed")
+
+
+@pytest.mark.spec("1.6", "2.1.49", "7.3")
+def test_codes_that_say_so_are_tried_again_until_the_budget_is_spent(yard: Yard) -> None:
+    yard.schedule(retry_backoff="linear", retry_min_gap=60)
+    yard.keep_at(NOON)
+    claim = yard.by_prefect(NOON)
+    waits = []
+    for attempt in (1, 2, 3):
+        launch = granted(yard.claims, claim)
+        assert launch["attempt"] == attempt
+        yard.ends(launch, exit_code=8)
+        job = yard.jobs()[-1]
+        waits.append((job.schedule - yard.now, job.schedule_type))
+        yard.now = max(yard.now, job.schedule)
+        claim = yard.of_job(job)
+    assert waits[:2] == [(MINUTE, "retry"), (2 * MINUTE, "retry")]
+    assert yard.states() == [("failed", "attempts")]
+    assert [job.state for job in yard.jobs()] == ["failed"] * 3
+    assert "attempt 3 of 3" in (yard.tasks()[0].message or "")
+
+
+def test_no_attempt_begins_after_the_deadline(yard: Yard) -> None:
+    yard.schedule(retry_min_gap=7200)
+    yard.keep_at(NOON)
+    yard.ends(granted(yard.claims, yard.by_prefect(NOON)), exit_code=8)
+    assert yard.states() == [("failed", "deadline")]
+
+
+def test_undeclared_codes_and_timeouts_follow_the_template(yard: Yard) -> None:
+    yard.schedule(retry_undeclared=True, max_attempts=2)
+    yard.keep_at(NOON)
+    yard.ends(granted(yard.claims, yard.by_prefect(NOON)), exit_code=77)
+    retry = yard.jobs()[-1]
+    yard.ends(granted(yard.claims, yard.of_job(retry)), ending="timeout", exit_code=143)
+    assert yard.states() == [("failed", "attempts")]
+
+
+def test_jobs_without_a_task_are_tried_again_alike(yard: Yard) -> None:
+    yard.schedule(interv="n")
+    first = granted(yard.claims, claim_of(parameters={"GREETING": "mine"}))
+    yard.ends(first, exit_code=8)
+    second = yard.jobs()[-1]
+    assert (second.retry_of, second.attempt, second.state) == (first["job_id"], 2, "scheduled")
+    launch = granted(yard.claims, yard.of_job(second))
+    assert launch["environment"]["GREETING"] == "mine"
+    yard.ends(launch, exit_code=8)
+    third = yard.jobs()[-1]
+    assert (third.retry_of, third.attempt) == (first["job_id"], 3)
+    yard.ends(granted(yard.claims, yard.of_job(third)), exit_code=8)
+    assert len(yard.jobs()) == 3
+
+
+def test_a_lost_attempt_waits_for_the_word_of_its_worker(yard: Yard) -> None:
+    yard.schedule()
+    yard.keep_at(NOON)
+    launch = granted(yard.claims, yard.by_prefect(NOON))
+    yard.loses(launch)
+    assert yard.states() == [("running", None)]
+    assert [job.state for job in yard.jobs()] == ["lost"]
+    assert yard.renewal(launch) == {}  # it may go on
+    yard.ends(launch, ending="lost", exit_code=None)
+    assert [job.state for job in yard.jobs()] == ["lost", "scheduled"]
+    # Until the next attempt is granted, the truth still counts.
+    assert yard.ends(launch, exit_code=0)["recorded"] is True
+    assert yard.states() == [("fulfilled", "outcome")]
+    assert [job.state for job in yard.jobs()] == ["succeeded", "skipped"]
+
+
+def test_a_lost_attempt_is_given_up_after_its_timeout_and_fenced_by_the_next(yard: Yard) -> None:
+    yard.schedule(timeout_seconds=600)
+    yard.keep_at(NOON)
+    launch = granted(yard.claims, yard.by_prefect(NOON))
+    yard.loses(launch)
+    yard.keep_at(NOON + 10 * MINUTE)
+    assert len(yard.jobs()) == 1
+    yard.keep_at(NOON + 12 * MINUTE)
+    yard.keep_at(NOON + 12 * MINUTE)
+    retry = yard.jobs()[-1]
+    assert (len(yard.jobs()), retry.state, retry.attempt) == (2, "scheduled", 2)
+    second = granted(yard.claims, yard.of_job(retry))
+    assert yard.renewal(launch) != {}
+    assert yard.ends(launch, exit_code=0)["recorded"] is False
+    assert yard.states() == [("running", None)]
+    yard.ends(second, exit_code=0)
+    assert yard.states() == [("fulfilled", "outcome")]
+    assert [job.state for job in yard.jobs()] == ["lost", "succeeded"]
+
+
+def lost_with_its_machine(yard: Yard, back_at: datetime, **members: Any) -> None:
+    """The attempt of the window of noon is lost; its machine and the service come back later."""
+    yard.schedule(**members)
+    yard.keep_at(NOON)
+    launch = granted(yard.claims, yard.by_prefect(NOON))
+    yard.keep_at(back_at)
+    yard.ends(launch, ending="lost", exit_code=None, message="the machine died")
+
+
+def test_a_window_whose_attempt_died_with_the_machine_gets_its_next_one_where_all_are_to_run(
+    yard: Yard,
+) -> None:
+    lost_with_its_machine(yard, NOON + 150 * MINUTE, misfire="all")
+    again = yard.jobs()[-1]
+    assert (again.state, again.attempt, again.schedule) == ("scheduled", 2, yard.now)
+    yard.keep_at(yard.now + 3 * HOUR)  # and nothing could run it for long
+    launch = granted(yard.claims, yard.of_job(again))
+    yard.ends(launch, exit_code=0)
+    assert yard.states()[0] == ("fulfilled", "outcome")
+    assert [state for state, _ in yard.states()[1:]].count("open") == len(yard.tasks()) - 1
+
+
+@pytest.mark.parametrize(
+    ("members", "tried"),
+    [
+        ({"misfire": "latest", "allow_late": True}, True),
+        ({"misfire": "latest"}, False),
+        ({"misfire": "skip", "allow_late": True}, False),
+    ],
+)
+def test_the_newest_window_may_be_late_where_its_template_says_so(
+    yard: Yard, members: Record, tried: bool
+) -> None:
+    # The launch of the window after it is due ten minutes after its own end.
+    yard.schedule(delay=600, deadline_offset="+30m", **members)
+    yard.keep_at(NOON + 10 * MINUTE)
+    launch = granted(yard.claims, yard.of_job(yard.jobs()[0]))
+    yard.keep_at(NOON + 65 * MINUTE)
+    yard.ends(launch, ending="lost", exit_code=None, message="the machine died")
+    assert [job.state for job in yard.jobs()] == ["lost", *(["scheduled"] if tried else [])]
+    (task,) = yard.tasks()
+    if not tried:
+        assert (task.state, task.reason) == ("failed", "deadline")
+        assert "the machine died" in (task.message or "")
+
+
+def test_an_older_window_is_not_caught_up_where_only_the_newest_is(yard: Yard) -> None:
+    lost_with_its_machine(yard, NOON + 150 * MINUTE, misfire="latest", allow_late=True)
+    assert yard.states()[0] == ("failed", "deadline")
+
+
+def test_a_task_that_lapses_after_an_attempt_says_how_that_ended(yard: Yard) -> None:
+    lost_with_its_machine(yard, NOON + 30 * MINUTE)
+    assert yard.jobs()[-1].state == "scheduled"
+    yard.keep_at(NOON + HOUR + MINUTE)
+    first = yard.tasks()[0]
+    assert (first.state, first.reason) == ("failed", "deadline")
+    assert "attempt 1: lost: the machine died" in (first.message or "")
+    assert "no attempt could begin" not in (first.message or "")
+
+
+def test_a_job_that_stops_without_contact_is_followed_soon(yard: Yard) -> None:
+    yard.schedule(on_contact_lost="stop")
+    yard.keep_at(NOON)
+    launch = granted(yard.claims, yard.by_prefect(NOON))
+    assert launch["stop_without_contact"] is True
+    yard.loses(launch)
+    retry = yard.jobs()[-1]
+    assert retry.schedule >= yard.now + timedelta(seconds=yard.settings.lease_seconds)
+    assert yard.renewal(launch) != {}
+    assert yard.ends(launch, exit_code=0)["recorded"] is False
+
+
+def test_a_retry_clicked_in_prefect_is_a_new_attempt_until_the_task_has_ended(yard: Yard) -> None:
+    yard.schedule(retry_min_gap=600)
+    yard.keep_at(NOON)
+    run = uuid4()
+    yard.ends(granted(yard.claims, yard.by_prefect(NOON, flow_run_id=str(run))), exit_code=8)
+    again = granted(yard.claims, claim_of(run, run_number=2))
+    assert again["attempt"] == 2
+    assert [job.state for job in yard.jobs()] == ["failed", "skipped", "running"]
+    yard.ends(again, exit_code=0)
+    reason, state, message = refused(yard.claims, claim_of(run, run_number=3))
+    assert (reason, state) == ("task_ended", "COMPLETED")
+    assert "jobauto task retry" in message
+
+
+def test_windows_wait_for_each_other_unless_the_template_says_otherwise(yard: Yard) -> None:
+    yard.schedule()
+    yard.keep_at(NOON)
+    first = granted(yard.claims, yard.by_prefect(NOON))
+    yard.keep_at(NOON + HOUR)
+    claim = yard.by_prefect(NOON + HOUR)
+    assert refused(yard.claims, claim)[:2] == ("overlap", "SCHEDULED")
+    yard.ends(first, exit_code=0)
+    assert yard.wishes("reschedule_run") == [yard.jobs()[-1].id]
+    second = granted(yard.claims, claim | {"claim_id": str(uuid4())})
+    yard.change(overlap="skip")
+    yard.keep_at(NOON + 2 * HOUR)
+    assert yard.states()[-1] == ("missed", "overlap")
+    yard.change(overlap="parallel")
+    yard.keep_at(NOON + 3 * HOUR)
+    granted(yard.claims, yard.by_prefect(NOON + 3 * HOUR))
+    yard.ends(second, exit_code=0)
+
+
+@pytest.mark.parametrize(
+    ("misfire", "expected"),
+    [
+        ("latest", [("missed", "misfire")] * 3 + [("open", None)]),
+        ("skip", [("missed", "misfire")] * 4),
+        ("all", [("open", None)] * 4),
+    ],
+)
+def test_windows_that_passed_get_their_tasks(
+    yard: Yard, misfire: str, expected: list[tuple[str, str | None]]
+) -> None:
+    yard.schedule(misfire=misfire)
+    yard.keep_at(NOON + 3 * HOUR + 50 * MINUTE)
+    assert yard.states() == expected
+    assert len(yard.wishes("tell_task")) == expected.count(("missed", "misfire"))
+    caught_up = [(job.schedule, job.state) for job in yard.jobs()]
+    assert caught_up == [(yard.now, "scheduled")] * (misfire != "skip")
+    if misfire == "latest":
+        assert yard.tasks()[-1].deadline == yard.now + HOUR
+    # The run that Prefect made before it went away comes late for a window that was missed.
+    if misfire != "all":
+        assert refused(yard.claims, yard.by_prefect(NOON))[1] == "CANCELLED"
+
+
+def test_all_missed_windows_run_in_their_order_one_at_a_time(yard: Yard) -> None:
+    yard.schedule(misfire="all")
+    yard.keep_at(NOON + 2 * HOUR + 50 * MINUTE)
+    for count in (1, 2, 3):
+        assert len(yard.jobs()) == count
+        yard.ends(granted(yard.claims, yard.of_job(yard.jobs()[-1])), exit_code=0)
+        yard.keep_at(yard.now)
+    assert yard.states() == [("fulfilled", "outcome")] * 3
+
+
+def test_a_window_nobody_began_is_missed_at_its_deadline(yard: Yard) -> None:
+    yard.schedule()
+    yard.keep_at(NOON)
+    yard.keep_at(NOON + HOUR)
+    assert yard.states()[0] == ("open", None)
+    yard.keep_at(NOON + HOUR + MINUTE)
+    assert yard.states() == [("missed", "deadline"), ("open", None)]
+    assert [job.state for job in yard.jobs()] == ["skipped", "scheduled"]
+    assert refused(yard.claims, yard.by_prefect(NOON))[1] == "CANCELLED"
+
+
+def test_changing_a_template_neither_adds_nor_loses_a_window(yard: Yard) -> None:
+    yard.schedule()
+    yard.now = NOON + MINUTE  # the keeper has not come to noon yet
+    yard.change(interv="c", cron="*/30 * * * *")
+    assert [task.window_start for task in yard.tasks()] == [NOON]
+    for _ in range(3):
+        yard.change(note="again")
+    yard.keep_at(NOON + 30 * MINUTE)
+    yard.keep_at(NOON + 30 * MINUTE)
+    assert [task.window_start for task in yard.tasks()] == [NOON, NOON + 30 * MINUTE]
+
+
+def test_switching_off_ends_what_has_not_begun_and_on_begins_with_the_next(yard: Yard) -> None:
+    yard.schedule(deadline_offset="+5h")
+    yard.keep_at(NOON)
+    running = granted(yard.claims, yard.by_prefect(NOON))
+    yard.keep_at(NOON + HOUR)
+    yard.bind(yard.jobs()[-1])
+    yard.change(active=False)
+    assert yard.states() == [("running", None), ("missed", "inactive")]
+    assert yard.wishes("cancel_run") == [yard.jobs()[-1].id]
+    yard.keep_at(NOON + 3 * HOUR)
+    yard.ends(running, exit_code=8)
+    assert yard.states()[0] == ("failed", "inactive")
+    yard.change(active=True)
+    yard.keep_at(NOON + 5 * HOUR)
+    assert [task.window_start for task in yard.tasks()][2:] == [NOON + 4 * HOUR, NOON + 5 * HOUR]
+
+
+def test_a_company_that_is_switched_off_stops_its_schedules(yard: Yard) -> None:
+    yard.schedule()
+    for enabled, count in ((False, 0), (True, 1)):
+        yard.rest.post("/company/", json={"slug": "acme", "enabled": enabled}).raise_for_status()
+        yard.keep_at(yard.now + HOUR)
+        assert len(yard.tasks()) == count
+
+
+def test_a_template_may_go_while_a_window_waits(yard: Yard) -> None:
+    yard.schedule()
+    yard.keep_at(NOON)
+    number = yard.template["id"]
+    assert yard.rest.delete(f"/runtemplate/{number}.json").status_code == 200
+    assert yard.states() == [("missed", "inactive")]
+    yard.keep_at(NOON + HOUR)
+    assert len(yard.tasks()) == 1
+
+
+def test_a_cancelled_attempt_ends_its_task(yard: Yard) -> None:
+    yard.schedule()
+    yard.keep_at(NOON)
+    (job,) = yard.jobs()
+    body = {"id": job.id, "state": "cancelled", "reason": "not today"}
+    yard.rest.post("/job/", json=body).raise_for_status()
+    assert yard.states() == [("failed", "cancelled")]
+
+
+def test_a_running_attempt_that_is_cancelled_ends_its_task_also_where_its_worker_is_silent(
+    yard: Yard,
+) -> None:
+    yard.schedule(timeout_seconds=600)
+    yard.keep_at(NOON)
+    launch = granted(yard.claims, yard.by_prefect(NOON))
+    body = {"id": launch["job_id"], "state": "cancelled", "reason": "not today"}
+    yard.rest.post("/job/", json=body).raise_for_status()
+    yard.loses(launch)
+    assert [job.state for job in yard.jobs()] == ["lost"]  # its process may live
+    yard.keep_at(NOON + 12 * MINUTE)
+    yard.keep_at(NOON + 12 * MINUTE)
+    assert yard.states() == [("failed", "cancelled")]
+    (job,) = yard.jobs()
+    assert (job.state, job.message) == (
+        "cancelled",
+        "cancelled: not today; its worker fell silent",
+    )
+
+
+def test_an_attempt_that_can_not_start_ends_its_task(yard: Yard) -> None:
+    yard.schedule()
+    yard.keep_at(NOON)
+    yard.change(env={"COUNT": ""})
+    assert refused(yard.claims, yard.by_prefect(NOON))[:2] == ("invalid_launch", "FAILED")
+    assert yard.states() == [("failed", "blocked")]
+    assert [job.state for job in yard.jobs()] == ["blocked"]
+
+
+def test_an_operator_may_have_a_missed_window_tried_once_more(yard: Yard) -> None:
+    yard.schedule(env={"PASSWORD": SECRET})
+    yard.keep_at(NOON)
+    (task,) = yard.tasks()
+    assert yard.rest.post(f"/task/{task.id}/retry.json").status_code == 409
+    yard.keep_at(NOON + HOUR + MINUTE)
+    assert yard.states()[0] == ("missed", "deadline")
+    answer = yard.rest.post(f"/task/{task.id}/excuse.json", json={"why": "the bank was closed"})
+    assert (answer.json()["excuse"], answer.json()["state"]) == ("the bank was closed", "missed")
+    job = yard.rest.post(f"/task/{task.id}/retry.json").raise_for_status().json()
+    assert (job["task_id"], job["attempt"], job["schedule_type"]) == (task.id, 1, "retry")
+    record = next(one for one in yard.jobs() if one.id == job["id"])
+    yard.ends(granted(yard.claims, yard.of_job(record)), exit_code=0)
+    shown = yard.rest.get(f"/task/{task.id}.json").raise_for_status().json()
+    assert (shown["state"], shown["reason"], shown["excuse"]) == ("fulfilled", "outcome", None)
+    assert [one["state"] for one in shown["jobs"]] == ["skipped", "succeeded"]
+    assert shown["jobs"][1]["env"]["PASSWORD"] == "********"
+    refusal = yard.rest.post(f"/task/{task.id}/excuse.json", json={"why": "x"})
+    assert refusal.status_code == 409
+    entries = yard.rest.get("/auditlog.json", params={"entity_type": "Task"}).json().values()
+    assert {"rest", "service", "worker"} <= {entry["door"] for entry in entries}
+
+
+def test_a_schedule_that_can_not_be_read_any_more_stops_no_other(yard: Yard) -> None:
+    yard.schedule()
+    body = {"app_id": yard.template["app_id"], "company": "acme", "name": "other", "interv": "h"}
+    other = yard.rest.post("/runtemplate/", json=body).raise_for_status().json()
+    with yard.ledger.writing(SERVICE) as session:
+        broken = session.get_one(RunTemplate, yard.template["id"])
+        broken.kept_schedule = "0 * * * *|Atlantis/Center|0"
+    yard.keep_at(NOON)
+    assert [task.runtemplate_id for task in yard.tasks()] == [other["id"]]
+
+
+def test_a_lost_run_without_a_task_is_not_started_beside_its_process(yard: Yard) -> None:
+    yard.schedule(interv="n")
+    run = uuid4()
+    launch = granted(yard.claims, claim_of(run))
+    yard.loses(launch)
+    assert refused(yard.claims, claim_of(run, run_number=2))[:2] == ("unheard", "CRASHED")
+    yard.ends(launch, ending="lost", exit_code=None)
+    granted(yard.claims, claim_of(run, run_number=2))
+    assert yard.ends(launch, exit_code=0)["recorded"] is False
+    entries = yard.rest.get("/auditlog.json", params={"action": "refuse"}).json().values()
+    assert ["report"] in [list(entry["changes"]) for entry in entries]
+
+
+class Counted:
+    """The statements a ledger's database is given meanwhile."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._engine = ledger.engine
+        self.statements: list[str] = []
+
+    def __enter__(self) -> Self:
+        event.listen(self._engine, "before_cursor_execute", self._count)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        event.remove(self._engine, "before_cursor_execute", self._count)
+
+    def _count(self, _connection: object, _cursor: object, statement: str, *_: object) -> None:
+        # SQLite can't say the ids of rows that are inserted together: there each has its own.
+        left_out = ("BEGIN", "INSERT") if self._engine.name == "sqlite" else ("BEGIN",)
+        if not statement.startswith(left_out):
+            self.statements.append(statement)
+
+
+def test_templates_follow_the_services_zone_where_they_have_none(yard: Yard) -> None:
+    yard.schedule(interv="d")
+    make_template(yard.rest, name="Own", interv="d", timezone="Asia/Tokyo")
+    before = Counter(yard.wishes("apply_template"))
+    elsewhere = yard.settings.model_copy(update={"timezone": "America/New_York"})
+    for _ in range(2):
+        follow_zone(yard.ledger, elsewhere)
+
+    with yard.ledger.reading() as session:
+        following, fixed = session.scalars(select(RunTemplate).order_by(RunTemplate.id))
+    assert following.next_window == datetime(2026, 5, 5, 4, tzinfo=UTC)
+    assert fixed.next_window == datetime(2026, 5, 4, 15, tzinfo=UTC)
+    assert Counter(yard.wishes("apply_template")) - before == {following.id: 1}
+
+
+@pytest.mark.parametrize("number", [1_000, pytest.param(10_000, marks=pytest.mark.soak)])
+def test_a_minute_of_many_templates_costs_a_bounded_number_of_queries(
+    yard: Yard, number: int
+) -> None:
+    made = yard.schedule(interv="i")
+    with yard.ledger.engine.execution_options(jobauto_writes=True).begin() as connection:
+        columns = inspect(RunTemplate).local_table
+        model = connection.execute(select(columns).where(columns.c.id == made["id"])).one()
+        others = [
+            {**model._mapping, "id": made["id"] + count, "name": str(count)}
+            for count in range(1, number)
+        ]
+        connection.execute(insert(columns), others)
+    due = NOON - 29 * MINUTE
+    with Counted(yard.ledger) as counted:
+        yard.keep_at(due)
+    with yard.ledger.reading() as session:
+        assert session.scalars(select(Task.window_start)).all() == [due] * number
+        assert session.scalars(select(Job.state)).all() == ["scheduled"] * number
+    assert len(counted.statements) < number / 20

@@ -1,0 +1,101 @@
+"""How many of our modules a claim goes through, between its route and its commit.
+
+A module counts when a function, a method or a comprehension of it is called, in whatever package
+of `jobauto_prefect` it is; the route's own module does not, nor what Python and other libraries do,
+nor what keeps connections to PostgreSQL (their deadline, their clock, another one for one that was
+dropped).
+What the flushes and the commit call of ours (times, audit, ends) counts. It is the claim of a
+window that is due: its task is there, its run template has a credential, and this process has
+granted a job of the application before (what follows from the definition alone is computed once).
+"""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import httpx
+import pytest
+
+import jobauto_prefect
+from jobauto_prefect.facade import internal
+from jobauto_prefect.facade.app import create_app
+from jobauto_prefect.facade.auth import Identity
+from jobauto_prefect.jobs.windows import open_windows
+from jobauto_prefect.ledger import keeping
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.runtime.protocol import Claim
+from jobauto_prefect.settings import Settings
+from tests.claims import claim_of, start_workers, template
+from tests.planted import SECRET
+
+__all__ = ["template"]
+
+MOST = 20
+PACKAGE = Path(jobauto_prefect.__file__).parent
+NOT_COUNTED = {
+    Path(internal.__file__),
+    PACKAGE / "clock.py",
+    *(PACKAGE / "ledger" / f"{name}.py" for name in ("postgresql", "database_clock", "sessions")),
+}
+TEN = datetime(2026, 5, 1, 10, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+
+
+@contextmanager
+def called() -> Iterator[dict[str, set[str]]]:
+    """The modules of ours whose functions this thread calls, and which these are."""
+    found: dict[str, set[str]] = {}
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        code = frame.f_code
+        path = Path(code.co_filename)
+        ours = path.is_relative_to(PACKAGE) and path not in NOT_COUNTED
+        if event == "call" and ours and code.co_name != "<module>":
+            found.setdefault(str(path.relative_to(PACKAGE)), set()).add(code.co_name)
+
+    sys.setprofile(note)
+    try:
+        yield found
+    finally:
+        sys.setprofile(None)
+
+
+@pytest.fixture
+def scheduled(rest: httpx.Client, ledger: Ledger, template: dict[str, Any]) -> dict[str, Any]:
+    """A claim of the flow run for a window that was opened; its run template has a credential."""
+    ledger.clock = lambda: TEN - HOUR / 2
+    fields = [{"keyword": "MAIL_USER"}, {"keyword": "MAIL_PASSWORD", "type": "password"}]
+    values = {"MAIL_USER": "anna", "MAIL_PASSWORD": SECRET}
+    for path, body in (
+        ("/credential_type/", {"code": "Mail", "name": "Mail", "fields": fields}),
+        (
+            "/credential/",
+            {"company": "acme", "credential_type": "Mail", "name": "mail", "values": values},
+        ),
+        ("/runtemplate/", {"id": template["id"], "interv": "h", "credentials": ["mail"]}),
+    ):
+        rest.post(path, json=body).raise_for_status()
+    ledger.clock = lambda: TEN + timedelta(seconds=1)
+    with ledger.writing(SERVICE) as session:
+        open_windows(session, keeping.hold_due(session, ledger.clock(), 10), ledger.clock())
+    return claim_of(auto_scheduled=True, scheduled_for=TEN.isoformat())
+
+
+def test_a_claim_goes_through_few_modules(
+    facade_settings: Settings, ledger: Ledger, scheduled: dict[str, Any]
+) -> None:
+    start_workers(ledger)
+    service = create_app(facade_settings, ledger).state.service
+    worker = Identity(SERVICE, worker_pools=(facade_settings.pool,))
+    assert internal.claim(Claim(**claim_of()), worker, service).launch is not None
+    with called() as modules:
+        answer = internal.claim(Claim(**scheduled), worker, service)
+    assert answer.launch is not None
+    assert answer.launch.task_id is not None
+    listed = "\n".join(f"{name}: {', '.join(sorted(modules[name]))}" for name in sorted(modules))
+    assert len(modules) <= MOST, f"{len(modules)} modules:\n{listed}"

@@ -1,0 +1,53 @@
+"""Changes that get in each other's way are no outage of the database."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import pytest
+from sqlalchemy import text
+
+from jobauto_prefect.errors import Contended
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import Fact
+from jobauto_prefect.ledger.store import Ledger
+
+
+@pytest.fixture
+def facts(ledger: Ledger) -> Ledger:
+    with ledger.writing(SERVICE) as session:
+        session.add_all([Fact(name="one", value=""), Fact(name="two", value="")])
+    return ledger
+
+
+def _change(ledger: Ledger, first: str, second: str, both: Barrier) -> str:
+    try:
+        with ledger.writing(SERVICE) as session:
+            session.get_one(Fact, first, with_for_update=True).value = "changed"
+            session.flush()
+            both.wait(30)
+            session.get_one(Fact, second, with_for_update=True).value = "changed"
+    except Contended as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
+def test_of_two_changes_that_wait_for_each_other_one_is_told_to_try_again(facts: Ledger) -> None:
+    both = Barrier(2)
+    with ThreadPoolExecutor(2) as threads:
+        orders = (("one", "two"), ("two", "one"))
+        told = [threads.submit(_change, facts, *order, both) for order in orders]
+        said = sorted(one.result(60) for one in told)
+    assert said[0] == ""
+    assert "somebody else changed the same records" in said[1]
+    assert "try again" in said[1]
+
+
+@pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
+def test_a_change_of_what_was_changed_since_it_was_read_is_told_to_try_again(facts: Ledger) -> None:
+    with pytest.raises(Contended), facts.writing(SERVICE) as session:
+        session.connection().execute(text("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"))
+        fact = session.get_one(Fact, "one")
+        with facts.writing(SERVICE) as other:
+            other.get_one(Fact, "one").value = "other"
+        fact.value = "mine"

@@ -1,0 +1,88 @@
+"""A dropped connection is replaced before anything was done on it, and never afterwards."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from sqlalchemy import func, select
+
+from jobauto_prefect.errors import LedgerUnavailable
+from jobauto_prefect.ledger import migrate
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import Company
+from jobauto_prefect.ledger.secrets import create_key
+from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
+from jobauto_prefect.settings import Settings
+from tests.databases import database
+from tests.statements import Statements, counted_database
+
+
+@pytest.fixture
+def reached(tmp_path: Path) -> Iterator[tuple[Ledger, Statements]]:
+    """A ledger and the way to its database."""
+    with database("postgresql", tmp_path) as url, counted_database(url) as (by, relay):
+        settings = Settings(home=tmp_path, database_url=by)
+        create_key(settings.key_path)
+        engine = make_engine(settings.ledger_url)
+        migrate.upgrade(engine)
+        engine.dispose()
+        with closing(open_ledger(settings)) as ledger:
+            yield ledger, relay
+
+
+def _drop(relay: Statements) -> None:
+    relay.cut()
+    relay.mend()
+
+
+def _companies(ledger: Ledger) -> int:
+    with ledger.reading() as session:
+        return session.scalar(select(func.count()).select_from(Company)) or 0
+
+
+def test_what_begins_on_a_dropped_connection_is_done_on_another(
+    reached: tuple[Ledger, Statements],
+) -> None:
+    ledger, relay = reached
+    _drop(relay)
+    assert _companies(ledger) == 0
+    _drop(relay)
+    with ledger.writing(SERVICE) as session:
+        session.add(Company(slug="acme", name="Acme"))
+    _drop(relay)
+    with ledger.snapshot() as session:
+        assert session.scalars(select(Company.slug)).all() == ["acme"]
+
+
+def test_a_later_statement_is_not_tried_again(reached: tuple[Ledger, Statements]) -> None:
+    ledger, relay = reached
+    with pytest.raises(LedgerUnavailable), ledger.reading() as session:
+        session.scalar(select(func.count()).select_from(Company))
+        _drop(relay)
+        session.scalar(select(func.count()).select_from(Company))
+    with pytest.raises(LedgerUnavailable), ledger.writing(SERVICE) as session:
+        session.add(Company(slug="acme", name="Acme"))
+        session.flush()
+        _drop(relay)
+        session.add(Company(slug="other", name="Other"))
+    assert _companies(ledger) == 0
+
+
+def test_a_commit_without_an_answer_is_not_tried_again(
+    reached: tuple[Ledger, Statements],
+) -> None:
+    ledger, relay = reached
+    relay.lose_answer_to = "COMMIT"
+    cutting = threading.Timer(1, relay.cut)  # by then the database has done it
+    with relay.during(), pytest.raises(LedgerUnavailable), ledger.writing(SERVICE) as session:
+        session.add(Company(slug="acme", name="Acme"))
+        session.flush()
+        cutting.start()
+    assert relay.commits == 1
+    assert sum(text.startswith("INSERT INTO company") for text in relay.executed) == 1
+    relay.lose_answer_to = None
+    cutting.join()
+    relay.mend()
+    assert _companies(ledger) == 1

@@ -1,0 +1,92 @@
+"""Services on a host whose clock is two minutes ahead, as real processes."""
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import Job, Lease, Task
+from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+from tests.breakable import Part
+from tests.claims import claim_of, granted, template
+from tests.conftest import clean_environment
+from tests.integration.test_facade import make_template
+from tests.plant import eventually
+
+__all__ = ["template"]
+
+LEASE_SECONDS = 2.0
+
+
+@pytest.fixture
+def facade_settings(facade_settings: Settings) -> Settings:
+    return facade_settings.model_copy(update={"lease_seconds": LEASE_SECONDS})
+
+
+@pytest.fixture
+def services_ahead(facade_settings: Settings, facade_url: str) -> Iterator[Path]:
+    """The log of services that take the time for two minutes later than it is."""
+    if shutil.which("faketime") is None:
+        if os.environ.get("JOBAUTO_TEST_REQUIRE_SERVICES") == "1":
+            pytest.fail("faketime is not installed")
+        pytest.skip("faketime is not installed")
+    assert facade_settings.url == facade_url
+    jobauto = str(Path(sys.executable).parent / "jobauto")
+    environment = clean_environment() | {
+        "JOBAUTO_HOME": str(facade_settings.home),
+        "JOBAUTO_CONFIG_DIR": str(facade_settings.home),
+        "JOBAUTO_DATABASE_URL": facade_settings.database_url or "",
+        "JOBAUTO_URL": facade_url,
+        "JOBAUTO_PREFECT_API_URL": facade_settings.prefect_api_url,
+        "JOBAUTO_LEASE_SECONDS": str(LEASE_SECONDS),
+    }
+    log = facade_settings.home / "services.log"
+    argv = ["faketime", "--exclude-monotonic", "-f", "+120s", jobauto, "services", "start"]
+    services = Part("services", argv, environment, log)
+    services.start()
+    yield log
+    services.end()
+
+
+@pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
+def test_services_ahead_of_the_database_lose_no_job_and_open_no_window_early(
+    rest: httpx.Client,
+    claims: httpx.Client,
+    ledger: Ledger,
+    template: dict[str, Any],
+    services_ahead: Path,
+) -> None:
+    job = granted(claims, claim_of())["job_id"]
+    make_template(rest, name="every minute", interv="i")
+    eventually(lambda: "s ahead of the database's" in services_ahead.read_text())
+    until = time.monotonic() + 4 * LEASE_SECONDS
+    while time.monotonic() < until:
+        _renew(ledger, job)
+        assert _state(ledger, job) == JobState.RUNNING
+        assert _early_windows(ledger) == []
+        time.sleep(LEASE_SECONDS / 10)
+
+
+def _renew(ledger: Ledger, job: int) -> None:
+    with ledger.writing(SERVICE) as session:
+        session.get_one(Lease, job).renewed_at = session.clock()
+
+
+def _state(ledger: Ledger, job: int) -> str:
+    with ledger.reading() as session:
+        return session.get_one(Job, job).state
+
+
+def _early_windows(ledger: Ledger) -> list[Task]:
+    with ledger.reading() as session:
+        return list(session.scalars(select(Task).where(Task.window_start > ledger.clock())))

@@ -1,0 +1,96 @@
+"""The proxy of docs/migration.md gives the MCP server its header where that sends none."""
+
+import base64
+import contextlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from jobauto_prefect.facade.published import PREFIXES
+from jobauto_prefect.ledger.store import Ledger
+from tests.servers import free_port
+
+PAGE = Path(__file__).parents[2] / "docs" / "migration.md"
+PASSWORD = "Topics-of-the-proxy 7"
+PATIENCE = 20  # seconds
+
+
+def block() -> str:
+    """The configuration on the page."""
+    found = re.search(
+        r"^ +map \$http_authorization.*?^ +}\n(?=\n)", PAGE.read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert found is not None
+    return textwrap.dedent(found[0])
+
+
+def nginx() -> str:
+    found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
+    if found is None and os.environ.get("JOBAUTO_TEST_REQUIRE_SERVICES") == "1":
+        pytest.fail("nginx is not installed")
+    if found is None:
+        pytest.skip("nginx is not installed")
+    return found
+
+
+@contextlib.contextmanager
+def proxy(directory: Path, upstream: str) -> Iterator[str]:
+    """nginx as the page says, with ports and an account of this test."""
+    port = free_port()
+    account = base64.b64encode(f"mcp:{PASSWORD}".encode()).decode()
+    said = block().replace("bWNwOnBhc3N3b3Jk", account)
+    said = said.replace("127.0.0.1:8001", f"127.0.0.1:{port}")
+    said = said.replace("http://127.0.0.1:8000", upstream)
+    paths = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    temporary = "".join(f"{name}_temp_path {directory}/{name};\n" for name in paths)
+    (directory / "nginx.conf").write_text(
+        f"daemon off;\npid {directory}/pid;\nerror_log stderr;\nevents {{}}\n"
+        f"http {{\naccess_log off;\n{temporary}{said}}}\n"
+    )
+    argv = [nginx(), "-p", str(directory), "-c", str(directory / "nginx.conf"), "-e", "stderr"]
+    with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            _wait_for(port, process)
+            yield f"http://127.0.0.1:{port}"
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
+
+
+def _wait_for(port: int, process: subprocess.Popen[str]) -> None:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.05)
+    pytest.fail("nginx does not start")
+
+
+def test_topics_are_reached_through_the_proxy_without_credentials(
+    rest: httpx.Client, facade_url: str, ledger: Ledger, tmp_path: Path
+) -> None:
+    created = rest.post("/user/", json={"login": "mcp", "password": PASSWORD})
+    assert created.status_code == 201, created.text
+    roles = rest.post("/user/mcp/roles/", json={"roles": ["viewer"]})
+    assert roles.status_code == 200, roles.text
+    assert rest.post("/topic/", json={"name": "money"}).status_code == 201
+    with proxy(tmp_path, facade_url) as url:
+        for prefix in PREFIXES:
+            assert httpx.get(f"{facade_url}{prefix}/topics.json").status_code == 401
+            listed = httpx.get(f"{url}{prefix}/topics.json")
+            assert listed.status_code == 200, listed.text
+            assert [topic["name"] for topic in listed.json()] == ["money"]
+            own = {"Authorization": rest.headers["Authorization"]}
+            users = httpx.get(f"{url}{prefix}/users.json", headers=own)
+            assert {user["login"] for user in users.json()} == {"mcp", "root"}
+            wrong = {"Authorization": "Bearer nobody"}
+            assert httpx.get(f"{url}{prefix}/topics.json", headers=wrong).status_code == 401

@@ -1,0 +1,112 @@
+"""What a ledger of before owners becomes: a record that one company uses is that company's."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+
+from jobauto_prefect.ledger import migrate
+from jobauto_prefect.ledger.store import make_engine
+from jobauto_prefect.settings import Settings
+from tests.databases import KINDS, database
+
+BEFORE = f"{int(next((migrate.MIGRATIONS / 'versions').glob('*_owners.py')).name[:4]) - 1:04}"
+"""The version whose records had no owners."""
+
+
+class Rows:
+    """Writes rows of old tables; columns that need a value and are not said get an empty one."""
+
+    def __init__(self, connection: sa.Connection) -> None:
+        self._connection = connection
+        self._tables = sa.MetaData()
+        self._tables.reflect(connection)
+
+    def add(self, table: str, **values: Any) -> int:
+        """A new row; its id."""
+        columns = self._tables.tables[table].columns
+        empty = {
+            one.name: _empty(one)
+            for one in columns
+            if not one.nullable and one.server_default is None and not one.primary_key
+        }
+        found = self._connection.execute(
+            sa.insert(self._tables.tables[table]).values(**{**empty, **values})
+        ).inserted_primary_key
+        assert found is not None
+        return int(found[0])
+
+
+def _empty(column: sa.Column[Any]) -> Any:
+    kinds: dict[type[Any], Any] = {
+        sa.JSON: {}, sa.DateTime: datetime.now(UTC), sa.Boolean: False, sa.Integer: 0,
+        sa.Float: 0.0,
+    }  # fmt: skip
+    return next((value for kind, value in kinds.items() if isinstance(column.type, kind)), "")
+
+
+@pytest.fixture(params=KINDS)
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    """A database as the version before made it."""
+    with database(request.param, tmp_path) as url:
+        engine = make_engine(Settings(home=tmp_path, database_url=url).ledger_url)
+        config = Config()
+        config.set_main_option("script_location", str(migrate.MIGRATIONS))
+        with engine.execution_options(jobauto_writes=True).begin() as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, BEFORE)
+        yield engine
+        engine.dispose()
+
+
+def test_a_record_that_one_company_uses_becomes_that_companys(engine: sa.Engine) -> None:
+    now = datetime.now(UTC)
+    with engine.execution_options(jobauto_writes=True).begin() as connection:
+        rows = Rows(connection)
+        here, there = (rows.add("company", slug=slug, name=slug) for slug in ("here", "there"))
+        apps = {
+            name: rows.add("app", name=name, document={"requirements": [f"of {name}"]})
+            for name in ("one", "both", "none", "retired", "waiting", "over")
+        }
+        template = {
+            (name, company): rows.add(
+                "runtemplate", app_id=apps[name], company_id=company, name=f"{name} {company}"
+            )
+            for name, company in (
+                ("one", here), ("both", here), ("both", there), ("retired", here),
+                ("waiting", here), ("over", here),
+            )
+        }  # fmt: skip
+        rows.add(
+            "runtemplate", app_id=apps["retired"], company_id=there, name="gone", retired_at=now
+        )
+        for name, state in (("waiting", "scheduled"), ("over", "succeeded")):
+            rows.add(
+                "job", app_id=apps[name], company_id=there, state=state,
+                runtemplate_id=template["both", there],
+            )  # fmt: skip
+        topics = {name: rows.add("topic", name=f"of {name}") for name in apps}
+        types = {code: rows.add("credential_type", code=code) for code in ("one", "both", "none")}
+        for code, company in (("one", here), ("both", here), ("both", there)):
+            rows.add("credential", name=code, company_id=company, credential_type_id=types[code])
+    migrate.upgrade(engine)
+    with engine.connect() as connection:
+        for table, records in (("app", apps), ("topic", topics), ("credential_type", types)):
+            found = connection.execute(sa.text(f"SELECT id, company_id FROM {table}"))
+            owners = {row[0]: row[1] for row in found}
+            assert {name for name, number in records.items() if owners[number] == here} == (
+                {"one", "over"} & set(records)
+            )
+            assert there not in owners.values()
+        entries = connection.execute(
+            sa.text("SELECT entity_type, entity_id, company_id, action, actor FROM audit_entry")
+        ).all()
+    given = {("App", apps["one"]), ("App", apps["over"]), ("CredentialType", types["one"])}
+    given |= {("Topic", topics["one"]), ("Topic", topics["over"])}
+    assert {(one[0], one[1]) for one in entries} == given
+    assert {tuple(one[2:]) for one in entries} == {(here, "update", "service")}
+    assert len(entries) == len(given)

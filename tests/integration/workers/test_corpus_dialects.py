@@ -1,0 +1,89 @@
+"""Real definitions come, are configured and are run through either dialect alone."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests.corpus import needs_corpus
+from tests.integration.workers.test_corpus_runs import (
+    DOCUMENTS,
+    SECRET,
+    STAND_IN,
+    Run,
+    Works,
+    check_outcome,
+    check_process,
+    made_up,
+    needs_a_value,
+    secrets_of,
+    todays,
+    works,
+)
+
+__all__ = ["works"]
+
+pytestmark = needs_corpus
+
+DIALECTS: Mapping[str, str] = {
+    "own": "/api/v1",
+    "published": "/api/VitexSoftware/MultiFlexi/1.0.0",
+}
+
+
+def run_through(works: Works, dialect: str, name: str) -> None:
+    """Import a definition, make its run template, start a job: with requests of one dialect."""
+    plant, document = works.plant, DOCUMENTS[name] | {"uuid": str(uuid4())}
+    root = str(plant.rest.base_url).partition("/api/")[0] + DIALECTS[dialect]
+
+    def post(item: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        answer = plant.rest.post(f"{root}/{item}/", json=body)
+        assert answer.status_code == 201, answer.text
+        made: dict[str, Any] = answer.json()
+        return made
+
+    program = plant.home / "bin" / Path(document["executable"]).name
+    program.write_text(STAND_IN.replace("{folder}", str(plant.marks)))
+    program.chmod(0o755)
+    sent = dict(document)
+    if dialect == "published" and "cmdparamsTemplate" in sent:
+        sent["cmdparams"] = sent.pop("cmdparamsTemplate")
+    number = post("app", sent)["id"]
+    app = plant.rest.get(f"/app/{number}.json").json()
+    body = {
+        "app_id": number,
+        "company_id": plant.template["company_id"],
+        "name": f"{name[:80]} {dialect} {uuid4().hex[:6]}",
+        "env": dict.fromkeys(secrets_of(document), SECRET),
+    }
+    made = post("runtemplate", body)["id"]
+    plant.rest.post("/runtemplate/", json={"id": made, "pool": plant.pool}).raise_for_status()
+    template = plant.rest.get(f"/runtemplate/{made}.json").json()
+    given = {
+        key: made_up(variable)
+        for key, variable in document["environment"].items()
+        if needs_a_value(variable) and variable.get("type") != "password"
+    }
+    started = post("job", {"runtemplate_id": made, "env": given})["id"]
+    job = plant.ended(started)
+    run = Run(plant, app, template, given, job["flow_run_id"], {}, [job])
+    check_process(run, document)
+    check_outcome(run, document)
+
+
+@pytest.mark.spec("1.1", "1.3")
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_some_real_definitions_run_through_each_dialect(works: Works, dialect: str) -> None:
+    for name in todays():
+        run_through(works, dialect, name)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_every_real_definition_runs_through_each_dialect(
+    works: Works, dialect: str, name: str
+) -> None:
+    run_through(works, dialect, name)

@@ -1,0 +1,55 @@
+"""`jobauto run --wait` as a real process says what its job waits for, and ends with its result."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from subprocess import Popen
+
+from tests.conftest import running
+from tests.integration.workers.test_worker_losses import services
+from tests.plant import Plant, eventually
+
+
+@contextmanager
+def waiting_run(plant: Plant, name: str, *options: str) -> Iterator[tuple[Popen[bytes], Path]]:
+    """The process, and what it says."""
+    jobauto = str(Path(sys.executable).parent / "jobauto")
+    environment = plant.environment(
+        JOBAUTO_HOME=str(plant.home),
+        JOBAUTO_DATABASE_URL=plant.settings.ledger_url,
+        JOBAUTO_POOL=plant.pool,
+        JOBAUTO_PREFECT_API_URL=plant.settings.prefect_api_url,
+        JOBAUTO_LEASE_SECONDS=str(plant.settings.lease_seconds),
+        COLUMNS="1000",
+    )
+    argv = [jobauto, "run", f"{plant.pool}/daily", "--wait", "--env", f"MARKS={plant.marks}"]
+    log = plant.home / f"{name}.log"
+    with running([*argv, *options], environment, log) as process:
+        yield process, log
+
+
+def pause(plant: Plant, paused: bool) -> None:
+    path = f"/work_pools/{plant.pool}"
+    plant.prefect.patch(path, json={"is_paused": paused}).raise_for_status()
+
+
+def test_a_run_that_is_waited_for_says_what_it_waits_for(plant: Plant) -> None:
+    with services(plant), waiting_run(plant, "first") as (first, said):
+        eventually(lambda: f"no worker is alive in work pool {plant.pool}" in said.read_text())
+        pause(plant, True)
+        eventually(lambda: f"work pool {plant.pool} is paused in Prefect" in said.read_text())
+        pause(plant, False)
+        with plant.worker("w1", "--limit", "1"):
+            assert first.wait(90) == 0
+            assert "succeeded" in said.read_text()
+
+            long = plant.post_job(SECONDS_TO_SLEEP=60)
+            eventually(lambda: plant.job(long)["state"] == "running")
+            with waiting_run(plant, "second", "--env", "EXIT_WITH=7") as (second, told):
+                full = f"the workers of work pool {plant.pool} are full: they run 1 job"
+                eventually(lambda: full in told.read_text())
+                body = {"id": long, "state": "cancelled"}
+                plant.rest.post("/job/", json=body).raise_for_status()
+                assert second.wait(90) == 1
+                assert "The bank is closed" in told.read_text()

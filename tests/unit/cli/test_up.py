@@ -1,0 +1,23 @@
+"""What `jobauto up` tells people."""
+
+from pathlib import Path
+
+import pytest
+
+from jobauto_prefect.cli.up import _ready
+from jobauto_prefect.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("run_as", "said"),
+    [
+        ((), "in /srv/home/work, as this user"),
+        (
+            ("acme=anna", "nobody"),
+            "in /var/lib/jobauto-jobs, outside of the home, as acme=anna, nobody",
+        ),
+    ],
+)
+def test_it_says_where_the_directories_of_jobs_are(run_as: tuple[str, ...], said: str) -> None:
+    lines = _ready(Settings(home=Path("/srv/home"), run_as=run_as))
+    assert f"  Jobs         {said}" in lines

@@ -1,0 +1,33 @@
+"""What lists can be ordered by: every stored member of a record, and nothing it does not show."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy import JSON, Column, Text, inspect
+
+from jobauto_prefect.facade.openapi import document
+from jobauto_prefect.facade.openapi.table import RECORDS
+from jobauto_prefect.facade.resources import RESOURCES, Resource
+
+
+def _members(name: str) -> set[str]:
+    """Of a schema of the document, with those of the schemas it is made of."""
+    schema: dict[str, Any] = document()["components"]["schemas"][name]
+    found = set(schema.get("properties", {}))
+    for part in schema.get("allOf", ()):
+        found |= set(part.get("properties", {}))
+        found |= _members(part["$ref"].rpartition("/")[2]) if "$ref" in part else set()
+    return found
+
+
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.item)
+def test_orders_are_the_stored_members_but_texts_objects_and_secrets(resource: Resource) -> None:
+    shown = _members(RECORDS[resource.item][1])
+    stored = {
+        attribute.key
+        for attribute in inspect(resource.kind).column_attrs
+        if isinstance(attribute.columns[0], Column)
+        and not isinstance(attribute.columns[0].type, JSON | Text)
+    }
+    assert set(resource.orders) == (stored & shown) - {"db_password"}
+    assert resource.orders[0] == "id"
