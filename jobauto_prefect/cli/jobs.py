@@ -1,7 +1,7 @@
 """`jobauto job` and `jobauto run`: start jobs, see what came of them, end them."""
 
-import contextlib
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,13 +20,18 @@ LIVE = ("scheduled", "running")
 GOOD = ("success", "info", "warning")
 """Severities with which a job has done what it was to do."""
 
-POLL_SECONDS = 0.25
-WAITS_SECONDS = 2.0
-
 JobId = Annotated[int, numbered("job")]
 
-
 Wait = Annotated[bool, typer.Option("--wait", help="Show its output and end with its result.")]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0,
+        help="Wait no longer than this; the job goes on, and the exit code is 4.",
+    ),
+]
 
 add_list(group, JOBS)
 
@@ -76,29 +81,13 @@ def logs(
     With --json one JSON object a line. Example: jobauto job logs 12 --follow
     """
     from jobauto_prefect.cli.client import Client, speak
+    from jobauto_prefect.cli.waiting import output
 
     async def print_all(client: Client) -> None:
         async for line in output(client, job_id, follow):
             _print_line(line, as_json)
 
     speak(url, print_all)
-
-
-async def output(client: "Client", job_id: int, follow: bool) -> AsyncIterator[Record]:
-    """The lines of a job's output; with `follow` until it is over."""
-    import asyncio
-
-    last = 0
-    while True:
-        page = await client.get(f"/job/{job_id}/output.json", after=last)
-        for line in page["lines"]:
-            yield line
-        last = page["last"]
-        if page["lines"]:
-            continue
-        if not follow or page["state"] not in LIVE:
-            return
-        await asyncio.sleep(POLL_SECONDS)
 
 
 STREAM_STYLES: Mapping[str, str] = {"stderr": "yellow", "notice": "dim"}
@@ -166,6 +155,7 @@ def retry(
         typer.Option("--env", "-e", metavar="KEY=VALUE", help="Instead of the value it had."),
     ] = None,
     wait: Wait = False,
+    timeout: Timeout = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
@@ -176,7 +166,7 @@ def retry(
     Example: jobauto job retry 12 --wait
     """
     fields = {"retry_of": job_id, "env": dict(_assignment(each) for each in env or ())}
-    _start(lambda _client: _ready(fields), wait, as_json, url)
+    _start(lambda _client: _ready(fields), _patience(wait, timeout), as_json, url)
 
 
 async def _ready(fields: dict[str, Any]) -> dict[str, Any]:
@@ -197,12 +187,14 @@ def run(
         typer.Option("--env", "-e", metavar="KEY=VALUE", help="A value for this job alone."),
     ] = None,
     wait: Wait = False,
+    timeout: Timeout = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
     """Start a job of a run template.
 
-    With --wait: exit code 0 where the job ends with success, info or warning, else 1.
+    With --wait: exit code 0 where the job ends with success, info or warning, else 1. With
+    --timeout, too: 4 where it was not over by then; it goes on.
 
     Example: jobauto run acme/backup --env TARGET=/mnt/backup --wait
     """
@@ -213,31 +205,64 @@ def run(
     async def fields(client: "Client") -> dict[str, Any]:
         return {"runtemplate_id": await number_of(client, "runtemplate", template), "env": values}
 
-    _start(fields, wait, as_json, url)
+    _start(fields, _patience(wait, timeout), as_json, url)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """That a command waits for a job; `seconds` is how long at most, None: until it is over."""
+
+    seconds: float | None
+
+
+def _patience(wait: bool, timeout: float | None) -> Patience | None:
+    if timeout is not None and not wait:
+        raise typer.BadParameter("there is no waiting without --wait", param_hint="--timeout")
+    return Patience(timeout) if wait else None
 
 
 def _start(
     fields: "Callable[[Client], Coroutine[Any, Any, dict[str, Any]]]",
-    wait: bool,
+    patience: Patience | None,
     as_json: bool,
     url: str | None,
 ) -> None:
-    """Start a job of these members; with `wait` this command ends as the job does."""
+    """Start a job of these members; with `patience` this command ends as the job does."""
     from jobauto_prefect.cli.client import Client, speak
 
     async def work(client: Client) -> Record:
         job: Record = await client.post("job", await fields(client))
-        waiting = await client.wait_for_prefect()
-        if not wait:
-            _tell_started(job, waiting, as_json)
-            return job
-        return await _until_over(client, job["id"], as_json)
+        if patience is not None:
+            return await _until_over(client, job["id"], patience, as_json)
+        _tell_started(job, await client.wait_for_prefect(), as_json)
+        return job
 
     job = speak(url, work, writes=True)
-    if wait:
-        _tell_result(job, as_json)
-        if job["severity"] not in GOOD:
-            raise typer.Exit(1)
+    if patience is not None:
+        _end_as(job, patience, as_json)
+
+
+async def _until_over(client: "Client", job_id: int, patience: Patience, as_json: bool) -> Record:
+    from jobauto_prefect.cli.waiting import until_over
+
+    def tell(line: Record) -> None:
+        if not as_json:
+            _print_line(line, as_json=False)
+
+    return await until_over(client, job_id, tell, patience.seconds)
+
+
+def _end_as(job: Record, patience: Patience, as_json: bool) -> None:
+    from jobauto_prefect.cli.waiting import STILL_GOING, tell_unfinished
+
+    if job["state"] in LIVE:
+        if as_json:
+            _tell_result(job, as_json)
+        tell_unfinished(job["id"], patience.seconds or 0)
+        raise typer.Exit(STILL_GOING)
+    _tell_result(job, as_json)
+    if job["severity"] not in GOOD:
+        raise typer.Exit(1)
 
 
 def _assignment(text: str) -> tuple[str, str]:
@@ -258,52 +283,15 @@ def _tell_started(job: Record, waiting: int, as_json: bool) -> None:
         hint("Prefect does not know of it yet; jobauto services will tell it")
 
 
-async def _until_over(client: "Client", job_id: int, as_json: bool) -> Record:
-    import asyncio
-
-    telling = asyncio.create_task(_tell_waits(client, job_id))
-    try:
-        async for line in output(client, job_id, follow=True):
-            if not as_json:
-                _print_line(line, as_json=False)
-        job: Record = await client.get(f"/job/{job_id}.json")
-    except asyncio.CancelledError:
-        from jobauto_prefect.cli.show import hint
-
-        hint(f"job {job_id} goes on; end it: jobauto job cancel {job_id}")
-        raise
-    finally:
-        telling.cancel()
-    return job
-
-
-async def _tell_waits(client: "Client", job_id: int) -> None:
-    """Say what a job waits for, whenever that changes, until it begins."""
-    import asyncio
-
-    from jobauto_prefect.cli.show import hint
-    from jobauto_prefect.errors import JobautoError
-
-    told = None
-    while True:
-        await asyncio.sleep(WAITS_SECONDS)
-        with contextlib.suppress(JobautoError):
-            job: Record = await client.get(f"/job/{job_id}.json")
-            if job["state"] != "scheduled":
-                return
-            if job["waits_for"] not in (None, told):
-                told = job["waits_for"]
-                hint(f"job {job_id} waits: {told}")
-
-
 def _tell_result(job: Record, as_json: bool) -> None:
     from jobauto_prefect.cli.show import STYLES, hint, print_json, printable, say
+    from jobauto_prefect.cli.waiting import times_of
 
     if as_json:
         print_json(job)
         return
-    took = duration_of(job)
-    parts = [f"job {job['id']} {job['state']}", job["message"] or "", took and f"took {took}"]
-    say(printable(": ".join(part for part in parts[:2] if part)), style=STYLES.get(job["state"]))
-    if took:
-        hint(f"it took {took}")
+    parts = [f"job {job['id']} {job['state']}", job["message"] or ""]
+    say(printable(": ".join(part for part in parts if part)), style=STYLES.get(job["state"]))
+    times = times_of(job)
+    if times:
+        hint(f"it {times}")
