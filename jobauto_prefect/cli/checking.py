@@ -28,10 +28,10 @@ from jobauto_prefect.definitions.credentials import (
     secret_keywords,
     value_faults,
 )
+from jobauto_prefect.definitions.masks import MASK
+from jobauto_prefect.definitions.source_addresses import moved_source
+from jobauto_prefect.definitions.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.destinations import moved_source
-from jobauto_prefect.facade.values import ValueRules
-from jobauto_prefect.ledger.secrets import MASK
 
 
 def refuse(faults: Sequence[Fault]) -> None:

@@ -192,7 +192,7 @@ def as_file(known: "Known", kind: str, record: Record) -> tuple[dict[str, Any], 
     """A record as a file says it, without what goes without saying; and its secret values."""
     from jobauto_prefect.cli.kinds import KINDS
     from jobauto_prefect.definitions.files import record_schema
-    from jobauto_prefect.ledger.secrets import MASK
+    from jobauto_prefect.definitions.masks import MASK
 
     schema, values = record_schema(kind), KINDS[kind].values
     content: dict[str, Any] = {"kind": kind}

@@ -31,6 +31,9 @@ EVENT_VARIABLES = (
 PLACEHOLDER = re.compile(r"\$\{([A-Za-z0-9_]+)\}")
 """`${VAR}`."""
 
+MACRO = re.compile(r"\$?\{([A-Za-z_0-9]+)\}")
+"""What is replaced in a value: `${VAR}` or `{VAR}`."""
+
 OLDER_PLACEHOLDER = re.compile(r"(?<!\$)\{([A-Z0-9_]*[A-Z_][A-Z0-9_]*)\}")
 """`{VAR}`, a placeholder only where VAR is a known name; digits alone repeat a pattern."""
 

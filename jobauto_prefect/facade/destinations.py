@@ -13,9 +13,6 @@ from jobauto_prefect.errors import Fault
 from jobauto_prefect.ledger.records import CredentialType
 from jobauto_prefect.ledger.secrets import SecretBox
 
-SOURCE_ADDRESS = ("db_connection", "db_host", "db_port", "db_database", "db_username")
-"""Members of an event source that say to whom its password is told."""
-
 
 @dataclass(frozen=True, slots=True)
 class Destination:
@@ -47,11 +44,6 @@ def destination_of(
     opened = box.open({name: secrets[name] for name in hidden})
     command = (kind.availability or {}).get("command")
     return Destination(addresses(kind.fields, {**values, **opened}), command)
-
-
-def moved_source(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """The members of the address of an event source that differ."""
-    return [name for name in SOURCE_ADDRESS if str(before[name] or "") != str(after[name] or "")]
 
 
 def given_again(pointer: str, name: str, changed: Collection[str]) -> Fault:

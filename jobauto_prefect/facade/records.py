@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from jobauto_prefect.definitions.actions import Action, ActionMode
+from jobauto_prefect.definitions.masks import MASK
 from jobauto_prefect.facade.permissions import ABOUT, ROLE_IDS, Role
 from jobauto_prefect.facade.values import Values
 from jobauto_prefect.jobs import waits
@@ -35,7 +36,6 @@ from jobauto_prefect.ledger.records import (
     User,
     UserRole,
 )
-from jobauto_prefect.ledger.secrets import MASK
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
 

@@ -4,6 +4,7 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
+from jobauto_prefect.definitions.masks import MASK
 from jobauto_prefect.facade.access import allow
 from jobauto_prefect.facade.answers import format_of, plain
 from jobauto_prefect.facade.auth import Person
@@ -12,7 +13,6 @@ from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.audit import write_entry
 from jobauto_prefect.ledger.records import Credential
-from jobauto_prefect.ledger.secrets import MASK
 
 CredentialKey: Any = key_of(Credential, "credential_id")
 

@@ -1,18 +1,18 @@
 """The `env` member of companies, run templates and jobs: plain and secret values kept apart."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jobauto_prefect.definitions import Definition, Variable, VariableType, coerce, fits, to_text
-from jobauto_prefect.definitions.environment_names import EnvironmentNames, unsafe_faults
+from jobauto_prefect.definitions import Definition, VariableType, coerce, fits, to_text
+from jobauto_prefect.definitions.masks import MASK
+from jobauto_prefect.definitions.names import MACRO
 from jobauto_prefect.definitions.pointers import child
+from jobauto_prefect.definitions.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.ledger.secrets import MASK, SecretBox
-from jobauto_prefect.runtime.environment import MACRO
+from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.runtime.secret_forms import SHORTEST, is_too_short
 
-NUMBERS = (VariableType.INTEGER, VariableType.FLOAT)
 ADDRESSES = (VariableType.EMAIL, VariableType.URL)
 
 
@@ -26,31 +26,6 @@ class Values:
     def shown(self) -> dict[str, str]:
         """For people: secrets masked, names in order."""
         return dict(sorted((self.env | dict.fromkeys(self.secrets, MASK)).items()))
-
-
-@dataclass(frozen=True, slots=True)
-class ValueRules:
-    """What the values of one record may be called, and of what types they must be.
-
-    `definition` is None where they are for no one application. `extra` are the names that an
-    administrator adds to those of the definition.
-    """
-
-    definition: Definition | None = None
-    extra: Collection[str] = ()
-
-    def faults(self, names: Iterable[str], given: Mapping[str, Any]) -> Iterator[Fault]:
-        """What is wrong with these names, and with the values given."""
-        yield from self.name_faults(names)
-        declared = self.definition.environment if self.definition else {}
-        for name, value in given.items():
-            yield from _value_faults(name, value, declared.get(name))
-
-    def name_faults(self, names: Iterable[str], member: str = "/env") -> Iterator[Fault]:
-        """What is wrong with names; `member` is where they are."""
-        if self.definition is None:
-            return unsafe_faults(names, member)
-        return EnvironmentNames.of(self.definition, self.extra).faults(names, member)
 
 
 def merged(
@@ -86,26 +61,6 @@ def _repeats(known: Values, name: str, value: Any, box: SecretBox) -> bool:
     return value == MASK or box.open({name: known.secrets[name]})[name] == to_text(value)
 
 
-def _value_faults(name: str, value: Any, variable: Variable | None) -> Iterable[Fault]:
-    if "\0" in to_text(value):
-        yield Fault(
-            child("/env", name), "value", f"{name} has a NUL byte; no process can be given it"
-        )
-    elif variable is not None and not _fits(variable, value):
-        yield Fault(child("/env", name), "type", f"{name} must be of type {variable.type}")
-    elif variable is not None and not _is_offered(variable, to_text(value)):
-        offered = ", ".join(option.value for option in variable.options)
-        yield Fault(child("/env", name), "enum", f"{name} must be one of {offered}")
-
-
-def _is_offered(variable: Variable, text: str) -> bool:
-    """Whether a value is among the options of a set; one that has others' values put in may be."""
-    if variable.type is not VariableType.SET or not variable.options or not text:
-        return True
-    offered = {option.value for option in variable.options} | {to_text(variable.default)}
-    return text in offered or MACRO.search(text) is not None
-
-
 def doubtful_values(given: Mapping[str, Any], definition: Definition) -> list[Fault]:
     """Warnings about addresses that can't be right."""
     return [
@@ -117,15 +72,6 @@ def doubtful_values(given: Mapping[str, Any], definition: Definition) -> list[Fa
         and not MACRO.search(to_text(value))
         and not fits(variable, coerce(variable, value))
     ]
-
-
-def _fits(variable: Variable, value: Any) -> bool:
-    if value is None or to_text(value) == "":
-        return True
-    typed = coerce(variable, value)
-    if variable.type is VariableType.BOOL:
-        return isinstance(typed, bool)
-    return variable.type not in NUMBERS or isinstance(typed, int | float)
 
 
 def short_secrets(

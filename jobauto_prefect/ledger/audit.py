@@ -12,6 +12,7 @@ from sqlalchemy.orm import ORMExecuteState, Session, UOWTransaction
 from sqlalchemy.orm.attributes import get_history
 
 from jobauto_prefect.clock import Clock
+from jobauto_prefect.definitions.masks import MASK
 from jobauto_prefect.ledger.base import Audited
 from jobauto_prefect.ledger.records import (
     AuditEntry,
@@ -21,7 +22,6 @@ from jobauto_prefect.ledger.records import (
     User,
     UserRole,
 )
-from jobauto_prefect.ledger.secrets import MASK
 
 RIGHTS = (Token, User, UserRole, CompanyUser)
 """Records that say what somebody may do; PostgreSQL announces it when they are written."""

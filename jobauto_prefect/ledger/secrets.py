@@ -19,8 +19,6 @@ from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from jobauto_prefect.errors import Conflict, KeyMissing
 from jobauto_prefect.home import make_folder
 
-MASK = "********"
-
 
 @dataclass(frozen=True, slots=True)
 class Ring:

@@ -10,9 +10,10 @@ import re
 import shlex
 from collections.abc import Callable
 
+from jobauto_prefect.definitions.masks import MASK
 from jobauto_prefect.errors import Fault
 from jobauto_prefect.runtime.environment import Environment, Value
-from jobauto_prefect.runtime.masking import MASK, Masker
+from jobauto_prefect.runtime.masking import Masker
 
 PLACEHOLDER = re.compile(r"(\$?)\{([A-Za-z_0-9]+)\}")
 

@@ -13,9 +13,9 @@ from jobauto_prefect.definitions import (
     to_text,
 )
 from jobauto_prefect.definitions.environment_names import EnvironmentNames, is_passable
-from jobauto_prefect.runtime.masking import MASK, Masker
-
-MACRO = re.compile(r"\$?\{([A-Za-z_0-9]+)\}")
+from jobauto_prefect.definitions.masks import MASK
+from jobauto_prefect.definitions.names import MACRO
+from jobauto_prefect.runtime.masking import Masker
 
 
 class Source(StrEnum):

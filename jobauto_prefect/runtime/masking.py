@@ -11,9 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from jobauto_prefect.definitions.masks import MASK
 from jobauto_prefect.runtime.secret_forms import LINE_BREAKS, SHORTEST, SHORTEST_LINE, forms_of
-
-MASK = "********"
 
 
 class Masker:

@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from jobauto_prefect.definitions.masks import MASK
 from jobauto_prefect.facade.gateway.reach import Owner
 from jobauto_prefect.facade.gateway.table import Route
 from jobauto_prefect.ledger.audit import Actor, write_entry
-from jobauto_prefect.ledger.secrets import MASK
 from jobauto_prefect.ledger.store import Ledger
 
 INTEND = "intend"

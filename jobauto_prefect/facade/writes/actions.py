@@ -16,6 +16,7 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
 from jobauto_prefect.definitions.actions import Action, ActionMode
+from jobauto_prefect.definitions.masks import MASK
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.destinations import given_again
 from jobauto_prefect.facade.requests import Body
@@ -24,7 +25,6 @@ from jobauto_prefect.facade.writes.base import OBJECT_TEXT, Ref, ShortText, Writ
 from jobauto_prefect.facade.writes.rules import circle_faults
 from jobauto_prefect.ledger import actions
 from jobauto_prefect.ledger.records import App, RunTemplate
-from jobauto_prefect.ledger.secrets import MASK
 from jobauto_prefect.settings import WebAddress
 from jobauto_prefect.sources import fault_of_url, webhook_rules
 

@@ -6,10 +6,10 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints
 
 from jobauto_prefect.definitions import parse
+from jobauto_prefect.definitions.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.access import see
 from jobauto_prefect.facade.requests import Body
-from jobauto_prefect.facade.values import ValueRules
 from jobauto_prefect.facade.writes.base import Id, Name, Write
 from jobauto_prefect.jobs.credentials import requirement_warnings, withheld_warnings
 from jobauto_prefect.ledger import queries

@@ -10,12 +10,13 @@ from pydantic import Field, StringConstraints
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
+from jobauto_prefect.definitions.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.access import allow, see
 from jobauto_prefect.facade.auth import Identity
 from jobauto_prefect.facade.requests import Body, Fields, json_fields
 from jobauto_prefect.facade.spellings import READ_INTEGER, OrText, as_truth
-from jobauto_prefect.facade.values import ValueRules, Values, merged
+from jobauto_prefect.facade.values import Values, merged
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.base import Base

@@ -8,10 +8,11 @@ from pydantic import Field
 from jobauto_prefect.compiler.schedule import zone_of
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.definitions.slugs import code_of, numbered, slug_of
+from jobauto_prefect.definitions.value_rules import ValueRules
 from jobauto_prefect.facade.access import see
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import READ_INTEGER, SIGNED, OrText, Truth
-from jobauto_prefect.facade.values import ValueRules, short_secrets
+from jobauto_prefect.facade.values import short_secrets
 from jobauto_prefect.facade.writes.base import (
     LabelledBody,
     LongText,

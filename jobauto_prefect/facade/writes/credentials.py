@@ -7,6 +7,7 @@ from pydantic import Field, StringConstraints, WithJsonSchema, field_validator
 
 from jobauto_prefect.definitions import to_text
 from jobauto_prefect.definitions.credentials import defaults, missing, secret_keywords, value_faults
+from jobauto_prefect.definitions.masks import MASK
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 from jobauto_prefect.facade.destinations import Destination, destination_of, given_again
 from jobauto_prefect.facade.requests import parse as parse_body
@@ -39,7 +40,6 @@ from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.credentials import templates_with
 from jobauto_prefect.ledger.records import Company, Credential, CredentialType, Topic
-from jobauto_prefect.ledger.secrets import MASK
 from jobauto_prefect.ledger.topics import bearers_of, rename_in
 from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.sources.availability import faults_of_values

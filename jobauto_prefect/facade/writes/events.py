@@ -7,8 +7,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
 
+from jobauto_prefect.definitions.masks import MASK
+from jobauto_prefect.definitions.source_addresses import SOURCE_ADDRESS, moved_source
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.destinations import SOURCE_ADDRESS, given_again, moved_source
+from jobauto_prefect.facade.destinations import given_again
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import (
     READ_INTEGER,
@@ -34,7 +36,7 @@ from jobauto_prefect.facade.writes.rules import check_rule
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.records import EventRule, EventSource, RunTemplate
-from jobauto_prefect.ledger.secrets import MASK, SecretBox
+from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import fault_of, rules_of, target_of

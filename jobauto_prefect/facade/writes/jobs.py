@@ -7,12 +7,13 @@ from pydantic.json_schema import JsonSchemaValue
 
 from jobauto_prefect.definitions import EVENT_VARIABLES, parse
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
+from jobauto_prefect.definitions.value_rules import ValueRules
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 from jobauto_prefect.facade.access import allow
 from jobauto_prefect.facade.requests import Body
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import Instant
-from jobauto_prefect.facade.values import ValueRules, Values, doubtful_values, merged, short_secrets
+from jobauto_prefect.facade.values import Values, doubtful_values, merged, short_secrets
 from jobauto_prefect.facade.writes.base import Id, LongText, Ref, Write, Written
 from jobauto_prefect.facade.writes.executors import ExecutorName, require_named
 from jobauto_prefect.jobs.cancellation import cancel

@@ -9,13 +9,14 @@ from jobauto_prefect.compiler.schedule import CODES
 from jobauto_prefect.compiler.timing import timing_faults
 from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, Overlap, parse, to_text
 from jobauto_prefect.definitions.actions import ActionMode
+from jobauto_prefect.definitions.value_rules import ValueRules
 from jobauto_prefect.errors import Forbidden, InvalidInput
 from jobauto_prefect.facade.access import allow
 from jobauto_prefect.facade.records import template_record
 from jobauto_prefect.facade.requests import Fields
 from jobauto_prefect.facade.requests import parse as parse_body
 from jobauto_prefect.facade.spellings import READ_INTEGER, READ_NUMBER, OrText, Truth
-from jobauto_prefect.facade.values import ValueRules, doubtful_values, short_secrets
+from jobauto_prefect.facade.values import doubtful_values, short_secrets
 from jobauto_prefect.facade.writes.actions import Actions, ActionsBody, take_actions
 from jobauto_prefect.facade.writes.assignments import (
     BlockBody,

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jobauto_prefect.runtime.masking import MASK, Masker, StreamMasker
+from jobauto_prefect.definitions.masks import MASK
+from jobauto_prefect.runtime.masking import Masker, StreamMasker
 from jobauto_prefect.runtime.secret_forms import is_too_short
 
 LETTERS = st.text(alphabet="ab\nc ", max_size=40)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobauto_prefect.runtime.masking import MASK, StreamMasker
+from jobauto_prefect.definitions.masks import MASK
+from jobauto_prefect.runtime.masking import StreamMasker
 from jobauto_prefect.runtime.output import LONGEST_LINE, LineSplitter, Output
 
 PLENTY = 10_000_000

@@ -1,0 +1,3 @@
+"""What is shown in place of a secret."""
+
+MASK = "********"
