@@ -35,6 +35,7 @@ NAMES = (
     "events",
     "gateway",
     "masking",
+    "commands",
 )
 LONGEST_SECONDS = 240
 PACKAGES = ("jobauto-prefect", "prefect", "fastapi", "sqlalchemy", "uvicorn")

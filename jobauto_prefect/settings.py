@@ -15,6 +15,7 @@ from pydantic_settings import (
 )
 
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.variables import config_files, home_said
 
 DRIVERS = {
     "sqlite": "sqlite",
@@ -31,18 +32,6 @@ WebAddress = Annotated[str, Field(max_length=2000, pattern=r"^https?://[^\s@#/?]
 """An address with http or https, without a user, a password or a fragment."""
 
 
-def _home() -> Path:
-    return Path(os.environ.get("JOBAUTO_HOME") or "~/.jobauto").expanduser()
-
-
-def _config_directory() -> Path:
-    named = os.environ.get("JOBAUTO_CONFIG_DIR")
-    if named:
-        return Path(named).expanduser()
-    system = Path("/etc/jobauto")
-    return system if system.is_dir() else _home()
-
-
 class Settings(BaseSettings):
     """Every setting of the service; `docs/settings.md` documents each.
 
@@ -51,7 +40,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="JOBAUTO_", extra="ignore", populate_by_name=True)
 
-    home: Path = Field(default_factory=_home, description="Where this service keeps its files.")
+    home: Path = Field(default_factory=home_said, description="Where this service keeps its files.")
     database_url: str = Field(
         default="", description="SQLAlchemy URL of the ledger; default: ledger.db in the home."
     )
@@ -325,10 +314,8 @@ def load_settings(**values: Any) -> Settings:
     Raises:
         InvalidInput: naming every setting that can't be read.
     """
-    directory = _config_directory()
-    files = (directory / "jobauto.env", directory / "database.env")  # the later file wins
     try:
-        return Settings(_env_file=files, **values)
+        return Settings(_env_file=config_files(), **values)
     except ValidationError as error:
         faults = [
             Fault("/" + "/".join(map(str, item["loc"])), item["type"], item["msg"])

@@ -1,21 +1,18 @@
-"""The REST contract, spoken by commands: over the network, or to a facade in this process."""
+"""The REST contract, spoken by commands: to the service of this home, over the network, or to a
+facade in this process.
+"""
 
 import asyncio
 import contextlib
-import ipaddress
-import logging
-import os
+import json
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
-import httpx
-
-from jobauto_prefect import certificates
+from jobauto_prefect.cli.connections import Answer, Connection, Question
+from jobauto_prefect.cli.socket_connection import SocketConnection
 from jobauto_prefect.errors import (
     Conflict,
-    FacadeUnavailable,
     Fault,
     Forbidden,
     InvalidInput,
@@ -24,9 +21,10 @@ from jobauto_prefect.errors import (
     Unauthorized,
     Unavailable,
 )
+from jobauto_prefect.local_socket import answers
+from jobauto_prefect.variables import home
 
 BASE = "/api/v1"
-TIMEOUT_SECONDS = 30.0
 LARGEST_PAGE = 1000
 """Records the facade gives at once."""
 
@@ -35,7 +33,7 @@ PATIENCE_SECONDS = 5.0
 
 POLL_SECONDS = 0.1
 
-Answer = TypeVar("Answer")
+Result = TypeVar("Result")
 
 ERRORS: Mapping[int, type[JobautoError]] = {
     401: Unauthorized,
@@ -50,12 +48,12 @@ ERRORS: Mapping[int, type[JobautoError]] = {
 class Client:
     """Speaks to one facade."""
 
-    def __init__(self, http: httpx.AsyncClient) -> None:
-        self._http = http
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     async def get(self, path: str, **query: Any) -> Any:
         """The JSON of a path below the base, such as `/jobs.json`."""
-        return await self._ask("GET", path, params=query)
+        return await self._ask("GET", path, query=query)
 
     async def get_raw(self, path: str) -> bytes:
         """What is at a path below the base, byte for byte."""
@@ -85,18 +83,16 @@ class Client:
 
     async def page(self, path: str, **query: Any) -> tuple[dict[str, Any], str | None]:
         """One page of a list, and the cursor of the next; None: there is none."""
-        answer = await self._answer("GET", path, params=query)
-        following = answer.links.get("next", {}).get("url")
-        cursor = httpx.URL(following).params.get("cursor") if following else None
-        return answer.json(), cursor
+        answer = await self._answer("GET", path, query=query)
+        return answer.json(), answer.cursor
 
     async def post(self, item: str, fields: Mapping[str, Any], **query: Any) -> Any:
         """Create or update a record."""
-        return await self._ask("POST", f"/{item}/", json=fields, params=query)
+        return await self._ask("POST", f"/{item}/", content=_json(fields), query=query)
 
     async def post_to(self, path: str, fields: Mapping[str, Any] | None = None) -> Any:
         """What a POST, without a body or with JSON, is answered at a path below the base."""
-        return await self._ask("POST", path, **({"json": fields} if fields else {}))
+        return await self._ask("POST", path, content=_json(fields) if fields else None)
 
     async def delete(self, path: str) -> None:
         """Delete the record at a path below the base."""
@@ -105,21 +101,22 @@ class Client:
     async def post_definition(self, content: bytes, **query: Any) -> Any:
         """Create or update an application from a definition, which is kept as it is."""
         asked = {**query, "definition": "true"}
-        return await self._ask("POST", "/app/", content=content, params=asked)
+        return await self._ask("POST", "/app/", content=content, query=asked)
 
-    async def _ask(self, method: str, path: str, **options: Any) -> Any:
-        return (await self._answer(method, path, **options)).json()
+    async def _ask(self, method: str, path: str, **more: Any) -> Any:
+        return (await self._answer(method, path, **more)).json()
 
-    async def _answer(self, method: str, path: str, **options: Any) -> httpx.Response:
-        try:
-            answer = await self._http.request(method, BASE + path, **options)
-        except httpx.TransportError as error:
-            raise FacadeUnavailable(
-                f"the facade at {self._http.base_url} does not answer "
-                f"({type(error).__name__}); is it running, is the address right?"
-            ) from None
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        content: bytes | None = None,
+    ) -> Answer:
+        question = Question(method, BASE + path, query or {}, content)
+        answer = await self._connection.ask(question)
         if not answer.is_success:
-            raise _error_of(answer)
+            raise _error_of(question, answer)
         return answer
 
     async def wait_for_prefect(self, progress: Callable[[int], None] = lambda _left: None) -> int:
@@ -138,106 +135,58 @@ class Client:
             await asyncio.sleep(POLL_SECONDS)
 
 
-def _error_of(answer: httpx.Response) -> JobautoError:
+def _json(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _error_of(question: Question, answer: Answer) -> JobautoError:
     try:
         body = answer.json()
         message, details = str(body["message"]), body.get("details") or []
     except (ValueError, KeyError, TypeError):
-        address = f"{answer.request.method} {answer.request.url}"
-        return JobautoError(f"{address} answered {answer.status_code}; is that a jobauto facade?")
+        asked = f"{question.method} {question.path}"
+        return JobautoError(f"{asked} was answered {answer.status}; is that a jobauto facade?")
     if details:
         names = Fault.__dataclass_fields__
         faults = [Fault(**{k: v for k, v in each.items() if k in names}) for each in details]
         return InvalidInput(faults, message)
-    return ERRORS.get(answer.status_code, JobautoError)(message)
+    return ERRORS.get(answer.status, JobautoError)(message)
 
 
 def speak(
     url: str | None,
-    work: Callable[[Client], Coroutine[Any, Any, Answer]],
+    work: Callable[[Client], Coroutine[Any, Any, Result]],
     writes: bool = False,
     *,
     takes_long: bool = False,
-) -> Answer:
-    """Do some work with a client; `url` None: this machine's own ledger.
+) -> Result:
+    """Do some work with a client; `url` None: the service of this home, where none runs its ledger.
 
     `writes`: the work changes something that Prefect is to know. `takes_long`: the database may
     take as long as for a migration, where the ledger is this machine's own.
     """
 
-    async def session() -> Answer:
-        async with remote(url) if url else local(writes, takes_long=takes_long) as client:
+    async def session() -> Result:
+        async with facade_at(url, writes, takes_long=takes_long) as client:
             return await work(client)
 
     return asyncio.run(session())
 
 
 @contextlib.asynccontextmanager
-async def remote(url: str) -> AsyncIterator[Client]:
-    """A client of a facade somewhere else.
+async def facade_at(
+    url: str | None, writes: bool = False, *, takes_long: bool = False
+) -> AsyncIterator[Client]:
+    """A client of the facade at an address; else of the one that runs in this home; else of one in
+    this process. See `speak`.
 
-    Raises:
-        Unauthorized: there is no token, or it would be sent in clear to another machine.
+    Only what is needed is loaded: a command that asks a running service is there at once.
     """
-    token = os.environ.get("JOBAUTO_TOKEN", "")
-    if not token:
-        raise Unauthorized(
-            "JOBAUTO_TOKEN is not set; make a token where the service runs: "
-            "jobauto token issue --user LOGIN"
-        )
-    parts = urlsplit(url)
-    if parts.scheme != "https" and not _is_this_machine(parts.hostname or ""):
-        raise Unauthorized(f"{url} is not https: the token would travel in clear; use https")
-    headers = {"Authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient(
-        base_url=url.rstrip("/").removesuffix(BASE),
-        headers=headers,
-        timeout=TIMEOUT_SECONDS,
-        verify=certificates.are_needed(url),
-    ) as http:
-        yield Client(http)
+    if url is None and answers(home()):
+        yield Client(SocketConnection(home()))
+        return
+    from jobauto_prefect.cli.network import in_process, remote
 
-
-def _is_this_machine(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-@contextlib.asynccontextmanager
-async def local(writes: bool, *, takes_long: bool = False) -> AsyncIterator[Client]:
-    """A client of a facade in this process, over this machine's ledger, as the local operator.
-
-    Only one that `writes` carries changes to Prefect: what it takes up it has to bring to an end.
-    For `takes_long` see `speak`.
-
-    Raises:
-        NotReady: the installation lacks its key or its tables; the message says what helps.
-    """
-    from jobauto_prefect.cli.running import addresses_in
-    from jobauto_prefect.facade.app import create_app
-    from jobauto_prefect.ledger.audit import Actor
-    from jobauto_prefect.ledger.store import long_limits, open_ledger
-    from jobauto_prefect.settings import load_settings, local_operator
-
-    # What the facade would log, the command says itself.
-    logging.getLogger("jobauto_prefect").addHandler(logging.NullHandler())
-    # What a service that runs here was told on its command line counts for its neighbours too.
-    settings = load_settings(**addresses_in(load_settings().home))
-    limits = long_limits(settings) if takes_long else None
-    ledger = await asyncio.to_thread(open_ledger, settings, limits=limits)
-    app = create_app(settings, ledger, Actor(name=local_operator(), door="cli"))
-    transport = httpx.ASGITransport(app=app)
-    carrying = app.router.lifespan_context(app) if writes else contextlib.nullcontext()
-    try:
-        async with (
-            carrying,
-            httpx.AsyncClient(transport=transport, base_url="http://localhost") as http,
-        ):
-            yield Client(http)
-    finally:
-        await app.state.service.carrier.near.prefect.aclose()
-        ledger.close()
+    way = remote(url, BASE) if url else in_process(writes, takes_long=takes_long)
+    async with way as connection:
+        yield Client(connection)

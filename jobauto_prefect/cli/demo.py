@@ -142,13 +142,13 @@ def _print_addresses(settings: "Settings", password: str | None) -> None:
 
 
 async def _show_examples(asked: "Asked") -> bool:
-    from jobauto_prefect.cli.client import local
+    from jobauto_prefect.cli.client import facade_at
 
     result = False
 
     async def work() -> None:
         nonlocal result
-        async with local(writes=True) as client:
+        async with facade_at(None, writes=True) as client:
             await _apply_examples(client)
             result = await _run_examples(client)
 

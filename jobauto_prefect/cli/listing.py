@@ -17,6 +17,7 @@ Names = Mapping[str, Mapping[int, Record]]
 """Collection -> id -> record: what the rows of a table refer to."""
 
 DEFAULT_ROWS = 25
+DEFAULT_LANGUAGE = "en"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,10 +199,10 @@ def _columns(
 
 
 def _in_one_language(records: Mapping[int, Record], language: str | None) -> dict[int, Record]:
-    from jobauto_prefect.definitions import text
-    from jobauto_prefect.settings import load_settings
+    from jobauto_prefect.definitions.localized import text
+    from jobauto_prefect.variables import variable
 
-    asked = language or load_settings().language
+    asked = language or variable("JOBAUTO_LANGUAGE") or DEFAULT_LANGUAGE
     return {
         number: {**record, "name": text(record["name"], asked)} if "name" in record else record
         for number, record in records.items()

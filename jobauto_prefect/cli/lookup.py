@@ -1,13 +1,13 @@
 """Applications as people name them on the command line."""
 
+import contextlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from jobauto_prefect.cli.documents import SUFFIXES, read
-from jobauto_prefect.definitions.messages import like
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
 
 if TYPE_CHECKING:
@@ -43,6 +43,10 @@ async def application(client: "Client", word: str) -> Record:
     return found[0]
 
 
+ADDRESSED = ("company", "runtemplate", "credential", "eventsource")
+"""Kinds whose names mean one record wherever they are said, so the facade may be asked at once."""
+
+
 async def number_of(client: "Client", kind: str, word: str) -> int:
     """The id of the record that is named by it, or by its name as files refer to it.
 
@@ -50,9 +54,6 @@ async def number_of(client: "Client", kind: str, word: str) -> int:
         NotFound: there is none of that name.
         Conflict: several applications have the name.
     """
-    from jobauto_prefect.cli.kinds import GROUPS, NOUNS
-    from jobauto_prefect.cli.known import Known
-
     if kind == "user":
         return await _user(client, word)
     if word.isdecimal():
@@ -60,6 +61,17 @@ async def number_of(client: "Client", kind: str, word: str) -> int:
     if kind == "app":
         found: int = (await application(client, word))["id"]
         return found
+    if kind in ADDRESSED:
+        with contextlib.suppress(NotFound):
+            record = await client.get(f"/{kind}/{quote(word, safe='')}.json")
+            return int(record["id"])
+    return await _called(client, kind, word)
+
+
+async def _called(client: "Client", kind: str, word: str) -> int:
+    from jobauto_prefect.cli.kinds import GROUPS, NOUNS
+    from jobauto_prefect.cli.known import Known
+
     known = await Known.of(client, kind)
     number = known.called(kind, word)
     if number is None:
@@ -68,6 +80,8 @@ async def number_of(client: "Client", kind: str, word: str) -> int:
 
 
 def _there_is_no(noun: str, word: str, known: Sequence[str], group: str) -> str:
+    from jobauto_prefect.definitions.messages import like
+
     return f"there is no {noun} {word!r}{like(word, known) or ';'} see: jobauto {group} list"
 
 
@@ -93,6 +107,8 @@ def _names(app: Record) -> Iterator[str]:
 
 def is_file(word: str) -> bool:
     """Whether a word names a file, not an application."""
+    from jobauto_prefect.cli.documents import SUFFIXES
+
     return word == "-" or Path(word).suffix in SUFFIXES or Path(word).is_file()
 
 
@@ -102,6 +118,8 @@ def from_file(word: str) -> Named:
     Raises:
         InvalidInput: it can't be read, or holds not just one.
     """
+    from jobauto_prefect.cli.documents import read
+
     documents, faults = read(Path(word))
     if not faults and len(documents) != 1:
         faults = [Fault("", "count", f"holds {len(documents)} records, not one", file=word)]

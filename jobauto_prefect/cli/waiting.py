@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import typer
 
 from jobauto_prefect.cli.jobs import LIVE
 from jobauto_prefect.cli.show import hint, seconds
-from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.errors import JobautoError, Unavailable
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.client import Client
@@ -25,14 +26,25 @@ INTERRUPTED = 130
 POLL_SECONDS = 0.25
 FIRST_TOLD_SECONDS = 3.0
 TOLD_SECONDS = 2.0
+AWAY_SECONDS = 60.0
+"""How long a facade may not answer somebody who waits for a job."""
+
 NOT_TAKEN = "no worker has taken it yet"
 
 
 async def output(client: "Client", job_id: int, follow: bool) -> AsyncIterator[Record]:
     """The lines of a job's output; with `follow` until it is over."""
-    last = 0
+    last, answered = 0, time.monotonic()
     while True:
-        page = await client.get(f"/job/{job_id}/output.json", after=last)
+        try:
+            page = await client.get(f"/job/{job_id}/output.json", after=last)
+        except Unavailable:
+            # The job goes on while the service is started anew.
+            if not follow or time.monotonic() - answered > AWAY_SECONDS:
+                raise
+            await asyncio.sleep(TOLD_SECONDS)
+            continue
+        answered = time.monotonic()
         for line in page["lines"]:
             yield line
         last = page["last"]

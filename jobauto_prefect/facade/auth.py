@@ -11,6 +11,7 @@ from starlette.requests import HTTPConnection
 from jobauto_prefect.errors import Forbidden, Unauthorized
 from jobauto_prefect.facade.credentials import authorization, can_be_login, decode_basic
 from jobauto_prefect.facade.passwords import RememberedPasswords
+from jobauto_prefect.facade.peers import OPERATOR
 from jobauto_prefect.facade.permissions import (
     EVERYTHING,
     NO_RIGHTS,
@@ -173,12 +174,17 @@ PREFECT_CHAIN: tuple[Scheme, ...] = (_bearer, _token_as_password, _basic)
 def identify(request: Request, service: Service) -> Identity:
     """Who is asking. It may take tens of milliseconds: not for the event loop.
 
+    Whoever is at this machine's command line needs no credentials; those that are given count.
+
     Raises:
         Unauthorized: nobody we know.
         TooManyRequests: this account has failed too often lately.
     """
     if service.operator is not None:
         return _at(request, Identity(service.operator, EVERYTHING))
+    at_socket: Actor | None = getattr(request.state, OPERATOR, None)
+    if at_socket is not None and "authorization" not in request.headers:
+        return _at(request, Identity(at_socket, EVERYTHING))
     return identified(service, request, *authorization(request.headers))
 
 

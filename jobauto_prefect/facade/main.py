@@ -2,10 +2,12 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager
 
 from fastapi import FastAPI
 
@@ -13,6 +15,7 @@ from jobauto_prefect.engine.server import wait_ready
 from jobauto_prefect.engine.services import run_services
 from jobauto_prefect.errors import PrefectUnavailable
 from jobauto_prefect.facade.app import create_app
+from jobauto_prefect.facade.local_door import local_door
 from jobauto_prefect.jobs.timetable import timetable_of
 from jobauto_prefect.ledger.agenda import Topic
 from jobauto_prefect.ledger.store import Ledger, open_ledger
@@ -33,7 +36,9 @@ def application() -> FastAPI:
         LedgerUnavailable: the database does not answer.
     """
     settings = load_settings()
-    return create_app(settings, open_ledger(settings))
+    app = create_app(settings, open_ledger(settings))
+    _beside(app, functools.partial(local_door, app, settings))
+    return app
 
 
 def application_with_services() -> FastAPI:
@@ -45,18 +50,29 @@ def application_with_services() -> FastAPI:
     settings = load_settings()
     ledger = open_ledger(settings)
     app = create_app(settings, ledger)
+    _beside(app, functools.partial(local_door, app, settings))
+    _beside(app, functools.partial(_services, settings, ledger))
+    return app
+
+
+def _beside(app: FastAPI, more: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+    """Have something more be there as long as an application serves."""
     alone = app.router.lifespan_context
 
     @contextlib.asynccontextmanager
     async def lifespan(served: FastAPI) -> AsyncIterator[None]:
-        async with alone(served):
-            services = asyncio.create_task(_run_beside(settings, ledger))
+        async with alone(served), more():
             yield
-            services.cancel()
-            await asyncio.gather(services, return_exceptions=True)
 
     app.router.lifespan_context = lifespan
-    return app
+
+
+@contextlib.asynccontextmanager
+async def _services(settings: Settings, ledger: Ledger) -> AsyncIterator[None]:
+    running = asyncio.create_task(_run_services(settings, ledger))
+    yield
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 async def run_all_services(settings: Settings, ledger: Ledger) -> None:
@@ -69,7 +85,7 @@ async def run_all_services(settings: Settings, ledger: Ledger) -> None:
         tasks.create_task(Webhooks(ledger, settings, wanted[Topic.WEBHOOKS]).run())
 
 
-async def _run_beside(settings: Settings, ledger: Ledger) -> None:
+async def _run_services(settings: Settings, ledger: Ledger) -> None:
     with contextlib.suppress(PrefectUnavailable):
         await wait_ready(settings.prefect_api_url, STARTING_SECONDS)
     try:

@@ -16,6 +16,9 @@ Origin = tuple[str, str | None, int | None]
 DEVELOPMENT_HOST = "jobauto.local"
 """The one name beside localhost that is answered over plain HTTP (specification, section 5)."""
 
+OPERATOR = "operator"
+"""In the state of a request: who is at this machine's command line, as `local_door` found out."""
+
 _LOCAL_HOST = re.compile(
     rf"(localhost|127\.0\.0\.1|\[::1\]|{re.escape(DEVELOPMENT_HOST)})(:[0-9]{{0,5}})?",
     re.IGNORECASE,
@@ -60,7 +63,7 @@ def arrival_of(scope: Scope, headers: Headers, trusted: Networks) -> Arrival:
     if client is None or peer is None or not _is_among(peer, trusted):
         # A server may have taken the scheme from this header, from whomever it came.
         encrypted = _is_encrypted(scheme) and "x-forwarded-proto" not in headers
-        local = peer is not None and _is_local(peer, hosts, headers)
+        local = _is_operator(scope) or (peer is not None and _is_local(peer, hosts, headers))
         return Arrival(scheme, client, encrypted or local, tuple(hosts))
     said = _listed(headers, "x-forwarded-proto")
     if said:
@@ -69,6 +72,10 @@ def arrival_of(scope: Scope, headers: Headers, trusted: Networks) -> Arrival:
     private = _is_encrypted(scheme) or _is_local(peer, hosts, headers)
     hosts += _listed(headers, "x-forwarded-host")
     return Arrival(scheme, _first_stranger(client, headers, trusted), private, tuple(hosts))
+
+
+def _is_operator(scope: Scope) -> bool:
+    return scope.get("state", {}).get(OPERATOR) is not None
 
 
 def _is_encrypted(scheme: str) -> bool:

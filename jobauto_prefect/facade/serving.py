@@ -14,6 +14,11 @@ def server_options(settings: Settings) -> dict[str, Any]:
     Raises:
         InvalidInput: certificate or key can't be used.
     """
+    return plain_options() | tls_options(settings)
+
+
+def plain_options() -> dict[str, Any]:
+    """The same for what is reached within this machine alone."""
     return {
         # httptools, which uvicorn prefers where it is installed, lets requests through that h11
         # refuses: two hosts in one request, folded headers.
@@ -27,7 +32,6 @@ def server_options(settings: Settings) -> dict[str, Any]:
         "log_level": "warning",
         "log_config": None,
         "server_header": False,
-        **tls_options(settings),
     }
 
 

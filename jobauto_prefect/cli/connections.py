@@ -1,0 +1,56 @@
+"""The way to a facade: what is asked there, and what it answers."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import parse_qs, urlsplit
+
+_NEXT = re.compile(r'<([^>]*)>\s*;[^,]*rel="?next"?')
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One request. `path` is that of the address, `query` what comes after it."""
+
+    method: str
+    path: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    content: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of one; the names of its headers are in small letters."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether it was done."""
+        return 200 <= self.status < 300
+
+    def json(self) -> Any:
+        """Its JSON value."""
+        return json.loads(self.content)
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the next page of a list begins; None: there is none."""
+        following = _NEXT.search(self.headers.get("link", ""))
+        query = urlsplit(following[1]).query if following else ""
+        return parse_qs(query).get("cursor", [None])[0]
+
+
+class Connection(Protocol):
+    """A way to one facade."""
+
+    async def ask(self, question: Question) -> Answer:
+        """What the facade answers.
+
+        Raises:
+            FacadeUnavailable: it does not.
+        """

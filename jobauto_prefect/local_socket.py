@@ -1,0 +1,113 @@
+"""The Unix socket at which the facade of a home answers this machine's command line.
+
+It is in a folder of the home that is its owner's alone. The address of a socket has 107 bytes at
+most, so it is reached through the open folder, however long the path of the home is.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import socket
+import struct
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from jobauto_prefect.home import PRIVATE, make_folder, private_file
+
+FOLDER = "run"
+NAME = "facade.sock"
+LOCK = "facade.lock"
+"""Held by whoever listens; says which database that facade was told of."""
+
+BACKLOG = 128
+DATABASE = ("DB_CONNECTION", "DB_HOST", "DB_PORT", "DB_DATABASE", "JOBAUTO_DATABASE_URL")
+
+
+def database_told(environment: Mapping[str, str]) -> dict[str, str]:
+    """What an environment says of the database of the ledger, without its password."""
+    return {
+        name: environment[name].rpartition("@")[2] for name in DATABASE if environment.get(name)
+    }
+
+
+@contextlib.contextmanager
+def listening(home: Path) -> Iterator[socket.socket | None]:
+    """A socket that listens in a home; None: another facade of this home has it, or this system
+    has no such sockets. What is left of one that was killed is replaced.
+    """
+    if not hasattr(socket, "SO_PEERCRED"):
+        yield None
+        return
+    folder = home / FOLDER
+    make_folder(folder)
+    folder.chmod(PRIVATE)
+    with open(folder / LOCK, "a", opener=private_file) as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        lock.truncate(0)
+        lock.write(json.dumps(database_told(os.environ)))
+        lock.flush()
+        with _bound(folder) as listener:
+            yield listener
+        (folder / NAME).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _bound(folder: Path) -> Iterator[socket.socket]:
+    (folder / NAME).unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX) as listener, _address(folder) as address:
+        before = os.umask(0o177)  # made with the mode 0600: nobody else is ever let in
+        try:
+            listener.bind(address)
+        finally:
+            os.umask(before)
+        listener.listen(BACKLOG)
+        yield listener
+
+
+def connected(home: Path) -> socket.socket | None:
+    """A connection to the facade of a home; None: there is none, or it has another database than
+    this process was told of.
+    """
+    folder = home / FOLDER
+    told = database_told(os.environ)
+    connection = socket.socket(socket.AF_UNIX)
+    try:
+        if not told or told == json.loads((folder / LOCK).read_text()):
+            with _address(folder) as address:
+                connection.connect(address)
+            return connection
+    except (OSError, ValueError):
+        pass  # nobody listens: the file is gone, or is what a killed facade left
+    connection.close()
+    return None
+
+
+def answers(home: Path) -> bool:
+    """Whether somebody listens in a home who has the database that this process was told of."""
+    connection = connected(home)
+    if connection is not None:
+        connection.close()
+    return connection is not None
+
+
+@contextlib.contextmanager
+def _address(folder: Path) -> Iterator[str]:
+    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{NAME}"
+    finally:
+        os.close(descriptor)
+
+
+def peer_of(connection: socket.socket) -> int:
+    """The user id of the process at the other end, as the kernel knows it."""
+    credentials = connection.getsockopt(
+        socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
+    )
+    _, user_id, _ = struct.unpack("3i", credentials)
+    return int(user_id)

@@ -1,0 +1,57 @@
+"""Single settings, read without reading all of them: commands that ask a running service need no
+more than its home.
+"""
+
+import os
+from pathlib import Path
+
+SYSTEM = Path("/etc/jobauto")
+FILES = ("jobauto.env", "database.env")
+"""In the folder of the configuration; the later one wins."""
+
+
+def home_said() -> Path:
+    """The home that the process environment says, else the default."""
+    return Path(os.environ.get("JOBAUTO_HOME") or "~/.jobauto").expanduser()
+
+
+def config_directory() -> Path:
+    """Where the files with settings are."""
+    named = os.environ.get("JOBAUTO_CONFIG_DIR")
+    if named:
+        return Path(named).expanduser()
+    return SYSTEM if SYSTEM.is_dir() else home_said()
+
+
+def config_files() -> tuple[Path, ...]:
+    """The files with settings, whether they are there or not; the later one wins."""
+    return tuple(config_directory() / name for name in FILES)
+
+
+def variable(name: str) -> str | None:
+    """What the process environment says, else the files; None: nothing does."""
+    found = os.environ.get(name)
+    if found is not None:
+        return found
+    for file in reversed(config_files()):
+        kept = _kept(file, name)
+        if kept is not None:
+            return kept
+    return None
+
+
+def home() -> Path:
+    """The home as the settings have it."""
+    said = variable("JOBAUTO_HOME")
+    return Path(said).expanduser() if said else home_said()
+
+
+def _kept(file: Path, name: str) -> str | None:
+    try:
+        if name not in file.read_text():
+            return None
+    except (OSError, UnicodeDecodeError):
+        return None
+    from dotenv import dotenv_values
+
+    return dotenv_values(file).get(name)
