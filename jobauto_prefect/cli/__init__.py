@@ -14,8 +14,10 @@ from jobauto_prefect.errors import InvalidInput, JobautoError
 def main() -> None:
     """Run the command of this process's arguments; never returns."""
     _collect_seldom()
+    from jobauto_prefect.cli.addresses import epilog
     from jobauto_prefect.cli.root import app
 
+    app.info.epilog = epilog()
     debug = "--debug" in sys.argv
     words = [argument for argument in sys.argv[1:] if argument != "--debug"]
     explained(lambda: app(words, prog_name="jobauto"), debug=debug)

@@ -40,9 +40,9 @@ STDIN = "-"
 
 @group.command()
 def validate(paths: Paths, as_json: Json = False) -> None:
-    """Judge application definitions: every fault and warning, each with its place and line.
+    """Judge application definitions and records: every fault and warning, with its place and line.
 
-    In folders all JSON and YAML files are judged, except those that say they are other records.
+    In folders all JSON and YAML files are judged. What refers to what, `jobauto plan` judges.
 
     Examples: jobauto app validate probe.app.json · jobauto app validate apps/ --json
     """
@@ -50,7 +50,7 @@ def validate(paths: Paths, as_json: Json = False) -> None:
     from jobauto_prefect.cli.judging import judged, tell
     from jobauto_prefect.cli.show import print_json
 
-    verdicts = [judged(file, named=file in paths) for file in files_of(paths)]
+    verdicts = [judged(file) for file in files_of(paths)]
     valid = not any(verdict.faults for verdict in verdicts)
     if as_json:
         print_json({"valid": valid, "files": [verdict.as_dict() for verdict in verdicts]})

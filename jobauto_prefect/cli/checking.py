@@ -39,8 +39,8 @@ def refuse(faults: Sequence[Fault]) -> None:
     if faults:
         files = len({fault.file for fault in faults})
         place = f"{files} files" if files > 1 else "the file"
-        count = f"{len(faults)} faults" if len(faults) > 1 else "a fault"
-        raise InvalidInput(faults, f"there are {count} in {place}; nothing was changed")
+        found = f"there are {len(faults)} faults" if len(faults) > 1 else "there is a fault"
+        raise InvalidInput(faults, f"{found} in {place}; nothing was changed")
 
 
 class Checker:

@@ -159,14 +159,14 @@ async def _show_examples(asked: "Asked") -> bool:
 async def _apply_examples(client: "Client") -> None:
     from jobauto_prefect.cli.applying import carry_out, plan_of, print_changes
     from jobauto_prefect.cli.plans import documents_in
-    from jobauto_prefect.cli.show import say
+    from jobauto_prefect.cli.show import counted, say
 
     say("\nApplying the examples:")
     planned = await plan_of(client, documents_in([examples()]))
     print_changes(planned.changes)
     waiting = await carry_out(client, planned)
     if waiting:
-        raise JobautoError(f"Prefect was not told of {waiting} changes")
+        raise JobautoError(f"Prefect was not told of {counted(waiting, 'change')}")
 
 
 async def _run_examples(client: "Client") -> bool:

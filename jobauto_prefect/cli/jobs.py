@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -23,6 +24,16 @@ GOOD = ("success", "info", "warning")
 JobId = Annotated[int, numbered("job")]
 
 Wait = Annotated[bool, typer.Option("--wait", help="Show its output and end with its result.")]
+EnvFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--env-file",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="File of such values, a line each; --env wins over it.",
+    ),
+]
 Timeout = Annotated[
     float | None,
     typer.Option(
@@ -154,6 +165,7 @@ def retry(
         list[str] | None,
         typer.Option("--env", "-e", metavar="KEY=VALUE", help="Instead of the value it had."),
     ] = None,
+    env_file: EnvFile = None,
     wait: Wait = False,
     timeout: Timeout = None,
     as_json: Json = False,
@@ -165,7 +177,9 @@ def retry(
 
     Example: jobauto job retry 12 --wait
     """
-    fields = {"retry_of": job_id, "env": dict(_assignment(each) for each in env or ())}
+    from jobauto_prefect.cli.given_values import given_values
+
+    fields = {"retry_of": job_id, "env": given_values(env, env_file)}
     _start(lambda _client: _ready(fields), _patience(wait, timeout), as_json, url)
 
 
@@ -186,6 +200,7 @@ def run(
         list[str] | None,
         typer.Option("--env", "-e", metavar="KEY=VALUE", help="A value for this job alone."),
     ] = None,
+    env_file: EnvFile = None,
     wait: Wait = False,
     timeout: Timeout = None,
     as_json: Json = False,
@@ -198,9 +213,10 @@ def run(
 
     Example: jobauto run acme/backup --env TARGET=/mnt/backup --wait
     """
+    from jobauto_prefect.cli.given_values import given_values
     from jobauto_prefect.cli.lookup import number_of
 
-    values = dict(_assignment(each) for each in env or ())
+    values = given_values(env, env_file)
 
     async def fields(client: "Client") -> dict[str, Any]:
         return {"runtemplate_id": await number_of(client, "runtemplate", template), "env": values}
@@ -263,13 +279,6 @@ def _end_as(job: Record, patience: Patience, as_json: bool) -> None:
     _tell_result(job, as_json)
     if job["severity"] not in GOOD:
         raise typer.Exit(1)
-
-
-def _assignment(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--env")
-    return name, value
 
 
 def _tell_started(job: Record, waiting: int, as_json: bool) -> None:

@@ -1,12 +1,14 @@
-"""Judging the definitions in files, and telling what was found, with the lines it was found in."""
+"""Judging definitions and records in files, and telling what was found, with its lines."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobauto_prefect.cli.documents import content_of, judge, take, unreadable
+from jobauto_prefect.cli.documents import Document, content_of, judge, take, unreadable
 from jobauto_prefect.cli.faults import fault_lines
+from jobauto_prefect.cli.kinds import NOUNS
 from jobauto_prefect.cli.show import STYLES, console, printable, say
 from jobauto_prefect.errors import Fault
 
@@ -19,11 +21,13 @@ BEFORE = 60  # of these, at most so many before the fault
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was found in one file; `lines` are those of its text, `definitions` how many it has."""
+    """What was found in one file; `lines` are those of its text, `kinds` what it has: `app` for a
+    definition, else the kind of a record.
+    """
 
     file: str
     lines: Sequence[str]
-    definitions: int
+    kinds: Sequence[str]
     faults: tuple[Fault, ...]
     warnings: tuple[Fault, ...] = ()
 
@@ -32,29 +36,36 @@ class Verdict:
         return {
             "file": self.file,
             "valid": not self.faults,
-            "definitions": self.definitions,
+            "definitions": self.kinds.count("app"),
+            "records": dict(Counter(kind for kind in self.kinds if kind != "app")),
             "faults": [fault.as_dict() for fault in self.faults],
             "warnings": [fault.as_dict() for fault in self.warnings],
         }
 
 
-def judged(path: Path, named: bool) -> Verdict:
-    """Judge one file. Of a folder's file only the definitions count: it may hold other records."""
+def judged(path: Path) -> Verdict:
+    """Judge one file: definitions as such, records by the schema of the kind they say."""
     try:
         raw = content_of(path)
     except OSError as error:
-        return Verdict(str(path), (), 0, (unreadable(path, error),))
+        return Verdict(str(path), (), (), (unreadable(path, error),))
     documents, unread = take(str(path), raw)
-    meant = [each for each in documents if named or each.kind in ("app", None)]
-    found = [judge(each, "app") for each in meant]
+    kinds = [_kind_of(each) for each in documents]
+    found = [judge(each, kind) for each, kind in zip(documents, kinds, strict=True)]
     return Verdict(
         file=str(path),
         lines=lines_of(raw),
-        definitions=len(meant),
+        kinds=[kind for kind in kinds if kind is not None],
         # A key that is there twice is found by the reader and by the judge.
         faults=tuple(dict.fromkeys([*unread, *(fault for each in found for fault in each.faults)])),
         warnings=tuple(fault for each in found for fault in each.warnings),
     )
+
+
+def _kind_of(document: Document) -> str | None:
+    """What says no kind is meant to be a definition; None: it says one that there is not."""
+    says = isinstance(document.content, dict) and "kind" in document.content
+    return document.kind or (None if says else "app")
 
 
 def lines_of(raw: bytes) -> list[str]:
@@ -70,11 +81,21 @@ def tell(verdicts: Iterable[Verdict]) -> None:
         tell_faults(verdict.warnings, "warning", verdict.lines)
     faults = sum(len(verdict.faults) for verdict in verdicts)
     warnings = sum(len(verdict.warnings) for verdict in verdicts)
+    kinds = Counter(kind for verdict in verdicts for kind in verdict.kinds)
     say(
-        f"{counted(sum(verdict.definitions for verdict in verdicts), 'definition')} in "
-        f"{counted(len(verdicts), 'file')}: "
+        f"{_named(kinds)} in {counted(len(verdicts), 'file')}: "
         f"{counted(faults, 'fault')}, {counted(warnings, 'warning')}"
     )
+
+
+def _named(kinds: Counter[str]) -> str:
+    """`1 definition`, `no definitions and 3 records (company: 1, run template: 2)`."""
+    definitions = counted(kinds["app"], "definition")
+    records = {NOUNS[kind]: number for kind, number in sorted(kinds.items()) if kind != "app"}
+    if not records:
+        return definitions
+    each = ", ".join(f"{noun}: {number}" for noun, number in records.items())
+    return f"{definitions} and {counted(sum(records.values()), 'record')} ({each})"
 
 
 def tell_faults(

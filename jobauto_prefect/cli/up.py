@@ -14,10 +14,14 @@ if TYPE_CHECKING:
 
 def up(
     api_port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port of the REST facade. Default: 8000.")
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="Port of the REST facade. Default: the last one, else 8000."
+        ),
     ] = None,
     prefect_port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Port of Prefect. Default: 4200.")
+        int | None,
+        typer.Option(min=1, max=65535, help="Port of Prefect. Default: the last one, else 4200."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -27,6 +31,7 @@ def up(
     first time it makes the key, the tables and the user admin, and prints its password once.
     """
     from jobauto_prefect.cli.installation import prepare, require_free
+    from jobauto_prefect.cli.ports import ports_of, remember
     from jobauto_prefect.cli.program import own_settings
     from jobauto_prefect.cli.running import holding
     from jobauto_prefect.cli.service import stages
@@ -34,12 +39,14 @@ def up(
     from jobauto_prefect.home import make_home
     from jobauto_prefect.settings import load_settings
 
-    settings = own_settings(load_settings, api_port=api_port, prefect_port=prefect_port)
+    given = {"api_port": api_port, "prefect_port": prefect_port}
+    settings = own_settings(load_settings, **ports_of(load_settings(), given))
     addresses = {"url": settings.url, "prefect_api_url": settings.prefect_api_url}
     make_home(settings)
     with holding(settings.home, addresses) as lock:
         require_free(settings.api_host, settings.api_port, "--api-port")
         require_free(settings.api_host, settings.prefect_port, "--prefect-port")
+        remember(settings)
         prepared = prepare(settings)
         prepared.ledger.close()
         if prepared.password is not None:  # said first: it must not be lost with what may fail
@@ -72,15 +79,17 @@ def _tell_password(password: str, as_json: bool) -> None:
 
 
 def _ready(settings: "Settings") -> list[str]:
+    from jobauto_prefect.cli.addresses import people_open
+
+    opened = people_open(settings.url, settings.prefect_ui)
     return [
         "",
-        f"  Prefect UI   {settings.prefect_ui}",
-        f"  REST facade  {settings.url}/api/v1",
+        *(f"  {what:<11}  {address}" for what, address in opened.items()),
         f"  Work pool    {settings.pool}",
         f"  Home         {settings.home}  (logs in {settings.home / 'logs'})",
         f"  Jobs         {_place_of_jobs(settings)}",
         "",
-        "Both ask for a login and its password; Prefect's UI for LOGIN:PASSWORD.",
+        "All ask for a login and its password; Prefect's UI for LOGIN:PASSWORD.",
         "Ready. Ctrl-C ends it.",
     ]
 

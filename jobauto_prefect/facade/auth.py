@@ -174,7 +174,7 @@ PREFECT_CHAIN: tuple[Scheme, ...] = (_bearer, _token_as_password, _basic)
 def identify(request: Request, service: Service) -> Identity:
     """Who is asking. It may take tens of milliseconds: not for the event loop.
 
-    Whoever is at this machine's command line needs no credentials; those that are given count.
+    Whoever is at this machine's command line needs no credentials; what is given counts.
 
     Raises:
         Unauthorized: nobody we know.

@@ -17,7 +17,7 @@ DEVELOPMENT_HOST = "jobauto.local"
 """The one name beside localhost that is answered over plain HTTP (specification, section 5)."""
 
 OPERATOR = "operator"
-"""In the state of a request: who is at this machine's command line, as `local_door` found out."""
+"""In the state of a request: who is at this machine's command line; `local_door` finds it out."""
 
 _LOCAL_HOST = re.compile(
     rf"(localhost|127\.0\.0\.1|\[::1\]|{re.escape(DEVELOPMENT_HOST)})(:[0-9]{{0,5}})?",

@@ -148,6 +148,28 @@ def test_records_are_applied_while_prefect_is_away_and_a_second_time_nothing_cha
     }
 
 
+def test_the_help_says_the_addresses_that_people_open(empty: Home) -> None:
+    (empty.path / "home").mkdir()
+    first = empty.run("--help", COLUMNS="500").stdout
+    (empty.path / "home" / "ports.json").write_text('{"api_port": 8123, "prefect_port": 4321}')
+    later = empty.run("--help", COLUMNS="500").stdout
+
+    assert "http://127.0.0.1:8000/api/v1/index.html" in first
+    assert "http://127.0.0.1:4200" in first
+    assert "http://127.0.0.1:8123/api/v1/index.html" in later
+    assert "http://127.0.0.1:4321" in later
+
+
+def test_a_file_of_values_that_is_not_one_is_a_wrong_use(empty: Home) -> None:
+    (empty.path / "x.env").write_text("WHO=me\nhunter2\n")
+
+    ran = empty.run("run", "acme/x", "--env-file", "x.env")
+
+    assert ran.returncode == 2
+    assert "x.env:2" in ran.stderr
+    assert "hunter2" not in ran.stderr
+
+
 def test_applying_asks_and_where_nobody_can_answer_it_is_a_wrong_use(home: Home) -> None:
     home.write(rest_yaml=COMPANY)
 

@@ -1,6 +1,11 @@
-"""The line of a fault, as people see it."""
+"""Files judged, and the line of a fault as people see it."""
 
-from jobauto_prefect.cli.judging import excerpt
+import json
+from pathlib import Path
+
+import pytest
+
+from jobauto_prefect.cli.judging import excerpt, judged, tell
 from jobauto_prefect.errors import Fault
 
 
@@ -39,3 +44,47 @@ def test_of_a_long_line_the_part_around_the_fault_is_shown() -> None:
 
 def test_a_fault_without_a_place_has_no_line() -> None:
     assert list(excerpt(Fault("", "file", "is gone"), [])) == []
+
+
+DEFINITION = {
+    "$schema": "https://example.org/schema.json",
+    "name": "Probe",
+    "description": "Looks",
+    "executable": "probe",
+    "environment": {},
+}
+
+
+def test_records_are_judged_as_what_they_say_and_counted_by_their_kinds(tmp_path: Path) -> None:
+    (tmp_path / "probe.json").write_text(json.dumps(DEFINITION))
+    (tmp_path / "acme.yaml").write_text(
+        "kind: company\nslug: acme\nname: Acme\n---\n"
+        "kind: runtemplate\ncompany: acme\napp: Probe\nname: One\ninterv: sometimes\n"
+    )
+
+    probe, acme = judged(tmp_path / "probe.json"), judged(tmp_path / "acme.yaml")
+
+    assert (probe.faults, probe.as_dict()["definitions"], probe.as_dict()["records"]) == ((), 1, {})
+    assert acme.as_dict()["definitions"] == 0
+    assert acme.as_dict()["records"] == {"company": 1, "runtemplate": 1}
+    (fault,) = acme.faults
+    assert (fault.pointer, fault.line) == ("/interv", 9)
+
+
+def test_what_is_there_is_said_with_the_findings(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "acme.yaml").write_text("kind: company\nslug: acme\nname: Acme\n")
+
+    tell([judged(tmp_path / "acme.yaml")])
+
+    said = "no definitions and 1 record (company: 1) in 1 file: no faults, no warnings\n"
+    assert capsys.readouterr().out == said
+
+
+def test_a_kind_that_there_is_not_is_a_fault(tmp_path: Path) -> None:
+    (tmp_path / "x.yaml").write_text("kind: firm\nslug: acme\n")
+
+    (fault,) = judged(tmp_path / "x.yaml").faults
+
+    assert fault.rule == "kind"

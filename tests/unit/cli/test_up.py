@@ -21,3 +21,10 @@ from jobauto_prefect.settings import Settings
 def test_it_says_where_the_directories_of_jobs_are(run_as: tuple[str, ...], said: str) -> None:
     lines = _ready(Settings(home=Path("/srv/home"), run_as=run_as))
     assert f"  Jobs         {said}" in lines
+
+
+def test_it_says_the_addresses_that_people_open() -> None:
+    lines = _ready(Settings(home=Path("/srv/home"), url="https://jobs.example.org"))
+
+    assert "  Pages        https://jobs.example.org/api/v1/index.html" in lines
+    assert "  REST         https://jobs.example.org/docs" in lines
