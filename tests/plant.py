@@ -18,6 +18,7 @@ from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.conftest import clean_environment, running
 from tests.planted import SECRET
+from tests.proxy import BUSY
 from tests.servers import client, facade, free_port, prefect_client, user_token, worker_token
 
 PATIENCE = 90  # seconds
@@ -53,15 +54,17 @@ def eventually(look: Callable[[], Any], seconds: float = PATIENCE) -> Any:
 
 
 class CountingTransport(httpx.AsyncHTTPTransport):
-    """The ordinary transport, which keeps the calls that were made."""
+    """The ordinary transport, which keeps the calls that were answered, but by a busy server."""
 
     def __init__(self) -> None:
         super().__init__()
         self.calls: list[str] = []
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self.calls.append(f"{request.method} {request.url.path.removeprefix('/api')}")
-        return await super().handle_async_request(request)
+        response = await super().handle_async_request(request)
+        if response.status_code != BUSY:
+            self.calls.append(f"{request.method} {request.url.path.removeprefix('/api')}")
+        return response
 
     @property
     def writes(self) -> list[str]:
@@ -187,6 +190,16 @@ class Plant:
 
         found: dict[str, Any] = eventually(there)
         return found
+
+    def run_named(self, flow_run_id: str, ending: str) -> dict[str, Any]:
+        """The flow run, once its name ends so."""
+
+        def named() -> dict[str, Any] | None:
+            run = self.flow_run(flow_run_id)
+            return run if run["name"].endswith(ending) else None
+
+        run: dict[str, Any] = eventually(named)
+        return run
 
     def run_of(self, job_id: int) -> str:
         """The flow run of a job, once it is known."""
@@ -347,6 +360,7 @@ def _definition(executable: Path) -> dict[str, Any]:
         },
         "exitCodes": {
             "0": {"description": "All is well", "severity": "success"},
+            "3": {"description": "Half of it", "severity": "warning"},
             "4": {"description": "Nothing to do", "severity": "info"},
             "7": {"description": "The bank is closed", "severity": "error"},
         },

@@ -50,6 +50,7 @@ def _facts(definition: Definition) -> str:
         "Homepage": definition.homepage and f"<{definition.homepage}>",
         "Image": definition.oci_image and f"`{definition.oci_image}`",
         "Requires": ", ".join(definition.requirements),
+        "Category": definition.category,
         "Keywords": ", ".join(definition.tags),
     }
     return "\n".join(f"- **{name}:** {line(fact)}" for name, fact in facts.items() if fact)

@@ -9,6 +9,7 @@ from jobauto_prefect.compiler.handover import handed_over
 from jobauto_prefect.compiler.parameters import ParameterSchema, parameters
 from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, SchedulePlan, prefect_name
 from jobauto_prefect.compiler.schedule import schedule_of
+from jobauto_prefect.compiler.tags import template_tags, topic_tags
 from jobauto_prefect.definitions import Definition, coerce, text
 
 MODULE = "jobauto_prefect.engine.applications"
@@ -69,14 +70,13 @@ def flow_plan(
         name=flow_name(app_id, definition, language, name_is_shared),
         description=describe_application(definition, language),
         version=definition.version,
-        tags=_tags(definition, topics),
-        labels={"jobauto.app": app_id},
+        tags=topic_tags(sorted(topics)),
+        labels={"jobauto.app": app_id} | _category(definition),
     )
 
 
-def _tags(definition: Definition, topics: Sequence[str]) -> tuple[str, ...]:
-    category = (f"category:{definition.category}",) if definition.category else ()
-    return (*(f"topic:{topic}" for topic in topics), *category)
+def _category(definition: Definition) -> dict[str, str | int]:
+    return {"jobauto.category": definition.category} if definition.category else {}
 
 
 def flow_name(app_id: int, definition: Definition, language: str, is_shared: bool) -> str:
@@ -107,7 +107,7 @@ def deployment_plan(facts: TemplateFacts, definition: Definition) -> DeploymentP
         entrypoint=f"{MODULE}.app_{flow.app_id}",
         description=describe_template(_lead(facts), facts.note, flow.description),
         version=flow.version,
-        tags=(f"company:{facts.company_slug}", *_tags(definition, facts.topics)),
+        tags=template_tags(facts.company_slug, facts.topics),
         labels={
             **flow.labels,
             "jobauto.company": facts.company_slug,

@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from jobauto_prefect.compiler.tags import template_tags
+
 ANY = "any"
 
 
@@ -70,7 +72,7 @@ def automation_plan(facts: RuleFacts) -> AutomationPlan:
         enabled=facts.enabled,
         event=event,
         labels=_labels(facts),
-        tags=("jobauto", f"company:{facts.company_slug}"),
+        tags=template_tags(facts.company_slug, ()),
     )
 
 

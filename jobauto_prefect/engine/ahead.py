@@ -198,7 +198,7 @@ class Ahead:
                 continue
             outlook, coming = meant
             if run["name"] != coming.name:
-                await name_run(self._near.prefect, UUID(run["id"]), coming.name, {})
+                await name_run(self._near.prefect, UUID(run["id"]), coming.name)
             self._shown[outlook.template_id] = outlook.coming
 
     async def _scheduled(self, wanted: Iterable[tuple[str, datetime]]) -> list[dict[str, Any]]:

@@ -26,9 +26,6 @@ from jobauto_prefect.engine.move import move_waiting_runs
 from jobauto_prefect.engine.pool import ensure_pool
 from jobauto_prefect.errors import NotFound
 
-RETIRED = "retired"
-"""The tag of a flow whose application was deleted and whose runs are kept."""
-
 
 @dataclass(frozen=True, slots=True)
 class AppliedIds:
@@ -105,13 +102,6 @@ async def retire_flow(api: PrefectApi, flow_id: str) -> bool:
     with contextlib.suppress(NotFound):
         await api.delete(f"/flows/{flow_id}")
     return True
-
-
-async def mark_retired(api: PrefectApi, flow_id: str) -> None:
-    """Give a flow whose application was deleted the tag that says so."""
-    found = await _read(api, f"/flows/{flow_id}")
-    if found is not None and RETIRED not in found["tags"]:
-        await api.patch(f"/flows/{flow_id}", {"tags": [*found["tags"], RETIRED]})
 
 
 async def ensure_flow(

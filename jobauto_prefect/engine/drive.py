@@ -2,9 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 from uuid import UUID, uuid4
 
 from jobauto_prefect.engine.api import PrefectApi
@@ -12,14 +11,14 @@ from jobauto_prefect.engine.dispatch import UNKNOWN
 from jobauto_prefect.engine.due import WaitingRun
 from jobauto_prefect.engine.logs import LogShipper
 from jobauto_prefect.engine.runs import ENDING, Answer, propose, states_of, was_ended
-from jobauto_prefect.engine.show import Shower, begin, persist
+from jobauto_prefect.engine.show import Bearing, Shower, begin, beginning, persist
 from jobauto_prefect.errors import (
     Conflict,
     Forbidden,
     JobautoError,
     Unauthorized,
 )
-from jobauto_prefect.jobs.window_names import is_window_name
+from jobauto_prefect.jobs.appearance import Appearance
 from jobauto_prefect.runtime.client import insist
 from jobauto_prefect.runtime.launch_claim import LaunchClaim
 from jobauto_prefect.runtime.opening import OpenWorker
@@ -99,7 +98,7 @@ class Driver:
             if isinstance(answer, float):
                 return answer
             if answer.refusal is not None:
-                await self._shower.show(run.id, answer.refusal.story, run.labels)
+                await self._shower.show(run.id, answer.refusal.story, Bearing(run.labels))
             elif answer.launch is not None:
                 await self._fly(flight, answer.launch)
             else:
@@ -182,9 +181,9 @@ class Driver:
 
     async def _fly(self, flight: Flight, launch: Launch) -> None:
         run, flight.job_id = flight.run, launch.job_id
-        is_named = run.announced or is_window_name(run.name, launch.title)
-        if run.labels.get("jobauto.job") != launch.job_id and not is_named:
-            self._shower.name(run.id, launch.title)
+        if not run.announced:
+            looks = Appearance(run.name, run.tags)
+            self._shower.begin(run.id, looks, beginning(looks, run.labels, launch))
         running = asyncio.create_task(begin(self._api, run.id))
         try:
             await asyncio.wait({running}, timeout=RUNNING_SECONDS)
@@ -196,7 +195,7 @@ class Driver:
         finally:
             running.cancel()
         if story is not None:
-            await self._shower.show(run.id, story, _labels_of(run, story))
+            await self._shower.show(run.id, story, _borne(run, launch, story))
 
     async def _run(self, flight: Flight, launch: Launch) -> Story | None:
         """What Prefect shall show; None: the ledger did not take the report."""
@@ -278,11 +277,13 @@ async def _answer_to(claim: LaunchClaim, run: WaitingRun) -> ClaimAnswer:
     return answer
 
 
-def _labels_of(run: WaitingRun, story: Story) -> Mapping[str, Any]:
-    """Those a run has: one that can be claimed by its announcement got them when it was made."""
+def _borne(run: WaitingRun, launch: Launch, story: Story) -> Bearing:
+    """One that can be claimed by its announcement got what it bears when it was made."""
     if not run.announced:
-        return run.labels
-    return {name: value for name, value in story.labels.items() if name not in OF_ENDS}
+        looks = Appearance(run.name, run.tags)
+        return Bearing(run.labels, beginning(looks, run.labels, launch))
+    labels = {name: value for name, value in story.labels.items() if name not in OF_ENDS}
+    return Bearing(labels, Appearance(launch.title, tuple(story.tags)))
 
 
 def _why_not(answer: Answer | None) -> str | None:

@@ -29,6 +29,7 @@ class WaitingRun:
     name: str
     parameters: Mapping[str, Any] = field(repr=False)
     labels: Mapping[str, Any] = field(repr=False)
+    tags: tuple[str, ...] = ()
     announced: bool = False
 
 
@@ -64,4 +65,5 @@ def _run(found: Mapping[str, Any]) -> WaitingRun:
         name=found.get("name") or "",
         parameters=found.get("parameters") or {},
         labels=found.get("labels") or {},
+        tags=tuple(found.get("tags") or ()),
     )

@@ -1,4 +1,4 @@
-"""The flow of an application: there from its import on, gone with it or kept for its runs."""
+"""The flow of an application: there from its import on, gone with it or with its last run."""
 
 import asyncio
 from uuid import UUID
@@ -6,15 +6,12 @@ from uuid import UUID
 from jobauto_prefect.compiler.plan import FlowPlan
 from jobauto_prefect.compiler.planning import flow_plan
 from jobauto_prefect.definitions import parse
-from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.apply import RETIRED, ensure_flow, mark_retired, retire_flow
+from jobauto_prefect.engine.apply import ensure_flow, retire_flow
 from jobauto_prefect.engine.naming import name_is_shared, reserve_name
 from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.keeping import is_flow_in_use
+from jobauto_prefect.ledger.keeping import is_flow_in_use, retired_flows
 from jobauto_prefect.ledger.records import App, Wish
-
-PAGE = 200
 
 
 async def apply_app(near: Neighbours, wish: Wish) -> None:
@@ -53,7 +50,7 @@ def _plan(near: Neighbours, app_id: int) -> tuple[FlowPlan, UUID | None] | None:
         return plan, app.flow_id
 
 
-def _remember(near: Neighbours, app_id: int, flow_id: UUID) -> None:
+def _remember(near: Neighbours, app_id: int, flow_id: UUID | None) -> None:
     with near.ledger.writing(SERVICE) as session:
         app = session.get(App, app_id)
         if app is not None:
@@ -61,12 +58,15 @@ def _remember(near: Neighbours, app_id: int, flow_id: UUID) -> None:
 
 
 async def retire_app(near: Neighbours, wish: Wish) -> None:
-    """The flow of a deleted application goes; one that has runs is marked and keeps them."""
-    flow_id = wish.payload["id"]
-    if await asyncio.to_thread(_is_in_use, near, UUID(flow_id)):
-        return
-    if not await retire_flow(near.prefect, flow_id):
-        await mark_retired(near.prefect, flow_id)
+    """The flow of a deleted application goes; one that has runs stays as long as they do."""
+    flow_id = UUID(wish.payload["id"])
+    if not await asyncio.to_thread(_is_in_use, near, flow_id):
+        await _retire(near, wish.subject_id, flow_id)
+
+
+async def _retire(near: Neighbours, app_id: int, flow_id: UUID) -> None:
+    if await retire_flow(near.prefect, str(flow_id)):
+        await asyncio.to_thread(_remember, near, app_id, None)
 
 
 def _is_in_use(near: Neighbours, flow_id: UUID) -> bool:
@@ -74,8 +74,12 @@ def _is_in_use(near: Neighbours, flow_id: UUID) -> bool:
         return is_flow_in_use(session, flow_id)
 
 
-async def clear_retired(api: PrefectApi) -> None:
-    """Delete the marked flows whose last run has gone with retention."""
-    marked = {"flows": {"tags": {"all_": [RETIRED]}}, "limit": PAGE}
-    for flow in await api.post("/flows/filter", marked):
-        await retire_flow(api, flow["id"])
+async def clear_retired(near: Neighbours) -> None:
+    """Delete the flows of deleted applications whose last run has gone with retention."""
+    for app_id, flow_id in (await asyncio.to_thread(_retired, near)).items():
+        await _retire(near, app_id, flow_id)
+
+
+def _retired(near: Neighbours) -> dict[int, UUID]:
+    with near.ledger.reading() as session:
+        return retired_flows(session)

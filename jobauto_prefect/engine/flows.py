@@ -26,9 +26,9 @@ from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.connect import connect
 from jobauto_prefect.engine.logs import LogShipper
 from jobauto_prefect.engine.runs import ENDING, set_state, states_of
-from jobauto_prefect.engine.show import Shower
+from jobauto_prefect.engine.show import Bearing, Shower, beginning
 from jobauto_prefect.errors import Conflict, JobautoError, NotReady
-from jobauto_prefect.jobs.window_names import is_window_name
+from jobauto_prefect.jobs.appearance import Appearance
 from jobauto_prefect.runtime.client import FacadeClient, insist
 from jobauto_prefect.runtime.launch_claim import LaunchClaim
 from jobauto_prefect.runtime.opening import OpenWorker, open_worker
@@ -157,21 +157,24 @@ async def _ask(opened: OpenWorker, claim: LaunchClaim) -> ClaimAnswer:
 async def _carry_out(
     api: PrefectApi, opened: OpenWorker, run: FlowRun, claim: LaunchClaim, answer: ClaimAnswer
 ) -> State[Any]:
-    shower = Shower(api)
+    shower, borne = Shower(api), Bearing(run.labels)
     if answer.refusal is not None:
         story: Story | None = answer.refusal.story
     elif answer.launch is not None:
-        is_named = is_window_name(run.name, answer.launch.title)
-        if run.labels.get("jobauto.job") != answer.launch.job_id and not is_named:
-            shower.name(run.id, answer.launch.title)
+        looks = Appearance(run.name, tuple(run.tags))
+        begun = beginning(looks, run.labels, answer.launch)
+        shower.begin(run.id, looks, begun)
+        borne = Bearing(run.labels, begun)
         story = await _fly(api, opened, run, claim, answer.launch)
     else:
         raise Abort("the facade's answer says nothing")
     if story is None:
         raise Abort("the ledger did not take the outcome")
-    shower.decorate(run.id, story, run.labels)
-    await shower.finished()
-    return await _tell_end(api, run.id, story)
+    try:
+        return await _tell_end(api, run.id, story)
+    finally:
+        shower.decorate(run.id, story, borne)
+        await shower.finished()
 
 
 async def _fly(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from jobauto_prefect.compiler.tags import is_given
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.ledger.attempts import moved_key
@@ -54,7 +55,7 @@ def _successor(run: Mapping[str, Any]) -> dict[str, Any]:
         "name": run["name"],
         "parameters": run["parameters"],
         "enforce_parameter_schema": False,
-        "tags": run["tags"],
+        "tags": [tag for tag in run["tags"] if not is_given(tag)],
         "labels": ours,
         "idempotency_key": moved_key(run["id"]),
         "state": {"type": "SCHEDULED", "state_details": details},

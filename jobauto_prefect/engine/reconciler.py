@@ -8,11 +8,17 @@ from uuid import UUID
 
 from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.pool_status import pool_status
-from jobauto_prefect.engine.runs import PAGE, RunStatus, states_of, statuses_of
+from jobauto_prefect.engine.runs import (
+    PAGE,
+    RunStatus,
+    change_appearance,
+    states_of,
+    statuses_of,
+)
 from jobauto_prefect.engine.wishes import add_line, show_end
 from jobauto_prefect.errors import Conflict, NotFound, PrefectRefuses, PrefectUnavailable
 from jobauto_prefect.jobs.cancellation import cancel
-from jobauto_prefect.jobs.confirmation import Verdict, judge, must_be_forced
+from jobauto_prefect.jobs.confirmation import Verdict, is_shown, judge, must_be_forced
 from jobauto_prefect.jobs.loss import lose_unclaimed
 from jobauto_prefect.ledger import attempts, confirmations, queries
 from jobauto_prefect.ledger.audit import SERVICE
@@ -99,9 +105,23 @@ async def confirm_ends(near: Neighbours) -> None:
 
 async def _is_settled(near: Neighbours, end: End, status: RunStatus | None) -> bool:
     """Whether Prefect needs to be told nothing more of an end; else it is told. None: no run."""
-    if status is None or judge(end, status.state, status.run_count) is Verdict.AGREES:
+    if status is None:
         return True
-    return await _is_given_up(near, end, status)
+    if judge(end, status.state, status.run_count) is Verdict.DIFFERS:
+        return await _is_given_up(near, end, status)
+    await _correct_appearance(near, end, status)
+    return True
+
+
+async def _correct_appearance(near: Neighbours, end: End, status: RunStatus) -> None:
+    """Let a run look as its newest job ended, whose worker may have died before it said so."""
+    looks = status.appearance.ended(with_warning=end.state == JobState.WARNING)
+    if looks == status.appearance or not is_shown(end, status.state):
+        return
+    try:
+        await change_appearance(near.prefect, end.flow_run_id or NO_RUN, looks)
+    except (Conflict, PrefectRefuses) as error:
+        logger.warning("flow run %s looks wrong: %s", end.flow_run_id, error)
 
 
 async def _is_given_up(near: Neighbours, end: End, status: RunStatus) -> bool:

@@ -1,5 +1,6 @@
 """Flow runs: making them, giving them states, ending them."""
 
+import contextlib
 import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from uuid import UUID, uuid4
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.errors import NotFound
+from jobauto_prefect.jobs.appearance import Appearance
 from jobauto_prefect.runtime.protocol import PrefectState, Story
 
 PAGE = 200  # the most flow runs Prefect tells of at once
@@ -144,17 +146,23 @@ async def cancel_run(api: PrefectApi, flow_run_id: UUID, message: str = "") -> b
     return True
 
 
-async def name_run(
-    api: PrefectApi, flow_run_id: UUID, name: str | None, labels: Mapping[str, str | int]
-) -> None:
-    """Give a flow run its name and labels; other labels stay. A run that is gone is left."""
-    try:
-        if name:
-            await api.patch(f"/flow_runs/{flow_run_id}", {"name": name})
-        if labels:
-            await api.patch(f"/flow_runs/{flow_run_id}/labels", dict(labels))
-    except NotFound:
-        return
+async def name_run(api: PrefectApi, flow_run_id: UUID, name: str) -> None:
+    """Give a flow run its name. A run that is gone is left."""
+    with contextlib.suppress(NotFound):
+        await api.patch(f"/flow_runs/{flow_run_id}", {"name": name})
+
+
+async def change_appearance(api: PrefectApi, flow_run_id: UUID, appearance: Appearance) -> None:
+    """Give a flow run its name and its tags, with one call. A run that is gone is left."""
+    body = {"name": appearance.name, "tags": list(appearance.tags)}
+    with contextlib.suppress(NotFound):
+        await api.patch(f"/flow_runs/{flow_run_id}", body)
+
+
+async def add_labels(api: PrefectApi, flow_run_id: UUID, labels: Mapping[str, str | int]) -> None:
+    """Give a flow run labels; others stay. A run that is gone is left."""
+    with contextlib.suppress(NotFound):
+        await api.patch(f"/flow_runs/{flow_run_id}/labels", dict(labels))
 
 
 async def add_page(api: PrefectApi, flow_run_id: UUID, story: Story) -> None:
@@ -178,7 +186,7 @@ async def tell(api: PrefectApi, flow_run_id: UUID, story: Story, *, force: bool 
     """
     if not await set_state(api, flow_run_id, story, force=force):
         return False
-    await name_run(api, flow_run_id, story.run_name, story.labels)
+    await _dress(api, flow_run_id, story)
     of_run = {"artifacts": {"flow_run_id": {"any_": [str(flow_run_id)]}}}
     known = await api.post("/artifacts/filter", of_run)
     # Its driver's page of the same end says more: it knows what the job's files say.
@@ -187,12 +195,27 @@ async def tell(api: PrefectApi, flow_run_id: UUID, story: Story, *, force: bool 
     return True
 
 
+async def _dress(api: PrefectApi, flow_run_id: UUID, story: Story) -> None:
+    """Name, tags and labels; tags have to be known to be written, which few ends need."""
+    status = None
+    if story.has_warning:
+        status = (await statuses_of(api, [flow_run_id])).get(flow_run_id)
+    if status is not None:
+        named = Appearance(story.run_name or status.appearance.name, status.appearance.tags)
+        await change_appearance(api, flow_run_id, named.ended(with_warning=True))
+    elif story.run_name:
+        await name_run(api, flow_run_id, story.run_name)
+    if story.labels:
+        await add_labels(api, flow_run_id, story.labels)
+
+
 @dataclass(frozen=True, slots=True)
 class RunStatus:
-    """What Prefect shows of a flow run: its type of state, and how often it was Running."""
+    """What Prefect shows of a flow run: its type of state, how often it was Running, its looks."""
 
     state: str
     run_count: int
+    appearance: Appearance
 
 
 async def statuses_of(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, RunStatus]:
@@ -202,8 +225,13 @@ async def statuses_of(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUI
     for start in range(0, len(wanted), PAGE):
         some = wanted[start : start + PAGE]
         runs = await api.post("/flow_runs/filter", {"flow_runs": {"id": {"any_": some}}})
-        found |= {UUID(run["id"]): RunStatus(run["state_type"], run["run_count"]) for run in runs}
+        found |= {UUID(run["id"]): _status(run) for run in runs}
     return found
+
+
+def _status(run: Mapping[str, Any]) -> RunStatus:
+    appearance = Appearance(run["name"], tuple(run["tags"]))
+    return RunStatus(run["state_type"], run["run_count"], appearance)
 
 
 async def states_of(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, str]:

@@ -96,7 +96,7 @@ async def run_services(
         tasks.create_task(_every(SEAL_SECONDS, partial(_seal, Sealer(ledger))))
         tasks.create_task(_every(SIGN_SECONDS, lambda: asyncio.to_thread(_sign, ledger)))
         tasks.create_task(_every(CLEANING_SECONDS, lambda: asyncio.to_thread(_clean, ledger)))
-        tasks.create_task(_every(CLEANING_SECONDS, lambda: clear_retired(prefect)))
+        tasks.create_task(_every(CLEANING_SECONDS, partial(clear_retired, near)))
 
 
 async def _seal(sealer: Sealer) -> None:

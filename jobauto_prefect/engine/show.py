@@ -4,20 +4,32 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID, uuid4
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.runs import Answer, Verdict, add_page, name_run, propose, set_state
+from jobauto_prefect.engine.runs import (
+    Answer,
+    Verdict,
+    add_labels,
+    add_page,
+    change_appearance,
+    name_run,
+    propose,
+    set_state,
+)
 from jobauto_prefect.errors import JobautoError, NotFound, PrefectUnavailable
-from jobauto_prefect.runtime.protocol import Story
+from jobauto_prefect.jobs.appearance import Appearance
+from jobauto_prefect.jobs.window_names import is_window_name
+from jobauto_prefect.runtime.protocol import Launch, Story
 
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 
-MOST_UNLABELLED = 10_000  # runs whose labels wait; beyond that the oldest go without
+MOST_WAITING = 10_000  # runs whose looks wait; beyond that the oldest go without
 
 PLAIN_SUCCESS = {"jobauto.exit_code": 0, "jobauto.severity": "success"}.items()
 """What the labels of nearly all runs would say."""
@@ -59,53 +71,101 @@ async def _at_once() -> None:
     """Labels need not wait."""
 
 
+def beginning(looks: Appearance, labels: Mapping[str, Any], launch: Launch) -> Appearance:
+    """How a run looks as its job begins: named like it, without what a former job of it left."""
+    plain = looks.ended(with_warning=False)
+    if labels.get("jobauto.job") == launch.job_id or is_window_name(plain.name, launch.title):
+        return plain
+    return replace(plain, name=launch.title)
+
+
+@dataclass(frozen=True, slots=True)
+class Bearing:
+    """What a flow run bears before its end; without an appearance its name and tags stay."""
+
+    labels: Mapping[str, Any]
+    appearance: Appearance | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """What a flow run is to bear after its end, beside what it bears."""
+
+    flow_run_id: UUID
+    labels: Mapping[str, str | int]
+    appearance: Appearance | None
+
+
+def finish_of(flow_run_id: UUID, story: Story, borne: Bearing) -> Finish | None:
+    """What a story changes of what a run bears; None: nothing that is worth a call."""
+    missing = {
+        name: value for name, value in story.labels.items() if borne.labels.get(name) != value
+    }
+    if not missing.items() - PLAIN_SUCCESS:  # its state says all there is
+        missing = {}
+    before, after = borne.appearance, None
+    if before is not None and story.tells_end:
+        after = before.ended(with_warning=story.has_warning)
+    changed = after if after != before else None
+    return Finish(flow_run_id, missing, changed) if missing or changed else None
+
+
 class Shower:
     """Shows stories in Prefect: the state at once, the rest in the background.
 
-    Labels are written one after the other, each when `calm` returns: a write that only makes runs
-    easier to find must not hold up the start of another one.
+    Finishes are written one after the other, each when `calm` returns: a write that only makes
+    runs easier to find must not hold up the start of another one.
     """
 
     def __init__(self, api: PrefectApi, calm: Callable[[], Awaitable[None]] = _at_once) -> None:
         self._api = api
         self._calm = calm
         self._background: set[asyncio.Task[None]] = set()
-        self._unlabelled: deque[tuple[UUID, Mapping[str, str | int]]] = deque(
-            maxlen=MOST_UNLABELLED
-        )
-        self._labelling = False
+        self._waiting: deque[Finish] = deque(maxlen=MOST_WAITING)
+        self._finishing = False
 
-    async def show(self, flow_run_id: UUID, story: Story, labels: Mapping[str, Any]) -> None:
-        """The story's state, until Prefect has it; `labels` are those the run has already."""
+    async def show(self, flow_run_id: UUID, story: Story, borne: Bearing) -> None:
+        """The story's state, until Prefect has it; the rest soon."""
         await persist(set_state, self._api, flow_run_id, story)
-        self.decorate(flow_run_id, story, labels)
+        self.decorate(flow_run_id, story, borne)
 
-    def decorate(self, flow_run_id: UUID, story: Story, labels: Mapping[str, Any]) -> None:
-        """Let the run bear the story's labels and its page, soon."""
-        self._label(flow_run_id, story, labels)
+    def decorate(self, flow_run_id: UUID, story: Story, borne: Bearing) -> None:
+        """Let the run look as its story says, and have its page, soon."""
+        finish = finish_of(flow_run_id, story, borne)
+        if finish is not None:
+            self._waiting.append(finish)
+            self._finish_soon()
         if story.artifact_markdown:
             self._start(add_page(self._api, flow_run_id, story))
 
-    def name(self, flow_run_id: UUID, name: str) -> None:
-        """Let the run bear this name, soon."""
-        self._start(name_run(self._api, flow_run_id, name, {}))
+    def begin(self, flow_run_id: UUID, before: Appearance, after: Appearance) -> None:
+        """Let a run that begins look so, soon; what an earlier end of it was to change is over."""
+        kept = [finish for finish in self._waiting if finish.flow_run_id != flow_run_id]
+        self._waiting = deque(kept, maxlen=MOST_WAITING)
+        if after.tags != before.tags:
+            self._start(change_appearance(self._api, flow_run_id, after))
+        elif after.name != before.name:
+            self._start(name_run(self._api, flow_run_id, after.name))
 
-    def _label(self, flow_run_id: UUID, story: Story, labels: Mapping[str, Any]) -> None:
-        missing = {name: value for name, value in story.labels.items() if labels.get(name) != value}
-        if missing.items() - PLAIN_SUCCESS:  # that costs no call: its state says all there is
-            self._unlabelled.append((flow_run_id, missing))
-            if not self._labelling:
-                self._labelling = True
-                self._start(self._write_labels())
+    def _finish_soon(self) -> None:
+        if not self._finishing:
+            self._finishing = True
+            self._start(self._finish_all())
 
-    async def _write_labels(self) -> None:
+    async def _finish_all(self) -> None:
         try:
-            while self._unlabelled:
+            while self._waiting:
                 await self._calm()
-                flow_run_id, labels = self._unlabelled.popleft()
-                await _quietly(name_run(self._api, flow_run_id, None, labels))
+                if self._waiting:
+                    await self._finish(self._waiting.popleft())
         finally:
-            self._labelling = False
+            self._finishing = False
+
+    async def _finish(self, finish: Finish) -> None:
+        if finish.appearance is not None:
+            await _quietly(change_appearance(self._api, finish.flow_run_id, finish.appearance))
+        if finish.labels:
+            await _quietly(add_labels(self._api, finish.flow_run_id, finish.labels))
 
     async def finished(self) -> None:
         """Return when nothing is going on in the background."""

@@ -32,6 +32,11 @@ def judge(end: End, state: str, run_count: int) -> Verdict:
     return Verdict.AGREES if state in shown else Verdict.DIFFERS
 
 
+def is_shown(end: End, state: str) -> bool:
+    """Whether a flow run shows the end of a job, which none has followed on it."""
+    return end.is_newest and state == SHOWN[end.state]
+
+
 def _is_started_again(end: End, state: str, run_count: int) -> bool:
     number = end.run_number or 0
     if state in TO_START and number:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from jobauto_prefect.compiler.tags import template_tags
 from jobauto_prefect.definitions import ExitCode, Severity, parse_exit_codes
 from jobauto_prefect.errors import Conflict
 from jobauto_prefect.jobs.artifact_markdown import artifact_key, page
@@ -16,6 +17,7 @@ from jobauto_prefect.ledger import attempts
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.records import Artifact, Job, Lease
 from jobauto_prefect.ledger.states import JobState, next_job_state
+from jobauto_prefect.ledger.topics import topics_of
 from jobauto_prefect.runtime import end_message, severity
 from jobauto_prefect.runtime.protocol import Ending, PrefectState, Report, Story
 from jobauto_prefect.settings import Settings
@@ -180,9 +182,18 @@ def story_of(
         transition_id=end_transition(job),
         run_name=run_name(job),
         labels=labels_of(job),
+        tags=_tags_of(job),
         artifact_key=artifact_key(job.runtemplate),
         artifact_markdown=page(job, run_name(job), settings, artifacts, produced or {}),
     )
+
+
+def _tags_of(job: Job) -> list[str]:
+    """The tags that the run of a job with a warning was made with, where the ledger made it."""
+    if job.state != JobState.WARNING:
+        return []
+    template = job.runtemplate
+    return list(template_tags(template.company.slug, topics_of(template)))
 
 
 def end_transition(job: Job) -> UUID:

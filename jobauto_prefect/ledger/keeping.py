@@ -168,6 +168,15 @@ def is_flow_in_use(session: Session, flow_id: UUID) -> bool:
     return session.scalar(found.limit(1)) is not None
 
 
+def retired_flows(session: Session) -> dict[int, UUID]:
+    """Deleted application -> its flow, which it may still have in Prefect and no other has."""
+    used = select(App.flow_id).where(App.retired_at.is_(None), App.flow_id.is_not(None))
+    found = select(App.id, App.flow_id).where(
+        App.retired_at.is_not(None), App.flow_id.is_not(None), App.flow_id.not_in(used)
+    )
+    return {app_id: flow_id for app_id, flow_id in session.execute(found) if flow_id}
+
+
 def wish_missing_flows(session: WritingSession) -> None:
     """Let every application that has no flow yet have one: those of an older version have none."""
     wished = select(Wish.subject_id).where(Wish.kind == WishKind.APPLY_APP)

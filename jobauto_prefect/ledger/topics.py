@@ -23,9 +23,9 @@ NONE = "[]"
 
 
 def topics_of(template: RunTemplate) -> tuple[str, ...]:
-    """Its own, its application's and its company's, without doubles."""
-    named = (*template.topics, *template.app.topics, *template.company.topics)
-    return tuple(dict.fromkeys(named))
+    """Its own, its application's and its company's, each by name, without doubles."""
+    bearers: tuple[Bearer, ...] = (template, template.app, template.company)
+    return tuple(dict.fromkeys(name for bearer in bearers for name in sorted(bearer.topics)))
 
 
 def company_bearing(record: Bearer) -> int | None:

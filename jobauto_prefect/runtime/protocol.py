@@ -12,6 +12,8 @@ from uuid import UUID
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
+from jobauto_prefect.definitions import Severity
+
 
 class Message(BaseModel):
     """Base of all messages: unknown members are refused."""
@@ -139,7 +141,8 @@ class PrefectState(StrEnum):
 class Story(Message):
     """What Prefect shall show of a decision. `at` only with SCHEDULED: the new start time.
 
-    `transition_id` is the same wherever the same end is told: Prefect counts it once.
+    `transition_id` is the same wherever the same end is told: Prefect counts it once. `tags`, of an
+    end with a warning, are those that its run has if the ledger made it.
     """
 
     state: PrefectState
@@ -148,8 +151,20 @@ class Story(Message):
     transition_id: UUID | None = None
     run_name: str | None = None
     labels: dict[str, str | int] = {}
+    tags: list[str] = []
     artifact_key: str | None = None
     artifact_markdown: str | None = None
+
+    @property
+    def tells_end(self) -> bool:
+        """Whether it is about how a job ended, not about why none began."""
+        return "jobauto.severity" in self.labels
+
+    @property
+    def has_warning(self) -> bool:
+        """Whether a job did its work, with a warning."""
+        severity = self.labels.get("jobauto.severity")
+        return self.state is PrefectState.COMPLETED and severity == Severity.WARNING
 
 
 class Refusal(Message):

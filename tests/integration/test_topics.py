@@ -48,7 +48,7 @@ def test_a_template_has_its_own_topics_its_applications_and_its_companys_without
         *("money", "inner", "bank")
     ]
     template = ok(rest.get(f"/runtemplate/{made['runtemplate']}.json"))
-    assert template["all_topics"] == ["night", "bank", "money", "inner"]
+    assert template["all_topics"] == ["night", "bank", "inner", "money"]
     assert ok(rest.get(f"/app/{made['app']}.json"))["requirements"] == ["mail", "disk"]
 
 
@@ -83,6 +83,15 @@ def test_the_tags_in_prefect_are_the_topics_and_requirements_are_none(
     attached(rest, made, "app", [])
     attached(rest, made, "company", [])
     assert tags(ledger, prefect, made) == [[], ["night"]]
+
+
+def test_the_first_three_topics_are_tags_the_templates_own_first_each_by_name(
+    rest: httpx.Client, made: dict[str, int], ledger: Ledger, prefect: httpx.Client
+) -> None:
+    attached(rest, made, "runtemplate", ["night"])
+    attached(rest, made, "app", ["money", "bank"])
+    attached(rest, made, "company", ["inner"])
+    assert tags(ledger, prefect, made) == [["bank", "money"], ["night", "bank", "money"]]
 
 
 def test_what_is_no_topic_there_is_refused_and_what_is_borne_stays(

@@ -66,12 +66,21 @@ def test_a_deployment_bears_company_and_template_and_shows_the_effective_values(
     assert plan.name == "acme - Nightly"
     assert plan.flow.name == "Disk report"
     assert plan.entrypoint == "jobauto_prefect.engine.applications.app_7"
-    assert plan.tags == ("company:acme", "topic:night", "topic:bank", "category:Tools")
-    assert plan.flow.tags == ("topic:bank", "category:Tools")
+    assert plan.tags == ("company:acme", "topic:night", "topic:bank")
+    assert plan.flow.tags == ("topic:bank",)
+    assert plan.labels["jobauto.category"] == plan.flow.labels["jobauto.category"] == "Tools"
+    assert "- **Category:** Tools" in plan.description
     assert plan.parameters == {"MOUNT": "/srv", "LIMIT": 80}
     assert plan.schedule == SchedulePlan("0 0 * * *", "Europe/Prague", active=True)
     assert plan.version == "1.2.0"
     assert not plan.paused
+
+
+def test_of_many_topics_the_first_three_are_tags(definition: Definition) -> None:
+    many = replace(FACTS, topics=("d", "b", "c", "a"), app_topics=("z", "y", "x", "w"))
+    plan = deployment_plan(many, definition)
+    assert plan.tags == ("company:acme", "topic:d", "topic:b", "topic:c")
+    assert plan.flow.tags == ("topic:w", "topic:x", "topic:y")
 
 
 def test_a_name_prefect_would_refuse_is_replaced(definition: Definition) -> None:

@@ -76,7 +76,8 @@ class Bench:
             return job.flow_run_id
 
     def end(self, job_id: int, state: str = "succeeded") -> None:
-        self.change(job_id, state=state, severity="success", message="so", end=self.ledger.clock())
+        severity = "warning" if state == "warning" else "success"
+        self.change(job_id, state=state, severity=severity, message="so", end=self.ledger.clock())
 
     def later(self, span: timedelta = SETTLED_FOR) -> None:
         self.ahead[0] += span
@@ -88,6 +89,10 @@ class Bench:
     async def state(self, run: UUID) -> str:
         shown: str = (await self.prefect.get(f"/flow_runs/{run}"))["state_type"]
         return shown
+
+    async def looks(self, run: UUID) -> tuple[str, list[str]]:
+        found = await self.prefect.get(f"/flow_runs/{run}")
+        return found["name"], sorted(found["tags"])
 
     async def history(self, run: UUID) -> list[str]:
         states = await self.prefect.get(f"/flow_run_states/?flow_run_id={run}")
@@ -174,6 +179,37 @@ async def test_each_end_is_looked_at_once_and_after_an_outage_once_more(bench: B
         await reconciler.reconcile()
     bench.prefect._client.base_url = address
     assert await looks() == 0  # it ended long before this outage
+
+
+@pytest.mark.parametrize("dies", ["before it tells the end", "before it marks the run"])
+async def test_a_run_whose_worker_dies_is_marked_by_the_services_with_one_call(
+    bench: Bench, dies: str
+) -> None:
+    job_id, run = await bench.claimed()
+    name, tags = await bench.looks(run)
+    bench.end(job_id, "warning")
+    if dies == "before it marks the run":
+        await runs.set_state(bench.prefect, run, bench.story(job_id))
+    reconciler = Reconciler(bench.near)
+    bench.transport.calls.clear()
+    for _ in range(3):
+        bench.later()
+        await reconciler.reconcile()
+    assert await bench.looks(run) == (f"{name} (warning)", [*tags, "severity:warning"])
+    assert await bench.state(run) == "COMPLETED"
+    assert bench.transport.calls.count(f"PATCH /flow_runs/{run}") == 1
+
+
+async def test_a_mark_that_an_earlier_job_of_the_run_left_is_taken_away(bench: Bench) -> None:
+    job_id, run = await bench.claimed()
+    name, tags = await bench.looks(run)
+    body = {"name": f"{name} (warning)", "tags": [*tags, "severity:warning"]}
+    await bench.prefect.patch(f"/flow_runs/{run}", body)
+    bench.end(job_id)
+    await runs.set_state(bench.prefect, run, bench.story(job_id))
+    bench.later()
+    await Reconciler(bench.near).reconcile()
+    assert await bench.looks(run) == (name, tags)
 
 
 async def test_the_same_end_told_by_worker_and_services_counts_once(bench: Bench) -> None:

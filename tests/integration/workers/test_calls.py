@@ -72,6 +72,32 @@ async def test_a_quiet_success_costs_two_states_and_no_question(
 
 
 @pytest.mark.usefixtures("prefect_settings")
+async def test_a_warning_costs_one_call_for_name_and_tag_after_the_end_and_no_question(
+    plant: Plant, transport: CountingTransport
+) -> None:
+    async with shift(plant, transport, limit=4):
+        warned = await asyncio.to_thread(plant.post_job, EXIT_WITH=3, **QUIET)
+        run = await asyncio.to_thread(plant.run_of, warned)
+        shown = await asyncio.to_thread(plant.run_named, run, f"#{warned} (warning)")
+        others = [
+            await asyncio.to_thread(plant.post_job, EXIT_WITH=code, **QUIET) for code in (4, 7)
+        ]
+        for job_id in others:
+            await asyncio.to_thread(plant.ended, job_id)
+    assert shown["tags"] == [f"company:{plant.pool}", "severity:warning"]
+    assert (shown["state_type"], shown["state_name"]) == ("COMPLETED", "Completed")
+    of_run = [call for call in transport.calls if run in call]
+    assert of_run == [
+        *[f"POST /flow_runs/{run}/set_state"] * 2,
+        f"PATCH /flow_runs/{run}",
+        f"PATCH /flow_runs/{run}/labels",
+    ]
+    changed = [call for call in transport.calls if call.startswith("PATCH")]
+    assert sorted(call.endswith("/labels") for call in changed) == [False, True, True, True]
+    assert not [call for call in transport.calls if call.startswith("GET")]
+
+
+@pytest.mark.usefixtures("prefect_settings")
 @pytest.mark.parametrize("path", ["/work_pools/{pool}", "/work_pools/{pool}/queues/default"])
 async def test_what_is_announced_does_not_start_in_a_paused_pool_or_queue(
     plant: Plant, transport: CountingTransport, path: str

@@ -264,6 +264,49 @@ def test_a_retry_clicked_in_prefect_is_another_job_of_the_same_flow_run(manned: 
     eventually(lambda: manned.flow_run(clicked)["labels"]["jobauto.job"] == latest)
 
 
+def test_a_run_shows_the_values_of_its_job_and_no_secret_and_keeps_them(plant: Plant) -> None:
+    given = {"COMPANY": "Bé & Co", "EXIT_WITH": 3, "PASSWORD": "other-s3cret"}
+    job_id = plant.post_job(**given)
+    made = plant.flow_run(plant.run_of(job_id))
+    deployment = plant.prefect.get(f"/deployments/{plant.deployment_id()}").json()["parameters"]
+    shown = {"COMPANY": "Bé & Co", "EXIT_WITH": 3, "MARKS": str(plant.marks)}
+    assert made["parameters"] == {**deployment, **shown, "jobauto": {"job": job_id}}
+    repeated = plant.post_job(COMPANY="see other-s3cret", PASSWORD="other-s3cret")
+    leaking = plant.flow_run(plant.run_of(repeated))["parameters"]
+    assert leaking["COMPANY"] == deployment["COMPANY"]
+    assert "other-s3cret" not in str((made, leaking))
+    with plant.worker():
+        assert plant.ended(job_id)["exitcode"] == 3
+        ended = plant.run_in(made["id"], "COMPLETED")
+        assert ended["parameters"] == made["parameters"]
+        (page,) = eventually(lambda: plant.artifacts_of(made["id"]))
+        assert "| `COMPANY` | `Bé & Co` |" in page["data"]
+        assert "| `EXIT_WITH` | `3` |" in page["data"]
+        assert "| `PASSWORD` | `********` |" in page["data"]
+        assert plant.ended(repeated)["exitcode"] == 0
+
+
+def test_a_warning_is_a_green_run_with_a_mark_that_goes_with_a_retry_that_succeeds(
+    plant: Plant,
+) -> None:
+    with plant.worker():
+        clicked = plant.click_run(EXIT_WITH=3)
+        tags = [f"company:{plant.pool}"]
+        warned = plant.run_named(clicked, " (warning)")
+        assert (warned["state_type"], warned["state_name"]) == ("COMPLETED", "Completed")
+        assert sorted(warned["tags"]) == [*tags, "severity:warning"]
+        codes = {"3": {"description": "All of it", "severity": "success"}}
+        app = {"id": plant.template["app_id"], "exitCodes": codes}
+        plant.rest.post("/app/", json=app).raise_for_status()
+        body = {"state": {"type": "SCHEDULED", "name": "AwaitingRetry"}, "force": True}
+        plant.prefect.post(f"/flow_runs/{clicked}/set_state", json=body).raise_for_status()
+        eventually(lambda: len(plant.jobs_of(clicked)) == 2)
+        latest = max(job["id"] for job in plant.jobs_of(clicked))
+        assert plant.ended(latest)["severity"] == "success"
+        plant.run_named(clicked, f"#{latest}")
+        eventually(lambda: plant.flow_run(clicked)["tags"] == tags)
+
+
 EMBEDDED = """
 import asyncio, sys
 from jobauto_prefect.engine.worker import JobautoWorker

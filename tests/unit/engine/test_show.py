@@ -1,13 +1,16 @@
 """What is told to Prefect in the background, and when."""
 
 import asyncio
+import json
+from typing import Any
 from uuid import UUID
 
 import httpx
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.show import Shower
-from jobauto_prefect.runtime.protocol import PrefectState, Story
+from jobauto_prefect.engine.show import Bearing, Shower, beginning
+from jobauto_prefect.jobs.appearance import Appearance
+from jobauto_prefect.runtime.protocol import Launch, PrefectState, Story
 
 RUN, OTHER = UUID(int=1), UUID(int=2)
 STORY = Story(
@@ -22,6 +25,7 @@ class Line(httpx.AsyncBaseTransport):
 
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.bodies: list[Any] = []
         self.most_at_once = self._open = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -30,6 +34,7 @@ class Line(httpx.AsyncBaseTransport):
         await asyncio.sleep(0)
         self._open -= 1
         self.calls.append(request.url.path)
+        self.bodies.append(json.loads(request.content))
         return httpx.Response(204)
 
 
@@ -47,7 +52,7 @@ async def test_labels_wait_until_nothing_is_about_to_start() -> None:
 
     async with PrefectApi("http://prefect/api", transport=line) as api:
         shower = Shower(api, until_calm)
-        shower.decorate(RUN, STORY, {})
+        shower.decorate(RUN, STORY, Bearing({}))
         await settle()
         assert line.calls == []
         calm.set()
@@ -59,12 +64,14 @@ async def test_labels_are_written_one_after_the_other_and_only_what_is_missing()
     line = Line()
     async with PrefectApi("http://prefect/api", transport=line) as api:
         shower = Shower(api)
-        shower.decorate(RUN, STORY, {"jobauto.job": 5})
-        shower.decorate(OTHER, STORY, {})
-        shower.decorate(UUID(int=3), STORY, STORY.labels)
+        shower.decorate(RUN, STORY, Bearing({"jobauto.job": 5}))
+        shower.decorate(OTHER, STORY, Bearing({}))
+        shower.decorate(UUID(int=3), STORY, Bearing(STORY.labels))
         await shower.finished()
         assert line.calls == [f"/api/flow_runs/{run}/labels" for run in (RUN, OTHER)]
-        shower.decorate(OTHER, STORY, {})  # the writer has come to its end, and begins anew
+        shower.decorate(
+            OTHER, STORY, Bearing({})
+        )  # the writer has come to its end, and begins anew
         await shower.finished()
     assert len(line.calls) == 3
     assert line.most_at_once == 1
@@ -76,9 +83,72 @@ async def test_a_plain_success_of_a_run_that_bears_its_labels_costs_no_call() ->
     labels = {**made, "jobauto.exit_code": 0, "jobauto.severity": "success"}
     async with PrefectApi("http://prefect/api", transport=line) as api:
         shower = Shower(api)
-        shower.decorate(RUN, STORY.model_copy(update={"labels": labels}), made)
+        shower.decorate(RUN, STORY.model_copy(update={"labels": labels}), Bearing(made))
         await shower.finished()
         assert line.calls == []
-        shower.decorate(OTHER, STORY.model_copy(update={"labels": labels}), {})
+        shower.decorate(OTHER, STORY.model_copy(update={"labels": labels}), Bearing({}))
         await shower.finished()
     assert line.calls == [f"/api/flow_runs/{OTHER}/labels"]
+
+
+WARNING = Story(
+    state=PrefectState.COMPLETED,
+    message="exit code 2 (warning)",
+    labels={"jobauto.job": 5, "jobauto.severity": "warning"},
+)
+SUCCESS = WARNING.model_copy(update={"labels": {"jobauto.job": 5, "jobauto.severity": "success"}})
+PLAIN = Appearance("Acme / t #5", ("company:acme", "mine"))
+MARKED = Appearance("Acme / t #5 (warning)", ("company:acme", "mine", "severity:warning"))
+
+
+async def told(*ends: tuple[Story, Appearance | None]) -> list[Any]:
+    """What Prefect is told of names and tags, as one run ends again and again."""
+    line = Line()
+    async with PrefectApi("http://prefect/api", transport=line) as api:
+        shower = Shower(api)
+        for story, looks in ends:
+            shower.decorate(RUN, story, Bearing(story.labels, looks))
+        await shower.finished()
+    assert line.calls == [f"/api/flow_runs/{RUN}"] * len(line.calls)
+    return line.bodies
+
+
+async def test_a_warning_is_one_call_with_name_and_all_tags_and_other_ends_are_none() -> None:
+    marked = {"name": MARKED.name, "tags": list(MARKED.tags)}
+    assert await told((WARNING, PLAIN)) == [marked]
+    assert await told((SUCCESS, PLAIN), (STORY, PLAIN)) == []
+    assert await told((WARNING, MARKED)) == []
+    assert await told((SUCCESS, MARKED)) == [{"name": PLAIN.name, "tags": list(PLAIN.tags)}]
+
+
+async def test_a_refusal_leaves_what_the_end_before_it_set() -> None:
+    refusal = Story(state=PrefectState.COMPLETED, message="its task has ended")
+    assert await told((refusal, MARKED), (WARNING, None)) == []
+
+
+async def test_a_run_that_begins_again_loses_its_mark_also_one_that_still_waits() -> None:
+    line, calm = Line(), asyncio.Event()
+
+    async def until_calm() -> None:
+        await calm.wait()
+
+    async with PrefectApi("http://prefect/api", transport=line) as api:
+        shower = Shower(api, until_calm)
+        shower.decorate(RUN, WARNING, Bearing(WARNING.labels, PLAIN))
+        await settle()
+        shower.begin(RUN, MARKED, PLAIN)
+        calm.set()
+        await shower.finished()
+    assert line.bodies == [{"name": PLAIN.name, "tags": list(PLAIN.tags)}]
+
+
+def launch(title: str) -> Launch:
+    return Launch.model_construct(job_id=5, title=title)
+
+
+def test_a_run_begins_under_the_name_of_its_job_and_one_of_a_window_keeps_its_name() -> None:
+    window = Appearance("Acme / t 2027-03-28 02:30 (warning)", MARKED.tags)
+    begun = beginning(window, {}, launch("Acme / t #5 (task 1, attempt 2)"))
+    assert begun == Appearance("Acme / t 2027-03-28 02:30", PLAIN.tags)
+    assert beginning(MARKED, {"jobauto.job": 4}, launch("Acme / t #5")) == PLAIN
+    assert beginning(Appearance("mine"), {"jobauto.job": 5}, launch("x")) == Appearance("mine")
