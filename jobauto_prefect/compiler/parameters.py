@@ -18,6 +18,10 @@ from jobauto_prefect.definitions import (
     fits,
     text,
 )
+from jobauto_prefect.definitions.environment_names import is_passable
+
+ROOM = 50_000
+"""Characters of its own values that a run shows: Prefect takes 512 KiB of parameters in all."""
 
 REFERENCES = "jobauto"
 """The last parameter of every flow: what the service itself hands over, ids only."""
@@ -108,6 +112,28 @@ def parameters(definition: Definition, language: str = "en") -> ParameterSchema:
         parameter_keys={name: variable.key for name, variable in variables.items()},
         defaults={name: value for name, value in defaults.items() if value is not None},
     )
+
+
+def override_parameters(
+    definition: Definition, overrides: Mapping[str, str]
+) -> dict[str, str | int | float | bool]:
+    """A run's own values as parameters, typed where they can be read as their type.
+
+    Only what the definition declares, no passwords, and nothing that Prefect could not keep.
+    """
+    shown, room = {}, ROOM
+    for key, variable in definition.environment.items():
+        given = overrides.get(key)
+        if given is None or variable.secret or len(given) > room or not is_passable(given):
+            continue
+        room -= len(given)
+        shown[parameter_name(key)] = _typed(variable, given)
+    return shown
+
+
+def _typed(variable: Variable, text: str) -> Any:
+    value = coerce(variable, text)
+    return "" if value is None else value
 
 
 def parameter_name(key: str) -> str:

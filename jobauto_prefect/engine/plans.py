@@ -20,8 +20,7 @@ def plan_of(session: ReadingSession, template: RunTemplate, settings: Settings) 
 
 def _facts_of(session: ReadingSession, template: RunTemplate, settings: Settings) -> TemplateFacts:
     app, company = template.app, template.company
-    provided_to = _provided(template) - template.env.keys()
-    withheld = {*company.secrets, *template.secrets, *provided_to}
+    withheld = withheld_of(template)
     values = {**company.env, **template.env}
     return TemplateFacts(
         template_id=template.id,
@@ -33,7 +32,7 @@ def _facts_of(session: ReadingSession, template: RunTemplate, settings: Settings
         company_slug=company.slug,
         pool=template.pool or settings.pool,
         values={name: text for name, text in values.items() if name not in withheld},
-        withheld=frozenset(withheld),
+        withheld=withheld,
         mapped=_given_by_rules(session, template),
         executor=template.executor,
         interval=template.interv,
@@ -47,6 +46,12 @@ def _facts_of(session: ReadingSession, template: RunTemplate, settings: Settings
         language=settings.language,
         record_url=f"{settings.url}/api/v1/runtemplate/{template.id}.html",
     )
+
+
+def withheld_of(template: RunTemplate) -> frozenset[str]:
+    """The environment keys that are no parameters: secrets, and what credentials give."""
+    given = _provided(template) - template.env.keys()
+    return frozenset({*template.company.secrets, *template.secrets, *given})
 
 
 def _given_by_rules(session: ReadingSession, template: RunTemplate) -> frozenset[str]:

@@ -23,6 +23,7 @@ from jobauto_prefect.engine.naming import reserve_name
 from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.plans import plan_of
 from jobauto_prefect.engine.rules import apply_rule, retire_rule
+from jobauto_prefect.engine.run_parameters import run_parameters
 from jobauto_prefect.errors import JobautoError, Locked, NotFound, PrefectRefuses
 from jobauto_prefect.jobs.cancellation import block
 from jobauto_prefect.jobs.launch import run_name
@@ -166,11 +167,11 @@ async def _create_run(near: Neighbours, wish: Wish) -> bool:
     found = await asyncio.to_thread(_read_start, near, wish.subject_id)
     if found is None:
         return False
-    job, is_stale = found
+    job, parameters, is_stale = found
     if job.task_id is not None and await pauses.take_over(near, [job.runtemplate_id]):
         return False  # somebody paused the deployment in Prefect: its windows have ended
     try:
-        run = await _run_of(near, job, is_stale=is_stale)
+        run = await _run_of(near, job, parameters, is_stale=is_stale)
     except PrefectRefuses as error:
         if near.ledger.clock() - wish.created_at < REFUSED_FOR:
             raise  # it comes again, and until then the job says what it waits for
@@ -180,8 +181,9 @@ async def _create_run(near: Neighbours, wish: Wish) -> bool:
     return True
 
 
-def _read_start(near: Neighbours, job_id: int) -> tuple[Job, bool] | None:
-    """A job that is to have a flow run, and whether its template waits to be applied.
+def _read_start(near: Neighbours, job_id: int) -> tuple[Job, dict[str, Any], bool] | None:
+    """A job that is to have a flow run, the run's parameters, and whether its template waits to
+    be applied.
 
     None: it is to have none.
     """
@@ -192,10 +194,13 @@ def _read_start(near: Neighbours, job_id: int) -> tuple[Job, bool] | None:
             return None
         if not attempts.awaits_run(job):
             return None
-        return job, keeping.awaits_application(session, job.runtemplate_id)
+        parameters = run_parameters(job, near.ledger.box)
+        return job, parameters, keeping.awaits_application(session, job.runtemplate_id)
 
 
-async def _run_of(near: Neighbours, job: Job, *, is_stale: bool) -> UUID:
+async def _run_of(
+    near: Neighbours, job: Job, parameters: Mapping[str, Any], *, is_stale: bool
+) -> UUID:
     """The flow run of a job, of a deployment that says what the record does.
 
     Starts come before registrations: a template that waits to be applied is applied here, or the
@@ -208,7 +213,7 @@ async def _run_of(near: Neighbours, job: Job, *, is_stale: bool) -> UUID:
     deployment_id = job.runtemplate.deployment_id
     if deployment_id is not None and not is_stale:
         try:
-            return await _new_run(near, job, deployment_id)
+            return await _new_run(near, job, deployment_id, parameters)
         except NotFound:
             logger.info("deployment %s is gone; it is made again", deployment_id)
         except PrefectRefuses as error:
@@ -216,14 +221,16 @@ async def _run_of(near: Neighbours, job: Job, *, is_stale: bool) -> UUID:
     applied = await apply_template(near, job.runtemplate_id)
     if applied is None:
         raise NotFound(f"run template {job.runtemplate_id} is gone")
-    return await _new_run(near, job, applied.deployment_id)
+    return await _new_run(near, job, applied.deployment_id, parameters)
 
 
-async def _new_run(near: Neighbours, job: Job, deployment_id: UUID) -> UUID:
+async def _new_run(
+    near: Neighbours, job: Job, deployment_id: UUID, parameters: Mapping[str, Any]
+) -> UUID:
     return await runs.create_run(
         near.prefect,
         deployment_id,
-        parameters={"jobauto": {"job": job.id}},
+        parameters=parameters,
         scheduled=job.schedule,
         name=run_name(job),
         labels=labels_of(job),

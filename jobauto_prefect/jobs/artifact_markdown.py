@@ -13,6 +13,9 @@ from jobauto_prefect.settings import Settings
 NOT_IN_KEYS = re.compile(r"[^a-z0-9]+")
 KIB = 1024
 
+LONGEST_VALUE = 500
+"""Characters of a value on the page; the record has all of it."""
+
 
 def artifact_key(template: RunTemplate) -> str:
     """What the pages of a template's jobs have in common: Prefect keeps them as one history."""
@@ -40,6 +43,7 @@ def page(
         f"**{cell(job.message or job.state)}**",
         _facts(job, records),
         section("Artifacts", _artifacts(artifacts, records)),
+        section("Values", _values(job)),
         section(
             "Produced",
             joined(_produced(produced, _meanings(job, settings.language)), _warnings(job)),
@@ -106,6 +110,17 @@ def _produced(produced: Mapping[str, Mapping[str, str]], meanings: Mapping[str, 
         head = ("Name", "Value", "Meaning") if described else ("Name", "Value")
         tables.append(joined(f"From {code(path)}:", table(head, rows)))
     return joined(*tables)
+
+
+def _values(job: Job) -> str:
+    """What the job was given for what its definition declares; secrets are masked in the record."""
+    declared: Mapping[str, Any] = job.runtemplate.app.document.get("environment") or {}
+    given = [(key, job.env[key]) for key in declared if job.env.get(key)]
+    return table(("Name", "Value"), [(code(key), code(_short(value))) for key, value in given])
+
+
+def _short(value: str) -> str:
+    return value if len(value) <= LONGEST_VALUE else f"{value[:LONGEST_VALUE]}…"
 
 
 def _warnings(job: Job) -> str:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobauto_prefect.compiler import ParameterSchema, parameters
-from jobauto_prefect.compiler.parameters import parameter_name
+from jobauto_prefect.compiler.parameters import override_parameters, parameter_name
 from jobauto_prefect.definitions import check, parse
 from tests.unit.definitions.documents import RICHEST, smallest, with_variable
 
@@ -201,6 +201,20 @@ def test_a_schema_says_which_values_a_deployment_may_hold() -> None:
     assert required.accepts("KEY", 1)
     assert not required.accepts("KEY", None)
     assert not required.accepts("KEY", "1")
+
+
+def test_a_runs_own_values_are_typed_and_hold_no_secret_and_nothing_prefect_can_not_keep() -> None:
+    kinds = {"N": "integer", "F": "float", "B": "bool", "1S": "string", "P": "password"}
+    environment = {name: {"type": kind} for name, kind in kinds.items()}
+    definition = parse(smallest(environment={**environment, "LONG": {}, "NUL": {}, "OTHER": {}}))
+    given = {"N": "7", "F": "many", "B": "yes", "1S": "", "P": "hidden", "UNHEARD": "x"}
+    refused = {"LONG": "x" * 60_000, "NUL": "a\0b"}
+    assert override_parameters(definition, given | refused) == {
+        "N": 7,
+        "F": "many",
+        "B": True,
+        "p_1S": "",
+    }
 
 
 def test_compiling_again_gives_the_same_and_an_independent_schema() -> None:
