@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jobauto_prefect.compiler.markdown import cell, code, joined, line, section, table
+from jobauto_prefect.compiler.markdown import code, entry, facts, joined, line, prose, section
 from jobauto_prefect.definitions import Definition, Variable, default_value, text, to_text
 from jobauto_prefect.definitions.pictures import picture_of
 
@@ -44,7 +44,7 @@ def _picture(definition: Definition, title: str) -> str:
 
 
 def _facts(definition: Definition) -> str:
-    facts = {
+    named = {
         "Version": definition.version,
         "License": definition.license,
         "Homepage": definition.homepage and f"<{definition.homepage}>",
@@ -53,49 +53,49 @@ def _facts(definition: Definition) -> str:
         "Category": definition.category,
         "Keywords": ", ".join(definition.tags),
     }
-    return "\n".join(f"- **{name}:** {line(fact)}" for name, fact in facts.items() if fact)
+    return facts(named.items())
 
 
 def _variables(definition: Definition, language: str) -> str:
-    rows = [_variable(variable, language) for variable in definition.environment.values()]
-    head = ("Variable", "Type", "Required", "Default", "Description")
-    return section("Environment", table(head, rows))
+    lines = [_variable(variable, language) for variable in definition.environment.values()]
+    return section("Environment", "\n".join(lines))
 
 
-def _variable(variable: Variable, language: str) -> tuple[str, ...]:
+def _variable(variable: Variable, language: str) -> str:
     default = to_text(default_value(variable))
     shown = HIDDEN if default and variable.secret else code(default)
     described = text(variable.description, language) or text(variable.hint, language)
-    required = "yes" if variable.required else ""
-    return (code(variable.key), variable.type, required, shown, cell(described))
+    details = (variable.type, "required" * variable.required, shown and f"default {shown}")
+    return entry(code(variable.key), details, prose(described))
 
 
 def _exit_codes(definition: Definition, language: str) -> str:
-    rows = [
-        (str(each.code), each.severity, "yes" if each.retry else "", cell(_said(each, language)))
+    lines = [
+        entry(
+            code(str(each.code)),
+            (each.severity, "tried again" * each.retry),
+            prose(text(each.description, language)),
+        )
         for _, each in sorted(definition.exit_codes.items())
     ]
-    return section("Exit codes", table(("Code", "Severity", "Tried again", "Meaning"), rows))
-
-
-def _said(entry: Any, language: str) -> str:
-    return text(entry.description, language)
+    return section("Exit codes", "\n".join(lines))
 
 
 def _named(title: str, entries: Mapping[str, Any], language: str) -> str:
     """A list of the entries of `produces`, `consumes` or the events, with their fields."""
     lines = []
-    for name, entry in entries.items():
-        kinds = [str(entry[key]) for key in ("format", "operation", "evidence") if entry.get(key)]
-        kind = f" ({cell(', '.join(kinds))})" if kinds else ""
-        said = line(text(entry.get("description") or "", language))
-        lines.append(f"- {code(name)}{kind}{': ' + said if said else ''}")
-        lines += [f"  - {code(field)}{_field(value, language)}" for field, value in _fields(entry)]
+    for name, content in entries.items():
+        kinds = [prose(str(content.get(key) or "")) for key in ("format", "operation", "evidence")]
+        said = line(text(content.get("description") or "", language))
+        lines.append(entry(code(name), kinds, said))
+        lines += [
+            f"  - {code(field)}{_field(value, language)}" for field, value in _fields(content)
+        ]
     return section(title, "\n".join(lines))
 
 
-def _fields(entry: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
-    return (entry.get("fields") or {}).items()
+def _fields(content: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    return (content.get("fields") or {}).items()
 
 
 def _field(value: Mapping[str, Any], language: str) -> str:

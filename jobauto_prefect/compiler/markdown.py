@@ -1,6 +1,9 @@
-"""Pieces of Markdown, as Prefect's UI shows it."""
+"""Pieces of Markdown, as Prefect's UI shows it.
 
-from collections.abc import Sequence
+There are no tables: Prefect breaks no line in them, so wide ones are cut off.
+"""
+
+from collections.abc import Iterable
 
 
 def joined(*parts: str) -> str:
@@ -13,12 +16,15 @@ def section(title: str, body: str, level: int = 2) -> str:
     return f"{'#' * level} {title}\n\n{body}" if body else ""
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table of cells that are Markdown already; nothing without rows."""
-    if not rows:
-        return ""
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+def facts(named: Iterable[tuple[str, str | None]]) -> str:
+    """A list of names and what is known of each; what is not known is left out."""
+    return "\n".join(f"- **{name}:** {line(fact)}" for name, fact in named if fact)
+
+
+def entry(subject: str, details: Iterable[str], said: str) -> str:
+    """A line of a list: the subject, its details that say something, and a text about it."""
+    shown = ", ".join(detail for detail in details if detail)
+    return f"- {subject}{f' ({shown})' if shown else ''}{f': {said}' if said else ''}"
 
 
 def line(text: str) -> str:
@@ -26,13 +32,12 @@ def line(text: str) -> str:
     return " ".join(text.split())
 
 
-def cell(text: str) -> str:
-    """Text that does not leave its cell."""
-    return line(text).replace("|", "\\|").replace("<", "&lt;")
+def prose(text: str) -> str:
+    """Text on one line, without elements of HTML."""
+    return line(text).replace("<", "&lt;")
 
 
 def code(text: str) -> str:
-    """Text as it is, in a table too; nothing for no text."""
-    # A code span can't hold a backtick, and a table cell no bar.
-    shown = line(text).replace("`", "'").replace("|", "\\|")
+    """Text as it is; nothing for no text."""
+    shown = line(text).replace("`", "'")  # which a code span can't hold
     return f"`{shown}`" if shown else ""

@@ -5,6 +5,7 @@ the run form of.
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -24,14 +25,11 @@ ROOM = 50_000
 """Characters of its own values that a run shows: Prefect takes 512 KiB of parameters in all."""
 
 REFERENCES = "jobauto"
-"""The last parameter of every flow: what the service itself hands over, ids only."""
+"""The last parameter of every flow: what the service itself hands over, ids only. It is in no
+schema, so no form asks for it; Prefect takes parameters that a schema does not name."""
 
-_REFERENCES_PROPERTY: Mapping[str, Any] = {
-    "title": REFERENCES,
-    "description": "Leave this empty: the service says here what a run is for: an event, a window.",
-    "type": "object",
-    "additionalProperties": {"type": ["integer", "string"]},
-}
+LONGEST_TITLE = 60
+"""Characters of a title in a form."""
 
 _TYPES: Mapping[VariableType, str] = {
     VariableType.INTEGER: "integer",
@@ -47,13 +45,11 @@ _FORMATS: Mapping[VariableType, str] = {
 }
 """Hints for forms, named as pydantic names them."""
 
-_NULL = {"type": "null"}
-_TITLES = {
+TITLES = {
     "integer": "whole number",
     "number": "number",
     "boolean": "yes or no",
     "string": "text",
-    "null": "empty",
 }
 """What a form writes on the buttons that choose between the shapes of a value."""
 
@@ -82,10 +78,11 @@ class ParameterSchema:
 
 
 def parameters(definition: Definition, language: str = "en") -> ParameterSchema:
-    """One parameter per environment key that is no password, and `jobauto` last.
+    """One parameter per environment key that is no password.
 
-    The definition's own defaults always fit. A run may say null for what is optional, but not
-    for a bool with a default: a switch in a form is never empty.
+    The definition's own defaults always fit. In a run, Prefect takes null for what is not required
+    and has no default in its schema; so only what is required has one there. Forms show the values
+    of the deployment, and what is left empty there is not sent.
     """
     variables = {
         parameter_name(key): variable
@@ -93,20 +90,17 @@ def parameters(definition: Definition, language: str = "en") -> ParameterSchema:
         if not variable.secret
     }
     defaults = {name: default_value(variable) for name, variable in variables.items()}
-    properties = {name: _property(variable, language) for name, variable in variables.items()}
-    properties[REFERENCES] = dict(_REFERENCES_PROPERTY)
-    for position, content in enumerate(properties.values()):
-        content["position"] = position
+    titles = _titles(variables, language)
+    properties = {
+        name: _property(variable, titles[name], language, position)
+        for position, (name, variable) in enumerate(variables.items())
+    }
     return ParameterSchema(
         schema={
             "title": "Parameters",
             "type": "object",
             "properties": properties,
-            "required": [
-                name
-                for name, variable in variables.items()
-                if variable.required and defaults[name] is None
-            ],
+            "required": [name for name, variable in variables.items() if variable.required],
             "definitions": {},
         },
         parameter_keys={name: variable.key for name, variable in variables.items()},
@@ -141,41 +135,53 @@ def parameter_name(key: str) -> str:
     return key if _NAMEABLE.fullmatch(key) else f"p_{key}"
 
 
-def _property(variable: Variable, language: str) -> dict[str, Any]:
+def _titles(variables: Mapping[str, Variable], language: str) -> dict[str, str]:
+    """What a form calls each parameter; where two would be called alike, with their keys."""
+    found = {name: _lead(variable, language)[0] for name, variable in variables.items()}
+    counted = Counter(found.values())
+    return {
+        name: title if counted[title] == 1 else f"{title} ({variables[name].key})"
+        for name, title in found.items()
+    }
+
+
+def _lead(variable: Variable, language: str) -> tuple[str, str]:
+    """The title: the first sentence of the description, or the words of the key; and the rest."""
+    said = text(variable.description, language).strip()
+    lead, _, rest = said.partition("\n")
+    first, dot, more = lead.partition(". ")
+    title = first.strip().rstrip(".:").strip()
+    if not title or len(title) > LONGEST_TITLE:
+        return variable.key.replace("_", " ").strip().capitalize() or variable.key, said
+    return title[0].upper() + title[1:], f"{more if dot else ''}\n{rest}".strip()
+
+
+def _property(variable: Variable, title: str, language: str, position: int) -> dict[str, Any]:
     default = default_value(variable)
-    content: dict[str, Any] = {"title": variable.key}
-    description = _description(variable, language)
-    if description:
-        content["description"] = description
+    content: dict[str, Any] = {"title": title, "description": _description(variable, language)}
     content |= _shape(variable, default)
-    if default is not None:
+    if default is not None and variable.required:
         content["default"] = default
-    return content
+    return content | {"position": position}
 
 
 def _description(variable: Variable, language: str) -> str:
-    """Description, hint and the labels of the choices, as paragraphs."""
+    """What the title leaves out, hint, the labels of the choices and the key, as paragraphs."""
     labels = [(option.value, text(option.label, language)) for option in variable.options]
     choices = "; ".join(f"{value}: {label}" for value, label in labels if label and label != value)
-    parts = [text(variable.description, language), text(variable.hint, language), choices]
-    return "\n\n".join(part for part in parts if part)
+    parts = [_lead(variable, language)[1], text(variable.hint, language), choices]
+    return "\n\n".join(part for part in (*parts, f"`{variable.key}`") if part)
 
 
 def _shape(variable: Variable, default: Any) -> dict[str, Any]:
     choices = _choices(variable, default)
     shapes = _enumerations(choices) if choices else _types(variable, default)
-    if not variable.required and _needs_null(variable, default, choices):
-        shapes.append(_NULL)
-    if len(shapes) == 1:
-        return shapes[0]
-    return {"anyOf": [{"title": _TITLES[shape["type"]], **shape} for shape in shapes]}
-
-
-def _needs_null(variable: Variable, default: Any, choices: list[Any]) -> bool:
-    """Whether null must be said: in a run, Prefect takes it for a bare type without a default."""
-    if default is None:
-        return bool(choices)
-    return variable.type is not VariableType.BOOL
+    if len(shapes) > 1:
+        return {"anyOf": [{"title": TITLES[shape["type"]], **shape} for shape in shapes]}
+    (shape,) = shapes
+    if choices and not variable.required:
+        shape["enum"] = [*choices, None]  # which no form shows, and a run may say
+    return shape
 
 
 def _choices(variable: Variable, default: Any) -> list[Any]:

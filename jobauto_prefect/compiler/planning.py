@@ -6,7 +6,7 @@ from typing import Any
 
 from jobauto_prefect.compiler.describe import describe_application, describe_template
 from jobauto_prefect.compiler.handover import handed_over
-from jobauto_prefect.compiler.parameters import ParameterSchema, parameters
+from jobauto_prefect.compiler.parameters import TITLES, ParameterSchema, parameters
 from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, SchedulePlan, prefect_name
 from jobauto_prefect.compiler.schedule import schedule_of
 from jobauto_prefect.compiler.tags import template_tags, topic_tags
@@ -138,7 +138,8 @@ def _shown(
             shown[name] = coerce(definition.environment[key], facts.values[key])
         elif name in compiled.defaults:
             shown[name] = compiled.defaults[name]
-    return shown
+    # Prefect takes null in a run's parameters, not in those of a deployment.
+    return {name: value for name, value in shown.items() if value is not None}
 
 
 def _schema(
@@ -156,7 +157,9 @@ def _schema(
         for name, content in compiled.schema["properties"].items()
         if name not in hidden
     }
-    waived = hidden | given_later
+    # The claim tells of an emptied value; Prefect would refuse the runs of automations in silence.
+    emptied = compiled.defaults.keys() - shown.keys()
+    waived = hidden | given_later | emptied
     required = [name for name in compiled.schema["required"] if name not in waived]
     return {**compiled.schema, "properties": properties, "required": required}
 
@@ -164,7 +167,8 @@ def _schema(
 def _any(content: Mapping[str, Any]) -> dict[str, Any]:
     shape = {key: value for key, value in content.items() if key in SHAPE}
     said = {key: value for key, value in content.items() if key not in SHAPE}
-    return said | {"anyOf": [*shape.get("anyOf", [shape]), {"type": "string"}, {"type": "null"}]}
+    shapes = [*shape.get("anyOf", [shape]), {"type": "string"}]
+    return said | {"anyOf": [{"title": TITLES[each["type"]], **each} for each in shapes]}
 
 
 def _schedule(facts: TemplateFacts) -> SchedulePlan | None:

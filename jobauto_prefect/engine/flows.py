@@ -92,7 +92,8 @@ def _parameters(compiled: ParameterSchema) -> Iterator[inspect.Parameter]:
     kind = inspect.Parameter.KEYWORD_ONLY
     for name in compiled.parameter_keys:
         required = name in compiled.schema["required"]
-        default = inspect.Parameter.empty if required else compiled.defaults.get(name)
+        missing = inspect.Parameter.empty if required else None
+        default = compiled.defaults.get(name, missing)
         yield inspect.Parameter(name, kind, default=default)
     yield inspect.Parameter(REFERENCES, kind, default=None)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from jobauto_prefect.compiler.markdown import cell, code, joined, section, table
+from jobauto_prefect.compiler.markdown import code, entry, facts, joined, prose, section
 from jobauto_prefect.definitions import Severity, text
 from jobauto_prefect.ledger.records import Artifact, Job, RunTemplate
 from jobauto_prefect.settings import Settings
@@ -39,9 +39,9 @@ def page(
         return None
     records = f"{settings.url}/api/v1"
     return joined(
-        f"# {cell(title)}",
-        f"**{cell(job.message or job.state)}**",
-        _facts(job, records),
+        f"# {prose(title)}",
+        f"**{prose(job.message or job.state)}**",
+        facts(_details(job, records)),
         section("Artifacts", _artifacts(artifacts, records)),
         section("Values", _values(job)),
         section(
@@ -51,14 +51,8 @@ def page(
     )
 
 
-def _facts(job: Job, records: str) -> str:
-    # The outcome is the head: a table without one has an empty line above it.
-    return table(
-        ("Outcome", job.state), [(name, value) for name, value in _details(job, records) if value]
-    )
-
-
 def _details(job: Job, records: str) -> Iterator[tuple[str, str]]:
+    yield "Outcome", job.state
     yield "Severity", job.severity or ""
     yield "Exit code", "" if job.exitcode is None else code(str(job.exitcode))
     yield "Duration", _duration(job)
@@ -68,7 +62,7 @@ def _details(job: Job, records: str) -> Iterator[tuple[str, str]]:
     yield "Event", _link("event", job.event_id, records)
     yield "Event rule", _link("eventrule", job.eventrule_id, records, "rule")
     template = f"{records}/runtemplate/{job.runtemplate_id}.html"
-    yield "Run template", f"[{cell(job.runtemplate.name)}]({template})"
+    yield "Run template", f"[{prose(job.runtemplate.name)}]({template})"
     yield "Record", _link("job", job.id, records)
 
 
@@ -86,11 +80,15 @@ def _duration(job: Job) -> str:
 
 
 def _artifacts(artifacts: Sequence[Artifact], records: str) -> str:
-    rows = [
-        (f"[{cell(one.name)}]({records}/artifact/{one.id})", code(one.path), _size(one.size))
-        for one in artifacts
+    lines = [
+        entry(
+            f"[{prose(artifact.name)}]({records}/artifact/{artifact.id})",
+            (code(artifact.path), _size(artifact.size)),
+            "",
+        )
+        for artifact in artifacts
     ]
-    return table(("Name", "File", "Size"), rows)
+    return "\n".join(lines)
 
 
 def _size(size: int) -> str:
@@ -100,23 +98,21 @@ def _size(size: int) -> str:
 
 
 def _produced(produced: Mapping[str, Mapping[str, str]], meanings: Mapping[str, str]) -> str:
-    tables = []
+    lists = []
     for path, values in produced.items():
-        described = any(name in meanings for name in values)
-        rows = [
-            (code(name), code(value), *([cell(meanings.get(name, ""))] if described else []))
+        lines = [
+            entry(code(name), [prose(meanings.get(name, ""))], code(value))
             for name, value in values.items()
         ]
-        head = ("Name", "Value", "Meaning") if described else ("Name", "Value")
-        tables.append(joined(f"From {code(path)}:", table(head, rows)))
-    return joined(*tables)
+        lists.append(joined(f"From {code(path)}:", "\n".join(lines)))
+    return joined(*lists)
 
 
 def _values(job: Job) -> str:
     """What the job was given for what its definition declares; secrets are masked in the record."""
     declared: Mapping[str, Any] = job.runtemplate.app.document.get("environment") or {}
     given = [(key, job.env[key]) for key in declared if job.env.get(key)]
-    return table(("Name", "Value"), [(code(key), code(_short(value))) for key, value in given])
+    return "\n".join(entry(code(key), (), code(_short(value))) for key, value in given)
 
 
 def _short(value: str) -> str:
@@ -125,16 +121,16 @@ def _short(value: str) -> str:
 
 def _warnings(job: Job) -> str:
     """What is not as it is declared."""
-    said = (cell(str(warning["message"])) for warning in job.warnings)
+    said = (prose(str(warning["message"])) for warning in job.warnings)
     return "\n".join(f"- **Warning:** {message}" for message in said)
 
 
 def _meanings(job: Job, language: str) -> Mapping[str, str]:
     """What the definition says of the fields it produces."""
     found = {}
-    entries: Mapping[str, Any] = job.runtemplate.app.document.get("produces") or {}
-    for entry in entries.values():
-        for name, field in (entry.get("fields") or {}).items():
+    produces: Mapping[str, Any] = job.runtemplate.app.document.get("produces") or {}
+    for content in produces.values():
+        for name, field in (content.get("fields") or {}).items():
             if said := text(field.get("description") or "", language):
                 found[name] = said
     return found

@@ -69,6 +69,16 @@ class Entry:
         self._element = element
 
     @property
+    def label(self) -> str:
+        """What it is called, with what the form adds."""
+        return self._element.find_element(By.CSS_SELECTOR, ".schema-form-property__label").text
+
+    @property
+    def shapes(self) -> list[str]:
+        """The buttons that choose between shapes of the value."""
+        return [button.text for button in self._controls("fieldset [role=radio], fieldset button")]
+
+    @property
     def text(self) -> str:
         """Everything written at it, without punctuation."""
         return words(self._element.text)
@@ -100,7 +110,7 @@ class Entry:
 
 
 class RunForm:
-    """The page of a deployment on which a run is made."""
+    """The page of a deployment on which a run is made; its entries are found by their keys."""
 
     def __init__(self, browser: webdriver.Chrome, deployment_url: str) -> None:
         self._browser = browser
@@ -109,14 +119,18 @@ class RunForm:
         self.entries: dict[str, Entry] = until(self._look, PAGE_WITHIN)
 
     def _look(self) -> dict[str, Entry] | None:
-        """The parameters, once all of them are there: the last is the service's own."""
+        """The parameters, once all of them are there: what is asked next is below them."""
         found = {}
         # What Vue draws anew in the middle of looking at it is looked at again.
         with contextlib.suppress(WebDriverException):
             for element in self._browser.find_elements(By.CSS_SELECTOR, ".schema-form-property"):
-                label = element.find_element(By.CSS_SELECTOR, ".schema-form-property__label")
-                found[label.text.removesuffix(" (Optional)")] = Entry(element)
-        return found if "jobauto" in found and "" not in found else None
+                keys = element.find_elements(
+                    By.CSS_SELECTOR, ".schema-form-property__markdown code"
+                )
+                found[keys[-1].text if keys else ""] = Entry(element)
+            below = self._browser.find_elements(By.XPATH, "//*[text()='Validate parameters']")
+            return found if below and found and "" not in found else None
+        return None
 
     def submit(self) -> None:
         """Click the button."""

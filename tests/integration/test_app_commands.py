@@ -350,7 +350,7 @@ def test_texts_come_in_the_language_that_is_asked_for(home: Home) -> None:
     assert name("--lang", "de", JOBAUTO_LANGUAGE="cs") == "Probe"
     shown = home.run("app", "show", "1", "--lang", "cs").stdout
     assert "\n# Sonda\n" in shown
-    assert "| `GREETING` | string |  | `hello` | What to say |" in shown
+    assert "- `GREETING` (string, default `hello`): What to say" in shown
 
 
 def test_pages_are_in_the_language_of_the_browser(rest: httpx.Client) -> None:

@@ -73,12 +73,11 @@ def test_prefect_accepts_a_run_of_a_real_definition_with_its_own_defaults(
         accepted(compiled, own_defaults(compiled))
 
 
-def test_prefect_accepts_the_references_of_the_service_and_no_other_objects() -> None:
+def test_prefect_accepts_the_references_of_the_service_which_no_schema_names() -> None:
     compiled = parameters(parse(RICHEST))
+    assert "jobauto" not in compiled.schema["properties"]
     ids = {"event": 1, "rule": 2, "task": "3"}
     accepted(compiled, own_defaults(compiled) | {"jobauto": ids})
-    schema = dict(compiled.schema)
-    assert validate({"jobauto": {"event": {"a": 1}}}, schema, ignore_required=True)
 
 
 @settings(max_examples=80, deadline=None)

@@ -46,7 +46,8 @@ def test_names_and_keys_that_prefect_or_python_refuse_are_made_to_fit() -> None:
     assert flow.version == "1.4"
     assert flow.description is not None
     assert "# Import / Export" in flow.description
-    assert list(flow.parameters.properties) == ["p_1FOO", "p__FOO", "SELF", "jobauto"]
+    assert list(flow.parameters.properties) == ["p_1FOO", "p__FOO", "SELF"]
+    assert list(inspect.signature(flow.fn).parameters) == ["p_1FOO", "p__FOO", "SELF", "jobauto"]
     assert "hunter2" not in str(flow.parameters)
 
 

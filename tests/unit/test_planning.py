@@ -115,8 +115,29 @@ def test_a_value_that_does_not_fit_its_type_is_shown_as_it_is(definition: Defini
     plan = deployment_plan(replace(FACTS, values={"MOUNT": "/", "LIMIT": "{MOST}"}), definition)
     assert plan.parameters["LIMIT"] == "{MOST}"
     limit = plan.parameter_schema["properties"]["LIMIT"]
-    assert {"type": "string"} in limit["anyOf"]
-    assert limit["title"] == "LIMIT"
+    assert limit["anyOf"] == [
+        {"title": "whole number", "type": "integer"},
+        {"title": "text", "type": "string"},
+    ]
+    assert limit["title"] == "Limit"
+
+
+def test_what_a_template_leaves_empty_is_no_parameter_of_its_deployment(
+    definition: Definition,
+) -> None:
+    plan = deployment_plan(replace(FACTS, values={"MOUNT": "/srv", "LIMIT": ""}), definition)
+    assert plan.parameters == {"MOUNT": "/srv"}
+    assert plan.parameter_schema["properties"]["LIMIT"]["type"] == "integer"
+
+
+def test_a_required_default_that_a_template_empties_is_not_required_of_automations() -> None:
+    mount = {"type": "string", "defval": "/", "required": True}
+    definition = parse({**DOCUMENT, "environment": {"MOUNT": mount}})
+    full, empty = (
+        deployment_plan(replace(FACTS, values=values), definition).parameter_schema["required"]
+        for values in ({}, {"MOUNT": ""})
+    )
+    assert (full, empty) == (["MOUNT"], [])
 
 
 @pytest.mark.parametrize(
@@ -153,10 +174,10 @@ def test_the_description_says_everything_a_reader_asks(definition: Definition) -
         "Řekne, jak je disk plný.",
         "- **License:** MIT",
         "- **Homepage:** <https://example.com/disk>",
-        "| `MOUNT` | string | yes |  | Where \\| it is |",
-        "| `LIMIT` | integer |  | `90` |  |",
-        "| `TOKEN` | password |  | •••• |  |",
-        "| 3 | error | yes | Disk je plný |",
+        "- `MOUNT` (string, required): Where | it is",
+        "- `LIMIT` (integer, default `90`)",
+        "- `TOKEN` (password, default ••••)",
+        "- `3` (error, tried again): Disk je plný",
         "- `report` (json)",
         "  - `used` (integer): How full",
         "  - `mount` → `MOUNT`",

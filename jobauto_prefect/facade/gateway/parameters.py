@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jobauto_prefect.compiler.parameters import parameter_name, parameters
+from jobauto_prefect.compiler.parameters import REFERENCES, parameter_name, parameters
 from jobauto_prefect.definitions import Definition
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
 from jobauto_prefect.definitions.pointers import child
@@ -16,7 +16,7 @@ def require_declared(body: Any, definition: Definition) -> None:
     Raises:
         InvalidInput: with a fault for each.
     """
-    known = parameters(definition).schema["properties"]
+    known = {*parameters(definition).parameter_keys, REFERENCES}
     secret = {parameter_name(key) for key in definition.secret_keys}
     names = EnvironmentNames(known)
     faults = list[Fault]()

@@ -280,9 +280,9 @@ def test_a_run_shows_the_values_of_its_job_and_no_secret_and_keeps_them(plant: P
         ended = plant.run_in(made["id"], "COMPLETED")
         assert ended["parameters"] == made["parameters"]
         (page,) = eventually(lambda: plant.artifacts_of(made["id"]))
-        assert "| `COMPANY` | `Bé & Co` |" in page["data"]
-        assert "| `EXIT_WITH` | `3` |" in page["data"]
-        assert "| `PASSWORD` | `********` |" in page["data"]
+        assert "- `COMPANY`: `Bé & Co`" in page["data"]
+        assert "- `EXIT_WITH`: `3`" in page["data"]
+        assert "- `PASSWORD`: `********`" in page["data"]
         assert plant.ended(repeated)["exitcode"] == 0
 
 

@@ -25,7 +25,8 @@ def compiled(language: str = "en", **members: Any) -> ParameterSchema:
 def key(**members: Any) -> dict[str, Any]:
     """The property of the one key KEY, without what every property has."""
     content = dict(compiled(**members).schema["properties"]["KEY"])
-    assert content.pop("title") == "KEY"
+    assert content.pop("title") == "Key"
+    assert content.pop("description") == "`KEY`"
     assert content.pop("position") == 0
     return content
 
@@ -34,18 +35,13 @@ def choice(*values: Any, kind: str = "string", title: str = "text") -> dict[str,
     return {"title": title, "type": kind, "enum": list(values)}
 
 
-EMPTY = {"title": "empty", "type": "null"}
-
-
-def test_parameters_are_in_the_order_of_the_definition_and_jobauto_is_last() -> None:
+def test_parameters_are_in_the_order_of_the_definition_and_no_form_asks_for_jobauto() -> None:
     environment: dict[str, Any] = {name: {} for name in ("Z", "A", "9", "M")}
     schema = parameters(parse(smallest(environment=environment))).schema
-    assert list(schema["properties"]) == ["Z", "A", "p_9", "M", "jobauto"]
-    assert [each["position"] for each in schema["properties"].values()] == [0, 1, 2, 3, 4]
+    assert list(schema["properties"]) == ["Z", "A", "p_9", "M"]
+    assert [each["position"] for each in schema["properties"].values()] == [0, 1, 2, 3]
     assert schema["title"] == "Parameters"
     assert schema["type"] == "object"
-    assert schema["properties"]["jobauto"]["type"] == "object"
-    assert "jobauto" not in schema["required"]
 
 
 def test_passwords_are_no_parameters() -> None:
@@ -64,7 +60,7 @@ def test_a_key_that_python_cannot_name_travels_with_a_prefix(name: str, paramete
     result = parameters(parse(with_variable(name, type="integer", defval="7")))
     assert result.parameter_keys == {parameter: name}
     assert result.defaults == {parameter: 7}
-    assert result.schema["properties"][parameter]["title"] == name
+    assert f"`{name}`" in result.schema["properties"][parameter]["description"]
 
 
 @given(st.lists(KEYS, unique=True, max_size=20))
@@ -78,10 +74,10 @@ def test_every_legal_key_has_a_parameter_of_its_own_that_python_can_name(keys: l
         assert name != "jobauto"
 
 
-def test_a_required_key_is_required_only_without_a_default() -> None:
+def test_a_required_key_is_required_also_with_a_default() -> None:
     assert compiled(required=True).schema["required"] == ["KEY"]
     assert compiled(required=True, defval="").schema["required"] == ["KEY"]
-    assert compiled(required=True, defval="x").schema["required"] == []
+    assert compiled(required=True, defval="x").schema["required"] == ["KEY"]
     assert compiled(required=False).schema["required"] == []
 
 
@@ -101,11 +97,10 @@ def test_a_required_key_is_required_only_without_a_default() -> None:
             {"type": "integer", "required": True, "defval": "60"},
             {"type": "integer", "default": 60},
         ),
-        ({"type": "bool", "defval": "False"}, {"type": "boolean", "default": False}),
-        (
-            {"type": "integer", "defval": "60"},
-            {"anyOf": [{"title": "whole number", "type": "integer"}, EMPTY], "default": 60},
-        ),
+        ({"type": "bool", "defval": "False"}, {"type": "boolean"}),
+        ({"type": "bool", "defval": "1", "required": True}, {"type": "boolean", "default": True}),
+        ({"type": "integer", "defval": "60"}, {"type": "integer"}),
+        ({"type": "string", "defval": "a"}, {"type": "string"}),
         (
             {"type": "integer", "required": True, "defval": "many"},
             {
@@ -144,7 +139,11 @@ def test_each_type_becomes_what_suits_a_form(
             {"type": "set", "required": True, "options": ["a", "b"], "defval": "c"},
             {"type": "string", "enum": ["a", "b", "c"], "default": "c"},
         ),
-        ({"type": "set", "options": ["a", "", "a"]}, {"anyOf": [choice("a"), EMPTY]}),
+        ({"type": "set", "options": ["a", "", "a"]}, {"type": "string", "enum": ["a", None]}),
+        (
+            {"type": "set", "options": ["a", "b"], "defval": "b"},
+            {"type": "string", "enum": ["a", "b", None]},
+        ),
         (
             {"type": "integer", "required": True, "options": ["1", 2], "defval": 2},
             {"type": "integer", "enum": [1, 2], "default": 2},
@@ -155,14 +154,12 @@ def test_each_type_becomes_what_suits_a_form(
                 "anyOf": [
                     choice(1, kind="integer", title="whole number"),
                     choice("many"),
-                    EMPTY,
                 ],
-                "default": 1,
             },
         ),
         (
             {"type": "bool", "options": {"true": "true", "false": "false"}, "defval": "1"},
-            {"type": "boolean", "default": True},
+            {"type": "boolean"},
         ),
         ({"type": "set", "options": []}, {"type": "string"}),
         ({"type": "set", "options": {}, "defval": "", "required": True}, {"type": "string"}),
@@ -182,20 +179,49 @@ def test_description_hint_and_labels_are_shown_in_the_asked_language() -> None:
         "hint": "e.g. a",
         "options": {"a": {"en": "First", "cs": "První"}, "b": "b"},
     }
-    english = compiled("en", **members).schema["properties"]["KEY"]["description"]
-    assert english == "What\n\ne.g. a\n\na: First"
-    czech = compiled("cs", **members).schema["properties"]["KEY"]["description"]
-    assert czech == "Co\n\ne.g. a\n\na: První"
+    english = compiled("en", **members).schema["properties"]["KEY"]
+    assert english["title"] == "What"
+    assert english["description"] == "e.g. a\n\na: First\n\n`KEY`"
+    czech = compiled("cs", **members).schema["properties"]["KEY"]
+    assert czech["title"] == "Co"
+    assert czech["description"] == "e.g. a\n\na: První\n\n`KEY`"
+
+
+@pytest.mark.parametrize(
+    ("said", "title", "rest"),
+    [
+        ("", "Days back", ""),
+        ("days to look back:", "Days to look back", ""),
+        ("Days back. None is all.", "Days back", "None is all."),
+        ("Days back\nNone is all.", "Days back", "None is all."),
+        ("e" * 61, "Days back", "e" * 61),
+        ("Short. " + "e" * 100, "Short", "e" * 100),
+    ],
+)
+def test_a_title_is_the_first_sentence_or_the_words_of_the_key(
+    said: str, title: str, rest: str
+) -> None:
+    environment = {"DAYS_BACK": {"description": said}}
+    shown = parameters(parse(smallest(environment=environment))).schema["properties"]["DAYS_BACK"]
+    assert (shown["title"], shown["description"]) == (
+        title,
+        f"{rest}\n\n`DAYS_BACK`" if rest else "`DAYS_BACK`",
+    )
+
+
+def test_parameters_that_would_be_called_alike_are_told_apart_by_their_keys() -> None:
+    environment = {"A": {"description": "Login"}, "B": {"description": "login."}, "C": {}}
+    properties = parameters(parse(smallest(environment=environment))).schema["properties"]
+    assert [each["title"] for each in properties.values()] == ["Login (A)", "Login (B)", "C"]
 
 
 def test_the_choices_of_an_array_need_no_explanation() -> None:
-    assert "description" not in key(type="set", options=["a", "b"])
+    key(type="set", options=["a", "b"])
 
 
 def test_a_schema_says_which_values_a_deployment_may_hold() -> None:
     optional = compiled(type="set", options=["a"], defval="a")
     assert optional.accepts("KEY", "a")
-    assert optional.accepts("KEY", None)
     assert not optional.accepts("KEY", "b")
     required = compiled(type="integer", required=True)
     assert required.accepts("KEY", 1)
@@ -221,5 +247,5 @@ def test_compiling_again_gives_the_same_and_an_independent_schema() -> None:
     definition = parse(RICHEST)
     first, second = parameters(definition), parameters(definition)
     assert first == second
-    first.schema["properties"]["jobauto"]["position"] = 99
+    next(iter(first.schema["properties"].values()))["position"] = 99
     assert second == parameters(definition)

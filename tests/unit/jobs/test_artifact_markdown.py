@@ -31,6 +31,7 @@ def a_job(template_name: str = "Root | file system", **members: Any) -> Job:
         "end": BEGAN + timedelta(seconds=192),
         "command": "disk --password ********",
         "warnings": [],
+        "env": {},
         **members,
     }
     return Job(runtemplate=template, **values)
@@ -38,13 +39,17 @@ def a_job(template_name: str = "Root | file system", **members: Any) -> Job:
 
 def _document() -> dict[str, Any]:
     used = {"type": "float", "description": {"en": "Used", "cs": "Zaplněno"}}
-    return {"produces": {"disk": {"format": "json", "fields": {"used": used}}}}
+    environment: dict[str, Any] = {key: {} for key in ("HOST", "PASSWORD", "EMPTY", "LONG")}
+    return {
+        "environment": environment,
+        "produces": {"disk": {"format": "json", "fields": {"used": used}}},
+    }
 
 
 def test_a_job_that_an_event_started_leads_back_to_it() -> None:
     shown = page_of(a_job(severity="success", event_id=7, eventrule_id=3))
-    assert "| Event | [event 7](https://jobs.example/api/v1/event/7.html) |" in shown
-    assert "| Event rule | [rule 3](https://jobs.example/api/v1/eventrule/3.html) |" in shown
+    assert "- **Event:** [event 7](https://jobs.example/api/v1/event/7.html)" in shown
+    assert "- **Event rule:** [rule 3](https://jobs.example/api/v1/eventrule/3.html)" in shown
     assert "Event" not in page_of(a_job())
     labels = story_of(a_job(event_id=7, eventrule_id=3), SETTINGS).labels
     assert (labels["jobauto.event"], labels["jobauto.rule"]) == (7, 3)
@@ -59,13 +64,13 @@ def page_of(job: Job, *artifacts: Artifact, produced: Any = None) -> str:
 def test_it_says_how_the_job_ended_in_the_readers_language() -> None:
     shown = page_of(a_job())
     assert shown.startswith(
-        "# Acme Ltd. / Root \\| file system #12\n\n**exit code 2 (warning): Místo dochází**"
+        "# Acme Ltd. / Root | file system #12\n\n**exit code 2 (warning): Místo dochází**"
     )
-    assert "| Outcome | succeeded |" in shown
-    assert "| Severity | warning |" in shown
-    assert "| Exit code | `2` |" in shown
-    assert "| Duration | 0:03:12 |" in shown
-    assert "| Command | `disk --password ********` |" in shown
+    assert "- **Outcome:** succeeded" in shown
+    assert "- **Severity:** warning" in shown
+    assert "- **Exit code:** `2`" in shown
+    assert "- **Duration:** 0:03:12" in shown
+    assert "- **Command:** `disk --password ********`" in shown
 
 
 def test_it_links_to_the_records() -> None:
@@ -75,7 +80,7 @@ def test_it_links_to_the_records() -> None:
     assert "(https://jobs.example/api/v1/runtemplate/5.html)" in shown
 
 
-def test_artifacts_and_what_they_say_are_tables() -> None:
+def test_artifacts_and_what_they_say_are_lists() -> None:
     report = Artifact(id=3, name="Zpráva", path="out/disk.json", size=2048)
     shown = page_of(
         a_job(severity="success", exitcode=0),
@@ -83,10 +88,21 @@ def test_artifacts_and_what_they_say_are_tables() -> None:
         produced={"out/disk.json": {"used": "81.5", "host": "a|b"}},
     )
     link = "[Zpráva](https://jobs.example/api/v1/artifact/3)"
-    assert f"| {link} | `out/disk.json` | 2.0 KiB |" in shown
+    assert f"- {link} (`out/disk.json`, 2.0 KiB)" in shown
     assert "From `out/disk.json`:" in shown
-    assert "| `used` | `81.5` | Zaplněno |" in shown
-    assert "| `host` | `a\\|b` |  |" in shown
+    assert "- `used` (Zaplněno): `81.5`" in shown
+    assert "- `host`: `a|b`" in shown
+
+
+def test_the_values_a_job_was_given_are_those_its_definition_declares_and_long_ones_are_cut() -> (
+    None
+):
+    env = {"HOST": "a|b", "LONG": "x" * 600, "PASSWORD": "********", "EMPTY": "", "JOB_ID": "12"}
+    shown = page_of(a_job(env=env))
+    assert "- `HOST`: `a|b`\n- `PASSWORD`: `********`" in shown
+    assert f"- `LONG`: `{'x' * 500}…`" in shown
+    assert "EMPTY" not in shown
+    assert "JOB_ID" not in shown
 
 
 def test_a_plain_success_has_none() -> None:
