@@ -188,6 +188,23 @@ def test_pauses_and_times_are_the_records(make: Callable[[], Place], settle: Set
     assert all_of_it.changes()[0] == {NOTE: ["description", None]}
 
 
+def test_a_deployment_of_an_older_version_gets_the_tags_and_the_form_of_this_one(
+    make: Callable[[], Place], settle: Settle
+) -> None:
+    place = make()
+    now = place.deployment()
+    schema = now["parameter_openapi_schema"]
+    older = schema["properties"] | {"jobauto": {"title": "jobauto", "type": "object"}}
+    place.change(
+        tags=[*now["tags"], "category:Tools"],
+        parameter_openapi_schema={**schema, "properties": older},
+    )
+    (settled,) = settle()
+    assert settled.restored == ("parameter_openapi_schema", "tags")
+    assert place.deployment()["tags"] == now["tags"]
+    assert place.deployment()["parameter_openapi_schema"] == schema
+
+
 def test_reconcile_settles_at_once(
     make: Callable[[], Place], rest: httpx.Client, ledger: Ledger
 ) -> None:
