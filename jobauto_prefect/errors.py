@@ -203,7 +203,7 @@ class FacadeUnavailable(Unavailable):
 
 
 class SourceUnavailable(Unavailable):
-    """The adapter database of an event source can't be used."""
+    """The adapter database of an event source, or a source of values, can't be used."""
 
 
 class NotReady(JobautoError):

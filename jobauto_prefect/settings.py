@@ -192,6 +192,17 @@ class Settings(BaseSettings):
         description="Absolute paths of programs, or of folders of programs, with commas, that "
         "credential types may name to check availability; default: none.",
     )
+    env_files: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Absolute paths of .env files, or of folders of them, with commas, that "
+        "credentials may read values from; {company} stands for the slug of their company; "
+        "default: none.",
+    )
+    vaults: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Addresses of HashiCorp Vault, with commas, that credentials may read values "
+        "from, such as https://vault.example.com:8200; default: none.",
+    )
     password_min_length: int = Field(
         default=8, ge=1, le=128, description="Characters a new password must have at least."
     )
@@ -228,6 +239,8 @@ class Settings(BaseSettings):
         "webhook_urls",
         "webhook_targets",
         "availability_commands",
+        "env_files",
+        "vaults",
         "extra_env",
         mode="before",
     )

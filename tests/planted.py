@@ -18,8 +18,8 @@ from psycopg import sql
 
 MARK = "q7Zk2VtR9mXw4LhB8sNd3JfC"  # only letters and digits: URLs and JSON have it as it is
 
-JOB_DIRECTORIES = {"work", "job"}
-"""Folders of these names hold them, and jobs may write there what they like.
+JOB_DIRECTORIES = {"work", "job", "env"}
+"""Folders of these names hold them, and jobs may write there what they like; or tests do.
 
 The contents of artifacts and the data of events are left out otherwise: tests whose programs or
 databases write a secret there use one without the mark.

@@ -10,7 +10,7 @@ from jobauto_prefect.errors import Fault
 
 KEPT = (
     "code", "uuid", "name", "description", "version", "url", "homepage", "logo", "tags", "fields",
-    "availability", "labels",
+    "availability", "source", "labels",
 )  # fmt: skip
 IGNORED = frozenset({"$schema", "schema", "schemaVersion", "id", "type", "kind", "prototype"})
 """Members that say nothing a record keeps."""

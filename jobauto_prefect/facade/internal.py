@@ -1,6 +1,6 @@
 """`/internal/v1`: the claims API. Only workers' tokens open it, and they open nothing else."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -18,7 +18,7 @@ from jobauto_prefect.facade.requests import ArtifactBody
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs import claims, renewals, reports, workers
 from jobauto_prefect.jobs.claim_context import ClaimContext
-from jobauto_prefect.jobs.credentials import PreflightChecks, run_preflight
+from jobauto_prefect.jobs.credentials import PreflightChecks, layer_of, run_preflight
 from jobauto_prefect.jobs.launch import input_content
 from jobauto_prefect.jobs.loss import lose_for_certain
 from jobauto_prefect.ledger import queries
@@ -37,6 +37,7 @@ from jobauto_prefect.runtime.protocol import (
     WorkerHello,
     WorkerWelcome,
 )
+from jobauto_prefect.sources.external_values import read_values
 
 router = APIRouter(prefix="/internal/v1", include_in_schema=False)
 
@@ -66,7 +67,7 @@ def hello(said: WorkerHello, who: Worker, service: CurrentService) -> WorkerWelc
 @router.post("/claims")
 def claim(asked: Claim, who: Worker, service: CurrentService) -> ClaimAnswer:
     """May this flow run start, and with what?"""
-    preflight = run_preflight(service.ledger, asked, _checks(service))
+    preflight = run_preflight(service.ledger, asked, _checks(service), service.settings.extra_env)
     subject = {"flow_run_id": [None, str(asked.flow_run_id)], "worker": [None, asked.worker]}
     settings, box = service.settings, service.ledger.box
     try:
@@ -164,7 +165,13 @@ def _checks(service: Service) -> PreflightChecks:
         found = service.availability.of(credential, settings, box, now)
         return None if found.is_there else found.reason
 
-    return PreflightChecks(unavailable, lambda name: from_thread.run(read_block, prefect, name))
+    def values_of(credential: Credential, company: str) -> Mapping[str, str]:
+        own, source = layer_of(credential, box), credential.credential_type.source
+        return read_values(source or "", {**own.values, **own.secrets}, company, settings)
+
+    return PreflightChecks(
+        unavailable, lambda name: from_thread.run(read_block, prefect, name), values_of
+    )
 
 
 def _pools(who: Identity) -> tuple[str, ...]:

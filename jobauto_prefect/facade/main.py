@@ -13,9 +13,10 @@ from fastapi import FastAPI
 
 from jobauto_prefect.engine.server import wait_ready
 from jobauto_prefect.engine.services import run_services
-from jobauto_prefect.errors import PrefectUnavailable
+from jobauto_prefect.errors import Conflict, PrefectUnavailable
 from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.local_door import local_door
+from jobauto_prefect.facade.stock import add_stock_types
 from jobauto_prefect.jobs.timetable import timetable_of
 from jobauto_prefect.ledger.agenda import Topic
 from jobauto_prefect.ledger.store import Ledger, open_ledger
@@ -36,7 +37,7 @@ def application() -> FastAPI:
         LedgerUnavailable: the database does not answer.
     """
     settings = load_settings()
-    app = create_app(settings, open_ledger(settings))
+    app = create_app(settings, _opened(settings))
     _beside(app, functools.partial(local_door, app, settings))
     return app
 
@@ -48,7 +49,7 @@ def application_with_services() -> FastAPI:
         NotReady, LedgerUnavailable: as above.
     """
     settings = load_settings()
-    ledger = open_ledger(settings)
+    ledger = _opened(settings)
     app = create_app(settings, ledger)
     _beside(app, functools.partial(local_door, app, settings))
     _beside(app, functools.partial(_services, settings, ledger))
@@ -73,6 +74,14 @@ async def _services(settings: Settings, ledger: Ledger) -> AsyncIterator[None]:
     yield
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+def _opened(settings: Settings) -> Ledger:
+    """The ledger, with the stock types where it is new."""
+    ledger = open_ledger(settings)
+    with contextlib.suppress(Conflict):  # another facade makes them
+        add_stock_types(ledger, settings)
+    return ledger
 
 
 async def run_all_services(settings: Settings, ledger: Ledger) -> None:

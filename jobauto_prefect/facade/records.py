@@ -288,6 +288,8 @@ TYPE_MEMBERS = (
     "tags",
     "fields",
     "availability",
+    "source",
+    "stock",
 )
 
 

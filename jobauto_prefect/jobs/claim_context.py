@@ -15,12 +15,14 @@ from jobauto_prefect.settings import Settings
 class Preflight:
     """What was asked outside of the ledger before a claim is decided.
 
-    `blocks` is the data of Prefect's blocks by name (type slug/name), secrets included.
+    `blocks` is the data of Prefect's blocks by name (type slug/name), secrets included. `values`
+    are those that credentials name instead of holding, by the id of the credential.
     `missing` says why there will be no launch, `held_up` why it has to wait and `again` until
     when; None: nothing is in its way.
     """
 
     blocks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
+    values: Mapping[int, Mapping[str, str]] = field(default_factory=dict, repr=False)
     missing: str | None = None
     held_up: str | None = None
     again: datetime | None = None

@@ -5,17 +5,23 @@ nothing may wait while that holds its locks.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from jobauto_prefect.definitions import Definition, parse, to_text
 from jobauto_prefect.definitions.credentials import defaults, is_secret, missing
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
-from jobauto_prefect.errors import Fault, JobautoError, NotFound, PrefectUnavailable
+from jobauto_prefect.errors import (
+    Fault,
+    JobautoError,
+    NotFound,
+    PrefectUnavailable,
+    SourceUnavailable,
+)
 from jobauto_prefect.jobs.claim_context import NO_PREFLIGHT, ClaimContext, Preflight, Refused
 from jobauto_prefect.ledger.attempts import template_that_asks
-from jobauto_prefect.ledger.credentials import codes_known
+from jobauto_prefect.ledger.credentials import codes_checked, codes_known
 from jobauto_prefect.ledger.records import Credential, RunTemplate
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
@@ -27,7 +33,7 @@ Blocks = Mapping[str, Mapping[str, Any]]
 
 
 def provided_layer(
-    template: RunTemplate, blocks: Blocks, box: SecretBox, requirements: Collection[str]
+    template: RunTemplate, preflight: Preflight, box: SecretBox, requirements: Collection[str]
 ) -> Layer:
     """In the order of assignment, blocks after credentials; a later value replaces a former.
 
@@ -39,8 +45,8 @@ def provided_layer(
         PrefectUnavailable: a block could not be read.
     """
     values, secrets = dict[str, str](), dict[str, str]()
-    layers = [layer_of(one.credential, box) for one in template.assignments]
-    layers += [_of_block(one, blocks) for one in template.blocks]
+    layers = [_layer_with(assigned.credential, preflight, box) for assigned in template.assignments]
+    layers += [_of_block(assigned, preflight.blocks) for assigned in template.blocks]
     for layer in layers:
         for name in (*layer.values, *layer.secrets):
             values.pop(name, None)
@@ -65,6 +71,13 @@ def layer_of(credential: Credential, box: SecretBox) -> Layer:
     )
 
 
+def _layer_with(credential: Credential, preflight: Preflight, box: SecretBox) -> Layer:
+    """A credential's own values, and over them those it names; all of these are secret."""
+    own, named = layer_of(credential, box), preflight.values.get(credential.id, {})
+    values = {name: value for name, value in own.values.items() if name not in named}
+    return Layer(values, {**own.secrets, **named})
+
+
 def _of_block(assigned: Mapping[str, Any], blocks: Blocks) -> Layer:
     """All of it is secret: which fields of a foreign block are, only its program knows."""
     block = assigned["block"]
@@ -85,7 +98,7 @@ def unmet(session: ReadingSession, template: RunTemplate, definition: Definition
     """The requirements there are credential types for, and of which the template has none."""
     has = {one.credential.credential_type.code.lower() for one in template.assignments}
     open_ = [one for one in definition.requirements if one.lower() not in has]
-    known = codes_known(session, open_, template.company.id) if open_ else ()
+    known = codes_checked(session, open_, template.company.id) if open_ else ()
     return [one for one in open_ if one.lower() in known]
 
 
@@ -126,10 +139,14 @@ def unknown_requirements(
 
 
 def granted_fields(template: RunTemplate, requirements: Iterable[str]) -> frozenset[str]:
-    """The fields that jobs are given undeclared: of credentials of types that are required."""
+    """The fields that jobs are given undeclared: of credentials of types that are required.
+
+    Fields that tell how to read other values are for that only.
+    """
     wanted = {code.lower() for code in requirements}
     types = [assigned.credential.credential_type for assigned in template.assignments]
-    fields = [field for type_ in types if type_.code.lower() in wanted for field in type_.fields]
+    given = [type_ for type_ in types if type_.code.lower() in wanted and not type_.source]
+    fields = [field for type_ in given for field in type_.fields]
     return frozenset(field["keyword"] for field in fields)
 
 
@@ -140,6 +157,8 @@ def withheld_warnings(template: RunTemplate, extra: Collection[str]) -> list[Fau
     granted = granted_fields(template, definition.requirements)
     warned = []
     for assigned in template.assignments:
+        if assigned.credential.credential_type.source:
+            continue  # its fields tell how to read others
         names = [field["keyword"] for field in assigned.credential.credential_type.fields]
         withheld = [name for name in names if not permitted.permits(name, granted)]
         if withheld:
@@ -210,15 +229,26 @@ def require_available(context: ClaimContext, template: RunTemplate) -> None:
         raise Refused(
             "not_available", preflight.held_up, PrefectState.SCHEDULED, at=preflight.again
         )
-    unread = [one["block"] for one in template.blocks if one["block"] not in preflight.blocks]
-    if unread and preflight.missing is None:
+    if preflight.missing is None and _is_unread(template, preflight):
         again = context.session.clock() + SOON
-        message = "its blocks in Prefect are not read yet"
+        message = "the values it names are not read yet"
         raise Refused("not_available", message, PrefectState.SCHEDULED, at=again)
+
+
+def _is_unread(template: RunTemplate, preflight: Preflight) -> bool:
+    """Whether somebody named a block, or a source of values, after what was asked before."""
+    named = [assigned.credential for assigned in template.assignments]
+    return any(
+        credential.credential_type.source and credential.id not in preflight.values
+        for credential in named
+    ) or any(assigned["block"] not in preflight.blocks for assigned in template.blocks)
 
 
 PREFECT_AGAIN = timedelta(seconds=15)
 """When a launch tries again whose blocks Prefect could not be asked for."""
+
+SOURCE_AGAIN = timedelta(seconds=60)
+"""When a launch tries again whose values could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,21 +256,29 @@ class PreflightChecks:
     """How to ask outside; both may block.
 
     `unavailable` says why what a credential opens is not there, None: it is. `read_block` is the
-    data of a block (type slug/name), or raises NotFound or PrefectUnavailable.
+    data of a block (type slug/name), or raises NotFound or PrefectUnavailable. `read_values` are
+    those that a credential of a company (its slug) names instead of holding, or it raises
+    SourceUnavailable.
     """
 
     unavailable: Callable[[Credential, datetime], str | None]
     read_block: Callable[[str], Mapping[str, Any]]
+    read_values: Callable[[Credential, str], Mapping[str, str]]
 
 
-def run_preflight(ledger: Ledger, claim: Claim, checks: PreflightChecks) -> Preflight:
-    """Ask everything a claim needs from outside; nothing for most."""
+def run_preflight(
+    ledger: Ledger, claim: Claim, checks: PreflightChecks, extra: Collection[str] = ()
+) -> Preflight:
+    """Ask everything a claim needs from outside; nothing for most. `extra`: names all jobs take."""
     with ledger.reading() as session:
         template = template_that_asks(session, claim.flow_run_id, claim.deployment_id)
         if template is None:
             return NO_PREFLIGHT
         credentials = [one.credential for one in template.assignments]
         checked = [one for one in credentials if one.credential_type.availability]
+        read = [one for one in credentials if one.credential_type.source]
+        company = template.company.slug if read else ""
+        declared = EnvironmentNames.of(parse(template.app.document), extra) if read else None
     now = ledger.clock()
     for credential in checked:
         reason = checks.unavailable(credential, now)
@@ -249,7 +287,19 @@ def run_preflight(ledger: Ledger, claim: Claim, checks: PreflightChecks) -> Pref
             again = now + timedelta(seconds=float(check.get("retry_seconds", 60)))
             message = f"{credential.name} is not available yet: {reason}"
             return Preflight(held_up=message, again=again)
-    return _read_blocks(template, checks, now)
+    values = dict[int, Mapping[str, str]]()
+    for credential in read:
+        try:
+            found = checks.read_values(credential, company)
+        except SourceUnavailable as error:
+            message = f"the values of {credential.name} can't be read: {error}"
+            return Preflight(held_up=message, again=now + SOURCE_AGAIN)
+        values[credential.id] = {
+            name: value
+            for name, value in found.items()
+            if declared is not None and declared.permits(name)
+        }
+    return replace(_read_blocks(template, checks, now), values=values)
 
 
 def _read_blocks(template: RunTemplate, checks: PreflightChecks, now: datetime) -> Preflight:

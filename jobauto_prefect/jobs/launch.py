@@ -122,9 +122,7 @@ def prepare_launch(
             definition,
             directory=directory,
             company=Layer(template.company.env, box.open(template.company.secrets)),
-            credentials=provided_layer(
-                template, context.preflight.blocks, box, definition.requirements
-            ),
+            credentials=provided_layer(template, context.preflight, box, definition.requirements),
             template=Layer(template.env, box.open(template.secrets)),
             overrides=Layer(
                 {**paths, **job.overrides}, box.open(job.override_secrets), EVENT_VARIABLES

@@ -372,14 +372,15 @@ def template_that_asks(
 ) -> RunTemplate | None:
     """The run template of a flow run, where something besides the ledger has to be asked for it.
 
-    That are foreign blocks, and checks of availability. None: nothing has to be asked.
+    That are foreign blocks, checks of availability, and values that credentials name. None: nothing
+    has to be asked.
     """
     of_run = select(Job.runtemplate_id).where(Job.flow_run_id == flow_run_id)
     checked = (
         select(TemplateCredential.runtemplate_id)
         .join(Credential)
         .join(CredentialType)
-        .where(CredentialType.availability.is_not(None))
+        .where(or_(CredentialType.availability.is_not(None), CredentialType.source.is_not(None)))
     )
     found = select(RunTemplate).where(
         or_(RunTemplate.deployment_id == deployment_id, RunTemplate.id.in_(of_run)),

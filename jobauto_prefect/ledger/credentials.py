@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import func, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.ledger.ownership import usable
@@ -30,6 +30,27 @@ def codes_known(session: Session, codes: Iterable[str], company_id: int | None) 
         CredentialType.retired_at.is_(None),
     )
     return set(session.scalars(found))
+
+
+def codes_checked(session: Session, codes: Iterable[str], company_id: int) -> set[str]:
+    """Those of the codes, in lower case, of types that jobs of a company need a credential of.
+
+    A type that came with the first start counts once the company has a credential of it: until then
+    nobody has said that its applications get their values that way.
+    """
+    wanted = sorted({code.lower() for code in codes})
+    used = select(Credential.id).where(
+        Credential.credential_type_id == CredentialType.id,
+        Credential.company_id == company_id,
+        Credential.retired_at.is_(None),
+    )
+    found = select(func.lower(CredentialType.code)).where(
+        func.lower(CredentialType.code).in_(wanted),
+        usable(CredentialType, (company_id,)),
+        CredentialType.retired_at.is_(None),
+        or_(CredentialType.stock.is_(False), used.exists()),
+    )
+    return set(session.scalars(found)) if wanted else set()
 
 
 def credentials_of_type(session: Session, type_id: int) -> Sequence[Credential]:

@@ -33,6 +33,8 @@ ABOUT: Mapping[str, str] = {
     "color": "Six hexadecimal digits.",
     "column": "Column in the body, from 1.",
     "availability": "How to find out whether what a credential opens is there; null: it always is.",
+    "stock": "Whether it came with the first start, and nobody has written it since.",
+    "source": "Where further values come from when a job starts; null: there are none.",
     "block": "Slug of the type of a block in Prefect, a slash, and its name.",
     "blocks": "Blocks of other people in Prefect; naming them needs `system.config`.",
     "command": "The command line as it ran, secrets masked.",

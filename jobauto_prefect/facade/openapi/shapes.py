@@ -287,6 +287,8 @@ class CredentialType(Labelled):
     tags: list[str]
     fields: list[CredentialTypeField]
     availability: Availability | None
+    source: str | None
+    stock: bool
 
 
 class Credential(Labelled):

@@ -42,6 +42,7 @@ from jobauto_prefect.ledger.credentials import credentials_of_type
 from jobauto_prefect.ledger.records import CredentialType
 from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.sources.availability import fault_of_check
+from jobauto_prefect.sources.external_values import faults_of_type
 
 Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}$")]
 LocalizedName = Name | Annotated[dict[Language, Name], Field(min_length=1)]
@@ -97,6 +98,7 @@ class CredentialTypeBody(OwnedBody):
     tags: list[ShortText] = Field(default_factory=list, max_length=50)
     fields: list[CredentialField] = Field(default_factory=list, max_length=200)
     availability: AvailabilityBody | None = None
+    source: Literal["env_file", "vault"] | None = None
 
 
 APART = {*LOCALIZED, *OWNER, "fields", "availability"}
@@ -125,6 +127,7 @@ def write_credential_type(write: Write) -> Written:
         warnings += _namesakes(write, known, body, owner)
     destinations, identity = _destinations(write, known), _identity(known)
     take(known, body, except_for=APART)
+    known.stock = False
     _take_texts(write, known, body)
     if created:
         write.session.add(known)
@@ -170,11 +173,15 @@ def _faults(
         elif reason := unsafe_reason(one.keyword):
             yield Fault(at, "name", f"{one.keyword} {reason}")
         seen.add(one.keyword)
+    fields = [field.model_dump() for field in body.fields]
+    if known is not None and "fields" not in body.model_fields_set:
+        fields = known.fields
     if body.availability is not None:
-        fields = [one.model_dump() for one in body.fields]
-        if known is not None and "fields" not in body.model_fields_set:
-            fields = known.fields
         yield from fault_of_check(body.availability.model_dump(), write.settings, fields)
+    kind: str | None = body.source
+    if known is not None and "source" not in body.model_fields_set:
+        kind = known.source
+    yield from faults_of_type(kind, [field["keyword"] for field in fields])
 
 
 def _destinations(write: Write, kind: CredentialType) -> dict[int, Destination]:

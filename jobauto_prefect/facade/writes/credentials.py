@@ -42,7 +42,7 @@ from jobauto_prefect.ledger.credentials import templates_with
 from jobauto_prefect.ledger.records import Company, Credential, CredentialType, Topic
 from jobauto_prefect.ledger.topics import bearers_of, rename_in
 from jobauto_prefect.ledger.wishes import WishKind, wish
-from jobauto_prefect.sources.availability import faults_of_values
+from jobauto_prefect.sources import availability, external_values
 
 
 class CredentialBody(LabelledBody):
@@ -190,8 +190,10 @@ def _take_values(
         for name in lacking
         if name in needed
     ]
-    shown = {**defaults(fields), **values}
-    faults += faults_of_values(credential.credential_type.availability, shown, write.settings)
+    kind, shown = credential.credential_type, {**defaults(fields), **values}
+    faults += availability.faults_of_values(kind.availability, shown, write.settings)
+    slug = write.session.get_one(Company, credential.company_id).slug
+    faults += external_values.faults_of_values(kind.source, shown, slug, write.settings)
     stale = credential.secrets.keys() - kept.keys()
     credential.values, credential.secrets = values, secrets
     changed = list(before.differences(_destination_of(write, credential))) if before else []

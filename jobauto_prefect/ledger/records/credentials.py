@@ -27,7 +27,9 @@ class CredentialType(Audited, Labelled, Retirable, Base):
 
     `translations` are the texts that came in several languages: member -> language -> text.
     `availability` says how to find out whether what its credentials open is there; None: it
-    always is. `company_id` is the company it belongs to; None: it is shared.
+    always is. `source` is the kind of what holds further values; None: there are none. `stock`: it
+    came with the first start, and nobody has written it since. `company_id` is the company it
+    belongs to; None: it is shared.
     """
 
     __tablename__ = "credential_type"
@@ -52,6 +54,8 @@ class CredentialType(Audited, Labelled, Retirable, Base):
     translations: Mapped[dict[str, Any]] = mapped_column(default=dict)
     fields: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
     availability: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    source: Mapped[str | None]
+    stock: Mapped[bool] = mapped_column(default=False, info=UNAUDITED)
     block_type_id: Mapped[UUID | None] = mapped_column(info=UNAUDITED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
     updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
