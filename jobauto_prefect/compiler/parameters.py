@@ -28,7 +28,7 @@ REFERENCES = "jobauto"
 """The last parameter of every flow: what the service itself hands over, ids only. It is in no
 schema, so no form asks for it; Prefect takes parameters that a schema does not name."""
 
-LONGEST_TITLE = 60
+LONGEST_TITLE = 80
 """Characters of a title in a form."""
 
 _TYPES: Mapping[VariableType, str] = {
@@ -52,6 +52,8 @@ TITLES = {
     "string": "text",
 }
 """What a form writes on the buttons that choose between the shapes of a value."""
+
+_SENTENCE_END = re.compile(r"\n|(?<=\w\w)\.\s+(?=(\w))")
 
 # A leading underscore is refused by pydantic, a leading digit by Python.
 _NAMEABLE = re.compile(r"[A-Z][A-Z0-9_]*")
@@ -148,12 +150,20 @@ def _titles(variables: Mapping[str, Variable], language: str) -> dict[str, str]:
 def _lead(variable: Variable, language: str) -> tuple[str, str]:
     """The title: the first sentence of the description, or the words of the key; and the rest."""
     said = text(variable.description, language).strip()
-    lead, _, rest = said.partition("\n")
-    first, dot, more = lead.partition(". ")
-    title = first.strip().rstrip(".:").strip()
+    first, rest = _first_sentence(said)
+    title = first.rstrip(".: ")
     if not title or len(title) > LONGEST_TITLE:
         return variable.key.replace("_", " ").strip().capitalize() or variable.key, said
-    return title[0].upper() + title[1:], f"{more if dot else ''}\n{rest}".strip()
+    return title[0].upper() + title[1:], rest
+
+
+def _first_sentence(said: str) -> tuple[str, str]:
+    """And what follows it; the point of an abbreviation, as in `(e.g. Inbox)`, ends none."""
+    for end in _SENTENCE_END.finditer(said):
+        first, next_letter = said[: end.start()], end[1]
+        if next_letter is None or (next_letter.isupper() and first.count("(") == first.count(")")):
+            return first, said[end.end() :].strip()
+    return said, ""
 
 
 def _property(variable: Variable, title: str, language: str, position: int) -> dict[str, Any]:

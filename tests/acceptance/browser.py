@@ -80,8 +80,8 @@ class Entry:
 
     @property
     def text(self) -> str:
-        """Everything written at it, without punctuation."""
-        return words(self._element.text)
+        """Everything of ours written at it, without punctuation."""
+        return words(self._element.text.replace("(Optional)", ""))
 
     def _controls(self, selector: str) -> list[WebElement]:
         return self._element.find_elements(By.CSS_SELECTOR, selector)

@@ -194,8 +194,11 @@ def test_description_hint_and_labels_are_shown_in_the_asked_language() -> None:
         ("days to look back:", "Days to look back", ""),
         ("Days back. None is all.", "Days back", "None is all."),
         ("Days back\nNone is all.", "Days back", "None is all."),
-        ("e" * 61, "Days back", "e" * 61),
-        ("Short. " + "e" * 100, "Short", "e" * 100),
+        ("e" * 81, "Days back", "e" * 81),
+        ("Folder (např. Účty)", "Folder (např. Účty)", ""),
+        ("Days, e.g. 5. Článek", "Days, e.g. 5. Článek", ""),
+        ("Dny zpět. Články", "Dny zpět", "Články"),
+        ("Short. " + "E" * 100, "Short", "E" * 100),
     ],
 )
 def test_a_title_is_the_first_sentence_or_the_words_of_the_key(
