@@ -67,7 +67,9 @@ def create_app(settings: Settings, ledger: Ledger, operator: Actor | None = None
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
-        beside = [asyncio.create_task(carrier.run()), asyncio.create_task(announcements.run())]
+        # A command's own copy is gone before what it remembers could be wrong: it need not listen.
+        listening = [] if operator is not None else [announcements.run()]
+        beside = [asyncio.create_task(each) for each in (carrier.run(), *listening)]
         yield
         for task in beside:
             task.cancel()
