@@ -65,15 +65,20 @@ def upgrade(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A definition, or - for stdin.")],
     output: Output = None,
     in_place: Annotated[bool, typer.Option("--in-place", help="Change the file itself.")] = False,
+    allow_invalid: Annotated[
+        bool, typer.Option("--allow-invalid", help="Write the file also where faults are left.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Turn an older definition into a valid one, and tell what was changed.
 
     What is not changed stays as it is written. Without -o and --in-place the new definition is
-    printed. Exit code 1: something is left that only a person can decide.
+    printed. Exit code 1: something is left that only a person can decide; where the definition
+    would still be invalid, no file is written.
 
     Examples: jobauto app upgrade old.json -o new.json · jobauto app upgrade old.json --in-place
     """
+    from jobauto_prefect.cli.show import hint
     from jobauto_prefect.cli.upgrading import replace_file, report, upgraded, write_new
 
     if str(file) != STDIN and not file.is_file():
@@ -82,10 +87,14 @@ def upgrade(
         raise typer.BadParameter("--in-place is for a file, and without --output")
     target = output if output and str(output) != STDIN else file if in_place else None
     done = upgraded(file, str(target or STDIN))
-    if target and in_place and done.changes:
-        replace_file(target, done.text.encode())
-    elif target and not in_place:
-        write_new(target, done.text.encode())
+    if done.is_valid or allow_invalid:
+        if target and in_place and done.changes:
+            replace_file(target, done.text.encode())
+        elif target and not in_place:
+            write_new(target, done.text.encode())
+    elif target:
+        hint(f"{target} is not written: it would be invalid still; to write it: --allow-invalid")
+        target = None if as_json else target
     report(done, target, as_json)
     if done.undecided:
         raise typer.Exit(1)

@@ -31,6 +31,11 @@ class Upgraded:
     changes: Sequence[Change] = ()
     undecided: Sequence[Fault] = ()
 
+    @property
+    def is_valid(self) -> bool:
+        """Whether no fault is left; what is said twice is none."""
+        return all(left.rule == SAID_TWICE for left in self.undecided)
+
 
 def upgraded(source: Path, name: str) -> Upgraded:
     """Upgrade the definition in a file; `name` is where the outcome goes.

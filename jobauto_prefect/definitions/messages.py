@@ -65,6 +65,10 @@ def findings(error: "ValidationError") -> Iterator[Finding]:
         yield Finding(pointer, broken.rule, SENTENCES[broken.rule](broken))
 
 
+FORMER_NAMES: Mapping[str, str] = {"listens": "consumes"}
+"""Members of older formats whose content may need a person's hand -> what they are called now."""
+
+
 def like(name: str, known: Sequence[str]) -> str:
     """`; did you mean …?` where a known name is close, else nothing."""
     by_lower = {item.lower(): item for item in known}
@@ -76,7 +80,10 @@ def _unknown_member(name: str, schema: Mapping[str, Any]) -> str:
     known = list(schema["properties"])
     if schema.get("title") == "Text":
         return f"{shown(name)} is not a language code of the format"
-    hint = like(name, known) or f"; there are {', '.join(known)}"
+    if FORMER_NAMES.get(name) in known:
+        hint = f"; it is called {FORMER_NAMES[name]!r} now"
+    else:
+        hint = like(name, known) or f"; there are {', '.join(known)}"
     return f"the member {shown(name)} is not allowed here{hint}"
 
 

@@ -18,6 +18,9 @@ from jobauto_prefect.errors import Fault
 SAID_TWICE = "said-twice"
 """The rule of what is left to a person although the document may be valid."""
 
+OTHER = "Other"
+"""The category of what is in no other."""
+
 TEXT_LISTS = ("requirements", "tags")
 LEFT_OUT_WHEN_EMPTY = ("ociimage", "homepage", "uuid", "version")
 MAPS = ("environment", "produces", "consumes", "events", "exitCodes")
@@ -147,6 +150,17 @@ def _variables(work: _Work) -> None:
             was = to_text(variable[name])
             variable[name] = better
             work.changed(child(pointer, name), f"was {was:.40}, is {to_text(better):.80}")
+        _replace_category(work, pointer, variable)
+
+
+def _replace_category(work: _Work, pointer: str, variable: dict[str, Any]) -> None:
+    """A variable of a category that is no longer there is among the others."""
+    category = variable.get("category")
+    known = schema()["definitions"]["variable"]["properties"]["category"]["enum"]
+    if isinstance(category, str) and category not in known:
+        variable["category"] = OTHER
+        message = f"was {category:.40}, which is no category any more; is {OTHER}"
+        work.changed(child(pointer, "category"), message)
 
 
 def _drop_null_members(work: _Work, pointer: str, variable: dict[str, Any]) -> None:

@@ -209,6 +209,23 @@ def test_what_is_left_to_a_person_is_told_with_its_line(empty: Home) -> None:
     assert [each["pointer"] for each in json.loads(listed.stdout)["undecided"]] == ["/homepage"]
 
 
+def test_a_file_that_would_still_be_invalid_is_written_only_where_that_is_asked(
+    empty: Home,
+) -> None:
+    before = OLD.replace("https:", "our page:")
+    put(empty, "old.json", before)
+
+    for where in ("--in-place", "--output=new.json"):
+        done = empty.run("app", "upgrade", "old.json", where)
+        assert (done.returncode, "--allow-invalid" in done.stderr) == (1, True)
+    assert [path.name for path in empty.path.iterdir()] == ["old.json"]
+    assert (empty.path / "old.json").read_text() == before
+
+    assert empty.run("app", "upgrade", "old.json", "-o", "new.json", "--allow-invalid").returncode
+    assert '"our page:' in (empty.path / "new.json").read_text()
+    assert (empty.path / "new.json").read_text() != before
+
+
 @pytest.mark.parametrize(
     ("name", "text", "reason"),
     [

@@ -20,13 +20,6 @@ LEFT_OVER = {
         ("/homepage", "format")
     },
     "VitexSoftware__Pohoda-Digest__weekly_digest.multiflexi.app.json": {("/uuid", "format")},
-    "VitexSoftware__abraflexi-isds__abraflexi-isds.multiflexi.app.json": {
-        (f"/environment/{key}/category", "enum")
-        for key in (
-            *("LOGIN", "PASSWORD", "CERT_FILE", "PRODUCTION", "DATABOX_ID", "ISDS_CACHE_DIR"),
-            *("ISDS_DAYS", "ISDS_LIMIT", "ISDS_MARK_AS_READ", "ISDS_RESOLVE_FIRMA"),
-        )
-    },
     "VitexSoftware__abraflexi-raiffeisenbank__abraflexi_raiffeisenbank_statements"
     ".multiflexi.app.json": {("/environment", "pattern")},
 }

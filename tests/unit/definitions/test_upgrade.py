@@ -110,6 +110,24 @@ def test_other_spellings_in_a_variable_are_replaced() -> None:
     assert valid(with_variable(required="no"))[0]["environment"]["KEY"] == {"required": False}
 
 
+def test_a_category_that_is_no_longer_there_becomes_other() -> None:
+    upgraded, done = valid(with_variable(category="Filtering"))
+    (variable,) = upgraded["environment"].values()
+    assert variable["category"] == "Other"
+    assert "was Filtering, which is no category any more; is Other" in {
+        change.message for change in done.changes
+    }
+
+
+def test_a_member_that_has_another_name_now_is_left_with_that_name() -> None:
+    done = upgrade(smallest() | {"events": {"listens": {"paid": {}}}})
+    (fault,) = done.undecided
+    assert (fault.pointer, fault.message) == (
+        "/events",
+        "the member 'listens' is not allowed here; it is called 'consumes' now",
+    )
+
+
 def test_empty_texts_that_have_a_form_and_nulls_are_left_out() -> None:
     old = smallest(ociimage="", homepage="", uuid="", version="", title=None, tags=None, author="")
     upgraded, done = valid(old)
@@ -146,7 +164,6 @@ def test_what_only_a_person_knows_is_left_with_its_faults() -> None:
     assert [(each.pointer, each.rule) for each in done.undecided] == [
         ("/environment", "pattern"),
         ("/environment/lower/type", "enum"),
-        ("/environment/lower/category", "enum"),
         ("/homepage", "format"),
     ]
     assert "schemaVersion" not in done.document
