@@ -9,7 +9,7 @@ import typer
 
 from jobauto_prefect.cli.completing import names_of
 from jobauto_prefect.cli.listing import Record, add_list
-from jobauto_prefect.cli.options import Json, Url, Yes, numbered
+from jobauto_prefect.cli.options import Json, Url, Yes, job_or_template, numbered
 from jobauto_prefect.cli.tables import JOBS
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ LIVE = ("scheduled", "running")
 GOOD = ("success", "info", "warning")
 """Severities with which a job has done what it was to do."""
 
-JobId = Annotated[int, numbered("job")]
+JobName = Annotated[str, job_or_template()]
+JobNumber = Annotated[int, numbered("job")]
 
 Wait = Annotated[bool, typer.Option("--wait", help="Show its output and end with its result.")]
 EnvFile = Annotated[
@@ -55,32 +56,37 @@ def duration_of(job: Record) -> str:
 
 
 @group.command("show")
-def show_job(job_id: JobId, as_json: Json = False, url: Url = None) -> None:
+def show_job(job: JobName, as_json: Json = False, url: Url = None) -> None:
     """Show one job: its outcome, environment, output and artifacts.
 
-    Example: jobauto job show 12
+    Examples: jobauto job show 12 · jobauto job show acme/backup
     """
-    from jobauto_prefect.cli.client import speak
+    from jobauto_prefect.cli.client import Client, speak
+    from jobauto_prefect.cli.lookup import job_number
     from jobauto_prefect.cli.show import print_json
 
-    job = speak(url, lambda client: client.get(f"/job/{job_id}.json"))
+    async def read(client: Client) -> Record:
+        record: Record = await client.get(f"/job/{await job_number(client, job)}.json")
+        return record
+
+    record = speak(url, read)
     if as_json:
-        print_json(job)
+        print_json(record)
     else:
-        _print_job(job)
+        _print_job(record)
 
 
-def _print_job(job: dict[str, Any]) -> None:
+def _print_job(job: Record) -> None:
     from jobauto_prefect.cli.show import moment, print_members
 
     times = {name: moment(job[name]) for name in ("schedule", "begin", "end")}
     artifacts = [f"{each['path']} ({each['size']} bytes)" for each in job["artifacts"]]
-    print_members(job | times | {"took": duration_of(job), "artifacts": artifacts})
+    print_members({**job, **times, "took": duration_of(job), "artifacts": artifacts})
 
 
 @group.command()
 def logs(
-    job_id: JobId,
+    job: JobName,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on until the job is over.")
     ] = False,
@@ -89,13 +95,14 @@ def logs(
 ) -> None:
     """Print what a job wrote: standard output as it is, standard error in yellow.
 
-    With --json one JSON object a line. Example: jobauto job logs 12 --follow
+    With --json one JSON object a line. Example: jobauto job logs acme/backup --follow
     """
     from jobauto_prefect.cli.client import Client, speak
+    from jobauto_prefect.cli.lookup import job_number
     from jobauto_prefect.cli.waiting import output
 
     async def print_all(client: Client) -> None:
-        async for line in output(client, job_id, follow):
+        async for line in output(client, await job_number(client, job), follow):
             _print_line(line, as_json)
 
     speak(url, print_all)
@@ -119,7 +126,7 @@ def _print_line(line: Record, as_json: bool) -> None:
 
 @group.command()
 def cancel(
-    job_id: JobId,
+    job: JobName,
     reason: Annotated[
         str | None, typer.Option("--reason", help="Why; kept with the job and shown in Prefect.")
     ] = None,
@@ -131,36 +138,38 @@ def cancel(
     Example: jobauto job cancel 12 --reason "Wrong data"
     """
     from jobauto_prefect.cli.client import Client, speak
+    from jobauto_prefect.cli.lookup import job_number
     from jobauto_prefect.cli.show import print_json, say
 
     async def end(client: Client) -> Record:
-        fields = {"id": job_id, "state": "cancelled"} | ({"reason": reason} if reason else {})
-        job: Record = await client.post("job", fields)
+        fields = {"id": await job_number(client, job), "state": "cancelled"}
+        said = {"reason": reason} if reason else {}
+        ended: Record = await client.post("job", {**fields, **said})
         await client.wait_for_prefect()
-        return job
+        return ended
 
-    job = speak(url, end, writes=True)
+    ended = speak(url, end, writes=True)
     if as_json:
-        print_json(job)
+        print_json(ended)
     else:
-        over = "is cancelled" if job["state"] == "cancelled" else "is being ended"
-        say(f"job {job_id} {over}")
+        over = "is cancelled" if ended["state"] == "cancelled" else "is being ended"
+        say(f"job {ended['id']} {over}")
 
 
 @group.command()
-def delete(job_id: JobId, yes: Yes = False, as_json: Json = False, url: Url = None) -> None:
+def delete(job: JobNumber, yes: Yes = False, as_json: Json = False, url: Url = None) -> None:
     """Delete a job that is over; it is kept for history.
 
     Example: jobauto job delete 12 --yes
     """
     from jobauto_prefect.cli.editing import remove
 
-    remove("job", str(job_id), yes, as_json, url)
+    remove("job", str(job), yes, as_json, url)
 
 
 @group.command()
 def retry(
-    job_id: JobId,
+    job: JobName,
     env: Annotated[
         list[str] | None,
         typer.Option("--env", "-e", metavar="KEY=VALUE", help="Instead of the value it had."),
@@ -175,16 +184,17 @@ def retry(
 
     Attempts for a task are the task's: jobauto task retry.
 
-    Example: jobauto job retry 12 --wait
+    Examples: jobauto job retry 12 --wait · jobauto job retry acme/backup
     """
     from jobauto_prefect.cli.given_values import given_values
+    from jobauto_prefect.cli.lookup import job_number
 
-    fields = {"retry_of": job_id, "env": given_values(env, env_file)}
-    _start(lambda _client: _ready(fields), _patience(wait, timeout), as_json, url)
+    values = given_values(env, env_file)
 
+    async def fields(client: "Client") -> dict[str, Any]:
+        return {"retry_of": await job_number(client, job), "env": values}
 
-async def _ready(fields: dict[str, Any]) -> dict[str, Any]:
-    return fields
+    _start(fields, _patience(wait, timeout), as_json, url)
 
 
 def run(

@@ -68,6 +68,21 @@ async def number_of(client: "Client", kind: str, word: str) -> int:
     return await _called(client, kind, word)
 
 
+async def job_number(client: "Client", word: str) -> int:
+    """The number of a job; of a run template's (COMPANY/NAME) newest job.
+
+    Raises:
+        NotFound: there is no such run template, or it has no job yet.
+    """
+    if word.isdecimal():
+        return int(word)
+    template = await number_of(client, "runtemplate", word)
+    newest = await client.newest("jobs", 1, runtemplate_id=template)
+    if not newest:
+        raise NotFound(f"{word} has no job yet; start one: jobauto run {word}")
+    return int(next(iter(newest)))
+
+
 async def _called(client: "Client", kind: str, word: str) -> int:
     from jobauto_prefect.cli.kinds import GROUPS, NOUNS
     from jobauto_prefect.cli.known import Known

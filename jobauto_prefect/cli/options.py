@@ -17,6 +17,23 @@ def numbered(noun: str) -> Any:
     return typer.Argument(metavar=noun.upper(), parser=parse, help=f"Number of the {noun}.")
 
 
+def job_or_template() -> Any:
+    """The argument of a command that takes a job, or a run template for its newest job."""
+
+    def parse(text: str) -> str:
+        number = text.isascii() and text.isdecimal() and int(text) > 0
+        if not (number or "/" in text):
+            raise typer.BadParameter(
+                f"{text!r} is no number; they are in: jobauto job list; or name a run template,"
+                " COMPANY/NAME, for its newest job"
+            )
+        return text
+
+    return typer.Argument(
+        metavar="JOB", parser=parse, help="Number of the job, or COMPANY/NAME: its newest one."
+    )
+
+
 def _existing(paths: list[Path]) -> list[Path]:
     for path in paths:
         if str(path) != "-" and not path.exists():

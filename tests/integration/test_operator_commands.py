@@ -240,6 +240,12 @@ def test_lists_take_the_filters_of_the_rest_contract_and_the_columns_asked_for(h
         assert f"'{wrong}' is no number; they are in: jobauto job list" in " ".join(
             logs.stderr.split()
         )
+    assert home.run("job", "logs", "acme/One").stderr == (
+        "error: acme/One has no job yet; start one: jobauto run acme/One\n"
+    )
+    started = [told(home, "run", "acme/One")["id"] for _ in range(2)]
+    assert told(home, "job", "show", "acme/One")["id"] == started[-1]
+    assert told(home, "job", "cancel", "acme/One")["id"] == started[-1]
     meant = home.run("run", "acme/Onne").stderr
     assert "no run template 'acme/Onne'; did you mean 'acme/One'? see: jobauto template" in meant
     assert "did you mean 'Probe'?" in home.run("app", "show", "Prob").stderr
