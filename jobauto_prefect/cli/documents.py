@@ -2,14 +2,19 @@
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from jobauto_prefect.definitions import check, validate
 from jobauto_prefect.definitions.files import RECORD_KINDS, check_record
-from jobauto_prefect.definitions.older_credentials import is_older_type, upgraded_type
+from jobauto_prefect.definitions.older_credentials import (
+    Older,
+    is_older_type,
+    older_kind,
+    upgraded_type,
+)
 from jobauto_prefect.definitions.positions import locate
 from jobauto_prefect.errors import Fault
 
@@ -26,7 +31,8 @@ class Document:
 
     `prefix` is the pointer of the record in its file; `raw` the bytes of the file where the
     record is all there is in it, and JSON. `labels` are those it gets, None: those it says.
-    `notes` are warnings about what reading it left out.
+    `notes` are warnings about what reading it left out. `older` is what the file of a credential
+    type of the reference service describes, None: it is no such file.
     """
 
     file: str
@@ -36,6 +42,7 @@ class Document:
     raw: bytes | None = field(default=None, repr=False)
     labels: tuple[str, ...] | None = None
     notes: tuple[Fault, ...] = ()
+    older: Older | None = None
 
     @property
     def kind(self) -> str | None:
@@ -140,7 +147,35 @@ def _of_today(document: Document) -> Document:
     if not is_older_type(document.content):
         return document
     content, notes = upgraded_type(document.content)
-    return replace(document, content=content, raw=None, notes=tuple(notes))
+    older = older_kind(document.content)
+    return replace(document, content=content, raw=None, notes=tuple(notes), older=older)
+
+
+def without_twins(documents: Sequence[Document]) -> list[Document]:
+    """One of the older files that describe one credential type, by its UUID; others as they are.
+
+    The reference service keeps a type, and the prototype that it was made from, in a file each. The
+    type's own counts, else the first; a note tells of those that are left out.
+    """
+    twins: dict[str, list[Document]] = {}
+    for document in documents:
+        uuid = document.content.get("uuid") if document.older else None
+        if isinstance(uuid, str):
+            twins.setdefault(uuid.lower(), []).append(document)
+    kept = {id(document): document for document in documents}
+    for group in twins.values():
+        chosen = min(group, key=lambda document: document.older != "type")
+        others = [document for document in group if document is not chosen]
+        for other in others:
+            del kept[id(other)]
+        notes = tuple(_left_out(other) for other in others)
+        kept[id(chosen)] = replace(chosen, notes=(*chosen.notes, *notes))
+    return list(kept.values())
+
+
+def _left_out(document: Document) -> Fault:
+    message = f"{document.file} describes the same type, and is left out"
+    return Fault("/uuid", "twin", message)
 
 
 def _unread(name: str, raw: bytes) -> list[Fault]:

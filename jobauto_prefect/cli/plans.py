@@ -8,7 +8,7 @@ from typing import Any
 
 from jobauto_prefect.cli.actions import in_order
 from jobauto_prefect.cli.checking import Checker, refuse
-from jobauto_prefect.cli.documents import Document, files_of, judge, read
+from jobauto_prefect.cli.documents import Document, files_of, judge, read, without_twins
 from jobauto_prefect.cli.kinds import (
     KINDS,
     NOT_MEMBERS,
@@ -79,7 +79,7 @@ def documents_in(paths: Iterable[Path]) -> list[Document]:
         faults += unreadable
     faults += chain.from_iterable(judge(each, each.kind).faults for each in documents)
     refuse(faults)
-    return documents
+    return without_twins(documents)
 
 
 class Planner:

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 from jobauto_prefect.definitions.older import TYPE_NAMES
 from jobauto_prefect.definitions.values import FALSE, TRUE, to_text
 from jobauto_prefect.errors import Fault
+
+Older = Literal["type", "prototype"]
 
 KEPT = (
     "code", "uuid", "name", "description", "version", "url", "homepage", "logo", "tags", "fields",
@@ -38,6 +40,12 @@ def is_older_type(document: Any) -> bool:
         and "executable" not in document
         and isinstance(document.get("fields"), list)
     )
+
+
+def older_kind(document: Mapping[str, Any]) -> Older:
+    """Whether an older document is of a type, or of a prototype for types, as its schema says."""
+    named = document.get("$schema") or document.get("schema")
+    return "prototype" if "prototype" in to_text(named).lower() else "type"
 
 
 def upgraded_type(document: Mapping[str, Any]) -> tuple[dict[str, Any], list[Fault]]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.cli.documents import files_of, judge, read
+from jobauto_prefect.cli.documents import files_of, judge, read, without_twins
 from jobauto_prefect.definitions.files import RECORD_KINDS
 from jobauto_prefect.errors import Fault
 
@@ -157,3 +157,27 @@ def test_a_folder_stands_for_its_json_and_yaml_files_without_the_hidden_ones(
     found = [str(path.relative_to(tmp_path)) for path in files_of([tmp_path])]
 
     assert found == ["a.json", "b.yaml", "sub/c.yml"]
+
+
+def test_a_type_and_its_prototype_are_one(tmp_path: Path) -> None:
+    described = {"uuid": "AAE4C666-eec7-4a48-bc47-0f62b96ea473", "code": "Shop", "name": "Shop"}
+    described["fields"] = [{"keyword": "SHOP_KEY"}]
+    prototype = {"$schema": "https://example.org/credential-prototype.json", **described}
+    files = {
+        "a.json": prototype,
+        "b.json": described | {"uuid": described["uuid"].lower(), "code": "SHOP"},
+        "c.json": described | {"uuid": "bbe4c666-eec7-4a48-bc47-0f62b96ea473", "code": "Other"},
+        "d.json": {"kind": "credential_type", **described},
+    }
+    found = []
+    for name, content in files.items():
+        found += read(written(tmp_path, name, json.dumps(content)))[0]
+
+    kept = without_twins(found)
+
+    assert [Path(document.file).name for document in kept] == ["b.json", "c.json", "d.json"]
+    (note,) = judge(kept[0], "credential_type").warnings
+    assert (note.pointer, note.message) == (
+        "/uuid",
+        f"{tmp_path / 'a.json'} describes the same type, and is left out",
+    )
