@@ -8,7 +8,7 @@ from typing import Any
 
 from jobauto_prefect.cli.checking import refuse
 from jobauto_prefect.cli.client import Client
-from jobauto_prefect.cli.documents import Document, files_of, judge, read, without_twins
+from jobauto_prefect.cli.documents import Document, files_of, judge, read
 from jobauto_prefect.cli.kinds import definition_in, localized, owner_in, says_owner
 from jobauto_prefect.cli.show import hint_warnings, printable, say
 from jobauto_prefect.errors import Conflict, Fault
@@ -49,12 +49,12 @@ def documents_in(
     for path in files_of(paths):
         found, unread = read(path)
         faults += unread
-        documents += [each for each in found if path in paths or each.kind in said]
-    documents = without_twins(documents)
-    for document in documents:
-        judged = judge(document, kind)
-        faults += judged.faults
-        warnings += judged.warnings
+        for document in found:
+            if path in paths or document.kind in said:
+                judged = judge(document, kind)
+                faults += judged.faults
+                warnings += judged.warnings
+                documents.append(document)
     refuse(list(dict.fromkeys(faults)))
     return documents, warnings
 

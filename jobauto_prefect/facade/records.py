@@ -300,7 +300,7 @@ def credential_type_record(kind: CredentialType, _settings: Settings) -> Shown:
 
 def credential_record(credential: Credential, _settings: Settings) -> Shown:
     """A credential; secret values are masked."""
-    names = ("id", "name", "company_id", "credential_type_id")
+    names = ("id", "name", "company_id", "credential_type_id", "max_jobs")
     values = Values(credential.values, credential.secrets).shown()
     return _members(credential, *names) | {"values": values} | _times(credential)
 

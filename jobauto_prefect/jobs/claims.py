@@ -22,6 +22,7 @@ from jobauto_prefect.jobs.launch import (
     terms_of,
     timeout_of,
 )
+from jobauto_prefect.jobs.limits import KEPT, limited_credentials, require_room
 from jobauto_prefect.jobs.outcome import SHOWN, end_transition
 from jobauto_prefect.jobs.retry import Policy
 from jobauto_prefect.jobs.transitions import transition_of
@@ -83,6 +84,7 @@ def _grant(context: ClaimContext, job: Job, worker: WorkerRecord) -> Launch:
     try:
         require_turn(context, template, job)
         require_available(context, template)
+        require_room(context, template, job)
     except Refused as refused:
         if refused.refusal.story.state is PrefectState.SCHEDULED:
             job.message = str(refused)  # it waits, and its record says why
@@ -190,4 +192,6 @@ def _claim_over(context: ClaimContext, job: Job) -> ClaimOver:
 def _policy(template: RunTemplate) -> dict[str, Any]:
     """What decides about this job's end, as it is now: a later edit does not change it."""
     codes = template.app.document.get("exitCodes") or {}
-    return {"exit_codes": codes, **Policy.of(template).as_dict()}
+    limited = [credential.id for credential in limited_credentials(template)]
+    kept = {KEPT: limited} if limited else {}
+    return {"exit_codes": codes, **Policy.of(template).as_dict(), **kept}

@@ -3,7 +3,8 @@
 Each function works inside the caller's transaction and commits nothing.
 
 Locks are taken in one order everywhere: flow-run id, worker, run template (only for attempts at a
-task that don't run in parallel), task, job, lease; several of a kind by ascending id. What was read
+task that don't run in parallel), task, job, credential (only such as have a limit), lease; several
+of a kind by ascending id. What was read
 before a lock is read again after it.
 
 No lock is one of the key: what refers to a row, such as the next attempt to its first, can be
@@ -400,6 +401,42 @@ def running_attempt(session: Session, template_id: int, besides: int) -> int | N
     )
     with session.no_autoflush:  # what is decided about here is no other task's
         return session.scalar(others.limit(1))
+
+
+def lock_credentials(session: WritingSession, credential_ids: Collection[int]) -> None:
+    """Of several claims that use these credentials one is decided about at a time."""
+    found = select(Credential.id).where(Credential.id.in_(credential_ids)).order_by(Credential.id)
+    session.execute(found.with_for_update(key_share=True))
+
+
+def users_of(session: WritingSession, credential_id: int, besides: int) -> Sequence[int]:
+    """The jobs whose processes may live and use a credential, but that one; by ascending id."""
+    found = (
+        select(Lease.job_id)
+        .join(Job, Job.id == Lease.job_id)
+        .join(TemplateCredential, TemplateCredential.runtemplate_id == Job.runtemplate_id)
+        .where(
+            TemplateCredential.credential_id == credential_id,
+            Lease.ends_by.is_not(None),
+            Lease.job_id != besides,
+        )
+    )
+    with session.no_autoflush:
+        return session.scalars(found.order_by(Lease.job_id)).all()
+
+
+def next_waiting_for(session: WritingSession, credential_ids: Collection[int]) -> int | None:
+    """The job that is due the longest, has a flow run, and uses one of these credentials."""
+    users = select(TemplateCredential.runtemplate_id).where(
+        TemplateCredential.credential_id.in_(credential_ids)
+    )
+    found = select(Job.id).where(
+        Job.runtemplate_id.in_(users),
+        Job.state == JobState.SCHEDULED,
+        Job.flow_run_id.is_not(None),
+        Job.schedule <= session.clock(),
+    )
+    return session.scalar(found.order_by(Job.schedule).limit(1))
 
 
 def may_live(session: Session, job: Job) -> bool:

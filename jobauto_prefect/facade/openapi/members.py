@@ -137,6 +137,7 @@ ABOUT: Mapping[str, str] = {
     "login": "The name to sign in with.",
     "logo": "An image: its address, or a data URL.",
     "max_attempts": "How many attempts a window has in all; null: 3 of what is worth another.",
+    "max_jobs": "How many jobs may use it at a time; null: as many as like.",
     "message": "One line for people.",
     "methods": "The HTTP methods.",
     "misfire": "What runs of the windows that passed in an outage: the `latest` one, `all`, or "

@@ -298,6 +298,7 @@ class Credential(Labelled):
     name: str
     company_id: int
     credential_type_id: int
+    max_jobs: int | None
     values: dict[str, str]
 
 

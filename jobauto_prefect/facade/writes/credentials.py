@@ -11,6 +11,7 @@ from jobauto_prefect.definitions.masks import MASK
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 from jobauto_prefect.facade.destinations import Destination, destination_of, given_again
 from jobauto_prefect.facade.requests import parse as parse_body
+from jobauto_prefect.facade.spellings import READ_NUMBER
 from jobauto_prefect.facade.values import short_secrets
 from jobauto_prefect.facade.writes.base import (
     LabelledBody,
@@ -50,7 +51,8 @@ class CredentialBody(LabelledBody):
 
     The type is `credential_type_id` or `credential_type` (its code). `values` are its members;
     a blank or masked secret keeps the one there is, but has to be given again, or null, where the
-    type or an address among the values changes. `value` is that of a type with one field.
+    type or an address among the values changes. `value` is that of a type with one field. So many
+    jobs as `max_jobs` may use it at a time; null: as many as like.
     """
 
     name: Name | None = None
@@ -60,6 +62,7 @@ class CredentialBody(LabelledBody):
     credential_type: str | None = None
     values: dict[str, Any] = Field(default_factory=dict)
     value: Any = None
+    max_jobs: Annotated[int, Field(ge=1, le=10_000), READ_NUMBER] | None = None
 
 
 def write_credential(write: Write) -> Written:
@@ -92,6 +95,8 @@ def write_credential(write: Write) -> Written:
     known.credential_type = kind or known.credential_type
     if created or "labels" in body.model_fields_set:
         known.labels = body.labels
+    if "max_jobs" in body.model_fields_set:
+        known.max_jobs = body.max_jobs
     given = _values_of(known, body)
     warnings = _take_values(write, known, given, before, created=created)
     write.session.flush()

@@ -62,7 +62,10 @@ class CredentialType(Audited, Labelled, Retirable, Base):
 
 
 class Credential(Audited, Labelled, Retirable, Base):
-    """Values of a credential type, of one company; `secrets` are the encrypted ones."""
+    """Values of a credential type, of one company; `secrets` are the encrypted ones.
+
+    `max_jobs` is how many jobs may use it at a time, None: as many as like.
+    """
 
     __tablename__ = "credential"
     __table_args__ = (unique_while_active("credential", "company_id", "name"),)
@@ -74,6 +77,7 @@ class Credential(Audited, Labelled, Retirable, Base):
     name: Mapped[str]
     values: Mapped[dict[str, str]] = mapped_column(default=dict)
     secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
+    max_jobs: Mapped[int | None]
     block_document_id: Mapped[UUID | None] = mapped_column(info=UNAUDITED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
     updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
