@@ -15,6 +15,10 @@ from tests.integration.test_command_line import APPLICATION, COMPANY, JOBAUTO, T
 
 __all__ = ["prepared"]
 
+ENDS_WITHIN = 60  # seconds
+TAKES_INTERRUPTS = ("env", "--default-signal=INT")
+"""What is started in the background, as these tests may be, ignores interrupts."""
+
 
 @pytest.fixture
 def home(tmp_path: Path, prepared: Path) -> Home:
@@ -32,7 +36,7 @@ class Waiting:
     def __init__(self, home: Home, *, terminal: bool) -> None:
         self.typing, stdin = pty.openpty() if terminal else (-1, subprocess.DEVNULL)
         self.process = subprocess.Popen(
-            [JOBAUTO, "run", "acme/Nightly", "--wait"],
+            [*TAKES_INTERRUPTS, JOBAUTO, "run", "acme/Nightly", "--wait"],
             env=home.environment,
             cwd=home.path,
             stdin=stdin,
@@ -116,7 +120,7 @@ def test_an_interrupt_without_a_terminal_says_that_the_job_goes_on_and_how_to_en
     home: Home, waiting: Waiting
 ) -> None:
     waiting.process.send_signal(signal.SIGINT)
-    _, said = waiting.process.communicate()
+    _, said = waiting.process.communicate(timeout=ENDS_WITHIN)
 
     assert waiting.process.returncode == 130
     assert said.decode() == "job 1 goes on; end it: jobauto job cancel 1\n"
@@ -130,7 +134,7 @@ def test_an_interrupt_at_a_terminal_asks_whether_to_cancel_the_job(
     watched.process.send_signal(signal.SIGINT)
     watched.says("Cancel job 1?")
     os.write(watched.typing, answer.encode() + b"\n")
-    watched.process.communicate()
+    watched.process.communicate(timeout=ENDS_WITHIN)
 
     assert watched.process.returncode == 130
     assert state_of_job(home) == state
