@@ -10,7 +10,12 @@ from jobauto_prefect.errors import ClaimOver, Conflict
 from jobauto_prefect.jobs.cancellation import block, skip
 from jobauto_prefect.jobs.claim_context import ClaimContext, NotKnown, Refused
 from jobauto_prefect.jobs.claim_target import require_turn, resolve_job
-from jobauto_prefect.jobs.credentials import require_available, require_credentials
+from jobauto_prefect.jobs.credentials import (
+    limited_credentials,
+    require_available,
+    require_credentials,
+    require_room,
+)
 from jobauto_prefect.jobs.event_jobs import take_event
 from jobauto_prefect.jobs.launch import (
     job_directory,
@@ -22,9 +27,8 @@ from jobauto_prefect.jobs.launch import (
     terms_of,
     timeout_of,
 )
-from jobauto_prefect.jobs.limits import KEPT, limited_credentials, require_room
 from jobauto_prefect.jobs.outcome import SHOWN, end_transition
-from jobauto_prefect.jobs.retry import Policy
+from jobauto_prefect.jobs.retry import LIMITS, Policy
 from jobauto_prefect.jobs.transitions import transition_of
 from jobauto_prefect.ledger import attempts, deliveries
 from jobauto_prefect.ledger.attempts import inactive_reason
@@ -193,5 +197,5 @@ def _policy(template: RunTemplate) -> dict[str, Any]:
     """What decides about this job's end, as it is now: a later edit does not change it."""
     codes = template.app.document.get("exitCodes") or {}
     limited = [credential.id for credential in limited_credentials(template)]
-    kept = {KEPT: limited} if limited else {}
+    kept = {LIMITS: limited} if limited else {}
     return {"exit_codes": codes, **Policy.of(template).as_dict(), **kept}

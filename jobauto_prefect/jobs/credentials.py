@@ -4,7 +4,7 @@ What has to be asked outside of the ledger (`run_preflight`) is asked before a c
 nothing may wait while that holds its locks.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -20,9 +20,10 @@ from jobauto_prefect.errors import (
     SourceUnavailable,
 )
 from jobauto_prefect.jobs.claim_context import NO_PREFLIGHT, ClaimContext, Preflight, Refused
+from jobauto_prefect.ledger import attempts
 from jobauto_prefect.ledger.attempts import template_that_asks
 from jobauto_prefect.ledger.credentials import codes_checked, codes_known
-from jobauto_prefect.ledger.records import Credential, RunTemplate
+from jobauto_prefect.ledger.records import Credential, Job, RunTemplate
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.runtime import Layer
@@ -318,3 +319,43 @@ def _read_blocks(template: RunTemplate, checks: PreflightChecks, now: datetime) 
         if lacking:
             return Preflight(missing=f"the block {name} has no {', '.join(lacking)}")
     return Preflight(blocks)
+
+
+ROOM_LOOK = timedelta(seconds=10)
+"""So often a job looks whether those that use its credential have ended, where nobody tells it."""
+
+SHOWN = 5
+"""Of so many jobs the numbers are told."""
+
+
+def limited_credentials(template: RunTemplate) -> list[Credential]:
+    """The credentials of a run template that have a limit, by ascending id."""
+    used = (assigned.credential for assigned in template.assignments)
+    limited = {credential.id: credential for credential in used if credential.max_jobs is not None}
+    return [limited[number] for number in sorted(limited)]
+
+
+def require_room(context: ClaimContext, template: RunTemplate, job: Job) -> None:
+    """No credential of the run template is used by as many jobs as may; locked until the commit.
+
+    Raises:
+        Refused: one is; the job is to come again.
+    """
+    credentials = limited_credentials(template)
+    if not credentials:
+        return
+    session = context.session
+    attempts.lock_credentials(session, [credential.id for credential in credentials])
+    for credential in credentials:
+        users = attempts.users_of(session, credential.id, besides=job.id)
+        if credential.max_jobs is not None and len(users) >= credential.max_jobs:
+            again = session.clock() + ROOM_LOOK
+            raise Refused("limit", _full(credential, users), PrefectState.SCHEDULED, at=again)
+
+
+def _full(credential: Credential, users: Sequence[int]) -> str:
+    jobs = (
+        "1 job at a time" if credential.max_jobs == 1 else f"{credential.max_jobs} jobs at a time"
+    )
+    named = ", ".join(map(str, users[:SHOWN])) + (" …" if len(users) > SHOWN else "")
+    return f"{credential.name} is for {jobs}; it waits for the end of one of {named}"

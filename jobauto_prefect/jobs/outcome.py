@@ -11,8 +11,7 @@ from jobauto_prefect.errors import Conflict
 from jobauto_prefect.jobs.artifact_markdown import artifact_key, page
 from jobauto_prefect.jobs.cancellation import skip
 from jobauto_prefect.jobs.launch import run_name
-from jobauto_prefect.jobs.limits import release_room
-from jobauto_prefect.jobs.retry import Policy, conclude
+from jobauto_prefect.jobs.retry import Policy, conclude, release_room
 from jobauto_prefect.jobs.transitions import transition_of
 from jobauto_prefect.ledger import attempts
 from jobauto_prefect.ledger.audit import WritingSession

@@ -60,6 +60,10 @@ class Policy:
         return asdict(self)
 
 
+LIMITS = "limits"
+"""In what is kept of a job's rules: the ids of the credentials it uses that have a limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class End:
     """How the attempt of a number (from 1) ended. `again`: it is of the kind that is repeated.
@@ -299,5 +303,15 @@ def release_next(session: WritingSession, job: Job) -> None:
     if job.runtemplate.overlap != Overlap.WAIT:
         return
     first = attempts.next_waiting(session, job.runtemplate_id)
+    if first is not None:
+        wish(session, WishKind.RESCHEDULE_RUN, first)
+
+
+def release_room(session: WritingSession, job: Job) -> None:
+    """A job has ended: one that waited for its room need not wait for its next look."""
+    credential_ids = job.policy.get(LIMITS)
+    if not credential_ids:
+        return
+    first = attempts.next_waiting_for(session, credential_ids)
     if first is not None:
         wish(session, WishKind.RESCHEDULE_RUN, first)
