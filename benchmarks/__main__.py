@@ -30,6 +30,7 @@ NAMES = (
     "sleeping",
     "output",
     "lists",
+    "scrape",
     "outbox",
     "windows",
     "events",

@@ -6,7 +6,14 @@ import socket
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field, IPvAnyNetwork, SecretStr, ValidationError, field_validator
+from pydantic import (
+    Field,
+    IPvAnyNetwork,
+    SecretStr,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+)
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -27,6 +34,9 @@ DRIVERS = {
 
 RUN_AS_DIRECTORY = Path("/var/lib/jobauto-jobs")
 """Where the directories of jobs are that run as other users than the worker."""
+
+MANAGEMENT_PORTS = 20
+"""How many ports from JOBAUTO_MANAGEMENT_PORT on are for the parts of one host."""
 
 WebAddress = Annotated[str, Field(max_length=2000, pattern=r"^https?://[^\s@#/?]+([/?][^\s#]*)?$")]
 """An address with http or https, without a user, a password or a fragment."""
@@ -82,6 +92,15 @@ class Settings(BaseSettings):
     api_host: str = Field(default="127.0.0.1", description="Address the facade listens on.")
     api_port: int = Field(default=8000, ge=1, le=65535, description="Port of the facade.")
     prefect_port: int = Field(default=4200, ge=1, le=65535, description="Port of Prefect.")
+    management_host: str = Field(
+        default="127.0.0.1", description="Address the management ports listen on."
+    )
+    management_port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65535 - MANAGEMENT_PORTS,
+        description="First of the management ports, that of the facade; default: no such ports.",
+    )
     pool: str = Field(default="jobauto", description="Work pool of templates that name none.")
     timezone: str = Field(default="UTC", description="Zone of schedules that name none.")
     language: str = Field(default="en", description="Language of localized texts.")
@@ -249,6 +268,19 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return list(dict.fromkeys(item.strip() for item in value.split(",") if item.strip()))
         return value
+
+    @field_validator("management_port")
+    @classmethod
+    def _apart(cls, first: int | None, known: ValidationInfo) -> int | None:
+        """What needs no credentials is never at the port of what does."""
+        for name in ("api_port", "prefect_port"):
+            other = known.data.get(name)
+            if first is not None and other in range(first, first + MANAGEMENT_PORTS):
+                raise ValueError(
+                    f"management ports are {first} to {first + MANAGEMENT_PORTS - 1};"
+                    f" JOBAUTO_{name.upper()} must be none of them"
+                )
+        return first
 
     @classmethod
     def settings_customise_sources(

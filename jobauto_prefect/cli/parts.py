@@ -115,7 +115,7 @@ def start_services() -> None:
     import asyncio
 
     from jobauto_prefect.cli.local import opened
-    from jobauto_prefect.facade.main import run_all_services
+    from jobauto_prefect.facade.main import serve_services
     from jobauto_prefect.home import close_home
     from jobauto_prefect.settings import load_settings
 
@@ -123,7 +123,7 @@ def start_services() -> None:
     settings = load_settings()
     close_home(settings)
     with opened() as ledger:
-        asyncio.run(run_all_services(settings, ledger))
+        asyncio.run(serve_services(settings, ledger))
 
 
 @worker.command("start")

@@ -36,6 +36,7 @@ from jobauto_prefect.ledger.seals import Sealer
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.ledger.workers import forget_silent
+from jobauto_prefect.monitoring.loops import Loop, Loops
 from jobauto_prefect.runtime.protocol import Ending, Report
 from jobauto_prefect.settings import Settings
 
@@ -56,12 +57,16 @@ AHEAD_SECONDS = 30.0
 
 
 async def run_services(
-    settings: Settings, ledger: Ledger, timetable: Timetable | None = None
+    settings: Settings,
+    ledger: Ledger,
+    timetable: Timetable | None = None,
+    loops: Loops | None = None,
 ) -> None:
     """Run all services until cancelled; each is safe to run twice at once.
 
-    `timetable` says when there is something to do; it is run here.
+    `timetable` says when there is something to do; it is run here. `loops` are told what turns.
     """
+    loops = loops or Loops()
     timetable = timetable or timetable_of(ledger, settings)
     wanted = timetable.wanted
     await asyncio.to_thread(follow_zone, ledger, settings)
@@ -80,23 +85,30 @@ async def run_services(
         keeper = Keeper(ledger, carrier.wake)
         tasks.create_task(timetable.run())
         tasks.create_task(carrier.run())
-        tasks.create_task(_whenever(wanted[Topic.OUTBOX], in_loop(carrier.wake)))
-        tasks.create_task(_whenever(wanted[Topic.WINDOWS], in_thread(keeper.open_due)))
-        tasks.create_task(_whenever(wanted[Topic.TASKS], in_thread(keeper.settle_due)))
-        tasks.create_task(_whenever(wanted[Topic.EVENTS], Emitter(ledger, prefect).emit_all))
-        tasks.create_task(_whenever(wanted[Topic.DELIVERIES], partial(deliver_all, near)))
         act = partial(act_all, ledger, settings, carrier.wake)
-        tasks.create_task(_whenever(wanted[Topic.ACTIONS], act))
-        tasks.create_task(_every(LOOKOUT_SECONDS, Lookout(near).look))
-        tasks.create_task(_every(AHEAD_SECONDS, partial(look_ahead, near, Ahead(near))))
-        tasks.create_task(_every(settings.lease_seconds / REAPS_PER_LEASE, reaper.reap))
-        tasks.create_task(_every(RECONCILE_SECONDS, Reconciler(near).reconcile))
-        tasks.create_task(_every(RECONCILE_SECONDS, UnclaimedRuns(near, reaper.answers).look))
-        tasks.create_task(_every(DRIFT_SECONDS, Inspection(near).go_on))
-        tasks.create_task(_every(SEAL_SECONDS, partial(_seal, Sealer(ledger))))
-        tasks.create_task(_every(SIGN_SECONDS, lambda: asyncio.to_thread(_sign, ledger)))
-        tasks.create_task(_every(CLEANING_SECONDS, lambda: asyncio.to_thread(_clean, ledger)))
-        tasks.create_task(_every(CLEANING_SECONDS, partial(clear_retired, near)))
+        wanted_work: dict[Topic, Callable[[], Awaitable[None]]] = {
+            Topic.OUTBOX: in_loop(carrier.wake),
+            Topic.WINDOWS: in_thread(keeper.open_due),
+            Topic.TASKS: in_thread(keeper.settle_due),
+            Topic.EVENTS: Emitter(ledger, prefect).emit_all,
+            Topic.DELIVERIES: partial(deliver_all, near),
+            Topic.ACTIONS: act,
+        }
+        for topic, work in wanted_work.items():
+            tasks.create_task(_whenever(wanted[topic], work, loops.loop(topic)))
+        for name, seconds, work in (
+            ("lookout", LOOKOUT_SECONDS, Lookout(near).look),
+            ("ahead", AHEAD_SECONDS, partial(look_ahead, near, Ahead(near))),
+            ("reaper", settings.lease_seconds / REAPS_PER_LEASE, reaper.reap),
+            ("reconciler", RECONCILE_SECONDS, Reconciler(near).reconcile),
+            ("unclaimed", RECONCILE_SECONDS, UnclaimedRuns(near, reaper.answers).look),
+            ("drift", DRIFT_SECONDS, Inspection(near).go_on),
+            ("seal", SEAL_SECONDS, partial(_seal, Sealer(ledger))),
+            ("sign", SIGN_SECONDS, in_thread(partial(_sign, ledger))),
+            ("clean", CLEANING_SECONDS, in_thread(partial(_clean, ledger))),
+            ("retired", CLEANING_SECONDS, partial(clear_retired, near)),
+        ):
+            tasks.create_task(_every(seconds, work, loops.loop(name)))
 
 
 async def _seal(sealer: Sealer) -> None:
@@ -138,24 +150,25 @@ def in_loop(work: Callable[[], None]) -> Callable[[], Awaitable[None]]:
     return do
 
 
-async def _whenever(wanted: asyncio.Event, work: Callable[[], Awaitable[None]]) -> None:
+async def _whenever(wanted: asyncio.Event, work: Callable[[], Awaitable[None]], loop: Loop) -> None:
     """Each time it is wanted; what fails is wanted again soon."""
     while True:
         await wanted.wait()
         wanted.clear()
-        await _attempt(work)
+        await _attempt(work, loop)
 
 
-async def _every(seconds: float, work: Callable[[], Awaitable[None]]) -> None:
+async def _every(seconds: float, work: Callable[[], Awaitable[None]], loop: Loop) -> None:
     """Again and again."""
     while True:
-        await _attempt(work)
+        await _attempt(work, loop)
         await asyncio.sleep(seconds)
 
 
-async def _attempt(work: Callable[[], Awaitable[None]]) -> None:
+async def _attempt(work: Callable[[], Awaitable[None]], loop: Loop) -> None:
     try:
-        await work()
+        with loop.round():
+            await work()
     except JobautoError as error:
         logger.warning("%s", error)
     except Exception:

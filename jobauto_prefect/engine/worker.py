@@ -180,6 +180,12 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         """Whether the loops of this worker turn; an outage of Prefect is none of the worker's."""
         return time.monotonic() - self._alive_at <= SILENT_POLLS * query_interval_seconds
 
+    def _polls(self) -> bool:
+        """The same, for the management port; before its first look a worker waits for others."""
+        seconds = get_current_settings().worker.query_seconds
+        waits = self._shift is None or self._alive_at == float("-inf")
+        return waits or self.is_worker_still_polling(seconds)
+
     async def run(
         self,
         flow_run: "FlowRun",
@@ -200,6 +206,8 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         # What only a working worker needs: every process of Prefect imports this module.
         from jobauto_prefect.engine.connect import connect, signed_in
         from jobauto_prefect.engine.shift import Shift, Terms
+        from jobauto_prefect.engine.worker_monitor import watch_jobs, worker_monitor
+        from jobauto_prefect.monitoring.ports import Part, management_port
         from jobauto_prefect.runtime.opening import open_worker
         from jobauto_prefect.runtime.plan import worker_plan
 
@@ -216,12 +224,15 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         waiting = asyncio.get_running_loop().call_later(
             PATIENCE_SECONDS, printer, f"Waiting for the facade at {settings.url} ..."
         )
+        monitor = worker_monitor(settings, self._polls)
         with signed_in(plan.token):
             async with (
+                management_port(settings, Part.WORKER, monitor),
                 connect() as api,
                 open_worker(plan) as opened,
                 Shift(api, opened, terms) as shift,
             ):
+                watch_jobs(monitor, opened, station.limit)
                 waiting.cancel()
                 if self._when_ready is not None:
                     self._when_ready()

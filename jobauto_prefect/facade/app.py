@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import functools
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.routing import BaseRoute
@@ -14,7 +14,7 @@ from jobauto_prefect import __version__
 from jobauto_prefect.engine.api import PrefectApi, own_authorization
 from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.wishes import Carrier
-from jobauto_prefect.facade import errors, internal
+from jobauto_prefect.facade import errors, internal, metrics
 from jobauto_prefect.facade.addresses import CONTRACT, Address, Addresses
 from jobauto_prefect.facade.identification import Identification
 from jobauto_prefect.facade.methods import HeadAsGet
@@ -32,6 +32,9 @@ from jobauto_prefect.ledger.audit import Actor
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 
+if TYPE_CHECKING:
+    from jobauto_prefect.monitoring.instruments import FacadeMonitor
+
 ALIAS = "/api"
 
 
@@ -44,9 +47,10 @@ class Facade(FastAPI):
 
     def build_middleware_stack(self) -> ASGIApp:
         """As FastAPI's, inside our rules."""
-        settings: Settings = self.state.service.settings
-        routes = Addresses(super().build_middleware_stack(), addresses(settings))
-        return TransportRules(HeadAsGet(routes), settings)
+        service: Service = self.state.service
+        routes = Addresses(super().build_middleware_stack(), addresses(service.settings))
+        note = service.monitor.requests.note if service.monitor is not None else None
+        return TransportRules(HeadAsGet(routes), service.settings, note)
 
 
 def addresses(settings: Settings) -> list[Address]:
@@ -55,7 +59,11 @@ def addresses(settings: Settings) -> list[Address]:
     return [Address(ALIAS), *(Address(prefix, dialect) for prefix in PREFIXES)]
 
 
-def create_app(settings: Settings, ledger: Ledger, operator: Actor | None = None) -> FastAPI:
+def create_app(
+    settings: Settings,
+    ledger: Ledger,
+    operator: Actor | None = None,
+) -> FastAPI:
     """The facade over an open ledger.
 
     `operator` is the person at this machine's command line, for the command line's own copy of
@@ -88,7 +96,10 @@ def create_app(settings: Settings, ledger: Ledger, operator: Actor | None = None
     throttle = SignInThrottle(settings, ledger)
     passwords = RememberedPasswords(ledger.clock)
     tokens = RememberedTokens(ledger, announcements)
-    app.state.service = Service(settings, ledger, carrier, throttle, passwords, tokens, operator)
+    monitor = None if operator is not None else _monitor(settings, ledger)
+    app.state.service = Service(
+        settings, ledger, carrier, throttle, passwords, tokens, operator, monitor
+    )
     app.state.parameters = Parameters(MEMBERS)
     errors.install(app)
     app.add_middleware(Identification)
@@ -97,11 +108,22 @@ def create_app(settings: Settings, ledger: Ledger, operator: Actor | None = None
     return app
 
 
+def _monitor(settings: Settings, ledger: Ledger) -> "FacadeMonitor":
+    """What is measured of a facade; the command line's own copy does without its library."""
+    from jobauto_prefect.monitoring.instruments import FacadeMonitor
+
+    monitor = FacadeMonitor()
+    monitor.read_by(metrics.LedgerMetrics(ledger, settings).families)
+    monitor.checks["ledger"] = metrics.ledger_check(ledger)
+    return monitor
+
+
 @functools.cache
 def _routes() -> list[BaseRoute]:
     """All routes, examined once for all facades of a process: that takes a third of a second."""
     router = APIRouter()
     router.include_router(internal.router)
     router.include_router(pages.router)
+    router.include_router(metrics.router)
     router.include_router(contract_router(), prefix=CONTRACT)
     return router.routes

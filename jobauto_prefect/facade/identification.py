@@ -12,6 +12,7 @@ from jobauto_prefect.facade.auth import identify, person, worker
 from jobauto_prefect.facade.body_sizes import INTERNAL, limit_of, refuse_too_large
 from jobauto_prefect.facade.errors import answer_to
 from jobauto_prefect.facade.service import Service
+from jobauto_prefect.facade.transport import ROUTE
 
 OPEN = re.compile(rf"{CONTRACT}/(ping|login)(\.[^/]+)?")
 """Paths that answer everybody, as `Addresses` leads to them."""
@@ -39,7 +40,12 @@ class Identification:
         except JobautoError as error:
             await answer_to(request, error)(scope, receive, send)
         else:
-            await self._app(scope, receive, send)
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                route = scope.get("route")
+                if route is not None:
+                    scope["state"][ROUTE] = route.path.removeprefix(CONTRACT)
 
 
 async def _require_known(request: Request) -> None:

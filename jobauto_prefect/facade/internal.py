@@ -1,5 +1,6 @@
 """`/internal/v1`: the claims API. Only workers' tokens open it, and they open nothing else."""
 
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -24,7 +25,7 @@ from jobauto_prefect.jobs.loss import lose_for_certain
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.audit import write_entry
 from jobauto_prefect.ledger.domains import Domain, runs_application
-from jobauto_prefect.ledger.records import App, Credential
+from jobauto_prefect.ledger.records import App, Credential, Job
 from jobauto_prefect.runtime.protocol import (
     ApplicationDocument,
     Claim,
@@ -67,6 +68,7 @@ def hello(said: WorkerHello, who: Worker, service: CurrentService) -> WorkerWelc
 @router.post("/claims")
 def claim(asked: Claim, who: Worker, service: CurrentService) -> ClaimAnswer:
     """May this flow run start, and with what?"""
+    began, asked_at = time.perf_counter(), service.ledger.clock()
     preflight = run_preflight(service.ledger, asked, _checks(service), service.settings.extra_env)
     subject = {"flow_run_id": [None, str(asked.flow_run_id)], "worker": [None, asked.worker]}
     settings, box = service.settings, service.ledger.box
@@ -76,9 +78,28 @@ def claim(asked: Claim, who: Worker, service: CurrentService) -> ClaimAnswer:
             service.ledger.writing(who.actor) as session,
         ):
             context = ClaimContext(settings, box, session, asked, _pools(who), preflight)
-            return claims.decide(context)
+            answer = claims.decide(context)
+            job = session.get(Job, answer.launch.job_id) if answer.launch is not None else None
     except KeyTaken as error:
         raise Contended("another claim was decided just now; ask again") from error
+    _note_claim(service, answer, job, time.perf_counter() - began, asked_at)
+    return answer
+
+
+def _note_claim(
+    service: Service, answer: ClaimAnswer, job: Job | None, seconds: float, asked_at: datetime
+) -> None:
+    """`job` is what was granted, now or when the same claim was asked before."""
+    if service.monitor is None:
+        return
+    latencies = service.monitor.latencies
+    if job is None:
+        latencies.claim.labels("unknown" if answer.refusal is None else "refused").observe(seconds)
+        return
+    latencies.claim.labels("granted").observe(seconds)
+    if job.begin is not None and job.begin >= asked_at:
+        waited = job.begin - max(job.created_at, job.schedule)
+        latencies.start.labels(job.schedule_type).observe(max(0.0, waited.total_seconds()))
 
 
 @router.post("/renewals")
@@ -136,6 +157,9 @@ def report(job_id: int, said: Report, who: Worker, service: CurrentService) -> R
     with service.ledger.writing(who.actor) as session:
         job = reports.job_of_claim(session, job_id, said.claim_id, _pools(who), service.settings)
         answer = reports.accept(session, job, said, service.settings)
+    if service.monitor is not None and answer.recorded:
+        late = (service.ledger.clock() - said.ended_at).total_seconds()
+        service.monitor.latencies.outcome.observe(max(0.0, late))
     service.carrier.wake()
     return answer
 

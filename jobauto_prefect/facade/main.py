@@ -16,10 +16,14 @@ from jobauto_prefect.engine.services import run_services
 from jobauto_prefect.errors import Conflict, PrefectUnavailable
 from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.local_door import local_door
+from jobauto_prefect.facade.metrics import ledger_check
 from jobauto_prefect.facade.stock import add_stock_types
 from jobauto_prefect.jobs.timetable import timetable_of
 from jobauto_prefect.ledger.agenda import Topic
 from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.monitoring.health import answering, turning
+from jobauto_prefect.monitoring.monitor import Monitor
+from jobauto_prefect.monitoring.ports import Part, management_port
 from jobauto_prefect.settings import Settings, load_settings
 from jobauto_prefect.sources import Poller, Webhooks
 
@@ -38,7 +42,7 @@ def application() -> FastAPI:
     """
     settings = load_settings()
     app = create_app(settings, _opened(settings))
-    _beside(app, functools.partial(local_door, app, settings))
+    _serve_beside(app, settings)
     return app
 
 
@@ -51,9 +55,18 @@ def application_with_services() -> FastAPI:
     settings = load_settings()
     ledger = _opened(settings)
     app = create_app(settings, ledger)
-    _beside(app, functools.partial(local_door, app, settings))
-    _beside(app, functools.partial(_services, settings, ledger))
+    monitor = app.state.service.monitor
+    _serve_beside(app, settings)
+    _watch_services(monitor, settings, ledger)
+    _beside(app, functools.partial(_services, settings, ledger, monitor))
     return app
+
+
+def _serve_beside(app: FastAPI, settings: Settings) -> None:
+    """The socket for commands, and the management port."""
+    monitor = app.state.service.monitor
+    _beside(app, functools.partial(local_door, app, settings))
+    _beside(app, functools.partial(management_port, settings, Part.FACADE, monitor))
 
 
 def _beside(app: FastAPI, more: Callable[[], AbstractAsyncContextManager[None]]) -> None:
@@ -69,8 +82,8 @@ def _beside(app: FastAPI, more: Callable[[], AbstractAsyncContextManager[None]])
 
 
 @contextlib.asynccontextmanager
-async def _services(settings: Settings, ledger: Ledger) -> AsyncIterator[None]:
-    running = asyncio.create_task(_run_services(settings, ledger))
+async def _services(settings: Settings, ledger: Ledger, monitor: Monitor) -> AsyncIterator[None]:
+    running = asyncio.create_task(_run_services(settings, ledger, monitor))
     yield
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
@@ -84,21 +97,38 @@ def _opened(settings: Settings) -> Ledger:
     return ledger
 
 
-async def run_all_services(settings: Settings, ledger: Ledger) -> None:
+async def serve_services(settings: Settings, ledger: Ledger) -> None:
+    """Run the services, those of events included, until cancelled; a process of their own."""
+    monitor = Monitor("services")
+    _watch_services(monitor, settings, ledger)
+    async with management_port(settings, Part.SERVICES, monitor):
+        await run_all_services(settings, ledger, monitor)
+
+
+def _watch_services(monitor: Monitor, settings: Settings, ledger: Ledger) -> None:
+    monitor.checks["ledger"] = ledger_check(ledger)
+    monitor.checks["prefect"] = answering(f"{settings.prefect_api_url}/health")
+    monitor.checks["loops"] = turning(monitor.loops)
+
+
+async def run_all_services(
+    settings: Settings, ledger: Ledger, monitor: Monitor | None = None
+) -> None:
     """Run the services, those of events included, until cancelled."""
     timetable = timetable_of(ledger, settings)
     wanted = timetable.wanted
+    loops = monitor.loops if monitor is not None else None
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(run_services(settings, ledger, timetable))
+        tasks.create_task(run_services(settings, ledger, timetable, loops))
         tasks.create_task(Poller(ledger, settings, wanted[Topic.EVENTS]).run())
         tasks.create_task(Webhooks(ledger, settings, wanted[Topic.WEBHOOKS]).run())
 
 
-async def _run_services(settings: Settings, ledger: Ledger) -> None:
+async def _run_services(settings: Settings, ledger: Ledger, monitor: Monitor) -> None:
     with contextlib.suppress(PrefectUnavailable):
         await wait_ready(settings.prefect_api_url, STARTING_SECONDS)
     try:
-        await run_all_services(settings, ledger)
+        await run_all_services(settings, ledger, monitor)
     except Exception:
         logger.exception("the services have ended; so does this process")
         os.kill(os.getpid(), signal.SIGTERM)

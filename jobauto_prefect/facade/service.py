@@ -1,7 +1,7 @@
 """What every request can reach: settings, ledger, and the way to Prefect."""
 
 from dataclasses import dataclass, field
-from typing import Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast
 
 from fastapi import Depends, Request
 
@@ -14,10 +14,16 @@ from jobauto_prefect.ledger.audit import Actor
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 
+if TYPE_CHECKING:
+    from jobauto_prefect.monitoring.instruments import FacadeMonitor
+
 
 @dataclass(slots=True)
 class Service:
-    """`operator` is the person at this machine's command line, who needs no password."""
+    """`operator` is the person at this machine's command line, who needs no password.
+
+    `monitor` is None in the command line's own copy of the facade.
+    """
 
     settings: Settings
     ledger: Ledger
@@ -26,6 +32,7 @@ class Service:
     passwords: RememberedPasswords
     tokens: RememberedTokens
     operator: Actor | None = None
+    monitor: "FacadeMonitor | None" = None
     availability: AvailabilityCache = field(default_factory=AvailabilityCache)
 
 

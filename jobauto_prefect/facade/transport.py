@@ -8,6 +8,7 @@ import logging
 import re
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -33,6 +34,12 @@ ONLY_HTTPS = (
     "only HTTPS is answered, and plain HTTP within this machine; "
     "proxies have to be named in JOBAUTO_TRUSTED_PROXIES"
 )
+ROUTE = "route"
+"""In a request's state: the template of its route, which routing has put there."""
+
+Note = Callable[[str, str | None, int | None, float], None]
+"""Is told of each request: method, route, status (None: the client hung up), seconds."""
+
 _SANE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,127}", re.ASCII)
 _LONGEST_PATH = 300
 
@@ -53,9 +60,10 @@ class TransportRules:
     client becomes the request's client. The id is in `scope["state"]["request_id"]`.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, note: Note | None = None) -> None:
         self._app = app
         self._settings = settings
+        self._note = note
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request, socket, or the application's lifespan (which is passed on)."""
@@ -85,7 +93,7 @@ class TransportRules:
             exchange.status = exchange.status or 500
             raise
         finally:
-            exchange.log()
+            exchange.log(self._note)
 
 
 class _Exchange:
@@ -140,14 +148,19 @@ class _Exchange:
             headers["Connection"] = "close"
         return headers.raw
 
-    def log(self) -> None:
+    def log(self, note: Note | None) -> None:
+        seconds = time.perf_counter() - self._began
+        method = self._scope.get("method", "WEBSOCKET")
+        if note is not None:
+            status = None if self.hung_up else self.status
+            note(method, self._scope["state"].get(ROUTE), status, seconds)
         ACCESS.log(
             logging.DEBUG if self.hung_up else logging.INFO,
             "%s %s %s %.1f ms %s",
-            self._scope.get("method", "WEBSOCKET"),
+            method,
             _loggable(self._scope["path"]),
             "hung up" if self.hung_up else self.status or "-",
-            (time.perf_counter() - self._began) * 1000,
+            seconds * 1000,
             self.request_id,
         )
 

@@ -21,5 +21,11 @@ def sign(session: WritingSession) -> None:
 
 def are_running(session: Session, now: datetime) -> bool:
     """Whether there was a sign lately."""
+    seen = seen_at(session)
+    return seen is not None and seen > now - PATIENCE
+
+
+def seen_at(session: Session) -> datetime | None:
+    """When the last sign was; None: there was none yet."""
     kept = session.scalar(select(Fact.value).where(Fact.name == NAME))
-    return kept is not None and datetime.fromisoformat(kept) > now - PATIENCE
+    return None if kept is None else datetime.fromisoformat(kept)

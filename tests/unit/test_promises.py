@@ -172,6 +172,7 @@ print("loaded:", *sorted({HEAVY!r} & set(sys.modules)))
         ("jobauto_prefect.engine.worker", {"sqlalchemy", "cryptography"}),
         ("jobauto_prefect.engine.shift", {"sqlalchemy", "cryptography"}),
         ("jobauto_prefect.runtime.opening", {"sqlalchemy", "cryptography"}),
+        ("jobauto_prefect.facade.app", {"prefect", "prometheus_client"}),
     ],
 )
 def test_processes_hold_nothing_in_their_memory_that_they_do_not_use(

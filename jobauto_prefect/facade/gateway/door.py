@@ -39,6 +39,7 @@ from jobauto_prefect.facade.gateway.sign_in import SignIn, given_by
 from jobauto_prefect.facade.gateway.sockets import Sockets
 from jobauto_prefect.facade.gateway.table import OPEN, Route
 from jobauto_prefect.facade.gateway.trail import Trail
+from jobauto_prefect.facade.transport import ROUTE
 
 API = "/api"
 DOCUMENTS = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"})
@@ -133,6 +134,7 @@ class Door:
         if found is None:
             raise Forbidden(f"{scope['method']} {path} is no route of Prefect that this door knows")
         route, said = found
+        scope["state"][ROUTE] = f"{API}{route.path}"
         raw = await read_body(receive, self._limit)
         body = parsed(raw, of_worker=who.worker_pools is not None)
         ask = Ask(path, said, query_of(scope), body)

@@ -30,6 +30,12 @@ class OwedAction(Base):
             sqlite_where=text("state = 'owed'"),
             postgresql_where=text("state = 'owed'"),
         ),
+        Index(
+            "ix_owed_action_dead",
+            "kind",
+            sqlite_where=text("state = 'dead'"),
+            postgresql_where=text("state = 'dead'"),
+        ),
     )
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)

@@ -114,6 +114,12 @@ class Delivery(Base):
             sqlite_where=text("state = 'owed'"),
             postgresql_where=text("state = 'owed'"),
         ),
+        Index(
+            "ix_delivery_dead",
+            "rule_id",
+            sqlite_where=text("state = 'dead'"),
+            postgresql_where=text("state = 'dead'"),
+        ),
     )
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)

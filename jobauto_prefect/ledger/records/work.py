@@ -131,6 +131,15 @@ class Job(Audited, Retirable, Base):
             sqlite_where=text("retired_at IS NULL"),
             postgresql_where=text("retired_at IS NULL"),
         ),
+        # Monitoring counts them all at each scrape.
+        Index(
+            "ix_job_figures",
+            "company_id",
+            "state",
+            "severity",
+            sqlite_where=text("retired_at IS NULL"),
+            postgresql_where=text("retired_at IS NULL"),
+        ),
         # One flow run, one process; one task, one live attempt: the database says so (P3).
         Index(
             "uq_job_live_flow_run",

@@ -1,0 +1,208 @@
+"""The ledger's figures as metrics, and the page of all metrics on the facade's port."""
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from datetime import datetime
+
+from fastapi import APIRouter, Response
+
+from jobauto_prefect.errors import Forbidden, JobautoError, NotFound
+from jobauto_prefect.facade.auth import Person
+from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.figures import Depth, Figures, read_figures
+from jobauto_prefect.ledger.states import JobState, TaskState
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.monitoring.families import Family, Sample
+from jobauto_prefect.monitoring.health import Check
+from jobauto_prefect.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+READ = "system.logs"
+"""The permission for numbers of all companies; administrators have it."""
+
+SHARE = 20
+"""Figures are read again after so many times what reading them took: that is at most a twentieth
+of the database's time, however large the ledger is and however many scrape it."""
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/metrics")
+def metrics(who: Person, service: CurrentService) -> Response:
+    """All metrics of this facade, and those of the ledger."""
+    if not who.rights.may(READ, None):
+        raise Forbidden(
+            "metrics show numbers of all companies: only administrators read them here; a program"
+            " on this machine reads them at the management port (JOBAUTO_MANAGEMENT_PORT)"
+        )
+    if service.monitor is None:
+        raise NotFound("this is no facade that serves; its metrics are nobody's")
+    content_type = {"Content-Type": service.monitor.content_type}
+    return Response(service.monitor.exposition(), headers=content_type)
+
+
+def ledger_check(ledger: Ledger) -> Check:
+    """Whether the ledger's database answers."""
+
+    def ask() -> None:
+        with ledger.reading() as session:
+            queries.is_answering(session)
+
+    async def check() -> str | None:
+        await asyncio.to_thread(ask)
+        return None
+
+    return check
+
+
+class LedgerMetrics:
+    """What the ledger says, as it is; remembered for some moments."""
+
+    def __init__(self, ledger: Ledger, settings: Settings) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._known: Figures | None = None
+        self._until = float("-inf")
+
+    def families(self) -> Iterator[Family]:
+        """Where the ledger does not answer: that, and no figures."""
+        try:
+            figures = self._figures()
+        except JobautoError as error:
+            logger.warning("no figures of the ledger: %s", error)
+            figures = None
+        up = [Sample(0 if figures is None else 1)]
+        yield Family("jobauto_ledger_up", "Whether the ledger's database answers.", up)
+        yield _pool(self._ledger)
+        if figures is not None:
+            yield from families_of(figures)
+
+    def _figures(self) -> Figures:
+        with self._lock:
+            began = time.monotonic()
+            if self._known is None or began >= self._until:
+                with self._ledger.snapshot() as session:
+                    self._known = read_figures(
+                        session,
+                        self._ledger.clock(),
+                        lease_seconds=self._settings.lease_seconds,
+                        sign_in_seconds=self._settings.sign_in_window_seconds,
+                    )
+                ended = time.monotonic()
+                self._until = ended + SHARE * (ended - began)
+            return self._known
+
+
+def _pool(ledger: Ledger) -> Family:
+    pool = ledger.engine.pool
+    counts = {"in use": "checkedout", "idle": "checkedin", "most": "size"}
+    found = [Sample(getattr(pool, name)(), (state,)) for state, name in counts.items()]
+    about = "Connections of this process to the ledger's database; most: kept when idle."
+    return Family("jobauto_database_pool", about, found, ("connections",))
+
+
+def families_of(figures: Figures) -> Iterator[Family]:
+    """What figures of the ledger are called."""
+    yield from _jobs(figures)
+    yield from _windows(figures)
+    yield from _queues(figures)
+    yield from _sources(figures)
+    yield from _safety(figures)
+
+
+def _jobs(figures: Figures) -> Iterator[Family]:
+    jobs = [Sample(each.number, (each.company, each.state, each.severity)) for each in figures.jobs]
+    labels = ("company", "state", "severity")
+    yield Family("jobauto_jobs", "Jobs there are; severity empty: none yet.", jobs, labels)
+    lost = sum(each.number for each in figures.jobs if each.state == JobState.LOST)
+    yield _single("jobauto_lost_attempts", "Attempts whose worker died or fell silent.", lost)
+    leases = figures.leases
+    yield _single("jobauto_leases", "Jobs a worker answers for.", leases.number if leases else 0)
+    about = "Since the longest silent of them was renewed."
+    yield _single("jobauto_lease_silence_seconds", about, _age(figures, leases))
+    states = ("living", "silent", "hindered")
+    workers = [
+        Sample(number, (pool, state))
+        for pool, numbers in figures.workers.items()
+        for state, number in zip(states, numbers, strict=True)
+    ]
+    about = "Workers by work pool; hindered: living ones that can't do all they should."
+    yield Family("jobauto_workers", about, workers, ("pool", "state"))
+
+
+def _windows(figures: Figures) -> Iterator[Family]:
+    by_state = [Sample(figures.windows.get(state, 0), (state,)) for state in TaskState]
+    yield Family("jobauto_windows", "Windows by what became of them.", by_state, ("state",))
+    opened = sum(figures.windows.values())
+    yield _single("jobauto_windows_opened", "Windows that were opened.", opened)
+    lately = [Sample(figures.late_windows.get(state, 0), (state,)) for state in TaskState]
+    about = "The same, of windows whose deadline was within the last hour."
+    yield Family("jobauto_windows_last_hour", about, lately, ("state",))
+
+
+def _queues(figures: Figures) -> Iterator[Family]:
+    label = ("kind",)
+    items = figures.outbox.items()
+    depths = [Sample(depth.number, (kind,)) for kind, depth in items]
+    yield Family("jobauto_outbox", "What Prefect has not been told yet.", depths, label)
+    failing = [Sample(depth.failing, (kind,)) for kind, depth in items]
+    yield Family("jobauto_outbox_failing", "Of these, what failed before.", failing, label)
+    ages = [Sample(_age(figures, depth), (kind,)) for kind, depth in items]
+    yield Family("jobauto_outbox_age_seconds", "Age of the oldest of them.", ages, label)
+    dead = [Sample(number, (kind,)) for kind, number in figures.dead_actions.items()]
+    webhook = [] if "webhook" in figures.dead_actions else [Sample(0, ("webhook",))]
+    about = "Actions of events that were given up; webhook: nobody accepted it for a day."
+    yield Family("jobauto_dead_actions", about, [*dead, *webhook], label)
+    about = "Events that started no job of their rule, and will not."
+    yield _single("jobauto_dead_deliveries", about, figures.dead_deliveries)
+
+
+def _sources(figures: Figures) -> Iterator[Family]:
+    label = ("source",)
+    names = [(source, (f"{source.id} {source.name}",)) for source in figures.sources]
+    polled = [
+        Sample(_since(figures, source.polled_at), name)
+        for source, name in names
+        if source.polled_at is not None
+    ]
+    about = "Since an event source was looked at last."
+    yield Family("jobauto_event_source_look_age_seconds", about, polled, label)
+    failing = [Sample(source.failing, name) for source, name in names]
+    yield Family("jobauto_event_source_failing", "Whether that look failed.", failing, label)
+    lags = [Sample(_age(figures, source.waiting), name) for source, name in names]
+    ends = Sample(_age(figures, figures.ends), ("ends of jobs",))
+    about = "Age of the oldest event of a source that Prefect has not been told of."
+    yield Family("jobauto_event_lag_seconds", about, [*lags, ends], label)
+
+
+def _safety(figures: Figures) -> Iterator[Family]:
+    about = "Failed sign-ins that count against somebody now (JOBAUTO_SIGN_IN_WINDOW_SECONDS)."
+    yield _single("jobauto_sign_in_failures", about, figures.sign_in_failures)
+    yield _single("jobauto_audit_seals", "Seals of the audit trail.", figures.seals)
+    unsealed = figures.unsealed
+    about = "Audit entries that no seal covers yet."
+    yield _single("jobauto_audit_unsealed", about, unsealed.number if unsealed else 0)
+    about = "Age of the oldest of them."
+    yield _single("jobauto_audit_unsealed_age_seconds", about, _age(figures, unsealed))
+    if figures.services_seen_at is not None:
+        about = "Since the services gave their last sign of life."
+        age = _since(figures, figures.services_seen_at)
+        yield _single("jobauto_services_silence_seconds", about, age)
+
+
+def _single(name: str, about: str, value: float) -> Family:
+    return Family(name, about, [Sample(value)])
+
+
+def _age(figures: Figures, depth: Depth | None) -> float:
+    return 0.0 if depth is None else _since(figures, depth.oldest)
+
+
+def _since(figures: Figures, instant: datetime) -> float:
+    return max(0.0, (figures.at - instant).total_seconds())

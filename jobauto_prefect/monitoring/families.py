@@ -1,0 +1,26 @@
+"""Metrics that are read when they are asked for, before any library makes text of them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A number, and the values of its family's labels in their order."""
+
+    value: float
+    labels: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Gauges of one name, read when they are asked for."""
+
+    name: str
+    about: str
+    samples: Sequence[Sample]
+    labels: Sequence[str] = ()
+    counts: bool = False
+
+
+Read = Callable[[], Iterable[Family]]

@@ -1,0 +1,51 @@
+"""The loops of a process, and whether they turn. Pure; times are those of a monotonic clock."""
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+STUCK_SECONDS = 120.0
+"""How long one round of a loop may take until the loop counts as stuck."""
+
+
+@dataclass(slots=True)
+class Loop:
+    """One loop. `began` is when its present round began; None: it waits for its next one."""
+
+    rounds: int = 0
+    failures: int = 0
+    began: float | None = None
+
+    @contextlib.contextmanager
+    def round(self) -> Iterator[None]:
+        """One round; an error is counted, and raised."""
+        self.began = time.monotonic()
+        try:
+            yield
+        except Exception:
+            self.failures += 1
+            raise
+        finally:
+            self.rounds += 1
+            self.began = None
+
+    @property
+    def running_seconds(self) -> float:
+        """For how long its present round has gone on; 0: there is none."""
+        return 0.0 if self.began is None else time.monotonic() - self.began
+
+
+@dataclass(slots=True)
+class Loops:
+    """All loops of a process, by name."""
+
+    by_name: dict[str, Loop] = field(default_factory=dict)
+
+    def loop(self, name: str) -> Loop:
+        """The loop of this name; a new one the first time."""
+        return self.by_name.setdefault(name, Loop())
+
+    def stuck(self) -> list[str]:
+        """The names of those whose round has gone on for too long."""
+        return [name for name, loop in self.by_name.items() if loop.running_seconds > STUCK_SECONDS]

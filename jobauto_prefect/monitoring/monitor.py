@@ -1,0 +1,77 @@
+"""The metrics and the checks of one process."""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client import (
+    CONTENT_TYPE_LATEST,
+    CollectorRegistry,
+    GCCollector,
+    ProcessCollector,
+    generate_latest,
+)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from jobauto_prefect import __version__
+from jobauto_prefect.monitoring.families import Family, Read, Sample
+from jobauto_prefect.monitoring.health import Check
+from jobauto_prefect.monitoring.loops import Loops
+
+BUILT = ("part", "version")
+
+
+class _Reading(Collector):
+    """What is read at each scrape."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing is asked of the ledger when this is registered."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """What there is now."""
+        for family in self._read():
+            kind = CounterMetricFamily if family.counts else GaugeMetricFamily
+            metric = kind(family.name, family.about, labels=family.labels)
+            for sample in family.samples:
+                metric.add_metric(sample.labels, sample.value)
+            yield metric
+
+
+class Monitor:
+    """`checks` say whether the part can do its work, `signs` whether it is alive at all."""
+
+    content_type = CONTENT_TYPE_LATEST
+
+    def __init__(self, part: str) -> None:
+        self.registry = CollectorRegistry()
+        self.loops = Loops()
+        self.checks: dict[str, Check] = {}
+        self.signs: dict[str, Check] = {}
+        ProcessCollector(registry=self.registry)
+        GCCollector(registry=self.registry)
+        built = Sample(1, (part, __version__))
+        self.read_by(lambda: [Family("jobauto_build_info", "Part and version.", [built], BUILT)])
+        self.read_by(self._loops)
+
+    def read_by(self, read: Read) -> None:
+        """Have these read at each scrape, in whichever thread that is."""
+        self.registry.register(_Reading(read))
+
+    def exposition(self) -> bytes:
+        """All metrics, as Prometheus reads them. It may ask the ledger: not for the event loop."""
+        return generate_latest(self.registry)
+
+    def _loops(self) -> Iterator[Family]:
+        known = list(self.loops.by_name.items())
+        for name, about, value in (
+            ("jobauto_loop_rounds", "Rounds of a loop.", "rounds"),
+            ("jobauto_loop_failures", "Rounds that failed.", "failures"),
+        ):
+            samples = [Sample(getattr(loop, value), (key,)) for key, loop in known]
+            yield Family(name, about, samples, ("loop",), counts=True)
+        running = [Sample(loop.running_seconds, (key,)) for key, loop in known]
+        about = "For how long the present round of a loop has gone on; 0: it waits for the next."
+        yield Family("jobauto_loop_running_seconds", about, running, ("loop",))

@@ -1,0 +1,81 @@
+"""What real parts tell at their management ports, beside what their ledger holds."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from jobauto_prefect.monitoring.ports import Part
+from tests.acceptance.service import EXAMPLES, Service, until
+from tests.integration.test_management_port import free_range
+from tests.metrics import Scraped, scraped
+
+COUNTS = (
+    "SELECT c.slug, j.state, coalesce(j.severity, ''), count(*) FROM job j"
+    " JOIN company c ON c.id = j.company_id WHERE j.retired_at IS NULL GROUP BY 1, 2, 3"
+)
+
+
+@pytest.fixture(scope="module")
+def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service, int]]:
+    """A running service, and its first management port."""
+    first = free_range()
+    home = tmp_path_factory.mktemp("watched") / "home"
+    service = Service(home, JOBAUTO_MANAGEMENT_PORT=str(first), JOBAUTO_GRACE_SECONDS="2")
+    service.start()
+    try:
+        applied = service.jobauto("apply", str(EXAMPLES), "--yes")
+        assert applied.returncode == 0, applied.stderr + service.logs()
+        yield service, first
+    finally:
+        service.stop()
+
+
+def _scrape(first: int, part: Part) -> Scraped:
+    return scraped(httpx.get(f"http://127.0.0.1:{first + part}/metrics"))
+
+
+def test_after_a_mixed_load_the_counts_are_the_ledgers(watched: tuple[Service, int]) -> None:
+    service, first = watched
+    for code in ("0", "0", "1", "4"):
+        service.jobauto("run", "acme/Probe", "--env", f"PROBE_EXIT_CODE={code}", "--wait")
+    running = service.json("run", "acme/Probe", "--env", "PROBE_SLEEP=60")
+    service.job_in(running["id"], "running")
+
+    def same() -> bool:
+        with closing(sqlite3.connect(Path(service.home) / "ledger.db")) as ledger:
+            rows = ledger.execute(COUNTS).fetchall()
+        truth = {tuple(row[:-1]): row[-1] for row in rows}
+        found = _scrape(first, Part.FACADE)
+        return found.by("jobauto_jobs", "company", "state", "severity") == truth
+
+    until(same, 30)  # figures are remembered for some moments
+    facade = _scrape(first, Part.FACADE)
+    assert facade.value("jobauto_leases") == 1
+    assert facade.value("jobauto_job_start_seconds_count", schedule_type="adhoc-cli") == 5
+    assert facade.value("jobauto_outcome_seconds_count") == 4
+    assert facade.by("jobauto_workers", "state") == {("living",): 1}
+    assert facade.value("jobauto_loop_rounds_total", loop="seal")
+    worker = _scrape(first, Part.WORKER)
+    assert worker.value("jobauto_worker_jobs") == 1
+    assert worker.value("jobauto_worker_limit")
+    claimed = _scrape(first, Part.PREFECT).by("jobauto_requests_total", "method", "route")
+    assert ("POST", "/api/flow_runs/{id}/set_state") in claimed
+    service.jobauto("job", "cancel", str(running["id"]))
+
+
+def test_each_part_is_alive_and_ready(watched: tuple[Service, int]) -> None:
+    _, first = watched
+    for part, checks in (
+        (Part.FACADE, {"ledger", "prefect", "loops"}),
+        (Part.PREFECT, {"ledger", "prefect"}),
+        (Part.WORKER, {"facade", "jobs", "loop", "prefect"}),
+    ):
+        base = f"http://127.0.0.1:{first + part}"
+        assert httpx.get(f"{base}/healthz").status_code == 200
+        answer = httpx.get(f"{base}/readyz", timeout=20)
+        assert answer.status_code == 200, answer.text
+        assert set(answer.json()["checks"]) == checks
