@@ -94,6 +94,10 @@ class Client:
         """What a POST, without a body or with JSON, is answered at a path below the base."""
         return await self._ask("POST", path, content=_json(fields) if fields else None)
 
+    async def put(self, path: str, fields: Mapping[str, Any]) -> Any:
+        """What a PUT of JSON is answered at a path below the base."""
+        return await self._ask("PUT", path, content=_json(fields))
+
     async def delete(self, path: str) -> None:
         """Delete the record at a path below the base."""
         await self._ask("DELETE", path)

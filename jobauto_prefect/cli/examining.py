@@ -20,7 +20,9 @@ from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.workers import Pool, pools
 from jobauto_prefect.errors import AuditDamaged, JobautoError, KeyMissing, PrefectUnavailable
 from jobauto_prefect.home import open_paths
+from jobauto_prefect.jobs.closed_time import story_of
 from jobauto_prefect.ledger import migrate, queries, workers
+from jobauto_prefect.ledger.freezes import present_freeze
 from jobauto_prefect.ledger.records import WorkerRecord
 from jobauto_prefect.ledger.seal_verification import verify_newest
 from jobauto_prefect.ledger.secrets import load_key
@@ -169,6 +171,7 @@ async def _work(settings: Settings, ledger: Ledger) -> AsyncIterator[Finding]:
     for finding in await asyncio.to_thread(environment_findings, settings, ledger):
         yield finding
     yield await asyncio.to_thread(_audit, ledger)
+    yield await asyncio.to_thread(_maintenance, ledger)
     authorization = own_authorization(ledger.box)
     async with PrefectApi(settings.prefect_api_url, authorization=authorization) as prefect:
         try:
@@ -198,6 +201,15 @@ def _read(settings: Settings, ledger: Ledger) -> tuple[set[str], dict[str, int],
         overdue = queries.wishes_older_than(session, ledger.clock() - OUTBOX_PATIENCE)
     shared = {name: sharing(those, users.get(name, [])) for name, those in companies.items()}
     return set(companies), shared, overdue
+
+
+def _maintenance(ledger: Ledger) -> Finding:
+    with ledger.reading() as session:
+        freeze = present_freeze(session, ledger.clock())
+    if freeze is None:
+        return Finding("maintenance", "ok", "nothing is frozen")
+    message = f"{story_of(freeze)} (since {freeze.since.isoformat()}, by {freeze.begun_by})"
+    return Finding("maintenance", "warning", message, "when it is over: jobauto resume")
 
 
 def _audit(ledger: Ledger) -> Finding:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jobauto_prefect.cli.client import Client
 
 Record = Mapping[str, Any]
-COLUMNS = ("starts", "run template", "window", "until", "deadline", "zone")
+COLUMNS = ("starts", "run template", "window", "until", "deadline", "zone", "note")
 MINUTES, SECONDS = "%a %Y-%m-%d %H:%M", "%a %Y-%m-%d %H:%M:%S"
 
 
@@ -70,7 +70,17 @@ def _print(found: Mapping[str, Any], names: Mapping[str, Mapping[int, Record]]) 
 def _row(one: Record, title: str) -> tuple[str, ...]:
     times = ("launch_at", "window_start", "window_end", "deadline")
     launch, start, end, deadline = (_wall(one[name], one["timezone"]) for name in times)
-    return launch, title, start, end, deadline, one["timezone"]
+    return launch, title, start, end, deadline, one["timezone"], _note(one)
+
+
+def _note(one: Record) -> str:
+    if one["closed"] is None:
+        return ""
+    if one["excused"]:
+        return f"excused: {one['closed']}"
+    if one["moved_from"] is None:
+        return f"waits for the end: {one['closed']}"
+    return f"moved from {_wall(one['moved_from'], one['timezone'])}: {one['closed']}"
 
 
 def _wall(text: str, zone: str) -> str:

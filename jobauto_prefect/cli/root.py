@@ -17,6 +17,7 @@ from jobauto_prefect.cli import (
     groups,
     jobs,
     local,
+    maintenance,
     parts,
     reconciling,
     tasks,
@@ -68,6 +69,8 @@ app.command(rich_help_panel=WORK)(jobs.run)
 app.command(rich_help_panel=WORK)(forecasting.forecast)
 app.command(rich_help_panel=WORK)(top.top)
 app.command(rich_help_panel=INSTALLATION)(doctor.doctor)
+app.command(rich_help_panel=INSTALLATION)(maintenance.pause)
+app.command(rich_help_panel=INSTALLATION)(maintenance.resume)
 parts.worker.command("list")(workers.list_workers)
 parts.worker.command("lost")(workers.lose_worker)
 for _name, _group, _panel in (

@@ -78,6 +78,7 @@ class Look:
             "timestamp": counted["timestamp"],
             "states": counted["states"],
             "waiting_for_prefect": status["waiting_for_prefect"],
+            "maintenance": status["maintenance"],
             "running": list(running.values()),
             "queue": list(queue.values()),
             "pools": pools,
@@ -135,6 +136,8 @@ def _screen(snapshot: Mapping[str, Any], names: Names, height: int | None) -> "G
     head = f"{moment(snapshot['timestamp'])}   {states or 'no jobs yet'}"
     if snapshot["waiting_for_prefect"]:
         head += f"   {snapshot['waiting_for_prefect']} changes wait for Prefect"
+    if snapshot["maintenance"]:
+        head += f"   FROZEN: {snapshot['maintenance']['reason'] or 'maintenance'}"
     return Group(
         Text(head, style="bold"),
         Text(f"\nRunning ({snapshot['states'].get('running', 0)})", style="cyan"),

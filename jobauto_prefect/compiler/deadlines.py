@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from jobauto_prefect.compiler.schedule import Schedule
 from jobauto_prefect.compiler.windows import Window, next_window
@@ -31,12 +32,19 @@ def deadline_of(offset: str | None, schedule: Schedule, window: Window) -> datet
     Raises:
         InvalidInput: it is neither.
     """
-    if offset is None:
-        return window.end
+    return window.end if offset is None else later(offset, window.start, schedule.zone)
+
+
+def later(offset: str, start: datetime, zone: ZoneInfo) -> datetime:
+    """So long after an instant (`+3h`), or when the clock of a zone next shows a time (`HH:MM`).
+
+    Raises:
+        InvalidInput: it is neither.
+    """
     relative = relative_of(offset)
     if relative is not None:
-        return window.start + relative
-    return next_window(Schedule(_daily_at(offset), schedule.zone), window.start).start
+        return start + relative
+    return next_window(Schedule(_daily_at(offset), zone), start).start
 
 
 def relative_of(offset: str) -> timedelta | None:

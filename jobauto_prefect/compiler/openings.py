@@ -1,4 +1,7 @@
-"""Which windows open by an instant, and what becomes of those that open late. Pure."""
+"""Which windows open by an instant, and what becomes of those that open late. Pure.
+
+A window in closed time opens at its end where it is moved, else when it is due (`closures.place`).
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,6 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import pairwise
 
+from jobauto_prefect.compiler.closures import ALWAYS_OPEN, ClosedTime, Placement, place
 from jobauto_prefect.compiler.schedule import Schedule
 from jobauto_prefect.compiler.windows import Window, windows_after
 from jobauto_prefect.definitions import Misfire
@@ -26,31 +30,46 @@ class Fate(StrEnum):
     CATCH_UP = "catch_up"  #: its job starts, late: its deadline counts from its start
     TURN = "turn"  #: its job starts late, once the older windows have ended
     MISSED = "missed"  #: it passed unattended, and is not run any more
+    EXCUSED = "excused"  #: it was due in closed time, and is not run
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """A window that opens, and its fate."""
+    """A window that opens, and its fate; `closed` is why it was not to start when it was due."""
 
     window: Window
     fate: Fate
+    closed: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Openings:
+    """Windows that open, the one that follows them, and when that opens; None: nobody knows yet."""
+
+    found: list[Opening]
+    following: Window
+    opens_at: datetime | None
 
 
 def openings(
-    schedule: Schedule, start: datetime, now: datetime, misfire: str
-) -> tuple[list[Opening], Window]:
-    """The windows from the one that begins at `start`, up to those due at `now`.
+    schedule: Schedule,
+    start: datetime,
+    now: datetime,
+    misfire: str,
+    closed: ClosedTime = ALWAYS_OPEN,
+) -> Openings:
+    """The windows from the one that begins at `start`, up to those that open at `now`.
 
-    Also the window that follows them. They are at most `MOST`; then the following one may be due,
-    too. `misfire` is a value of `Misfire`.
+    They are at most `MOST`; then the following one may be due, too. `misfire` is a value of
+    `Misfire`.
     """
     found: list[Opening] = []
     for window, newer in _from(schedule, start):
-        if window.launch_at > now or len(found) == MOST:
-            return found, window
-        late = now - window.launch_at > LATE
-        newest = newer.launch_at > now
-        found.append(Opening(window, _fate(misfire, newest) if late else Fate.RUN))
+        placement = place(window, newer, closed, misfire)
+        if placement.at is None or placement.at > now or len(found) == MOST:
+            return Openings(found, window, placement.at)
+        newest, late = newer.launch_at > now, now - placement.at > LATE
+        found.append(Opening(window, _fate(placement, misfire, newest, late), placement.closed))
     raise ValueError(f"{schedule.cron!r} does not come again after {start}")
 
 
@@ -58,7 +77,13 @@ def _from(schedule: Schedule, start: datetime) -> Iterator[tuple[Window, Window]
     return pairwise(windows_after(schedule, start - SECOND))
 
 
-def _fate(misfire: str, newest: bool) -> Fate:
+def _fate(placement: Placement, misfire: str, newest: bool, late: bool) -> Fate:
+    if placement.excused:
+        return Fate.EXCUSED
+    if not late and placement.closed is None:
+        return Fate.RUN
     if misfire == Misfire.ALL:
         return Fate.TURN
+    if not late:
+        return Fate.CATCH_UP
     return Fate.CATCH_UP if newest and misfire == Misfire.LATEST else Fate.MISSED

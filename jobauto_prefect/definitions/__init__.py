@@ -21,7 +21,7 @@ from jobauto_prefect.definitions.model import (
 from jobauto_prefect.definitions.names import EVENT_VARIABLES, INJECTED, is_known, placeholders
 from jobauto_prefect.definitions.parse import parse, parse_exit_codes
 from jobauto_prefect.definitions.patterns import PatternMatcher, pattern_of
-from jobauto_prefect.definitions.policies import ContactLost, Misfire, Overlap
+from jobauto_prefect.definitions.policies import ContactLost, Misfire, OnClosed, Overlap
 from jobauto_prefect.definitions.retrying import Backoff, attempts_of, retry_at, retry_wait
 from jobauto_prefect.definitions.schema import SCHEMA_VERSION, schema
 from jobauto_prefect.definitions.upgrade import SAID_TWICE, Change, Upgrade, upgrade
@@ -44,6 +44,7 @@ __all__ = [
     "Kubernetes",
     "Localized",
     "Misfire",
+    "OnClosed",
     "Option",
     "Overlap",
     "PatternMatcher",

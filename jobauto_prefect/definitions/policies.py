@@ -24,3 +24,10 @@ class ContactLost(StrEnum):
 
     FINISH = "finish"  #: it goes on; another attempt waits for the worker's word, or its timeout
     STOP = "stop"  #: the worker ends it
+
+
+class OnClosed(StrEnum):
+    """What happens with the windows whose jobs would start in closed time."""
+
+    EXCUSE = "excuse"  #: they are missed, excused by what closes it
+    MOVE = "move"  #: the newest one runs when it ends, with `Misfire.ALL` each; the others excuse

@@ -13,6 +13,7 @@ from itertools import islice, takewhile
 from typing import Any
 from uuid import UUID
 
+from jobauto_prefect.compiler.closures import ClosedTime
 from jobauto_prefect.compiler.handover import handed_over
 from jobauto_prefect.compiler.windows import windows_after
 from jobauto_prefect.engine.api import PrefectApi
@@ -20,6 +21,7 @@ from jobauto_prefect.engine.move import is_ahead
 from jobauto_prefect.engine.neighbours import Neighbours
 from jobauto_prefect.engine.runs import PAGE, create_run, name_run
 from jobauto_prefect.errors import NotFound
+from jobauto_prefect.jobs.closed_time import closed_times
 from jobauto_prefect.jobs.launch import window_name
 from jobauto_prefect.jobs.windows import schedule_kept
 from jobauto_prefect.ledger import keeping
@@ -53,8 +55,13 @@ class Outlook:
     coming: tuple[Coming, ...]
 
 
-def outlook_of(template: RunTemplate, now: datetime, pool: str) -> Outlook | None:
-    """What is to come of a template; None: it is not applied, or its schedule can't be used."""
+def outlook_of(
+    template: RunTemplate, now: datetime, pool: str, closed: ClosedTime
+) -> Outlook | None:
+    """What is to come of a template; None: it is not applied, or its schedule can't be used.
+
+    Windows in closed time have no run yet: it is not certain that they get one.
+    """
     if template.deployment_id is None:
         return None
     schedule = schedule_kept(template)
@@ -70,6 +77,7 @@ def outlook_of(template: RunTemplate, now: datetime, pool: str) -> Outlook | Non
             window_key(template, window.launch_at),
         )
         for window in islice(soon, 1 if by_prefect else MOST)
+        if closed.at(window.launch_at) is None
     )
     return Outlook(template.id, template.deployment_id, pool, by_prefect, coming)
 
@@ -104,8 +112,8 @@ def _read(near: Neighbours, template_id: int) -> Outlook | None:
         template = session.get(RunTemplate, template_id)
         if template is None or template.retired_at is not None:
             return None
-        pool = template.pool or near.settings.pool
-        return outlook_of(template, near.ledger.clock(), pool)
+        pool, now = template.pool or near.settings.pool, near.ledger.clock()
+        return outlook_of(template, now, pool, closed_times(session, [template], now)[template.id])
 
 
 async def _made_ahead(near: Neighbours, outlook: Outlook) -> dict[str, dict[str, Any]]:
@@ -178,7 +186,11 @@ class Ahead:
         with self._near.ledger.reading() as session:
             now, pool = self._near.ledger.clock(), self._near.settings.pool
             found = keeping.templates_with_windows(session, now + AHEAD)
-            outlooks = [outlook_of(template, now, template.pool or pool) for template in found]
+            closed = closed_times(session, found, now) if found else {}
+            outlooks = [
+                outlook_of(template, now, template.pool or pool, closed[template.id])
+                for template in found
+            ]
         there = {template.id for template in found}
         self._shown = {key: shown for key, shown in self._shown.items() if key in there}
         return [outlook for outlook in outlooks if outlook is not None]

@@ -1,16 +1,15 @@
 """What will run when."""
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
 from jobauto_prefect.compiler.deadlines import deadline_of
-from jobauto_prefect.compiler.forecast import forecast
+from jobauto_prefect.compiler.forecast import Launch, Timing, forecast
 from jobauto_prefect.compiler.schedule import Schedule
-from jobauto_prefect.compiler.windows import Window
 from jobauto_prefect.engine.schedules import template_schedule
 from jobauto_prefect.facade.answers import plain
 from jobauto_prefect.facade.auth import Identity, Person
@@ -18,6 +17,7 @@ from jobauto_prefect.facade.names import id_called, is_name
 from jobauto_prefect.facade.resources import integer, words
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.spellings import READ_INTEGER
+from jobauto_prefect.jobs.closed_time import closed_times
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.attempts import is_on
 from jobauto_prefect.ledger.records import RunTemplate
@@ -46,36 +46,41 @@ def forecasted(
     """The windows whose jobs start within so many days, of the active run templates one may see."""
     now = service.ledger.clock()
     until = now + timedelta(days=days)
-    templates = _templates(service, who, runtemplate_id)
-    schedules = {template.id: schedule for template, schedule in templates.values()}
-    found = list(islice(forecast(schedules, now, until), limit + 1))
+    templates, timings = _timed(service, who, runtemplate_id, now)
+    found = list(islice(forecast(timings, now, until), limit + 1))
     data = {
         "from": now.isoformat(),
         "until": until.isoformat(),
         "more": len(found) > limit,
-        "windows": [_shown(*templates[key], window) for key, window in found[:limit]],
+        "windows": [
+            _shown(templates[launch.key], timings[launch.key].schedule, launch)
+            for launch in found[:limit]
+        ],
     }
     return plain(request, who, "Forecast", data)
 
 
-def _templates(
-    service: Service, who: Identity, wanted: str | None
-) -> Mapping[int, tuple[RunTemplate, Schedule]]:
+def _timed(
+    service: Service, who: Identity, wanted: str | None, now: datetime
+) -> tuple[Mapping[int, RunTemplate], Mapping[int, Timing]]:
+    """The run templates that are on, and the timings of those that have a schedule, by id."""
     companies = who.rights.companies_with("jobs.read")
     with service.ledger.reading() as session:
         ids = {_id_of(session, who, word) for word in wanted.split(",")} if wanted else None
-        templates = [
-            template
+        templates = {
+            template.id: template
             for template in queries.templates_with_context(session, companies)
             if is_on(template) and (ids is None or template.id in ids)
-        ]
-        timed = [
-            (template, template_schedule(template, service.settings.timezone))
-            for template in templates
-        ]
-    return {
-        template.id: (template, schedule) for template, schedule in timed if schedule is not None
-    }
+        }
+        closed = closed_times(session, templates.values(), now)
+        timings = {
+            template.id: Timing(
+                schedule, closed[template.id], template.misfire, template.next_window
+            )
+            for template in templates.values()
+            if (schedule := template_schedule(template, service.settings.timezone)) is not None
+        }
+    return templates, timings
 
 
 def _id_of(session: ReadingSession, who: Identity, word: str) -> int | None:
@@ -85,12 +90,19 @@ def _id_of(session: ReadingSession, who: Identity, word: str) -> int | None:
     return integer("runtemplate_id", word)
 
 
-def _shown(template: RunTemplate, schedule: Schedule, window: Window) -> dict[str, Any]:
+def _shown(template: RunTemplate, schedule: Schedule, launch: Launch) -> dict[str, Any]:
+    window = launch.window
+    deadline = deadline_of(template.deadline_offset, schedule, window)
+    if launch.is_moved:
+        deadline = launch.at + (window.end - window.start)
     return {
         "runtemplate_id": template.id,
-        "launch_at": window.launch_at.isoformat(),
+        "launch_at": launch.at.isoformat(),
+        "moved_from": window.launch_at.isoformat() if launch.is_moved else None,
+        "closed": launch.closed,
+        "excused": launch.excused,
         "window_start": window.start.isoformat(),
         "window_end": window.end.isoformat(),
-        "deadline": deadline_of(template.deadline_offset, schedule, window).isoformat(),
+        "deadline": deadline.isoformat(),
         "timezone": schedule.zone.key,
     }

@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from jobauto_prefect import __version__
-from jobauto_prefect.facade import records
+from jobauto_prefect.facade import maintenance, records
 from jobauto_prefect.facade.access import visible
 from jobauto_prefect.facade.answers import plain
 from jobauto_prefect.facade.auth import Person
@@ -49,6 +49,7 @@ def status(request: Request, who: Person, service: CurrentService) -> Response:
         waiting = queries.waiting_wishes(session)
         database = queries.database_version(session)
         running = services_status.are_running(session, service.ledger.clock())
+    frozen = maintenance.present(service)
     data = {
         "version": __version__,
         "timestamp": service.ledger.clock().isoformat(),
@@ -58,6 +59,7 @@ def status(request: Request, who: Person, service: CurrentService) -> Response:
         "extra_env": list(service.settings.extra_env),
         "database": database,
         "daemon": "active" if running else "inactive",
+        "maintenance": frozen if frozen["frozen"] else None,
         **(counts if who.rights.may("system.logs", None) else {}),
     }
     return plain(request, who, "Status", data)

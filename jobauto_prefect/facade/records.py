@@ -121,6 +121,7 @@ TEMPLATE_MEMBERS = (
     "overlap",
     "misfire",
     "on_contact_lost",
+    "on_closed",
     "note",
     "topics",
 )

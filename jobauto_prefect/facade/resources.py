@@ -193,8 +193,8 @@ def _choice(column: str, choices: Sequence[str]) -> Filter:
 
 ENTITIES = (
     "App", "Company", "CompanyUser", "Credential", "CredentialType", "EventRule", "EventSource",
-    "Job", "Key", "RunTemplate", "RunTemplateCredential", "Task", "Token", "Topic", "User",
-    "UserRole", "Login", "Worker", *(f"Prefect {kind}" for kind in CHANGED_KINDS),
+    "Freeze", "Job", "Key", "RunTemplate", "RunTemplateCredential", "Task", "Token", "Topic",
+    "User", "UserRole", "Login", "Worker", *(f"Prefect {kind}" for kind in CHANGED_KINDS),
 )  # fmt: skip
 ACTIONS = ("create", "update", "delete", "login", "refuse", "reveal", "intend", "fail", "lost")
 

@@ -10,6 +10,7 @@ from jobauto_prefect.facade.auth import Identity, Person
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs.workers import lose_worker
 from jobauto_prefect.ledger import queries, workers
+from jobauto_prefect.ledger.freezes import present_freeze
 from jobauto_prefect.ledger.workers import ListedWorker
 
 
@@ -27,7 +28,8 @@ def known_workers(request: Request, who: Person, service: CurrentService) -> Res
     with service.ledger.reading() as session:
         pools = None if companies is None else _pools(service, who)
         listed = workers.listed(session, pools, companies)
-        data = {worker.record.name: _shown(service, worker) for worker in listed}
+        frozen = present_freeze(session, service.ledger.clock()) is not None
+        data = {worker.record.name: _shown(service, worker, frozen) for worker in listed}
     return plain(request, who, "Workers", data)
 
 
@@ -37,14 +39,15 @@ def _pools(service: Service, who: Identity) -> set[str]:
     return {name or service.settings.pool for name in used}
 
 
-def _shown(service: Service, listed: ListedWorker) -> dict[str, Any]:
+def _shown(service: Service, listed: ListedWorker, frozen: bool) -> dict[str, Any]:
     worker = listed.record
     lease, now = service.settings.lease_seconds, service.ledger.clock()
     state = "silent"
     if worker.lost_at is not None:
         state = "lost"
     elif workers.is_living(worker, now, lease):
-        state = "hindered" if worker.hindrances else "working"
+        able = "frozen" if frozen else "working"
+        state = "hindered" if worker.hindrances else able
     return {
         "name": worker.name,
         "pool": worker.pool,

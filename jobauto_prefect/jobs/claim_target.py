@@ -8,6 +8,7 @@ from jobauto_prefect.definitions import Overlap
 from jobauto_prefect.errors import Contended, Forbidden, NumberTaken
 from jobauto_prefect.jobs.cancellation import skip
 from jobauto_prefect.jobs.claim_context import ClaimContext, NotKnown, Refused
+from jobauto_prefect.jobs.closed_time import closed_times
 from jobauto_prefect.jobs.event_jobs import event_job
 from jobauto_prefect.jobs.outcome import story_of
 from jobauto_prefect.jobs.retry import has_lapsed, inherit
@@ -236,9 +237,24 @@ def _task_of_window(context: ClaimContext, template: RunTemplate, due: datetime)
     open_until(session, template, max(due, now))
     task = attempts.task_of_window(session, template, start)
     if task is None:
+        _refuse_moved(context, template, due)
         message = f"no window of this run template begins at {start.isoformat()}"
         raise Refused("not_owed", message, PrefectState.CANCELLED)
     return task
+
+
+def _refuse_moved(context: ClaimContext, template: RunTemplate, due: datetime) -> None:
+    """A window that waits for the end of closed time gets a flow run of its own then.
+
+    Raises:
+        Refused: it is such a one.
+    """
+    closed = closed_times(context.session, [template], due)[template.id]
+    closure, at = closed.at(due), closed.reopens(due)
+    if closure is not None:
+        then = "its end" if at is None else at.isoformat()
+        message = f"{closure.reason}; the window is moved to {then}"
+        raise Refused("closed", message, PrefectState.CANCELLED)
 
 
 def _of_task(context: ClaimContext, task: Task) -> Job:
@@ -251,6 +267,8 @@ def _of_task(context: ClaimContext, task: Task) -> Job:
     if job is None or not (mine and is_next) or task.state != TaskState.OPEN:
         began = task.window_start.isoformat()
         message = f"the window from {began} has its task {task.id} ({task.state})"
+        if task.reason == TaskReason.CLOSED:
+            message = f"the window from {began} is excused: {task.excuse}"
         raise Refused("duplicate_window", message, PrefectState.CANCELLED)
     return job
 
@@ -264,8 +282,7 @@ def require_turn(context: ClaimContext, template: RunTemplate, job: Job) -> None
     task, now = job.task, context.session.clock()
     if task is None:
         return
-    if has_lapsed(task, template, now):
-        let_lapse(context.session, [task])
+    if has_lapsed(task, template, now) and let_lapse(context.session, [task]):
         message = f"too late: the deadline of task {task.id} was {task.deadline.isoformat()}"
         raise Refused("deadline", message, PrefectState.CANCELLED)
     if template.overlap == Overlap.PARALLEL:

@@ -27,13 +27,14 @@ from jobauto_prefect.jobs.launch import (
     terms_of,
     timeout_of,
 )
+from jobauto_prefect.jobs.maintenance import refuse_start
 from jobauto_prefect.jobs.outcome import SHOWN, end_transition
 from jobauto_prefect.jobs.retry import LIMITS, Policy
 from jobauto_prefect.jobs.transitions import transition_of
 from jobauto_prefect.ledger import attempts, deliveries
 from jobauto_prefect.ledger.attempts import inactive_reason
 from jobauto_prefect.ledger.audit import WritingSession
-from jobauto_prefect.ledger.records import Job, Lease, RunTemplate, Task, WorkerRecord
+from jobauto_prefect.ledger.records import Freeze, Job, Lease, RunTemplate, Task, WorkerRecord
 from jobauto_prefect.ledger.states import JobState, TaskState, next_job_state, next_task_state
 from jobauto_prefect.runtime.protocol import ClaimAnswer, Launch, PrefectState
 
@@ -63,9 +64,9 @@ def decide(context: ClaimContext) -> ClaimAnswer:
     """
     claim, session = context.claim, context.session
     attempts.lock_flow_run(session, claim.flow_run_id)
-    worker = attempts.lock_worker(session, claim.worker, claim.instance, context.pools)
+    worker, freeze = attempts.lock_worker(session, claim.worker, claim.instance, context.pools)
     try:
-        return ClaimAnswer(launch=_grant(context, resolve_job(context), worker))
+        return ClaimAnswer(launch=_grant(context, resolve_job(context), worker, freeze))
     except NotKnown as not_known:
         return ClaimAnswer(unheard=not_known.unheard)
     except Refused as refused:
@@ -75,7 +76,7 @@ def decide(context: ClaimContext) -> ClaimAnswer:
         return ClaimAnswer(refusal=refused.refusal)
 
 
-def _grant(context: ClaimContext, job: Job, worker: WorkerRecord) -> Launch:
+def _grant(context: ClaimContext, job: Job, worker: WorkerRecord, freeze: Freeze | None) -> Launch:
     template = job.runtemplate
     if job.claim_id == context.claim.claim_id:
         return _launch(context, template, job)
@@ -86,6 +87,8 @@ def _grant(context: ClaimContext, job: Job, worker: WorkerRecord) -> Launch:
         context.session.add(job)
         context.session.flush()
     try:
+        if freeze is not None:
+            raise refuse_start(freeze, context.session.clock())
         require_turn(context, template, job)
         require_available(context, template)
         require_room(context, template, job)

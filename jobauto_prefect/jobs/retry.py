@@ -19,7 +19,7 @@ from jobauto_prefect.definitions import (
     retry_at,
 )
 from jobauto_prefect.ledger import attempts, events
-from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.audit import SERVICE, WritingSession
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from jobauto_prefect.ledger.states import (
     UNFULFILLED,
@@ -290,7 +290,9 @@ def end_task(
     """
     task.state = next_task_state(TaskState(task.state), state)
     task.reason, task.message, task.catch_up = reason, message, False
-    if state in UNFULFILLED:
+    if reason is TaskReason.CLOSED:
+        task.excuse, task.excused_by = message, SERVICE.name
+    elif state in UNFULFILLED:
         wish(session, WishKind.TELL_TASK, task.id)
     elif job is not None:
         task.fulfilled_by_job_id, task.fulfilled_at = job.id, job.end

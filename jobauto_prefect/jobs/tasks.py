@@ -6,8 +6,10 @@ Each function works inside the caller's transaction and commits nothing.
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
+from jobauto_prefect.definitions import OnClosed
 from jobauto_prefect.errors import Conflict
 from jobauto_prefect.jobs.cancellation import cancel, skip
+from jobauto_prefect.jobs.closed_time import closed_times
 from jobauto_prefect.jobs.retry import end_task, follow
 from jobauto_prefect.ledger import attempts
 from jobauto_prefect.ledger.audit import WritingSession
@@ -30,9 +32,29 @@ def let_go_because(session: WritingSession, reason: TaskReason, tasks: Mapping[T
         end_task(session, task, state, reason, why)
 
 
-def let_lapse(session: WritingSession, tasks: Sequence[Task]) -> None:
-    """It is too late for these open tasks."""
-    let_go_because(session, TaskReason.DEADLINE, {task: _lapse(session, task) for task in tasks})
+def let_lapse(session: WritingSession, tasks: Sequence[Task]) -> Sequence[Task]:
+    """It is too late for these open tasks; those that end by it.
+
+    A deadline in closed time, which kept an attempt from beginning, is as a window in it: it moves,
+    or the task is excused where nothing of it ever began.
+    """
+    if not tasks:
+        return []
+    templates = {task.runtemplate.id: task.runtemplate for task in tasks}
+    since = min(task.deadline for task in tasks)
+    closed = closed_times(session, templates.values(), since)
+    late: list[Task] = []
+    for task in tasks:
+        time = closed[task.runtemplate_id]
+        closure, reopens = time.at(task.deadline), time.reopens(task.deadline)
+        if closure is None or (task.attempts and time.on_closed == OnClosed.EXCUSE):
+            late.append(task)
+        elif time.on_closed == OnClosed.EXCUSE:
+            let_go(session, [task], TaskReason.CLOSED, closure.reason)
+        elif reopens is not None:
+            task.deadline = reopens + (task.window_end - task.window_start)
+    let_go_because(session, TaskReason.DEADLINE, {task: _lapse(session, task) for task in late})
+    return [task for task in tasks if task.state != TaskState.OPEN]
 
 
 def _lapse(session: WritingSession, task: Task) -> str:

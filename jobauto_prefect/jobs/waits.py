@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from jobauto_prefect.jobs.closed_time import story_of
 from jobauto_prefect.ledger import waits
 from jobauto_prefect.ledger.prefect_status import PrefectStatus, read_status
 from jobauto_prefect.ledger.records import Job
@@ -19,12 +20,13 @@ class Surroundings:
     """Whom jobs wait for. `workers`: work pool -> its living workers, at least one.
 
     `run_errors`: job whose flow run is still to be made -> why that was not possible; None: it was
-    not tried yet.
+    not tried yet. `frozen` is why nothing starts at all; None: it does.
     """
 
     prefect: PrefectStatus = field(default_factory=PrefectStatus)
     workers: Mapping[str, Sequence[LivingWorker]] = field(default_factory=dict)
     run_errors: Mapping[int, str | None] = field(default_factory=dict)
+    frozen: str | None = None
 
 
 def reasons(
@@ -34,13 +36,14 @@ def reasons(
     waiting = [job for job in jobs if job.state == JobState.SCHEDULED and job.schedule <= now]
     if not waiting:
         return {}
-    named = waits.pools_of(session, {job.runtemplate_id for job in waiting})
+    named, freeze = waits.pools_of(session, {job.runtemplate_id for job in waiting}, now)
     pools = {template: pool or settings.pool for template, pool in named.items()}
     alive_since = now - timedelta(seconds=settings.lease_seconds)
     around = Surroundings(
         read_status(session),
         waits.living_workers(session, set(pools.values()), alive_since),
         waits.run_errors(session, [job.id for job in waiting if job.flow_run_id is None]),
+        None if freeze is None else story_of(freeze),
     )
     found = {job.id: reason(job, pools[job.runtemplate_id], around) for job in waiting}
     return {job_id: why for job_id, why in found.items() if why is not None}
@@ -48,7 +51,7 @@ def reasons(
 
 def reason(job: Job, pool: str, around: Surroundings) -> str | None:
     """What a due job waits for; None: for nothing that is known, it may start any moment."""
-    return _in_prefect(job, pool, around) or _at_workers(job, pool, around)
+    return around.frozen or _in_prefect(job, pool, around) or _at_workers(job, pool, around)
 
 
 def _in_prefect(job: Job, pool: str, around: Surroundings) -> str | None:

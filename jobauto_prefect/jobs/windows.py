@@ -6,9 +6,10 @@ it, and a write that changes the schedule.
 
 import itertools
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
+from jobauto_prefect.compiler.closures import ClosedTime
 from jobauto_prefect.compiler.deadlines import deadline_of
 from jobauto_prefect.compiler.handover import handed_over
 from jobauto_prefect.compiler.openings import Fate, Opening, openings
@@ -17,6 +18,7 @@ from jobauto_prefect.compiler.windows import next_window
 from jobauto_prefect.definitions import Overlap
 from jobauto_prefect.errors import JobautoError
 from jobauto_prefect.jobs import tasks
+from jobauto_prefect.jobs.closed_time import closed_times
 from jobauto_prefect.ledger import keeping
 from jobauto_prefect.ledger.attempts import is_on, new_job
 from jobauto_prefect.ledger.audit import SERVICE, WritingSession
@@ -77,7 +79,8 @@ def open_windows(session: WritingSession, held: Sequence[RunTemplate], now: date
 
     With so many statements for all of them, not for each.
     """
-    due = [each for template in held for each in _due(template, now)]
+    closed = closed_times(session, held, min(_launches(held), default=now))
+    due = [each for template in held for each in _due(template, now, closed[template.id])]
     known = keeping.known_windows(session, [template.id for template in held], due_since(due))
     new = [each for each in due if (each[0].id, each[2].window.start) not in known]
     skipping = [template.id for template in held if template.overlap == Overlap.SKIP]
@@ -88,7 +91,7 @@ def open_windows(session: WritingSession, held: Sequence[RunTemplate], now: date
     session.add_all(job for _, job, _ in made if job is not None)
     session.flush()
     for task, job, by_prefect in made:
-        if task.state == TaskState.MISSED:
+        if task.state == TaskState.MISSED and task.excuse is None:
             wish(session, WishKind.TELL_TASK, task.id)
         if job is not None and not by_prefect:
             wish(session, WishKind.CREATE_RUN, job.id)
@@ -104,23 +107,42 @@ def due_since(due: Sequence[Due]) -> datetime | None:
     return min((opening.window.start for _, _, opening, _ in due), default=None)
 
 
-def _due(template: RunTemplate, now: datetime) -> Iterator[Due]:
+def judge_again(session: WritingSession, held: Iterable[RunTemplate]) -> None:
+    """What closes the time of templates that are held was changed: the keeper looks when the next
+    window is due, or at once, and finds out whether it is moved."""
+    for template in held:
+        schedule = schedule_kept(template)
+        if schedule is not None and template.next_window is not None:
+            template.next_schedule = template.next_window + schedule.delay
+    session.flush()
+
+
+def _launches(held: Sequence[RunTemplate]) -> Iterator[datetime]:
+    """When the first windows that are not opened were due."""
+    for template in held:
+        schedule = schedule_kept(template)
+        if schedule is not None and template.next_window is not None:
+            yield template.next_window + schedule.delay
+
+
+def _due(template: RunTemplate, now: datetime, closed: ClosedTime) -> Iterator[Due]:
     """The template's windows that open now; its mark moves behind them."""
     if template.kept_schedule is None or template.next_window is None:
         return
     try:
         schedule = _from_text(template.kept_schedule)
-        found, following = openings(schedule, template.next_window, now, template.misfire)
+        opened = openings(schedule, template.next_window, now, template.misfire, closed)
         deadlines = [
-            deadline_of(template.deadline_offset, schedule, opening.window) for opening in found
+            deadline_of(template.deadline_offset, schedule, opening.window)
+            for opening in opened.found
         ]
     except (JobautoError, ValueError):
         # A zone may vanish with an update of the machine: the other templates have their windows.
         logger.exception("run template %s has no windows until it is written again", template.id)
         template.next_schedule = None
         return
-    template.next_window, template.next_schedule = following.start, following.launch_at
-    for opening, deadline in zip(found, deadlines, strict=True):
+    template.next_window, template.next_schedule = opened.following.start, opened.opens_at
+    for opening, deadline in zip(opened.found, deadlines, strict=True):
         yield template, schedule, opening, deadline
 
 
@@ -141,6 +163,10 @@ def _obligation(
         deadline=deadline,
         state=TaskState.OPEN,
     )
+    if opening.fate is Fate.EXCUSED and opening.closed is not None:
+        _miss(task, TaskReason.CLOSED, opening.closed)
+        task.excuse, task.excused_by = opening.closed, SERVICE.name
+        return task, None, False
     if opening.fate is Fate.MISSED:
         _miss(task, TaskReason.MISFIRE, "it passed unattended")
         return task, None, False

@@ -21,10 +21,12 @@ from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.errors import Conflict, Forbidden
 from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.freezes import PRESENT
 from jobauto_prefect.ledger.queries import WITH_CONTEXT, WITH_CREDENTIALS
 from jobauto_prefect.ledger.records import (
     Credential,
     CredentialType,
+    Freeze,
     Job,
     Lease,
     RunTemplate,
@@ -74,26 +76,31 @@ def awaits_run(job: Job) -> bool:
 
 def lock_worker(
     session: WritingSession, name: str, instance: UUID, pools: Collection[str]
-) -> WorkerRecord:
+) -> tuple[WorkerRecord, Freeze | None]:
     """The worker that claims; its name can't be taken over until this transaction ends.
 
-    Its claims and renewals do not wait for each other.
+    Its claims and renewals do not wait for each other. Beside it the freeze there is, read by the
+    same statement; None: there is none.
 
     Raises:
         Conflict: this start of it is not the present one.
         Forbidden: it is of a pool the token does not name.
     """
-    found = select(WorkerRecord).where(WorkerRecord.name == name)
-    worker = session.scalar(
-        found.with_for_update(read=True, key_share=True).execution_options(populate_existing=True)
+    found = (
+        select(WorkerRecord, Freeze)
+        .outerjoin(Freeze, PRESENT)
+        .where(WorkerRecord.name == name)
+        .with_for_update(read=True, key_share=True, of=WorkerRecord)
+        .execution_options(populate_existing=True)
     )
+    worker, freeze = session.execute(found, {"now": session.clock()}).one_or_none() or (None, None)
     require_worker_pool(worker, pools)
     if worker is None or worker.instance != instance:
         raise Conflict(
             f"this is not the present start of worker {name}: another one has its name, or it was"
             " declared lost; start it again"
         )
-    return worker
+    return worker, freeze
 
 
 def require_worker_pool(worker: WorkerRecord | None, pools: Collection[str]) -> None:
@@ -214,6 +221,17 @@ def next_waiting(session: WritingSession, template_id: int) -> int | None:
         Job.schedule <= session.clock(),
     )
     return session.scalar(found.order_by(Job.schedule).limit(1))
+
+
+def told_to_wait(session: WritingSession) -> Sequence[int]:
+    """The jobs that are due and have a flow run whose last claim was told to come again."""
+    found = select(Job.id).where(
+        Job.state == JobState.SCHEDULED,
+        Job.flow_run_id.is_not(None),
+        Job.message.is_not(None),
+        Job.schedule <= session.clock(),
+    )
+    return session.scalars(found.order_by(Job.schedule, Job.id)).all()
 
 
 def fence_others(session: WritingSession, job: Job) -> None:

@@ -7,9 +7,9 @@ from uuid import UUID
 from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session, joinedload, lazyload
 
-from jobauto_prefect.definitions import Misfire
+from jobauto_prefect.definitions import Misfire, OnClosed
 from jobauto_prefect.ledger.audit import WritingSession
-from jobauto_prefect.ledger.records import App, Company, Job, Lease, RunTemplate, Task, Wish
+from jobauto_prefect.ledger.records import App, Company, Freeze, Job, Lease, RunTemplate, Task, Wish
 from jobauto_prefect.ledger.states import LIVE_TASKS, JobState, TaskState
 from jobauto_prefect.ledger.wishes import WishKind, wish
 
@@ -45,6 +45,20 @@ def templates_with_windows(session: Session, until: datetime) -> Sequence[RunTem
         .where(RunTemplate.next_schedule <= until, RunTemplate.deployment_id.is_not(None))
         .order_by(RunTemplate.next_schedule)
         .options(joinedload(RunTemplate.company), lazyload(RunTemplate.assignments))
+    )
+    return session.scalars(found).all()
+
+
+def lock_moving_templates(session: WritingSession) -> Sequence[RunTemplate]:
+    """Templates whose windows are moved out of closed time, nobody else's until this transaction
+    ends."""
+    found = (
+        select(RunTemplate)
+        .where(RunTemplate.next_window.is_not(None), RunTemplate.on_closed == OnClosed.MOVE)
+        .order_by(RunTemplate.id)
+        .options(lazyload(RunTemplate.assignments))
+        .with_for_update(of=RunTemplate, key_share=True)
+        .execution_options(populate_existing=True)
     )
     return session.scalars(found).all()
 
@@ -196,8 +210,14 @@ def awaits_application(session: Session, template_id: int) -> bool:
 
 
 def lock_lapsed_tasks(session: WritingSession, limit: int) -> Sequence[Task]:
-    """Open tasks for which it is too late, locked; those that others hold are left out."""
+    """Open tasks for which it is too late, locked; those that others hold are left out.
+
+    So are those that are moved to the end of a freeze that nobody knows.
+    """
     now = session.clock()
+    frozen = select(Freeze.id).where(
+        Freeze.ended_at.is_(None), Freeze.until.is_(None), Freeze.since <= Task.deadline
+    )
     found = (
         select(Task)
         .join(RunTemplate, RunTemplate.id == Task.runtemplate_id)
@@ -207,6 +227,7 @@ def lock_lapsed_tasks(session: WritingSession, limit: int) -> Sequence[Task]:
             Task.catch_up.is_(False),
             or_(RunTemplate.allow_late.is_(False), Task.window_end < now),
             RunTemplate.misfire != Misfire.ALL,
+            or_(RunTemplate.on_closed != OnClosed.MOVE, ~frozen.exists()),
         )
         .order_by(Task.deadline)
         .limit(limit)

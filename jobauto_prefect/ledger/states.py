@@ -41,6 +41,7 @@ class TaskReason(StrEnum):
     MISFIRE = "misfire"  #: its window passed while the service was away
     CANCELLED = "cancelled"  #: somebody cancelled its attempt
     BLOCKED = "blocked"  #: its attempt could not start
+    CLOSED = "closed"  #: it was due in closed time, and is excused by what closes it
     INACTIVE = "inactive"  #: its run template was switched off or deleted
 
 

@@ -7,7 +7,8 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from jobauto_prefect.ledger.records import Lease, RunTemplate, Wish, WorkerRecord
+from jobauto_prefect.ledger.freezes import PRESENT
+from jobauto_prefect.ledger.records import Freeze, Lease, RunTemplate, Wish, WorkerRecord
 from jobauto_prefect.ledger.wishes import WishKind
 from jobauto_prefect.ledger.workers import free_slots
 
@@ -27,10 +28,17 @@ class LivingWorker:
         return free_slots(self.limit, self.running) == 0
 
 
-def pools_of(session: Session, template_ids: Collection[int]) -> dict[int, str | None]:
-    """Run template -> its work pool; None: the one of the settings."""
-    found = select(RunTemplate.id, RunTemplate.pool).where(RunTemplate.id.in_(template_ids))
-    return {row[0]: row[1] for row in session.execute(found).all()}
+def pools_of(
+    session: Session, template_ids: Collection[int], now: datetime
+) -> tuple[dict[int, str | None], Freeze | None]:
+    """Run template -> its work pool, None: the one of the settings; and the freeze that lasts."""
+    found = (
+        select(RunTemplate.id, RunTemplate.pool, Freeze)
+        .outerjoin(Freeze, PRESENT)
+        .where(RunTemplate.id.in_(template_ids))
+    )
+    rows = session.execute(found, {"now": now}).all()
+    return {row[0]: row[1] for row in rows}, next((row[2] for row in rows), None)
 
 
 def run_errors(session: Session, job_ids: Collection[int]) -> dict[int, str | None]:

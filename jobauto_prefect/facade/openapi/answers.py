@@ -123,7 +123,7 @@ class WorkerState(BaseModel):
     pool: str
     host: str
     instance: UUID
-    state: Literal["working", "hindered", "silent", "lost"]
+    state: Literal["working", "frozen", "hindered", "silent", "lost"]
     seen_at: datetime
     hindrances: dict[str, str]
     clock_ahead: float
@@ -182,6 +182,9 @@ class Launch(BaseModel):
 
     runtemplate_id: int
     launch_at: datetime
+    moved_from: datetime | None
+    closed: str | None
+    excused: bool
     window_start: datetime
     window_end: datetime
     deadline: datetime
@@ -210,6 +213,16 @@ class Ping(BaseModel):
     ping: Literal["pong"]
 
 
+class Maintenance(BaseModel):
+    """The freeze for maintenance: whether nothing starts just now, and why."""
+
+    frozen: bool
+    reason: str | None
+    since: datetime | None
+    until: datetime | None
+    by: str | None
+
+
 class Status(BaseModel):
     """What this service is; the numbers of records for those with `system.logs`."""
 
@@ -221,6 +234,7 @@ class Status(BaseModel):
     extra_env: list[str]
     database: str
     daemon: Literal["active", "inactive"]
+    maintenance: Maintenance | None
     app: int | None = None
     company: int | None = None
     runtemplate: int | None = None
@@ -314,6 +328,7 @@ SHAPES: tuple[type[BaseModel], ...] = (
     SourceTested,
     Status,
     WorkPool,
+    Maintenance,
     WorkerLost,
     WorkerState,
     Written,

@@ -148,6 +148,8 @@ ABOUT: Mapping[str, str] = {
     "on": "Which ends count.",
     "on_contact_lost": "A job whose worker has no contact with the service for one lease: let it "
     "`finish`, or `stop` it.",
+    "on_closed": "Windows whose jobs would start in closed time: `excuse` them, or `move` the "
+    "newest one to its end (with `misfire` `all` each one).",
     "operation": "Which changes count.",
     "options": "The values to choose from: an object of value and label, or an array of values.",
     "overlap": "When a window opens while a job of an earlier one runs: `wait` for it, `skip` the "
@@ -273,6 +275,15 @@ ABOUT: Mapping[str, str] = {
     "JobsDeleted.dry_run": "Whether it was only tried.",
     "JobsDeleted.job_ids": "Those that are gone, or would be.",
     "JobsDeleted.matched": "How many the filters choose.",
+    "Maintenance.by": "Who began it.",
+    "Maintenance.frozen": "Whether nothing starts.",
+    "Maintenance.reason": "Why; null: nobody said.",
+    "Maintenance.since": "When it began.",
+    "Maintenance.until": "When it ends by itself; null: when somebody ends it.",
+    "MaintenanceBody.reason": "Why, for people.",
+    "MaintenanceBody.until": "When it ends by itself: a time, so long from now (`+2h`), or the "
+    "next time of day (`06:30`) in the zone of the service; null: when somebody ends it.",
+    "Status.maintenance": "The freeze for maintenance that lasts; null: there is none.",
     "Status.topic": "How many topics there are.",
     "Status.credential": "How many credentials there are.",
     "Status.credential_type": "How many credential types there are.",
@@ -285,6 +296,9 @@ ABOUT: Mapping[str, str] = {
     "Forecast.more": "Whether there are more windows than were asked for.",
     "Forecast.until": "How far it looks.",
     "Forecast.windows": "The windows, by the start of their jobs.",
+    "Launch.closed": "Why the time it is due at is closed; null: it is open.",
+    "Launch.excused": "Whether no job starts, for the time is closed.",
+    "Launch.moved_from": "When its job would start were the time open; null: it is not moved.",
     "Launch.launch_at": "When its job starts.",
     "Launch.timezone": "IANA name of the zone of the schedule.",
     "Difference.prefect": "What Prefect has; null: nothing.",

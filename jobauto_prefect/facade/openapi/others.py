@@ -113,6 +113,24 @@ def _service_operations() -> Operations:
         "active run templates one may see.",
         _ok("The windows.", "Forecast"), parameters=[SUFFIX, *FORECAST],
     )  # fmt: skip
+    yield "/maintenance.{suffix}", "get", _operation(
+        SERVICE, "getMaintenance", "Ask for the freeze for maintenance",
+        "Whether nothing starts just now, why, and until when.",
+        _ok("The freeze, or that there is none.", "Maintenance"), parameters=[SUFFIX],
+    )  # fmt: skip
+    yield "/maintenance.{suffix}", "put", _operation(
+        SERVICE, "beginMaintenance", "Freeze",
+        "No job starts until the freeze ends; running jobs run to their end. Windows that fall "
+        "into it do what `on_closed` of their run template says. Reason and end of a freeze that "
+        "lasts are replaced. Needs `system.config`.",
+        _ok("The freeze.", "Maintenance") | parts.errors(*WRITING), parameters=[SUFFIX],
+        requestBody=parts.body(reference("MaintenanceBody"), required=False),
+    )  # fmt: skip
+    yield "/maintenance.{suffix}", "delete", _operation(
+        SERVICE, "endMaintenance", "End the freeze",
+        "What waits may start. Where nothing is frozen nothing changes. Needs `system.config`.",
+        _ok("That there is none.", "Maintenance"), parameters=[SUFFIX],
+    )  # fmt: skip
     yield "/drift.{suffix}", "get", _operation(
         SERVICE, "listDrift", "Compare Prefect with the records",
         "The run templates whose flow, work pool or deployment in Prefect is not what the records "

@@ -15,7 +15,7 @@ from jobauto_prefect.facade.rendering import CONTENT_SECURITY_POLICY, Link, View
 Row = tuple[str, str, str]
 """What it is called, its kind, and what it means."""
 
-TONES = {"get": "live", "post": "good", "delete": "bad"}
+TONES = {"get": "live", "post": "good", "put": "good", "delete": "bad"}
 
 router = APIRouter(include_in_schema=False)
 

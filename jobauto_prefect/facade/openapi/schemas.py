@@ -10,6 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from jobauto_prefect.definitions import schema as definition_schema
 from jobauto_prefect.facade.events import ReplayBody
+from jobauto_prefect.facade.maintenance import MaintenanceBody
 from jobauto_prefect.facade.memberships import MemberBody, RolesBody
 from jobauto_prefect.facade.obligations import ExcuseBody
 from jobauto_prefect.facade.openapi.answers import SHAPES
@@ -44,8 +45,8 @@ BODIES: Mapping[str, str] = {
 """Record kind -> schema of what clients write."""
 
 _MODELS = (
-    CompanyBody, CredentialBody, CredentialTypeBody, ExcuseBody, JobBody, MemberBody, ReplayBody,
-    RolesBody, RuleBody, SourceBody, TemplateBody, TopicBody, UserBody,
+    CompanyBody, CredentialBody, CredentialTypeBody, ExcuseBody, JobBody, MaintenanceBody,
+    MemberBody, ReplayBody, RolesBody, RuleBody, SourceBody, TemplateBody, TopicBody, UserBody,
 )  # fmt: skip
 
 TRUTH: Json = {"anyOf": [{"type": "boolean"}, {"enum": [0, 1, "0", "1", "true", "false"]}]}

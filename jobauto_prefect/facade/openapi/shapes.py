@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, Overlap
+from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, OnClosed, Overlap
 from jobauto_prefect.definitions.actions import Action
 from jobauto_prefect.facade.permissions import Membership, Role
 from jobauto_prefect.ledger.actions import ActionState
@@ -91,6 +91,7 @@ class RunTemplate(Labelled):
     overlap: Overlap
     misfire: Misfire
     on_contact_lost: ContactLost
+    on_closed: OnClosed
     note: str | None
     topics: list[str]
     all_topics: list[str] | None = None

@@ -7,7 +7,15 @@ from pydantic import Field, WithJsonSchema
 
 from jobauto_prefect.compiler.schedule import CODES
 from jobauto_prefect.compiler.timing import timing_faults
-from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, Overlap, parse, to_text
+from jobauto_prefect.definitions import (
+    Backoff,
+    ContactLost,
+    Misfire,
+    OnClosed,
+    Overlap,
+    parse,
+    to_text,
+)
 from jobauto_prefect.definitions.actions import ActionMode
 from jobauto_prefect.definitions.value_rules import ValueRules
 from jobauto_prefect.errors import Forbidden, InvalidInput
@@ -97,6 +105,7 @@ class TemplateBody(LabelledBody):
     overlap: Overlap = Overlap.WAIT
     misfire: Misfire = Misfire.LATEST
     on_contact_lost: ContactLost = ContactLost.FINISH
+    on_closed: OnClosed = OnClosed.EXCUSE
     note: LongText | None = None
     topics: TopicRefs = Field(default_factory=list)
     success: Actions = Field(default_factory=ActionsBody)

@@ -20,6 +20,7 @@ from jobauto_prefect.ledger.records.credentials import (
     Topic,
 )
 from jobauto_prefect.ledger.records.events import Delivery, Event, EventRule, EventSource
+from jobauto_prefect.ledger.records.maintenance import Freeze
 from jobauto_prefect.ledger.records.people import CompanyUser, Token, User, UserRole
 from jobauto_prefect.ledger.records.trail import AuditEntry, AuditSeal
 from jobauto_prefect.ledger.records.work import Artifact, Job, Lease, OutputLine, Task
@@ -40,6 +41,7 @@ __all__ = [
     "EventRule",
     "EventSource",
     "Fact",
+    "Freeze",
     "Job",
     "KeptAnswer",
     "Lease",

@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy import JSON, ForeignKey, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, Overlap
+from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, OnClosed, Overlap
 from jobauto_prefect.ledger.base import (
     SEALED,
     UNAUDITED,
@@ -125,6 +125,7 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     overlap: Mapped[str] = mapped_column(default=Overlap.WAIT)
     misfire: Mapped[str] = mapped_column(default=Misfire.LATEST)
     on_contact_lost: Mapped[str] = mapped_column(default=ContactLost.FINISH)
+    on_closed: Mapped[str] = mapped_column(default=OnClosed.EXCUSE)
     note: Mapped[str | None] = mapped_column(Text)
     topics: Mapped[list[str]] = mapped_column(default=list)
     env: Mapped[dict[str, str]] = mapped_column(default=dict)

@@ -15,12 +15,12 @@ HOURLY = Schedule("0 * * * *", zone_of("UTC"))
 
 
 def fates(now: datetime, misfire: str = "latest", schedule: Schedule = HOURLY) -> list[Fate]:
-    return [one.fate for one in openings(schedule, NOON, now, misfire)[0]]
+    return [one.fate for one in openings(schedule, NOON, now, misfire).found]
 
 
 def test_nothing_opens_before_it_is_due() -> None:
-    found, following = openings(HOURLY, NOON, NOON - MINUTE, "latest")
-    assert (found, following.start) == ([], NOON)
+    opened = openings(HOURLY, NOON, NOON - MINUTE, "latest")
+    assert (opened.found, opened.following.start, opened.opens_at) == ([], NOON, NOON)
     later = Schedule("0 * * * *", zone_of("UTC"), 10 * MINUTE)
     assert fates(NOON + 9 * MINUTE, schedule=later) == []
     assert fates(NOON + 10 * MINUTE, schedule=later) == [Fate.RUN]
@@ -51,9 +51,9 @@ def test_the_newest_window_still_runs_after_an_outage_that_just_ended() -> None:
 def test_a_long_outage_is_opened_piece_by_piece_without_a_gap(hours: int, misfire: str) -> None:
     now, start, opened = NOON + hours * HOUR + 30 * MINUTE, NOON, []
     while start <= now:
-        found, following = openings(HOURLY, start, now, misfire)
-        assert 0 < len(found) <= MOST
-        opened += found
-        start = following.start
+        some = openings(HOURLY, start, now, misfire)
+        assert 0 < len(some.found) <= MOST
+        opened += some.found
+        start = some.following.start
     assert [one.window.start for one in opened] == [NOON + n * HOUR for n in range(hours + 1)]
     assert [one.fate for one in opened].count(Fate.CATCH_UP) == (misfire == "latest")
