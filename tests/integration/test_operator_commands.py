@@ -355,3 +355,24 @@ def test_suggested_rules_are_commands_to_copy(home: Home, tmp_path: Path) -> Non
     again = home.run("rule", "suggest", "acme/Read")
     assert (again.returncode, again.stdout) == (0, "")
     assert "its rule is there" in again.stderr
+
+
+def test_a_freeze_is_begun_shown_and_ended(home: Home) -> None:
+    frozen = home.run("pause", "--reason", "new disk", "--until", "+2h")
+    assert frozen.returncode == 0, frozen.stderr
+    assert frozen.stdout.startswith("frozen until ")
+    checks = json.loads(home.run("doctor", "--json").stdout)["checks"]
+    (finding,) = (one for one in checks if one["name"] == "maintenance")
+    assert finding["status"] == "warning"
+    assert finding["message"].startswith("maintenance: new disk; nothing starts until ")
+    assert finding["fix"] == "when it is over: jobauto resume"
+    assert json.loads(home.run("top", "--json").stdout)["maintenance"]["reason"] == "new disk"
+    assert "FROZEN: new disk" in home.run("top").stdout
+    wrong = home.run("pause", "--until", "soon")
+    assert wrong.returncode == 1
+    assert "'soon' is no time; write " in wrong.stderr
+    assert home.run("resume").stdout == "not frozen any more\n"
+    assert json.loads(home.run("resume", "--json").stdout) == {
+        "frozen": False,
+        "was_frozen": False,
+    }
