@@ -101,9 +101,9 @@ class LedgerMetrics:
 
 def _pool(ledger: Ledger) -> Family:
     pool = ledger.engine.pool
-    counts = {"in use": "checkedout", "idle": "checkedin", "most": "size"}
+    counts = {"in use": "checkedout", "idle": "checkedin", "kept": "size"}
     found = [Sample(getattr(pool, name)(), (state,)) for state, name in counts.items()]
-    about = "Connections of this process to the ledger's database; most: kept when idle."
+    about = "Connections of this process to its database; kept: how many stay open when idle."
     return Family("jobauto_database_pool", about, found, ("connections",))
 
 

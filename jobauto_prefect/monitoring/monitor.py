@@ -7,6 +7,7 @@ from prometheus_client import (
     CollectorRegistry,
     GCCollector,
     ProcessCollector,
+    disable_created_metrics,
     generate_latest,
 )
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -16,6 +17,8 @@ from jobauto_prefect import __version__
 from jobauto_prefect.monitoring.families import Family, Read, Sample
 from jobauto_prefect.monitoring.health import Check
 from jobauto_prefect.monitoring.loops import Loops
+
+disable_created_metrics()  # a further series for each counter, which nobody reads
 
 BUILT = ("part", "version")
 

@@ -30,6 +30,7 @@ EVERYTHING = {
     "image": {"pullSecrets": ["registry"]},
     "settings": {"JOBAUTO_TIMEZONE": "Europe/Prague"},
     "prefect": {"url": "https://prefect.example.org/"},
+    "management": {"enabled": True},
     "ingress": {
         "enabled": True,
         "className": "nginx",

@@ -39,8 +39,28 @@ securityContext:
 {{- printf "https://%s-prefect:4200/api" (include "jobauto.name" .) -}}
 {{- end -}}
 
+{{/* The probes of a part at its management port, which is this far from the first one. */}}
+{{- define "jobauto.management" -}}
+{{- if .root.Values.management.enabled }}
+livenessProbe:
+  httpGet: {path: /healthz, port: {{ add .root.Values.management.port .part }}}
+  initialDelaySeconds: 60
+  timeoutSeconds: 5
+  failureThreshold: 6
+{{- if .ready }}
+readinessProbe:
+  httpGet: {path: /readyz, port: {{ add .root.Values.management.port .part }}}
+  timeoutSeconds: 5
+{{- end }}
+{{- end }}
+{{- end -}}
+
 {{/* What every part is told. */}}
 {{- define "jobauto.environment" -}}
+{{- if .Values.management.enabled }}
+- {name: JOBAUTO_MANAGEMENT_HOST, value: "0.0.0.0"}
+- {name: JOBAUTO_MANAGEMENT_PORT, value: {{ .Values.management.port | quote }}}
+{{- end }}
 - {name: JOBAUTO_HOME, value: /var/lib/jobauto}
 - {name: HOME, value: /var/lib/jobauto}
 - {name: JOBAUTO_API_HOST, value: "0.0.0.0"}
