@@ -36,6 +36,7 @@ def flows(gate: Gateway) -> Iterator[dict[str, str]]:
         template = gate.rest.post("/runtemplate/", json=template).raise_for_status().json()
         made += [f"/runtemplate/{template['id']}.json", f"/app/{app['id']}.json"]
         flows[name] = _flow_id(gate, app["id"])
+        _wait_for_deployment(gate, template["id"])
     flows["common"] = _flow_id(gate, common["id"])
     yield flows
     for path in made:
@@ -48,6 +49,14 @@ def _flow_id(gate: Gateway, app_id: int) -> str:
             return session.get_one(App, app_id).flow_id
 
     return str(eventually(look))
+
+
+def _wait_for_deployment(gate: Gateway, template_id: int) -> None:
+    def look() -> UUID | None:
+        with gate.ledger.reading() as session:
+            return session.get_one(RunTemplate, template_id).deployment_id
+
+    eventually(look)
 
 
 def ids(found: Any) -> set[str]:
