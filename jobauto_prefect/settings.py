@@ -42,6 +42,10 @@ WebAddress = Annotated[str, Field(max_length=2000, pattern=r"^https?://[^\s@#/?]
 """An address with http or https, without a user, a password or a fragment."""
 
 
+Days = Annotated[int, Field(ge=0, le=36500)]
+"""How long something is kept; 0: for ever."""
+
+
 class Settings(BaseSettings):
     """Every setting of the service; `docs/settings.md` documents each.
 
@@ -126,6 +130,22 @@ class Settings(BaseSettings):
     )
     artifact_limit_bytes: int = Field(
         default=32 * 1024 * 1024, gt=0, description="Bytes of artifacts kept of one job."
+    )
+    keep_jobs_days: Days = Field(default=365, description="Days an ended job is kept; 0: for ever.")
+    keep_jobs_count: int = Field(
+        default=0, ge=0, description="Ended jobs of a run template that are kept; 0: all."
+    )
+    keep_output_days: Days = Field(
+        default=90, description="Days output and artifacts of an ended job are kept."
+    )
+    keep_runs_days: Days = Field(
+        default=90, description="Days Prefect keeps the run of an ended job, and its logs."
+    )
+    keep_tasks_days: Days = Field(
+        default=365, description="Days after its deadline an ended task is kept."
+    )
+    keep_events_days: Days = Field(
+        default=90, description="Days an event is kept, with its deliveries and actions."
     )
     body_limit_bytes: int = Field(
         default=4 * 1024 * 1024, gt=0, description="Largest request body the facade reads, bytes."

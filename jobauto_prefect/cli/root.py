@@ -19,6 +19,7 @@ from jobauto_prefect.cli import (
     local,
     maintenance,
     parts,
+    pruning,
     reconciling,
     tasks,
     top,
@@ -71,6 +72,7 @@ app.command(rich_help_panel=WORK)(top.top)
 app.command(rich_help_panel=INSTALLATION)(doctor.doctor)
 app.command(rich_help_panel=INSTALLATION)(maintenance.pause)
 app.command(rich_help_panel=INSTALLATION)(maintenance.resume)
+app.command(rich_help_panel=INSTALLATION)(pruning.prune)
 parts.worker.command("list")(workers.list_workers)
 parts.worker.command("lost")(workers.lose_worker)
 for _name, _group, _panel in (

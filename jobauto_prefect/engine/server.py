@@ -20,6 +20,8 @@ QUIET: Mapping[str, str] = {
     "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
     "PREFECT_CLI_PROMPT": "false",
     "DO_NOT_TRACK": "1",
+    # Logs and artifacts of runs that are gone go too.
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,orphans",
 }
 """What our Prefect server is told where the environment says nothing else."""
 

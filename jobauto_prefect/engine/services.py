@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from functools import partial
@@ -18,6 +19,7 @@ from jobauto_prefect.engine.flow_records import clear_retired
 from jobauto_prefect.engine.inspection import Inspection
 from jobauto_prefect.engine.keeper import Keeper, Lookout
 from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.pruning import Pruner
 from jobauto_prefect.engine.reconciler import Reconciler
 from jobauto_prefect.engine.unclaimed import UnclaimedRuns
 from jobauto_prefect.engine.wishes import Carrier, look_ahead
@@ -45,6 +47,9 @@ logger = logging.getLogger(__name__)
 RECONCILE_SECONDS = 15.0
 CLEANING_SECONDS = 600.0
 DRIFT_SECONDS = 60.0
+PRUNING_SECONDS = 3600.0
+FIRST_PRUNING_SECONDS = 60.0
+PRUNING_ROUND_SECONDS = 20.0
 SEAL_SECONDS = 7.0
 SEAL_LOOKS = 10
 SEAL_LOOK_SECONDS = 0.2
@@ -109,6 +114,7 @@ async def run_services(
             ("retired", CLEANING_SECONDS, partial(clear_retired, near)),
         ):
             tasks.create_task(_every(seconds, work, loops.loop(name)))
+        tasks.create_task(_prune(Pruner(near), loops.loop("retention")))
 
 
 async def _seal(sealer: Sealer) -> None:
@@ -127,6 +133,25 @@ def _wish_missing_flows(ledger: Ledger) -> None:
 def _sign(ledger: Ledger) -> None:
     with ledger.writing(SERVICE) as session:
         services_status.sign(session)
+
+
+async def _prune(pruner: Pruner, loop: Loop) -> None:
+    """Let go of what is kept no longer, once those who wait for the services have been served."""
+    wait = FIRST_PRUNING_SECONDS
+
+    async def sweep() -> None:
+        nonlocal wait
+        wait = PRUNING_SECONDS
+        tally = await pruner.prune(PRUNING_ROUND_SECONDS)
+        gone = Counter(kind for kind, _ in tally.counts.elements())
+        if gone:
+            logger.info("kept no longer: %s", ", ".join(f"{n} {kind}" for kind, n in gone.items()))
+        if not tally.is_complete:
+            wait = 0.0
+
+    while True:
+        await asyncio.sleep(wait)
+        await _attempt(sweep, loop)
 
 
 def _clean(ledger: Ledger) -> None:

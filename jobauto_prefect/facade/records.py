@@ -86,6 +86,7 @@ COMPANY_MEMBERS = (
     "customer",
     "timezone",
     "topics",
+    "retention",
 )
 
 
@@ -124,6 +125,7 @@ TEMPLATE_MEMBERS = (
     "on_closed",
     "note",
     "topics",
+    "retention",
 )
 
 

@@ -273,6 +273,29 @@ def _company_of(record: Any) -> int | None:
     return getattr(record, "company_id", None)
 
 
+def write_deletions(
+    session: WritingSession,
+    entity_type: str,
+    gone: Sequence[tuple[int, int | None, dict[str, Any]]],
+) -> None:
+    """An entry for each record that one statement deleted: its number, its company, and what of it
+    says which it was. All else of it stands in the entries of its life.
+    """
+    rows = [
+        _row(
+            session,
+            entity_type,
+            "delete",
+            {name: [value, None] for name, value in shown.items()},
+            entity_id=record_id,
+            company_id=company_id,
+        )
+        for record_id, company_id, shown in gone
+    ]
+    if rows:
+        session.connection().execute(insert(AuditEntry), rows)
+
+
 def write_entry(
     session: WritingSession,
     entity_type: str,

@@ -323,6 +323,11 @@ def all_companies(session: Session) -> Sequence[Company]:
     ).all()
 
 
+def company_slugs(session: Session) -> dict[int | None, str]:
+    """The slugs of all companies, retired ones included, by their numbers."""
+    return {company.id: company.slug for company in session.scalars(select(Company))}
+
+
 def company_with_slug(session: Session, slug: str) -> Company | None:
     """The company of that slug."""
     return session.scalar(select(Company).where(Company.slug == slug, Company.retired_at.is_(None)))

@@ -98,6 +98,23 @@ class Reconciled(BaseModel):
     settled: list[Settlement]
 
 
+class PrunedKind(BaseModel):
+    """How many records of a kind went, or with `dry_run` would go."""
+
+    kind: Literal["events", "output", "jobs", "tasks", "runs"]
+    company_id: int | None
+    company: str | None
+    count: int
+
+
+class Pruned(BaseModel):
+    """What is kept no longer."""
+
+    dry_run: bool
+    complete: bool
+    pruned: list[PrunedKind]
+
+
 class Worker(BaseModel):
     """A worker, as Prefect last heard of it."""
 
@@ -321,6 +338,7 @@ SHAPES: tuple[type[BaseModel], ...] = (
     JobsDeleted,
     MembershipEnded,
     Ping,
+    Pruned,
     Reconciled,
     RolesSet,
     SignedIn,

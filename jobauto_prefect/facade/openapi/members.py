@@ -175,6 +175,9 @@ ABOUT: Mapping[str, str] = {
     "replaced_by": "Who brought the next one.",
     "request_id": "The request, as the service's log and the audit log name it.",
     "required": "Whether it must have a value.",
+    "retention": "Bounds of what is kept that it sets itself, 0 for none: the days that ended "
+    "jobs (`jobs_days`), their output (`output_days`), their flow runs in Prefect (`runs_days`), "
+    "tasks and events stay, and how many ended jobs of a run template (`jobs_count`).",
     "retry_of": "The first attempt, where it is another one; written: a job that is over, to run "
     "once more with its run template and its own values.",
     "retry_backoff": "How the waits between attempts grow: `none` and `fixed` not at all, `linear` "
@@ -305,6 +308,20 @@ ABOUT: Mapping[str, str] = {
     "Difference.record": "What it should have, as the records say.",
     "Drift.deployment": "The name its deployment should have.",
     "Drift.differences": "Member by member.",
+    "Pruned.complete": "Whether nothing more is to go.",
+    "Pruned.dry_run": "Whether it was only counted.",
+    "PrunedKind.count": "How many.",
+    "Pruned.pruned": "An object for each kind and company.",
+    "PrunedKind.company": "Slug of the company.",
+    "PrunedKind.company_id": "Whose they are; null: of no company, or, of `runs`, of all.",
+    "PrunedKind.kind": "`output` counts the jobs whose output and artifacts went, `runs` the flow "
+    "runs in Prefect beside those that went with their jobs.",
+    "events_days": "Days an event is kept, with its deliveries and actions.",
+    "jobs_count": "Ended jobs of a run template that are kept.",
+    "jobs_days": "Days an ended job is kept.",
+    "output_days": "Days output and artifacts of an ended job are kept.",
+    "runs_days": "Days Prefect keeps the flow run of an ended job, and its logs.",
+    "tasks_days": "Days after its deadline an ended task is kept.",
     "Reconciled.settled": "An object each; what is restored is so once Prefect is told.",
     "Settlement.kind": "The kind of the record: runtemplate, eventrule or credential.",
     "Settlement.id": "The id of the record.",

@@ -145,6 +145,15 @@ def _service_operations() -> Operations:
         "Needs `system.config`. 503 while Prefect is away.",
         _ok("What was done.", "Reconciled") | parts.errors(413), parameters=[SUFFIX],
     )  # fmt: skip
+    tried = parts.query("dry_run", "Only say what would go.", {"type": "boolean"})
+    yield "/prune.{suffix}", "post", _operation(
+        SERVICE, "prune", "Let go of what is kept no longer",
+        "Jobs, their output and their flow runs in Prefect, tasks and events that are older, or "
+        "more, than settings, companies and run templates say (member `retention`). The services "
+        "do the same by themselves once an hour. After a few seconds it is left at that: repeat "
+        "it while `complete` is false. Needs `system.config`. 503 while Prefect is away.",
+        _ok("What went.", "Pruned") | parts.errors(413), parameters=[tried, SUFFIX],
+    )  # fmt: skip
     yield "/pools.{suffix}", "get", _operation(
         SERVICE, "listPools", "List work pools and their workers",
         "The work pools of the active run templates one may see, an object by name, as Prefect "

@@ -40,6 +40,12 @@ class ApplicationVersion(BaseModel):
     definition: dict[str, Any]
 
 
+Bound = Literal["jobs_days", "jobs_count", "output_days", "runs_days", "tasks_days"]
+CompanyBound = Literal[
+    "jobs_days", "jobs_count", "output_days", "runs_days", "tasks_days", "events_days"
+]
+
+
 class Company(Labelled):
     """A company; `env` are its values for all its run templates, secret ones masked."""
 
@@ -54,6 +60,7 @@ class Company(Labelled):
     customer: int | None
     timezone: str | None
     topics: list[str]
+    retention: dict[CompanyBound, int]
     env: dict[str, str]
     prefect_url: str
 
@@ -95,6 +102,7 @@ class RunTemplate(Labelled):
     note: str | None
     topics: list[str]
     all_topics: list[str] | None = None
+    retention: dict[Bound, int]
     success: dict[Action, dict[str, Any]]
     fail: dict[Action, dict[str, Any]]
     env: dict[str, str]

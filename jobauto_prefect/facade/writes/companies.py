@@ -25,6 +25,7 @@ from jobauto_prefect.facade.writes.base import (
     take,
     take_values,
 )
+from jobauto_prefect.facade.writes.retention import CompanyRetentionBody
 from jobauto_prefect.facade.writes.topics import TopicRefs, take_topics
 from jobauto_prefect.jobs.windows import keep_windows
 from jobauto_prefect.ledger import queries
@@ -51,6 +52,7 @@ class CompanyBody(LabelledBody):
     ) = None
     timezone: ShortText | None = None
     topics: TopicRefs = Field(default_factory=list)
+    retention: CompanyRetentionBody = Field(default_factory=CompanyRetentionBody)
     env: dict[str, Any] = Field(default_factory=dict)
 
 

@@ -54,6 +54,7 @@ from jobauto_prefect.facade.writes.executors import (
     require_usable,
 )
 from jobauto_prefect.facade.writes.ownership import require_accessible, visible_definition
+from jobauto_prefect.facade.writes.retention import RetentionBody
 from jobauto_prefect.facade.writes.topics import TopicRefs, require_own_topics, take_topics
 from jobauto_prefect.jobs.windows import keep_windows
 from jobauto_prefect.ledger import queries
@@ -108,6 +109,7 @@ class TemplateBody(LabelledBody):
     on_closed: OnClosed = OnClosed.EXCUSE
     note: LongText | None = None
     topics: TopicRefs = Field(default_factory=list)
+    retention: RetentionBody = Field(default_factory=RetentionBody)
     success: Actions = Field(default_factory=ActionsBody)
     fail: Actions = Field(default_factory=ActionsBody)
     env: dict[str, Any] = Field(default_factory=dict)

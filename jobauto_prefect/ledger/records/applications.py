@@ -60,7 +60,10 @@ class AppVersion(Base):
 
 
 class Company(Audited, Labelled, Retirable, Base):
-    """A company; `env` are its plain values, `secrets` its encrypted ones."""
+    """A company; `env` are its plain values, `secrets` its encrypted ones.
+
+    `retention` are the bounds of what is kept that it sets itself, by their names.
+    """
 
     __tablename__ = "company"
     __table_args__ = (unique_while_active("company", "slug"),)
@@ -77,6 +80,7 @@ class Company(Audited, Labelled, Retirable, Base):
     customer: Mapped[int | None]
     timezone: Mapped[str | None]
     topics: Mapped[list[str]] = mapped_column(default=list)
+    retention: Mapped[dict[str, int]] = mapped_column(JSON, default=dict)
     env: Mapped[dict[str, str]] = mapped_column(default=dict)
     secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
@@ -92,6 +96,7 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     `applied_parameters` and `applied_paused` are what the Prefect deployment was last told.
     `blocks` are Prefect blocks of other people: `block` (type slug/name) and `env`, which maps
     variables to its fields.
+    `retention` are the bounds of what is kept that it sets itself, by their names.
     `success` and `fail` are the actions that follow the end of a job: name -> configuration;
     `action_secrets` are the keys of their webhooks' signatures, by these two names.
     The window keeper goes by `kept_schedule` (cron, zone and delay in one text): `next_window` is
@@ -128,6 +133,7 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     on_closed: Mapped[str] = mapped_column(default=OnClosed.EXCUSE)
     note: Mapped[str | None] = mapped_column(Text)
     topics: Mapped[list[str]] = mapped_column(default=list)
+    retention: Mapped[dict[str, int]] = mapped_column(JSON, default=dict)
     env: Mapped[dict[str, str]] = mapped_column(default=dict)
     secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
     blocks: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)

@@ -1,0 +1,37 @@
+"""The member `retention` of companies and run templates: how long what their jobs leave is kept."""
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
+
+from jobauto_prefect.definitions.retention import LONGEST_DAYS, NO_BOUND
+from jobauto_prefect.facade.spellings import READ_INTEGER, OrText
+
+Days = Annotated[
+    int, Field(ge=NO_BOUND, le=LONGEST_DAYS), READ_INTEGER, OrText(r"^(0|[1-9][0-9]{0,4})$")
+]
+Count = Annotated[int, Field(ge=NO_BOUND, le=10**9), READ_INTEGER, OrText(r"^(0|[1-9][0-9]{0,8})$")]
+
+
+class RetentionBody(TypedDict, total=False):
+    """Bounds of what is kept, 0 for none; what is left out is as the company or the settings say.
+
+    `jobs_count` is the number of ended jobs of each run template, the others are days.
+    """
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+
+    jobs_days: Days
+    jobs_count: Count
+    output_days: Days
+    runs_days: Days
+    tasks_days: Days
+
+
+class CompanyRetentionBody(RetentionBody, total=False):
+    """The same of a company, which has events besides."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
+
+    events_days: Days

@@ -1,0 +1,102 @@
+"""A ledger whose clock the test sets, beside a real Prefect."""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+from jobauto_prefect.engine import runs
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.wishes import Carrier
+from jobauto_prefect.jobs.outcome import story_of
+from jobauto_prefect.ledger import attempts, queries
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.confirmations import SETTLED_FOR
+from jobauto_prefect.ledger.records import Job, OutputLine, RunTemplate, Wish
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.ledger.wishes import WishKind, wish
+from jobauto_prefect.runtime.protocol import Story
+from tests.plant import CountingTransport
+
+
+@dataclass
+class Bench:
+    """A ledger whose clock the test sets, and a Prefect whose calls are counted."""
+
+    near: Neighbours
+    transport: CountingTransport
+    template: int
+    ahead: list[timedelta] = field(default_factory=lambda: [timedelta()])
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.near.ledger
+
+    @property
+    def prefect(self) -> PrefectApi:
+        return self.near.prefect
+
+    async def claimed(self) -> tuple[int, UUID]:
+        """A job that runs, and its flow run, which Prefect shows as Running."""
+        job_id = await asyncio.to_thread(self._scheduled)
+        await Carrier(self.near).carry_all()
+        run = await asyncio.to_thread(self.change, job_id, state="running", claim_id=uuid4(),
+                                      run_number=1)  # fmt: skip
+        assert run is not None
+        assert (await runs.propose(self.prefect, run, "RUNNING")).accepted
+        return job_id, run
+
+    def _scheduled(self) -> int:
+        with self.ledger.writing(SERVICE) as session:
+            template = session.get_one(RunTemplate, self.template)
+            due = session.clock() - timedelta(minutes=1)  # also by Prefect's own clock
+            job = attempts.new_job(template, schedule=due, schedule_type="adhoc")
+            session.add(job)
+            session.flush()
+            wish(session, WishKind.CREATE_RUN, job.id)
+            return job.id
+
+    def change(self, job_id: int, **members: Any) -> UUID | None:
+        with self.ledger.writing(SERVICE) as session:
+            job = session.get_one(Job, job_id)
+            for name, value in members.items():
+                setattr(job, name, value)
+            return job.flow_run_id
+
+    def end(self, job_id: int, state: str = "succeeded") -> None:
+        severity = "warning" if state == "warning" else "success"
+        self.change(job_id, state=state, severity=severity, message="so", end=self.ledger.clock())
+
+    def later(self, span: timedelta = SETTLED_FOR) -> None:
+        self.ahead[0] += span
+
+    def story(self, job_id: int) -> Story:
+        with self.ledger.reading() as session:
+            return story_of(queries.job_with_context(session, job_id), self.near.settings)
+
+    async def state(self, run: UUID) -> str:
+        shown: str = (await self.prefect.get(f"/flow_runs/{run}"))["state_type"]
+        return shown
+
+    async def looks(self, run: UUID) -> tuple[str, list[str]]:
+        found = await self.prefect.get(f"/flow_runs/{run}")
+        return found["name"], sorted(found["tags"])
+
+    async def history(self, run: UUID) -> list[str]:
+        states = await self.prefect.get(f"/flow_run_states/?flow_run_id={run}")
+        return [state["type"] for state in states]
+
+    def job(self, job_id: int) -> Job:
+        with self.ledger.reading() as session:
+            return session.get_one(Job, job_id)
+
+    def notices(self, job_id: int) -> list[str]:
+        with self.ledger.reading() as session:
+            found = session.query(OutputLine).filter(OutputLine.job_id == job_id)
+            return [line.text for line in found]
+
+    def waiting(self) -> list[str]:
+        with self.ledger.reading() as session:
+            return [message.kind for message in session.query(Wish)]

@@ -1,0 +1,34 @@
+"""What tests of the engine share."""
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+import pytest
+
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.neighbours import Neighbours
+from jobauto_prefect.engine.wishes import Carrier
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+from tests.integration.engine.bench import Bench
+from tests.integration.test_facade import make_template
+from tests.plant import CountingTransport
+from tests.servers import client, facade, user_token
+
+
+@pytest.fixture
+async def bench(
+    ledger: Ledger, facade_settings: Settings, prefect_server: str
+) -> AsyncIterator[Bench]:
+    pool = f"pool-{facade_settings.url.rpartition(':')[2]}"
+    settings = facade_settings.model_copy(update={"pool": pool})
+    with facade(settings, ledger) as url, client(f"{url}/api/v1", user_token(ledger)) as rest:
+        template = make_template(rest, name=pool)["id"]
+    transport = CountingTransport()
+    async with PrefectApi(prefect_server, transport=transport) as api:
+        made = Bench(Neighbours(ledger, api, settings), transport, template)
+        real = ledger.clock
+        ledger.clock = lambda: real() + made.ahead[0]
+        made.later(timedelta(seconds=10))  # what the facade put off is due
+        await Carrier(made.near).carry_all()
+        yield made
