@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID, uuid4
 
+import httpx
 import pytest
 from sqlalchemy import select
 
@@ -57,6 +58,11 @@ def _wait_for_deployment(gate: Gateway, template_id: int) -> None:
             return session.get_one(RunTemplate, template_id).deployment_id
 
     eventually(look)
+
+
+def _deployments(viewer: httpx.Client, flow_id: str) -> list[dict[str, Any]]:
+    found = viewer.post("/deployments/filter", json={}).json()
+    return [deployment for deployment in found if deployment["flow_id"] == flow_id]
 
 
 def ids(found: Any) -> set[str]:
@@ -144,8 +150,7 @@ def test_the_flow_of_a_deleted_application_is_in_no_list_and_found_by_who_ran_it
 def test_a_deleted_run_template_is_gone_with_its_flow(gate: Gateway, flows: dict[str, str]) -> None:
     """Before Prefect is told: `prefect deployment ls` looks up the flow of each deployment."""
     with gate.as_("viewer") as viewer:
-        before = viewer.post("/deployments/filter", json={}).json()
-        (ours,) = (found for found in before if found["flow_id"] == flows["ours"])
+        (ours,) = eventually(lambda: _deployments(viewer, flows["ours"]))
         with gate.ledger.writing(SERVICE) as session:
             found = select(RunTemplate).where(RunTemplate.deployment_id == UUID(ours["id"]))
             template = session.scalars(found).one()
