@@ -101,6 +101,7 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("forecast", "--days 1", "", 0),
     ("top", "", "", 0),
     ("reconcile", "", "", 0),
+    ("prune", "", "", 0),
     ("user create", "anna --role editor --password-stdin", secret("Dlouhe.heslo-77"), 0),
     ("user passwd", "anna --password-stdin", secret("Jine.heslo-88"), 0),
     ("user roles", "anna viewer", "", 0),
