@@ -22,6 +22,7 @@ from pydantic_settings import (
 )
 
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.logs import LogFormat
 from jobauto_prefect.variables import config_files, home_said
 
 DRIVERS = {
@@ -96,6 +97,9 @@ class Settings(BaseSettings):
     api_host: str = Field(default="127.0.0.1", description="Address the facade listens on.")
     api_port: int = Field(default=8000, ge=1, le=65535, description="Port of the facade.")
     prefect_port: int = Field(default=4200, ge=1, le=65535, description="Port of Prefect.")
+    log_format: LogFormat = Field(
+        default="text", description="How the parts log: text, or json, an object in each line."
+    )
     management_host: str = Field(
         default="127.0.0.1", description="Address the management ports listen on."
     )

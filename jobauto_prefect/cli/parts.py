@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from jobauto_prefect.errors import NotReady
+from jobauto_prefect.logs import log_to_stderr
 
 api = typer.Typer(help="The REST facade.", no_args_is_help=True)
 prefect = typer.Typer(help="The Prefect server.", no_args_is_help=True)
@@ -17,17 +18,9 @@ worker = typer.Typer(help="Workers: they run the jobs.", no_args_is_help=True)
 
 logger = logging.getLogger(__name__)
 
-LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 TOKEN_VARIABLE = "JOBAUTO_WORKER_TOKEN"  # noqa: S105 - the name of a variable
 GRACEFUL_SECONDS = 5
 """How long the facade waits for requests that are being answered when it is stopped."""
-
-
-def log_to_stderr() -> None:
-    """Log what this process does, one line each."""
-    logging.basicConfig(level=logging.INFO, format=LOG_FORMAT)
-    for chatty in ("httpx", "httpcore", "alembic"):
-        logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
 @api.command("start")
@@ -43,8 +36,8 @@ def start_api(
     from jobauto_prefect.home import close_home
     from jobauto_prefect.settings import load_settings
 
-    log_to_stderr()
     settings = load_settings()
+    log_to_stderr(settings.log_format)
     close_home(settings)
     options = server_options(settings)
     logger.info("the facade listens on %s:%d", settings.api_host, settings.api_port)
@@ -71,8 +64,8 @@ def start_prefect() -> None:
     from jobauto_prefect.home import close_home
     from jobauto_prefect.settings import load_settings
 
-    log_to_stderr()
     settings = load_settings()
+    log_to_stderr(settings.log_format)
     close_home(settings)
     options = server_options(settings)
     # Before Prefect is imported: it reads its settings then.
@@ -119,8 +112,8 @@ def start_services() -> None:
     from jobauto_prefect.home import close_home
     from jobauto_prefect.settings import load_settings
 
-    log_to_stderr()
     settings = load_settings()
+    log_to_stderr(settings.log_format)
     close_home(settings)
     with opened() as ledger:
         asyncio.run(serve_services(settings, ledger))
@@ -165,9 +158,9 @@ def start_worker(
 
     if token_file is None:
         _leave_token_out_of_environment()
-    log_to_stderr()
     given = {"worker_token": SecretStr(_token_in(token_file))} if token_file else {}
     settings = load_settings(**given)
+    log_to_stderr(settings.log_format)
     close_home(settings)
     asyncio.run(run_worker(settings, pool, name, limit, run_as or (), say_ready))
 

@@ -19,6 +19,7 @@ from jobauto_prefect.errors import (
     Unauthorized,
 )
 from jobauto_prefect.jobs.appearance import Appearance
+from jobauto_prefect.logs import about, current
 from jobauto_prefect.runtime.client import insist
 from jobauto_prefect.runtime.launch_claim import LaunchClaim
 from jobauto_prefect.runtime.opening import OpenWorker
@@ -91,10 +92,14 @@ class Driver:
         if run.deployment_id is None:
             await persist(propose, self._api, run.id, "FAILED", NO_DEPLOYMENT)
             return FOREIGN_SECONDS
+        with about():
+            return await self._drive(run, run.deployment_id)
+
+    async def _drive(self, run: WaitingRun, deployment_id: UUID) -> float:
         flight = self._flights[run.id] = Flight(run)
         self._undecided.add(flight)
         try:
-            answer = await self._claim(flight, run.deployment_id)
+            answer = await self._claim(flight, deployment_id)
             if isinstance(answer, float):
                 return answer
             if answer.refusal is not None:
@@ -181,6 +186,7 @@ class Driver:
 
     async def _fly(self, flight: Flight, launch: Launch) -> None:
         run, flight.job_id = flight.run, launch.job_id
+        current().job_id = launch.job_id
         if not run.announced:
             looks = Appearance(run.name, run.tags)
             self._shower.begin(run.id, looks, beginning(looks, run.labels, launch))

@@ -35,6 +35,7 @@ from jobauto_prefect.ledger.audit import SERVICE
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task, Wish
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
 from jobauto_prefect.ledger.wishes import Priority, WishKind
+from jobauto_prefect.logs import about
 from jobauto_prefect.runtime.protocol import PrefectState, Story
 
 logger = logging.getLogger(__name__)
@@ -475,8 +476,10 @@ class Carrier:
             raise
 
     async def _carry(self, message: Wish) -> None:
+        is_of_job = message.kind in (*OF_JOBS, WishKind.CREATE_RUN)
         try:
-            await self._carry_out(message)
+            with about(job_id=message.subject_id if is_of_job else None):
+                await self._carry_out(message)
         except JobautoError as error:  # once it has been taken for too long it is anybody's
             logger.warning("the outbox can't be written: %s", error)
 

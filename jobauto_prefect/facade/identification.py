@@ -1,6 +1,8 @@
 """Who is asking is known before anything else of a request is read or judged."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
@@ -13,6 +15,7 @@ from jobauto_prefect.facade.body_sizes import INTERNAL, limit_of, refuse_too_lar
 from jobauto_prefect.facade.errors import answer_to
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.facade.transport import ROUTE
+from jobauto_prefect.logs import current
 
 OPEN = re.compile(rf"{CONTRACT}/(ping|login)(\.[^/]+)?")
 """Paths that answer everybody, as `Addresses` leads to them."""
@@ -46,6 +49,14 @@ class Identification:
                 route = scope.get("route")
                 if route is not None:
                     scope["state"][ROUTE] = route.path.removeprefix(CONTRACT)
+                    _note_job(route.path, scope["path_params"])
+
+
+def _note_job(route: str, parts: Mapping[str, Any]) -> None:
+    """The log line of this request names the job that its path does."""
+    job_id = parts.get("record_id") if "/job/" in route else parts.get("job_id")
+    if str(job_id).isdecimal():
+        current().job_id = int(str(job_id))
 
 
 async def _require_known(request: Request) -> None:

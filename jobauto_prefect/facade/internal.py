@@ -26,6 +26,7 @@ from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.audit import write_entry
 from jobauto_prefect.ledger.domains import Domain, runs_application
 from jobauto_prefect.ledger.records import App, Credential, Job
+from jobauto_prefect.logs import current
 from jobauto_prefect.runtime.protocol import (
     ApplicationDocument,
     Claim,
@@ -82,6 +83,8 @@ def claim(asked: Claim, who: Worker, service: CurrentService) -> ClaimAnswer:
             job = session.get(Job, answer.launch.job_id) if answer.launch is not None else None
     except KeyTaken as error:
         raise Contended("another claim was decided just now; ask again") from error
+    if job is not None:
+        current().job_id = job.id
     _note_claim(service, answer, job, time.perf_counter() - began, asked_at)
     return answer
 

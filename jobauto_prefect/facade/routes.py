@@ -60,6 +60,7 @@ from jobauto_prefect.ledger.records import App, Event, Job, RunTemplate, Task, U
 from jobauto_prefect.ledger.retiring import retire
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.ledger.topics import topics_of
+from jobauto_prefect.logs import current
 
 OTHERS = (
     clearing,
@@ -311,7 +312,7 @@ def _created(
 ) -> Response:
     body = shown | {"created": written.created}
     if resource.item == "job":
-        body["job_id"] = shown["id"]
+        body["job_id"] = current().job_id = shown["id"]
     if written.warnings:
         body["warnings"] = [warning.as_dict() for warning in written.warnings]
     location = f"{base_of(request)}/{resource.item}/{shown['id']}.json"

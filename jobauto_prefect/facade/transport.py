@@ -20,6 +20,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jobauto_prefect.facade.peers import Arrival, arrival_of
+from jobauto_prefect.logs import FIELDS, about, valid_traceparent
 from jobauto_prefect.settings import Settings
 
 ACCESS = logging.getLogger("jobauto_prefect.access")
@@ -80,6 +81,15 @@ class TransportRules:
             "state": {**scope.get("state", {}), "request_id": request_id},
         }
         exchange = _Exchange(scope, headers, request_id, receive, send)
+        with about(request_id, traceparent=valid_traceparent(headers.get("traceparent"))):
+            try:
+                await self._answer(scope, headers, arrival, exchange)
+            finally:
+                exchange.log(self._note)
+
+    async def _answer(
+        self, scope: Scope, headers: Headers, arrival: Arrival, exchange: "_Exchange"
+    ) -> None:
         try:
             refusal = _refusal(scope, headers, arrival)
             if refusal is None:
@@ -92,8 +102,6 @@ class TransportRules:
         except Exception:
             exchange.status = exchange.status or 500
             raise
-        finally:
-            exchange.log(self._note)
 
 
 class _Exchange:
@@ -154,14 +162,17 @@ class _Exchange:
         if note is not None:
             status = None if self.hung_up else self.status
             note(method, self._scope["state"].get(ROUTE), status, seconds)
+        path = _loggable(self._scope["path"])
+        fields = {"method": method, "path": path, "status": self.status, "seconds": seconds}
         ACCESS.log(
             logging.DEBUG if self.hung_up else logging.INFO,
             "%s %s %s %.1f ms %s",
             method,
-            _loggable(self._scope["path"]),
+            path,
             "hung up" if self.hung_up else self.status or "-",
             seconds * 1000,
             self.request_id,
+            extra={FIELDS: fields},
         )
 
 

@@ -1,9 +1,11 @@
 """What real parts tell at their management ports, beside what their ledger holds."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -12,6 +14,7 @@ from jobauto_prefect.monitoring.ports import Part
 from tests.acceptance.service import EXAMPLES, Service, until
 from tests.integration.test_management_port import free_range
 from tests.metrics import Scraped, scraped
+from tests.planted import SECRET
 
 COUNTS = (
     "SELECT c.slug, j.state, coalesce(j.severity, ''), count(*) FROM job j"
@@ -24,7 +27,12 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Service,
     """A running service, and its first management port."""
     first = free_range()
     home = tmp_path_factory.mktemp("watched") / "home"
-    service = Service(home, JOBAUTO_MANAGEMENT_PORT=str(first), JOBAUTO_GRACE_SECONDS="2")
+    service = Service(
+        home,
+        JOBAUTO_MANAGEMENT_PORT=str(first),
+        JOBAUTO_LOG_FORMAT="json",
+        JOBAUTO_GRACE_SECONDS="2",
+    )
     service.start()
     try:
         applied = service.jobauto("apply", str(EXAMPLES), "--yes")
@@ -79,3 +87,23 @@ def test_each_part_is_alive_and_ready(watched: tuple[Service, int]) -> None:
         answer = httpx.get(f"{base}/readyz", timeout=20)
         assert answer.status_code == 200, answer.text
         assert set(answer.json()["checks"]) == checks
+
+
+def test_each_line_of_each_log_is_json_and_names_its_request_and_job(
+    watched: tuple[Service, int],
+) -> None:
+    service, _ = watched
+    job = service.json("run", "acme/Probe", "--env", f"PROBE_PASSWORD={SECRET}", "--wait")
+    lines: dict[str, list[dict[str, Any]]] = {
+        file.stem: [json.loads(line) for line in file.read_text().splitlines()]
+        for file in (service.home / "logs").glob("*.log")
+    }
+    assert all(lines[part] for part in ("facade", "prefect", "worker"))
+    for part, told in lines.items():
+        for line in told:
+            assert {"time", "level", "logger", "message"} <= line.keys(), (part, line)
+    of_job = [line for line in lines["facade"] if line.get("job_id") == job["id"]]
+    paths = {line["path"] for line in of_job if "path" in line}
+    assert {"/internal/v1/claims", f"/internal/v1/jobs/{job['id']}/report"} <= paths
+    assert all(line["request_id"] for line in of_job)
+    assert SECRET not in json.dumps(lines)

@@ -2,7 +2,7 @@
 
 A module counts when a function, a method or a comprehension of it is called, in whatever package
 of `jobauto_prefect` it is; the route's own module does not, nor what Python and other libraries do,
-nor what keeps connections to PostgreSQL (their deadline, their clock, another one for one that was
+nor what log lines are about, nor what keeps connections to PostgreSQL (their deadline, their clock, another one for one that was
 dropped).
 What the flushes and the commit call of ours (times, audit, ends) counts. It is the claim of a
 window that is due: its task is there, its run template has a credential, and this process has
@@ -40,6 +40,7 @@ PACKAGE = Path(jobauto_prefect.__file__).parent
 NOT_COUNTED = {
     Path(internal.__file__),
     PACKAGE / "clock.py",
+    PACKAGE / "logs.py",
     *(PACKAGE / "ledger" / f"{name}.py" for name in ("postgresql", "database_clock", "sessions")),
 }
 TEN = datetime(2026, 5, 1, 10, tzinfo=UTC)

@@ -1,0 +1,131 @@
+"""Log lines, as text or as JSON, and what they are about: request, job, trace."""
+
+import contextlib
+import json
+import logging
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+LogFormat = Literal["text", "json"]
+
+TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+CHATTY = ("httpx", "httpcore", "alembic")
+FIELDS = "fields"
+"""What `extra` may give a record: further members of its JSON."""
+
+OF_PREFECT = (
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_FORMATTER",
+    "PREFECT_LOGGING_HANDLERS_DEBUG_FORMATTER",
+)
+"""Prefect has handlers of its own for what does not reach ours, such as its server's uvicorn."""
+
+_TRACE = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
+
+
+@dataclass(slots=True)
+class About:
+    """What is being done: all that is logged meanwhile bears it.
+
+    `traceparent` is as in W3C Trace Context. It is one object for all threads and tasks of a
+    request, so that what a thread finds out is known to the line about the whole request.
+    """
+
+    request_id: str | None = None
+    job_id: int | None = None
+    traceparent: str | None = None
+
+    def members(self) -> dict[str, Any]:
+        """What there is of request_id, job_id and trace_id."""
+        found = {
+            "request_id": self.request_id,
+            "job_id": self.job_id,
+            "trace_id": trace_id_of(self.traceparent),
+        }
+        return {name: value for name, value in found.items() if value is not None}
+
+
+_ABOUT: ContextVar[About | None] = ContextVar("about", default=None)
+
+
+@contextlib.contextmanager
+def about(
+    request_id: str | None = None, job_id: int | None = None, traceparent: str | None = None
+) -> Iterator[About]:
+    """Log lines of this block, and of tasks and threads that are begun in it, are about this."""
+    noted = About(request_id, job_id, traceparent)
+    token = _ABOUT.set(noted)
+    try:
+        yield noted
+    finally:
+        _ABOUT.reset(token)
+
+
+def current() -> About:
+    """What is being done; where nobody has said that, an object nobody reads."""
+    return _ABOUT.get() or About()
+
+
+def valid_traceparent(text: str | None) -> str | None:
+    """A traceparent as it came, if it is one of version 00 that names a trace and a span."""
+    match = _TRACE.fullmatch(text or "")
+    return text if match and int(match[1], 16) and int(match[2], 16) else None
+
+
+def trace_id_of(traceparent: str | None) -> str | None:
+    """The id of the trace."""
+    return traceparent.split("-")[1] if traceparent else None
+
+
+class TextFormatter(logging.Formatter):
+    """One line for people; at its end what it is about, where it does not say so itself."""
+
+    def __init__(self) -> None:
+        super().__init__(TEXT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """The line, without a traceback."""
+        line = super().formatMessage(record)
+        known = {name.removesuffix("_id"): value for name, value in current().members().items()}
+        told = " ".join(
+            f"{name} {value}" for name, value in known.items() if str(value) not in record.message
+        )
+        return f"{line} [{told}]" if told else line
+
+
+class JsonFormatter(logging.Formatter):
+    """One line of JSON: time, level, logger, message, what it is about, and `error`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line; a traceback is inside it."""
+        members: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **current().members(),
+            **getattr(record, FIELDS, {}),
+        }
+        if record.exc_info:
+            members["error"] = self.formatException(record.exc_info)
+        return json.dumps(members, ensure_ascii=False, default=str)
+
+
+def log_to_stderr(form: LogFormat) -> None:
+    """Log what this process does, one line each; Prefect's lines too."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]  # Prefect, where it was imported before, has set up its own
+    root.setLevel(logging.INFO)
+    for chatty in CHATTY:
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    if form == "json":
+        logging.captureWarnings(True)
+        for name in OF_PREFECT:
+            os.environ.setdefault(name, "json")
