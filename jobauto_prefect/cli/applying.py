@@ -11,8 +11,8 @@ from jobauto_prefect.cli.options import Json, Paths, Url, Yes
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.client import Client
-    from jobauto_prefect.cli.documents import Document
-    from jobauto_prefect.cli.plans import Change, Fields
+    from jobauto_prefect.facade.apply.documents import Document
+    from jobauto_prefect.facade.apply.plans import Change, Fields
 
 SHOWN_LENGTH = 60  # characters of a value in the list of changes
 WOULD_CHANGE = 3
@@ -49,9 +49,10 @@ def plan(
     Examples: jobauto plan deployments/ · jobauto plan deployments/ --prune --label finance
     """
     from jobauto_prefect.cli.client import speak
-    from jobauto_prefect.cli.plans import documents_in
+    from jobauto_prefect.cli.files import contents_of
+    from jobauto_prefect.facade.apply.plans import documents_in
 
-    documents = documents_in(paths)
+    documents = documents_in(contents_of(paths))
     planned = speak(
         url, lambda client: plan_of(client, documents, label or (), prune), takes_long=True
     )
@@ -83,15 +84,16 @@ def apply(
     Examples: jobauto apply deployments/ · jobauto apply team.yaml --prune --label team --yes
     """
     from jobauto_prefect.cli.client import Client, speak
-    from jobauto_prefect.cli.plans import documents_in
+    from jobauto_prefect.cli.files import contents_of
     from jobauto_prefect.cli.show import counted
+    from jobauto_prefect.facade.apply.plans import documents_in
 
     if not (yes or dry_run) and (as_json or not sys.stdin.isatty()):
         raise typer.BadParameter(
             "there is nobody to ask: confirm with --yes, or look with --dry-run",
             param_hint="--yes",
         )
-    documents = documents_in(paths)
+    documents = documents_in(contents_of(paths))
 
     async def work(client: Client) -> None:
         planned = await plan_of(client, documents, label or (), prune)
@@ -132,11 +134,11 @@ async def plan_of(
     prune: bool = False,
 ) -> Planned:
     """What applying these documents would change."""
-    from jobauto_prefect.cli.known import Known
-    from jobauto_prefect.cli.plans import Planner
+    from jobauto_prefect.cli.known import known_of
+    from jobauto_prefect.facade.apply.plans import Planner
 
     _check_labels(labels)
-    known = await Known.of(client)
+    known = await known_of(client)
     numbers = {known.id_of("app", one.content) for one in documents if one.kind == "app"}
     drift, away = await _drift(client)
     planner = Planner(

@@ -46,7 +46,7 @@ def validate(paths: Paths, as_json: Json = False) -> None:
 
     Examples: jobauto app validate probe.app.json · jobauto app validate apps/ --json
     """
-    from jobauto_prefect.cli.documents import files_of
+    from jobauto_prefect.cli.files import files_of
     from jobauto_prefect.cli.judging import judged, tell
     from jobauto_prefect.cli.show import print_json
 

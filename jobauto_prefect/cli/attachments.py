@@ -92,8 +92,8 @@ def _change(
     topic: str, named: list[tuple[str, str]], change: Change, as_json: bool, url: str | None
 ) -> None:
     from jobauto_prefect.cli.client import Client, speak
-    from jobauto_prefect.cli.kinds import NOUNS
     from jobauto_prefect.cli.show import print_json, printable, say
+    from jobauto_prefect.facade.apply.kinds import NOUNS
 
     async def work(client: Client) -> list[Any]:
         written = [await _write(client, topic, kind, word, change) for kind, word in named]

@@ -14,11 +14,11 @@ def names_of(kind: str) -> Callable[[typer.Context, str], list[str]]:
 
     def complete(context: typer.Context, incomplete: str) -> list[str]:
         from jobauto_prefect.cli.client import speak
-        from jobauto_prefect.cli.known import Known
+        from jobauto_prefect.cli.known import known_of
         from jobauto_prefect.errors import JobautoError
 
         async def titles(client: "Client") -> list[str]:
-            return sorted((await Known.of(client, kind)).titles(kind))
+            return sorted((await known_of(client, kind)).titles(kind))
 
         try:
             known = speak(context.params.get("url"), titles)

@@ -158,11 +158,12 @@ async def _show_examples(asked: "Asked") -> bool:
 
 async def _apply_examples(client: "Client") -> None:
     from jobauto_prefect.cli.applying import carry_out, plan_of, print_changes
-    from jobauto_prefect.cli.plans import documents_in
+    from jobauto_prefect.cli.files import contents_of
     from jobauto_prefect.cli.show import counted, say
+    from jobauto_prefect.facade.apply.plans import documents_in
 
     say("\nApplying the examples:")
-    planned = await plan_of(client, documents_in([examples()]))
+    planned = await plan_of(client, documents_in(contents_of([examples()])))
     print_changes(planned.changes)
     waiting = await carry_out(client, planned)
     if waiting:

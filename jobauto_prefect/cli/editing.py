@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from jobauto_prefect.cli.kinds import GROUPS, KINDS, NOUNS, OWNED
 from jobauto_prefect.definitions.files import record_schema
 from jobauto_prefect.errors import Conflict, InvalidInput, NotFound
+from jobauto_prefect.facade.apply.kinds import GROUPS, KINDS, NOUNS, OWNED
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.client import Client
-    from jobauto_prefect.cli.known import Known
+    from jobauto_prefect.facade.apply.known import Known
 
 COMMAND_LINE = "command line"
 
@@ -162,13 +162,13 @@ def _one_line(faults: Iterable[Any]) -> str:
 
 def _write(kind: str, edit: Edit, work: Any, as_json: bool, url: str | None, verb: str) -> None:
     from jobauto_prefect.cli.client import Client, speak
-    from jobauto_prefect.cli.known import Known
+    from jobauto_prefect.cli.known import known_of
     from jobauto_prefect.cli.show import hint_warnings, print_json, printable, say
 
     secrets = _asked_secrets(edit.secrets)
 
     async def session(client: Client) -> Any:
-        known = await Known.of(client)
+        known = await known_of(client)
         number, content = await work(client, known)
         record = await _post(client, known, kind, number, content, edit.members, secrets)
         await client.wait_for_prefect()
@@ -195,9 +195,9 @@ async def _post(
 
     Of a record that is there only what is edited is sent.
     """
-    from jobauto_prefect.cli.checking import Checker
-    from jobauto_prefect.cli.documents import Document
     from jobauto_prefect.cli.writing import Writer
+    from jobauto_prefect.facade.apply.checking import Checker
+    from jobauto_prefect.facade.apply.documents import Document
 
     document = Document(COMMAND_LINE, content, lambda _pointer: None)
     faults = list(Checker(known, [document], secrets).faults())

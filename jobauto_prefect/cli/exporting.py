@@ -13,7 +13,7 @@ from jobauto_prefect.errors import Conflict
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.client import Client
-    from jobauto_prefect.cli.known import Known
+    from jobauto_prefect.facade.apply.known import Known
 
 Record = Mapping[str, Any]
 
@@ -47,14 +47,14 @@ def export(
     Examples: jobauto export -o deployments/ · jobauto export --company acme > acme.yaml
     """
     from jobauto_prefect.cli.client import Client, speak
-    from jobauto_prefect.cli.known import Known
+    from jobauto_prefect.cli.known import known_of
     from jobauto_prefect.cli.show import counted, printable, say
 
     if output is not None and output.exists() and any(output.iterdir()):
         raise Conflict(f"{output} is not empty; name a new folder")
 
     async def read(client: Client) -> dict[str, bytes]:
-        known = await Known.of(client)
+        known = await known_of(client)
         chosen = _chosen(known, company or (), label or ())
         return await _files(client, known, chosen, apart=output is not None)
 
@@ -94,7 +94,7 @@ def _chosen(
 
 def _of_companies(known: "Known", slugs: set[str]) -> dict[str, dict[int, Record]]:
     """The records of companies, and the applications, credential types and sources they need."""
-    from jobauto_prefect.cli.kinds import KINDS
+    from jobauto_prefect.facade.apply.kinds import KINDS
 
     chosen: dict[str, dict[int, Record]] = {}
     for kind in reversed(list(KINDS)):  # what refers comes before what is referred to
@@ -157,7 +157,7 @@ def _owned(source: bytes, record: Record) -> bytes:
 
 
 def _app_file(record: Record, taken: Mapping[str, bytes]) -> str:
-    from jobauto_prefect.cli.kinds import title_of
+    from jobauto_prefect.facade.apply.kinds import title_of
 
     name = _plain(title_of("app", record))
     found = f"apps/{name}.app.json"
@@ -182,7 +182,7 @@ def _document(known: "Known", kind: str, record: Record) -> str:
 
 
 def _yaml(content: Any, note: str) -> str:
-    from jobauto_prefect.cli.yamls import dump_all
+    from jobauto_prefect.facade.apply.yamls import dump_all
 
     first, _, rest = dump_all([content]).partition("\n")
     return f"{first}\n{note}{rest}"
@@ -190,9 +190,9 @@ def _yaml(content: Any, note: str) -> str:
 
 def as_file(known: "Known", kind: str, record: Record) -> tuple[dict[str, Any], list[str]]:
     """A record as a file says it, without what goes without saying; and its secret values."""
-    from jobauto_prefect.cli.kinds import KINDS
     from jobauto_prefect.definitions.files import record_schema
     from jobauto_prefect.definitions.masks import MASK
+    from jobauto_prefect.facade.apply.kinds import KINDS
 
     schema, values = record_schema(kind), KINDS[kind].values
     content: dict[str, Any] = {"kind": kind}
@@ -222,7 +222,7 @@ def _app_uuid(known: "Known", record: Record, _name: str) -> Any:
 
 
 def _is_named(known: "Known", record: Record) -> bool:
-    from jobauto_prefect.cli.kinds import meant
+    from jobauto_prefect.facade.apply.kinds import meant
 
     reference = {"app": record["app"], "company": record["company"]}
     found = [app["id"] for app in meant(reference, known.records["app"].values())]

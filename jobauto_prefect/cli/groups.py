@@ -9,10 +9,10 @@ import typer
 from jobauto_prefect.cli import members, tables
 from jobauto_prefect.cli.attachments import attach, detach
 from jobauto_prefect.cli.completing import names_of
-from jobauto_prefect.cli.kinds import GROUPS, KINDS, NOUNS
 from jobauto_prefect.cli.listing import Kind, add_list
 from jobauto_prefect.cli.options import Json, Paths, Url, Yes
 from jobauto_prefect.cli.suggesting import suggest
+from jobauto_prefect.facade.apply.kinds import GROUPS, KINDS, NOUNS
 
 HELP: Mapping[str, str] = {
     "company": "Companies: who applications are run for.",

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jobauto_prefect.cli.checking import refuse
 from jobauto_prefect.cli.client import Client
-from jobauto_prefect.cli.documents import Document, files_of, judge, read
-from jobauto_prefect.cli.kinds import definition_in, localized, owner_in, says_owner
+from jobauto_prefect.cli.files import files_of, read
 from jobauto_prefect.cli.show import hint_warnings, printable, say
 from jobauto_prefect.errors import Conflict, Fault
+from jobauto_prefect.facade.apply.checking import refuse
+from jobauto_prefect.facade.apply.documents import Document, judge
+from jobauto_prefect.facade.apply.kinds import definition_in, localized, owner_in, says_owner
 
 STYLES = {"created": "green", "updated": "yellow", "unchanged": "dim", "refused": "red"}
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Sequence
 
 from jobauto_prefect.cli.client import Client
-from jobauto_prefect.cli.documents import Document
 from jobauto_prefect.cli.importing import Imported
-from jobauto_prefect.cli.kinds import NOT_MEMBERS
+from jobauto_prefect.facade.apply.documents import Document
+from jobauto_prefect.facade.apply.kinds import NOT_MEMBERS
 
 KIND = "credential_type"
 

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobauto_prefect.cli.documents import Document, content_of, judge, take, unreadable
 from jobauto_prefect.cli.faults import fault_lines
-from jobauto_prefect.cli.kinds import NOUNS
+from jobauto_prefect.cli.files import content_of, unreadable
 from jobauto_prefect.cli.show import STYLES, console, printable, say
 from jobauto_prefect.errors import Fault
+from jobauto_prefect.facade.apply.documents import Document, judge, take
+from jobauto_prefect.facade.apply.kinds import NOUNS
 
 if TYPE_CHECKING:
     from rich.console import Console

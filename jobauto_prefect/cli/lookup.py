@@ -84,10 +84,10 @@ async def job_number(client: "Client", word: str) -> int:
 
 
 async def _called(client: "Client", kind: str, word: str) -> int:
-    from jobauto_prefect.cli.kinds import GROUPS, NOUNS
-    from jobauto_prefect.cli.known import Known
+    from jobauto_prefect.cli.known import known_of
+    from jobauto_prefect.facade.apply.kinds import GROUPS, NOUNS
 
-    known = await Known.of(client, kind)
+    known = await known_of(client, kind)
     number = known.called(kind, word)
     if number is None:
         raise NotFound(_there_is_no(NOUNS[kind], word, list(known.titles(kind)), GROUPS[kind]))
@@ -122,7 +122,7 @@ def _names(app: Record) -> Iterator[str]:
 
 def is_file(word: str) -> bool:
     """Whether a word names a file, not an application."""
-    from jobauto_prefect.cli.documents import SUFFIXES
+    from jobauto_prefect.cli.files import SUFFIXES
 
     return word == "-" or Path(word).suffix in SUFFIXES or Path(word).is_file()
 
@@ -133,7 +133,7 @@ def from_file(word: str) -> Named:
     Raises:
         InvalidInput: it can't be read, or holds not just one.
     """
-    from jobauto_prefect.cli.documents import read
+    from jobauto_prefect.cli.files import read
 
     documents, faults = read(Path(word))
     if not faults and len(documents) != 1:

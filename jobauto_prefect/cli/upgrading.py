@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from jobauto_prefect.cli.documents import content_of, is_yaml, judge, take, unreadable
+from jobauto_prefect.cli.files import content_of, unreadable
 from jobauto_prefect.cli.judging import counted, lines_of, tell_faults
 from jobauto_prefect.cli.rewriting import rewritten
 from jobauto_prefect.cli.show import console, messages, print_json, printable
 from jobauto_prefect.definitions import SAID_TWICE, Change, upgrade, validate
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
+from jobauto_prefect.facade.apply.documents import is_yaml, judge, take
 
 UNREADABLE = frozenset({"syntax", "encoding", "size", "depth", "number", "text", "duplicate"})
 """Faults of the text itself: what an upgrade would make of it is a guess."""

@@ -4,10 +4,12 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from jobauto_prefect.cli.actions import MODES, as_fields
 from jobauto_prefect.cli.client import Client
-from jobauto_prefect.cli.documents import Document
-from jobauto_prefect.cli.kinds import (
+from jobauto_prefect.cli.show import counted, hint_warnings
+from jobauto_prefect.errors import InvalidInput, JobautoError
+from jobauto_prefect.facade.apply.actions import MODES, as_fields
+from jobauto_prefect.facade.apply.documents import Document
+from jobauto_prefect.facade.apply.kinds import (
     KINDS,
     NOT_MEMBERS,
     OWNED,
@@ -19,10 +21,8 @@ from jobauto_prefect.cli.kinds import (
     title_of,
     titles_meant,
 )
-from jobauto_prefect.cli.known import Known
-from jobauto_prefect.cli.plans import Change
-from jobauto_prefect.cli.show import counted, hint_warnings
-from jobauto_prefect.errors import InvalidInput, JobautoError
+from jobauto_prefect.facade.apply.known import Known
+from jobauto_prefect.facade.apply.plans import Change
 
 
 class Writer:

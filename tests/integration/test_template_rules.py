@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from jobauto_prefect.cli.documents import Document, judge
+from jobauto_prefect.facade.apply.documents import Document, judge
 from tests.definitions import PROBE
 
 RULES: dict[str, Any] = {

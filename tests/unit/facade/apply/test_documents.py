@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.cli.documents import files_of, judge, read, without_twins
+from jobauto_prefect.cli.files import files_of, read
 from jobauto_prefect.definitions.files import RECORD_KINDS
 from jobauto_prefect.errors import Fault
+from jobauto_prefect.facade.apply.documents import judge, without_twins
 
 TEMPLATE = """\
 kind: runtemplate

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jobauto_prefect.cli.actions import as_fields, as_file, in_order, references
+from jobauto_prefect.facade.apply.actions import as_fields, as_file, in_order, references
 
 TITLES = {"runtemplate": {7: "acme/Report"}, "app": {3: "Mailer"}}
 RECORD = {

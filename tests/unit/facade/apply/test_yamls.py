@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobauto_prefect.cli.yamls import dump_all, load_all
+from jobauto_prefect.facade.apply.yamls import dump_all, load_all
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"])) | st.sampled_from(
     ["no", "on", "y", "~", "null", "12:30", "1e5", "0x1f", "007", "2026-01-01", "<<", "a\nb\n", ""]

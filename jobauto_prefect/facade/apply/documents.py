@@ -1,8 +1,7 @@
-"""Reading files of records: JSON or YAML, one record or several in each."""
+"""What files of records say: JSON or YAML, one record or several in each."""
 
 import json
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,8 @@ from jobauto_prefect.definitions.older_credentials import (
 from jobauto_prefect.definitions.positions import locate
 from jobauto_prefect.errors import Fault
 
-SUFFIXES = (".json", ".yaml", ".yml")
 STANDARD_INPUT = "-"
+"""The name of what comes from standard input."""
 
 Place = Callable[[str], tuple[int, int] | None]
 """JSON pointer in the file -> line and column, both from 1; None: not known."""
@@ -100,36 +99,6 @@ def judge(document: Document, kind: str | None) -> Judged:
         tuple(map(document.placed, report.faults)),
         tuple(map(document.placed, report.warnings)),
     )
-
-
-def files_of(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files themselves, and of folders all JSON and YAML files in them, in order."""
-    for path in paths:
-        if not path.is_dir():
-            yield path
-            continue
-        for below in sorted(path.rglob("*")):
-            hidden = any(part.startswith(".") for part in below.relative_to(path).parts)
-            if below.suffix in SUFFIXES and below.is_file() and not hidden:
-                yield below
-
-
-def read(path: Path) -> tuple[list[Document], list[Fault]]:
-    """The records of a file, or why it can't be read; `-` is standard input."""
-    try:
-        return take(str(path), content_of(path))
-    except OSError as error:
-        return [], [unreadable(path, error)]
-
-
-def content_of(path: Path) -> bytes:
-    """What is in a file; `-` is standard input. Raises OSError."""
-    return sys.stdin.buffer.read() if str(path) == STANDARD_INPUT else path.read_bytes()
-
-
-def unreadable(path: Path, error: OSError) -> Fault:
-    """The fault of a file that `content_of` could not read."""
-    return Fault("", "file", f"can't be read: {error.strerror}", file=str(path))
 
 
 def take(name: str, raw: bytes) -> tuple[list[Document], list[Fault]]:
@@ -217,7 +186,7 @@ def _read_json(name: str, text: str, raw: bytes) -> tuple[list[Document], list[F
 
 
 def _read_yaml(name: str, text: str) -> tuple[list[Document], list[Fault]]:
-    from jobauto_prefect.cli.yamls import YamlFault, load_all
+    from jobauto_prefect.facade.apply.yamls import YamlFault, load_all
 
     documents: list[Document] = []
     try:

@@ -3,9 +3,21 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from jobauto_prefect.cli.actions import references
-from jobauto_prefect.cli.documents import Document
-from jobauto_prefect.cli.kinds import (
+from jobauto_prefect.compiler import timing_faults, zone_of
+from jobauto_prefect.definitions import parse, to_text
+from jobauto_prefect.definitions.credentials import (
+    addresses,
+    missing,
+    secret_keywords,
+    value_faults,
+)
+from jobauto_prefect.definitions.masks import MASK
+from jobauto_prefect.definitions.source_addresses import moved_source
+from jobauto_prefect.definitions.value_rules import ValueRules
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.apply.actions import references
+from jobauto_prefect.facade.apply.documents import Document
+from jobauto_prefect.facade.apply.kinds import (
     KINDS,
     NOUNS,
     Key,
@@ -19,19 +31,7 @@ from jobauto_prefect.cli.kinds import (
     titles_meant,
     topics_in,
 )
-from jobauto_prefect.cli.known import Known
-from jobauto_prefect.compiler import timing_faults, zone_of
-from jobauto_prefect.definitions import parse, to_text
-from jobauto_prefect.definitions.credentials import (
-    addresses,
-    missing,
-    secret_keywords,
-    value_faults,
-)
-from jobauto_prefect.definitions.masks import MASK
-from jobauto_prefect.definitions.source_addresses import moved_source
-from jobauto_prefect.definitions.value_rules import ValueRules
-from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.apply.known import Known
 
 
 def refuse(faults: Sequence[Fault]) -> None:

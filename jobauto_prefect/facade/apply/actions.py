@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, TypeVar
 
-from jobauto_prefect.cli.kinds import Record, title_of
 from jobauto_prefect.definitions.actions import Action, ActionMode
+from jobauto_prefect.facade.apply.kinds import Record, title_of
 
 REFERENCES: Mapping[str, tuple[str, str, str]] = {
     Action.CHAIN: ("runtemplate", "runtemplate_id", "runtemplate"),

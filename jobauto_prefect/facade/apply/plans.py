@@ -3,13 +3,14 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
-from jobauto_prefect.cli.actions import in_order
-from jobauto_prefect.cli.checking import Checker, refuse
-from jobauto_prefect.cli.documents import Document, files_of, judge, read, without_twins
-from jobauto_prefect.cli.kinds import (
+from jobauto_prefect.definitions import to_text
+from jobauto_prefect.errors import Conflict, Fault, InvalidInput
+from jobauto_prefect.facade.apply.actions import in_order
+from jobauto_prefect.facade.apply.checking import Checker, refuse
+from jobauto_prefect.facade.apply.documents import Document, judge, take, without_twins
+from jobauto_prefect.facade.apply.kinds import (
     KINDS,
     NOT_MEMBERS,
     Record,
@@ -22,9 +23,7 @@ from jobauto_prefect.cli.kinds import (
     titles_meant,
     topics_in,
 )
-from jobauto_prefect.cli.known import Known
-from jobauto_prefect.definitions import to_text
-from jobauto_prefect.errors import Conflict, Fault, InvalidInput
+from jobauto_prefect.facade.apply.known import Known
 
 Fields = Mapping[str, tuple[Any, Any]]
 """Member -> its value before and after."""
@@ -65,18 +64,18 @@ class Change:
         }
 
 
-def documents_in(paths: Iterable[Path]) -> list[Document]:
-    """All records of the files, each valid by itself.
+def documents_in(files: Iterable[tuple[str, bytes]]) -> list[Document]:
+    """All records of files, given by name and content, each valid by itself.
 
     Raises:
         InvalidInput: with the faults of all files.
     """
     documents: list[Document] = []
     faults: list[Fault] = []
-    for path in files_of(paths):
-        found, unreadable = read(path)
+    for name, content in files:
+        found, unread = take(name, content)
         documents += found
-        faults += unreadable
+        faults += unread
     faults += chain.from_iterable(judge(each, each.kind).faults for each in documents)
     refuse(faults)
     return without_twins(documents)

@@ -1,0 +1,58 @@
+"""Reading files of records."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.apply.documents import STANDARD_INPUT, Document, take
+
+SUFFIXES = (".json", ".yaml", ".yml")
+
+
+def files_of(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files themselves, and of folders all JSON and YAML files in them, in order."""
+    for path in paths:
+        if not path.is_dir():
+            yield path
+            continue
+        for below in sorted(path.rglob("*")):
+            hidden = any(part.startswith(".") for part in below.relative_to(path).parts)
+            if below.suffix in SUFFIXES and below.is_file() and not hidden:
+                yield below
+
+
+def content_of(path: Path) -> bytes:
+    """What is in a file; `-` is standard input. Raises OSError."""
+    return sys.stdin.buffer.read() if str(path) == STANDARD_INPUT else path.read_bytes()
+
+
+def unreadable(path: Path, error: OSError) -> Fault:
+    """The fault of a file that `content_of` could not read."""
+    return Fault("", "file", f"can't be read: {error.strerror}", file=str(path))
+
+
+def read(path: Path) -> tuple[list[Document], list[Fault]]:
+    """The records of a file, or why it can't be read; `-` is standard input."""
+    try:
+        return take(str(path), content_of(path))
+    except OSError as error:
+        return [], [unreadable(path, error)]
+
+
+def contents_of(paths: Iterable[Path]) -> list[tuple[str, bytes]]:
+    """The names and contents of all files.
+
+    Raises:
+        InvalidInput: with all files that can't be read.
+    """
+    contents: list[tuple[str, bytes]] = []
+    faults: list[Fault] = []
+    for path in files_of(paths):
+        try:
+            contents.append((str(path), content_of(path)))
+        except OSError as error:
+            faults.append(unreadable(path, error))
+    if faults:
+        raise InvalidInput(faults, "not all files can be read; nothing was changed")
+    return contents
