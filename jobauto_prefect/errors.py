@@ -12,6 +12,7 @@
     │   ├── NumberTaken        a claim for a run that another job holds
     │   ├── ClaimOver          a claim asked again whose job does not run under it any more
     │   ├── InProgress         the first request of an idempotency key is being worked on
+    │   ├── StalePlan          of files to apply; carries the plan as it is now
     │   ├── Locked             another process is at it just now
     │   └── PrefectRefuses     what Prefect is told is invalid to it, now and later
     ├── NotAcceptable          a format that is not spoken; carries those that are
@@ -33,7 +34,7 @@ Every message says what is wrong and what to do next. Where HTTP statuses and ex
 from these errors is said once each: `facade/errors.py` and `cli/__init__.py`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -143,6 +144,15 @@ class InProgress(Conflict):
     """
 
     retry_after = 1
+
+
+class StalePlan(Conflict):
+    """What was planned is not what would be done now; `plan` is, as answers have it."""
+
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        self.plan = plan
+        message = "the records have changed since this was planned, and nothing was changed"
+        super().__init__(f"{message}; look at the new plan, and send its digest")
 
 
 class Locked(Conflict):

@@ -154,6 +154,11 @@ class Settings(BaseSettings):
     body_limit_bytes: int = Field(
         default=4 * 1024 * 1024, gt=0, description="Largest request body the facade reads, bytes."
     )
+    apply_limit_bytes: int = Field(
+        default=64 * 1024 * 1024,
+        gt=0,
+        description="Largest request body of `POST /apply`, all files together, bytes.",
+    )
     worker_token: SecretStr | None = Field(
         default=None, description="Token of a worker (`jobauto token issue --worker`)."
     )

@@ -1,18 +1,24 @@
 """`jobauto plan` and `jobauto apply`: make the records what the files say."""
 
 import sys
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from jobauto_prefect.cli.options import Json, Paths, Url, Yes
+from jobauto_prefect.errors import Conflict, Fault, InvalidInput, StalePlan
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.client import Client
-    from jobauto_prefect.facade.apply.documents import Document
-    from jobauto_prefect.facade.apply.plans import Change, Fields
+
+Plan = Mapping[str, Any]
+"""As `POST /apply` answers it."""
+
+MOST_PLANS = 5
+"""So many plans are carried out, or asked about, where others are quicker each time."""
 
 SHOWN_LENGTH = 60  # characters of a value in the list of changes
 WOULD_CHANGE = 3
@@ -49,19 +55,15 @@ def plan(
     Examples: jobauto plan deployments/ · jobauto plan deployments/ --prune --label finance
     """
     from jobauto_prefect.cli.client import speak
-    from jobauto_prefect.cli.files import contents_of
-    from jobauto_prefect.facade.apply.plans import documents_in
 
-    documents = documents_in(contents_of(paths))
-    planned = speak(
-        url, lambda client: plan_of(client, documents, label or (), prune), takes_long=True
-    )
+    wanted = Wanted.of(paths, label or (), prune)
+    planned = speak(url, wanted.planned, takes_long=True)
     if as_json:
         _print_json(planned, {})
     else:
-        print_changes(planned.changes)
+        print_plan(planned)
         _say_counts(planned, would=True)
-    if planned.wanted:
+    if changes_in(planned):
         raise typer.Exit(WOULD_CHANGE)
 
 
@@ -84,26 +86,21 @@ def apply(
     Examples: jobauto apply deployments/ · jobauto apply team.yaml --prune --label team --yes
     """
     from jobauto_prefect.cli.client import Client, speak
-    from jobauto_prefect.cli.files import contents_of
-    from jobauto_prefect.cli.show import counted
-    from jobauto_prefect.facade.apply.plans import documents_in
 
     if not (yes or dry_run) and (as_json or not sys.stdin.isatty()):
         raise typer.BadParameter(
             "there is nobody to ask: confirm with --yes, or look with --dry-run",
             param_hint="--yes",
         )
-    documents = documents_in(contents_of(paths))
+    wanted = Wanted.of(paths, label or (), prune)
 
     async def work(client: Client) -> None:
-        planned = await plan_of(client, documents, label or (), prune)
+        planned, waiting = await wanted.planned(client), 0
         if not as_json:
-            print_changes(planned.changes)
-        waiting = 0
-        if planned.wanted and not dry_run:
-            if not yes:
-                typer.confirm(f"Make {counted(len(planned.wanted), 'change')}?", abort=True)
-            waiting = await carry_out(client, planned)
+            print_plan(planned)
+        if not dry_run:
+            agree = None if yes else _confirm
+            planned, waiting = await carry_out(client, wanted, planned, agree, quiet=as_json)
         if as_json:
             _print_json(planned, {"dry_run": dry_run, "waiting_for_prefect": waiting})
         else:
@@ -113,47 +110,60 @@ def apply(
     speak(url, work, writes=not dry_run, takes_long=True)
 
 
-class Planned:
-    """The changes, and what was known when they were planned; `away` says why Prefect was not
-    compared, None: it was.
-    """
+def _confirm(planned: Plan) -> None:
+    from jobauto_prefect.cli.show import counted
 
-    def __init__(self, changes: Sequence["Change"], known: Any, away: str | None) -> None:
-        self.changes, self.known, self.away = changes, known, away
-
-    @property
-    def wanted(self) -> list["Change"]:
-        """Those that change something."""
-        return [change for change in self.changes if change.action != "unchanged"]
+    typer.confirm(f"Make {counted(len(changes_in(planned)), 'change')}?", abort=True)
 
 
-async def plan_of(
-    client: "Client",
-    documents: Sequence["Document"],
-    labels: Sequence[str] = (),
-    prune: bool = False,
-) -> Planned:
-    """What applying these documents would change."""
-    from jobauto_prefect.cli.known import known_of
-    from jobauto_prefect.facade.apply.plans import Planner
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be applied, as `POST /apply` takes it."""
 
-    _check_labels(labels)
-    known = await known_of(client)
-    numbers = {known.id_of("app", one.content) for one in documents if one.kind == "app"}
-    drift, away = await _drift(client)
-    planner = Planner(
-        known,
-        documents,
-        definitions={
-            number: await client.get(f"/app/{number}/definition.json")
-            for number in numbers
-            if number is not None
-        },
-        labels=labels,
-        prune=prune,
-        drift=drift,
-    )
-    return Planned(planner.plan(), known, away)
+    files: Sequence[Mapping[str, str]] = field(repr=False)
+    unread: Sequence[Fault] = ()
+    labels: Sequence[str] = ()
+    prune: bool = False
+
+    @classmethod
+    def of(cls, paths: Iterable[Path], labels: Sequence[str] = (), prune: bool = False) -> "Wanted":
+        """What is in files.
+
+        Raises:
+            BadParameter: a label is none.
+        """
+        from jobauto_prefect.cli.files import texts_of
+
+        _check_labels(labels)
+        return cls(*texts_of(paths), labels, prune)
+
+    async def planned(self, client: "Client") -> Plan:
+        """What would change.
+
+        Raises:
+            InvalidInput: with every fault of every file.
+        """
+        return await self._asked(client)
+
+    async def carried_out(self, client: "Client", digest: str) -> Plan:
+        """What was changed.
+
+        Raises:
+            StalePlan: the plan is another one by now.
+        """
+        return await self._asked(client, digest=digest)
+
+    async def _asked(self, client: "Client", **more: str) -> Plan:
+        members = {"files": self.files, "labels": self.labels, "prune": self.prune}
+        try:
+            planned: Plan = await client.apply(members | more)
+        except InvalidInput as error:
+            # What refers to a file that can't be read is not wrong for that.
+            faults = [one for one in error.faults if not self.unread or one.rule != "reference"]
+            raise InvalidInput([*self.unread, *faults], str(error)) from None
+        if self.unread:
+            raise InvalidInput(self.unread, "not all files can be read; nothing was changed")
+        return planned
 
 
 def _check_labels(labels: Sequence[str]) -> None:
@@ -165,37 +175,64 @@ def _check_labels(labels: Sequence[str]) -> None:
             raise typer.BadParameter(message, param_hint="--label")
 
 
-async def _drift(client: "Client") -> tuple[dict[int, "Fields"], str | None]:
-    from jobauto_prefect.errors import Unavailable
-
-    try:
-        found: Mapping[str, Any] = await client.get("/drift.json")
-    except Unavailable as error:
-        return {}, str(error)
-    drift: dict[int, Fields] = {
-        int(number): {
-            name: (each["prefect"], each["record"]) for name, each in one["differences"].items()
-        }
-        for number, one in found.items()
-    }
-    return drift, None
+def changes_in(planned: Plan) -> list[Any]:
+    """Those that change something."""
+    return [change for change in planned["changes"] if change["action"] != "unchanged"]
 
 
-async def carry_out(client: "Client", planned: Planned) -> int:
-    """Make the changes and wait for Prefect; how many of them Prefect does not know yet."""
+async def carry_out(
+    client: "Client",
+    wanted: Wanted,
+    planned: Plan,
+    agree: Callable[[Plan], None] | None = None,
+    *,
+    quiet: bool = False,
+) -> tuple[Plan, int]:
+    """Make the changes and wait for Prefect; the plan that was carried out, and how many changes
+    Prefect does not know yet.
+
+    `agree` is asked about each plan that is carried out. Where somebody else was quicker there is a
+    new one, which is shown unless `quiet`; so it goes on `MOST_PLANS` times.
+
+    Raises:
+        InvalidInput: some of the changes are not for who asks to make.
+        Conflict: somebody else was quicker each time.
+    """
+    for _ in range(MOST_PLANS):
+        if not changes_in(planned):
+            return planned, 0
+        if planned["forbidden"]:
+            raise _forbidden(planned)
+        if agree is not None:
+            agree(planned)
+        try:
+            return await _carried_out(client, wanted, planned["digest"])
+        except StalePlan as stale:
+            planned = dict(stale.plan)
+            _hint_new_plan()
+            if not quiet:
+                print_plan(planned)
+    raise Conflict(
+        f"somebody else changed the same records {MOST_PLANS} times meanwhile; "
+        "nothing was changed; try again"
+    )
+
+
+def _forbidden(planned: Plan) -> InvalidInput:
+    faults = [Fault(**each) for each in planned["forbidden"]]
+    return InvalidInput(faults, "you may not make all of these changes; nothing was changed")
+
+
+async def _carried_out(client: "Client", wanted: Wanted, digest: str) -> tuple[Plan, int]:
     from rich.progress import Progress
 
     from jobauto_prefect.cli.show import messages
-    from jobauto_prefect.cli.writing import Writer
 
     terminal = messages().is_terminal
     with Progress(console=messages(), transient=True, disable=not terminal) as progress:
-        writing = progress.add_task("Records", total=len(planned.wanted))
-        writer = Writer(client, planned.known)
-        for done, change in enumerate(planned.wanted):
-            await writer.write(change, done)
-            progress.advance(writing)
-        await writer.finish()
+        writing = progress.add_task("Records", total=None)
+        done = await wanted.carried_out(client, digest)
+        progress.update(writing, total=1, completed=1)
         telling = progress.add_task("Prefect", total=None)
         most = 0
 
@@ -204,20 +241,42 @@ async def carry_out(client: "Client", planned: Planned) -> int:
             most = max(most, left)
             progress.update(telling, total=most, completed=most - left)
 
-        return await client.wait_for_prefect(advance)
+        return done, await client.wait_for_prefect(advance)
 
 
-def print_changes(changes: Sequence["Change"]) -> None:
+def print_plan(planned: Plan) -> None:
+    """The changes, and on standard error what the service warns of."""
+    print_changes(planned["changes"])
+    _hint_warnings(planned["warnings"])
+
+
+def _hint_warnings(warnings: Sequence[Mapping[str, Any]]) -> None:
+    from jobauto_prefect.cli.show import hint, printable
+
+    for one in warnings:
+        hint(printable(f"warning: {one['kind']} {one['title']}: {one['message']}"))
+
+
+def _hint_new_plan() -> None:
+    from jobauto_prefect.cli.show import hint
+
+    hint("somebody else changed records meanwhile, and nothing was changed; this is the new plan:")
+
+
+def print_changes(changes: Sequence[Mapping[str, Any]]) -> None:
     """The changes, those that are updates member by member."""
     from jobauto_prefect.cli.show import STYLES, printable, say
 
     for change in changes:
-        words = f"{change.action:10}{change.kind:16}{change.title}"
-        say(printable(words), style=STYLES[change.action])
-        for name, (before, after) in change.fields.items():
-            say(printable(f"          {name}: {_shown(before)} → {_shown(after)}"))
-        for name, (there, here) in change.drift.items():
-            words = f"          in Prefect {name}: {_shown(there)} → {_shown(here)}"
+        action = change["action"]
+        words = f"{action:10}{change['kind']:16}{change['title']}"
+        say(printable(words), style=STYLES[action])
+        for name, one in change["fields"].items():
+            words = f"          {name}: {_shown(one['before'])} → {_shown(one['after'])}"
+            say(printable(words))
+        for name, one in change["drift"].items():
+            before, after = _shown(one["prefect"]), _shown(one["record"])
+            words = f"          in Prefect {name}: {before} → {after}"
             say(printable(words), style=STYLES["restore"])
 
 
@@ -236,28 +295,22 @@ WORDS: Mapping[str, tuple[str, str]] = {
 """What is said of a number of changes: before and after."""
 
 
-def _say_counts(planned: Planned, would: bool) -> None:
+def _say_counts(planned: Plan, would: bool) -> None:
     from jobauto_prefect.cli.show import hint, say
 
-    counts = Counter(change.action for change in planned.changes)
+    counts = planned["counts"]
     named = [f"{counts[one]} {words[not would]}" for one, words in WORDS.items() if counts[one]]
     say(", ".join(named) or "the files hold no records")
-    if planned.away and would:
-        hint(f"Prefect was not compared: {planned.away}")
+    if planned["prefect_away"] and would:
+        hint(f"Prefect was not compared: {planned['prefect_away']}")
 
 
-def _print_json(planned: Planned, more: Mapping[str, Any]) -> None:
+def _print_json(planned: Plan, more: Mapping[str, Any]) -> None:
     from jobauto_prefect.cli.show import print_json
 
-    counts = Counter(change.action for change in planned.changes)
-    print_json(
-        {
-            **more,
-            "changes": [change.as_dict() for change in planned.changes],
-            "counts": {action: counts[action] for action in WORDS},
-            "prefect_compared": planned.away is None,
-        }
-    )
+    _hint_warnings(planned["warnings"])
+    names = ("changes", "counts", "prefect_compared")
+    print_json({**more, **{name: planned[name] for name in names}})
 
 
 def _hint_waiting(waiting: int) -> None:

@@ -18,6 +18,7 @@ from jobauto_prefect.errors import (
     InvalidInput,
     JobautoError,
     NotFound,
+    StalePlan,
     Unauthorized,
     Unavailable,
 )
@@ -32,6 +33,9 @@ PATIENCE_SECONDS = 5.0
 """How long the outbox may stand still before a command no longer waits for it."""
 
 POLL_SECONDS = 0.1
+
+APPLY_SECONDS = 1800.0
+"""How long thousands of records may take."""
 
 Result = TypeVar("Result")
 
@@ -106,6 +110,22 @@ class Client:
         """Create or update an application from a definition, which is kept as it is."""
         asked = {**query, "definition": "true"}
         return await self._ask("POST", "/app/", content=content, query=asked)
+
+    async def apply(self, wanted: Mapping[str, Any]) -> Any:
+        """The plan of files to apply; with its digest among the members it is carried out.
+
+        Raises:
+            InvalidInput: with every fault.
+            StalePlan: the plan is another one than that of the digest.
+        """
+        asked = Question("POST", f"{BASE}/apply.json", {}, _json(wanted), APPLY_SECONDS)
+        answer = await self._connection.ask(asked)
+        details = answer.json().get("details") if answer.status == 409 else None
+        if isinstance(details, dict) and "digest" in details:
+            raise StalePlan(details)
+        if not answer.is_success:
+            raise _error_of(asked, answer)
+        return answer.json()
 
     async def _ask(self, method: str, path: str, **more: Any) -> Any:
         return (await self._answer(method, path, **more)).json()

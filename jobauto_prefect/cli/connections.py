@@ -12,12 +12,16 @@ _NEXT = re.compile(r'<([^>]*)>\s*;[^,]*rel="?next"?')
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One request. `path` is that of the address, `query` what comes after it."""
+    """One request. `path` is that of the address, `query` what comes after it.
+
+    `seconds` is how long the answer may take; None: as long as usual.
+    """
 
     method: str
     path: str
     query: Mapping[str, Any] = field(default_factory=dict)
     content: bytes | None = None
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -157,15 +157,14 @@ async def _show_examples(asked: "Asked") -> bool:
 
 
 async def _apply_examples(client: "Client") -> None:
-    from jobauto_prefect.cli.applying import carry_out, plan_of, print_changes
-    from jobauto_prefect.cli.files import contents_of
+    from jobauto_prefect.cli.applying import Wanted, carry_out, print_plan
     from jobauto_prefect.cli.show import counted, say
-    from jobauto_prefect.facade.apply.plans import documents_in
 
     say("\nApplying the examples:")
-    planned = await plan_of(client, documents_in(contents_of([examples()])))
-    print_changes(planned.changes)
-    waiting = await carry_out(client, planned)
+    wanted = Wanted.of([examples()])
+    planned = await wanted.planned(client)
+    print_plan(planned)
+    _, waiting = await carry_out(client, wanted, planned)
     if waiting:
         raise JobautoError(f"Prefect was not told of {counted(waiting, 'change')}")
 

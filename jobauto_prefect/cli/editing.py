@@ -195,15 +195,15 @@ async def _post(
 
     Of a record that is there only what is edited is sent.
     """
-    from jobauto_prefect.cli.writing import Writer
     from jobauto_prefect.facade.apply.checking import Checker
     from jobauto_prefect.facade.apply.documents import Document
+    from jobauto_prefect.facade.apply.references import References
 
     document = Document(COMMAND_LINE, content, lambda _pointer: None)
     faults = list(Checker(known, [document], secrets).faults())
     if faults:
         raise InvalidInput((), _one_line(faults))
-    members = Writer(client, known).members(document)
+    members = References(known).members(document)
     if number is not None:
         sent = {*edited, *_references(kind, edited)}
         members = {name: value for name, value in members.items() if name in sent}

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.errors import Fault
 from jobauto_prefect.facade.apply.documents import STANDARD_INPUT, Document, take
 
 SUFFIXES = (".json", ".yaml", ".yml")
@@ -40,19 +40,16 @@ def read(path: Path) -> tuple[list[Document], list[Fault]]:
         return [], [unreadable(path, error)]
 
 
-def contents_of(paths: Iterable[Path]) -> list[tuple[str, bytes]]:
-    """The names and contents of all files.
-
-    Raises:
-        InvalidInput: with all files that can't be read.
-    """
-    contents: list[tuple[str, bytes]] = []
+def texts_of(paths: Iterable[Path]) -> tuple[list[dict[str, str]], list[Fault]]:
+    """The names and texts of all files, as `POST /apply` takes them; and those that are none."""
+    texts: list[dict[str, str]] = []
     faults: list[Fault] = []
     for path in files_of(paths):
         try:
-            contents.append((str(path), content_of(path)))
+            texts.append({"name": str(path), "text": content_of(path).decode()})
         except OSError as error:
             faults.append(unreadable(path, error))
-    if faults:
-        raise InvalidInput(faults, "not all files can be read; nothing was changed")
-    return contents
+        except UnicodeDecodeError as error:
+            message = f"is no text in UTF-8 (from byte {error.start} on); apply takes JSON and YAML"
+            faults.append(Fault("", "text", message, file=str(path)))
+    return texts, faults

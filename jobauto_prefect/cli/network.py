@@ -31,6 +31,7 @@ class HttpConnection:
                 question.path,
                 params=dict(question.query),
                 content=question.content,
+                timeout=question.seconds or TIMEOUT_SECONDS,
             )
         except httpx.TransportError as error:
             raise FacadeUnavailable(

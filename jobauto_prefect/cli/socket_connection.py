@@ -33,14 +33,15 @@ class SocketConnection:
 
     async def ask(self, question: Question) -> Answer:
         """See `Connection`."""
+        seconds = max(ANSWER_SECONDS, question.seconds or 0)
         connection = connected(self._home)
         if connection is None:
             raise self._gone("has ended")
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(seconds):
                 return await _exchange(connection, question)
         except TimeoutError:
-            raise self._gone(f"has not answered for {ANSWER_SECONDS:.0f} s") from None
+            raise self._gone(f"has not answered for {seconds:.0f} s") from None
         except (OSError, h11.RemoteProtocolError):
             raise self._gone("has ended before it answered") from None
 

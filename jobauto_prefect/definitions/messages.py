@@ -69,6 +69,12 @@ FORMER_NAMES: Mapping[str, str] = {"listens": "consumes"}
 """Members of older formats whose content may need a person's hand -> what they are called now."""
 
 
+def counted(number: int, noun: str, plural: str | None = None, *, none: str = "0") -> str:
+    """`1 fault`, `2 faults`, `2 companies` where the plural is said; `none` is for zero."""
+    noun = noun if number == 1 else plural or f"{noun}s"
+    return f"{number or none} {noun}"
+
+
 def like(name: str, known: Sequence[str]) -> str:
     """`; did you mean …?` where a known name is close, else nothing."""
     by_lower = {item.lower(): item for item in known}

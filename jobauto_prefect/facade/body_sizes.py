@@ -1,16 +1,24 @@
 """How large a body may be, by what its request says of it."""
 
+import re
+
 from starlette.datastructures import Headers
 
 from jobauto_prefect.errors import Fault, InvalidInput, TooLarge
+from jobauto_prefect.facade.addresses import CONTRACT
 from jobauto_prefect.settings import Settings
 
 INTERNAL = "/internal/"
 """Where workers send artifacts, which may be larger than other bodies."""
 
+FILES = re.compile(rf"{CONTRACT}/apply(\.[^/]+)?")
+"""Where files are applied: all of them are one body."""
+
 
 def limit_of(path: str, settings: Settings) -> int:
     """How many bytes a body may have there."""
+    if FILES.fullmatch(path):
+        return settings.apply_limit_bytes
     limit = settings.body_limit_bytes
     return max(limit, settings.artifact_limit_bytes) if path.startswith(INTERNAL) else limit
 

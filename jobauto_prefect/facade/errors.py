@@ -20,6 +20,7 @@ from jobauto_prefect.errors import (
     NotFound,
     NotReady,
     PrefectFailed,
+    StalePlan,
     TooLarge,
     TooManyRequests,
     Unauthorized,
@@ -103,6 +104,8 @@ def answer_to(request: Request, error: JobautoError) -> Response:
         headers["Retry-After"] = "1"
     if isinstance(error, ClaimOver):
         details = {"reason": error.reason}
+    if isinstance(error, StalePlan):
+        details = error.plan
     if isinstance(error, NotAcceptable):
         details = {"formats": list(error.formats)}
     return _answer(request, status_of(error), str(error), details, headers, error)

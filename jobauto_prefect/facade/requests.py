@@ -125,6 +125,11 @@ async def artifact_body(request: Request) -> bytes:
     return await _limited(request, request.app.state.service.settings.artifact_limit_bytes)
 
 
+async def files_body(request: Request) -> bytes:
+    """The whole body, up to the limit for files that are applied (else 413)."""
+    return await _limited(request, request.app.state.service.settings.apply_limit_bytes)
+
+
 async def _limited(request: Request, limit: int) -> bytes:
     content = bytearray()
     async for chunk in request.stream():
@@ -135,6 +140,7 @@ async def _limited(request: Request, limit: int) -> bytes:
 
 
 ArtifactBody = Annotated[bytes, Depends(artifact_body)]
+FilesBody = Annotated[bytes, Depends(files_body)]
 RawBody = Annotated[bytes, Depends(raw_body)]
 
 

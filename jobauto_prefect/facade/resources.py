@@ -337,3 +337,4 @@ RESOURCES: Sequence[Resource] = (
         ),
     ),
 )  # fmt: skip
+BY_ITEM: Mapping[str, Resource] = {resource.item: resource for resource in RESOURCES}

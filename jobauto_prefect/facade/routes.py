@@ -8,6 +8,7 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput, NotFound, OtherId
 from jobauto_prefect.facade import (
+    applying,
     clearing,
     events,
     forecasts,
@@ -63,6 +64,7 @@ from jobauto_prefect.ledger.topics import topics_of
 from jobauto_prefect.logs import current
 
 OTHERS = (
+    applying,
     clearing,
     forecasts,
     general,

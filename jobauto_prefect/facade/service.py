@@ -1,5 +1,6 @@
 """What every request can reach: settings, ledger, and the way to Prefect."""
 
+import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -23,6 +24,8 @@ class Service:
     """`operator` is the person at this machine's command line, who needs no password.
 
     `monitor` is None in the command line's own copy of the facade.
+    `applying` is held by the request that plans or applies files: the others wait for it without
+    a connection to the database.
     """
 
     settings: Settings
@@ -34,6 +37,7 @@ class Service:
     operator: Actor | None = None
     monitor: "FacadeMonitor | None" = None
     availability: AvailabilityCache = field(default_factory=AvailabilityCache)
+    applying: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 async def service_of(request: Request) -> Service:

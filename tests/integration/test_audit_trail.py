@@ -39,7 +39,7 @@ SPECIAL = {
 BESIDES = {"/task/{task}/retry.json": {("Job", "create")}}
 """What a route makes beside what it changes."""
 
-ASKING = ("/data-export", "/eventsource/{eventsource}/test.json")
+ASKING = ("/data-export", "/eventsource/{eventsource}/test.json", "/apply.json")
 BY_FILTER = "/jobs.json"
 SETTLING = "/reconcile.json"
 """What it changes depends on what somebody did in Prefect: test_deployment_drift."""

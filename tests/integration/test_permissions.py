@@ -171,6 +171,7 @@ def rows() -> list[Row]:
         Row("GET", "/drift.json", SIGNED_IN, SIGNED_IN, of_prefect=True),
         Row("POST", "/reconcile.json", WIDE, SIGNED_IN, of_prefect=True),
         Row("POST", "/prune.json", WIDE, SIGNED_IN, of_prefect=True),
+        Row("POST", "/apply.json", SIGNED_IN, SIGNED_IN, {"files": []}),
         Row("GET", "/pools.json", SIGNED_IN, SIGNED_IN, of_prefect=True),
         Row("GET", "/workers.json", SIGNED_IN, SIGNED_IN),
         Row("POST", "/worker/{worker}/lost.json", WIDE, SIGNED_IN),

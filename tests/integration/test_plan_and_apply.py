@@ -203,30 +203,49 @@ def test_what_was_changed_or_deleted_in_prefect_is_shown_and_restored(place: Pla
     assert set(place.actions().values()) == {"unchanged"}
 
 
-def test_apply_goes_on_after_it_was_killed(place: Place) -> None:
+def is_locked(ledger: sqlite3.Connection) -> bool:
+    """Whether somebody writes."""
+    try:
+        ledger.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError:
+        return True
+    ledger.execute("ROLLBACK")
+    return False
+
+
+def templates_in(ledger: sqlite3.Connection) -> int:
+    found: int = ledger.execute("SELECT count(*) FROM runtemplate").fetchone()[0]
+    return found
+
+
+@pytest.mark.parametrize("tells", [False, True])
+def test_apply_leaves_all_or_nothing_where_it_is_killed(place: Place, tells: bool) -> None:
+    """While it writes, or once it has and tells Prefect."""
     names = {f"T{number}" for number in range(30)}
     place.records(
         place.company(), *(place.template(name, interv="d") for name in sorted(names)),
         app_json=place.definition(),
     )  # fmt: skip
+    path = place.path / "home" / "ledger.db"
+    ledger = sqlite3.connect(path, timeout=0, isolation_level=None)
     killed = subprocess.Popen(
         [JOBAUTO, "apply", "files", "--yes"], env=place.environment, cwd=place.path
     )
-    ledger = sqlite3.connect(place.path / "home" / "ledger.db")
     until = time.monotonic() + PATIENCE
-    while ledger.execute("SELECT count(*) FROM runtemplate").fetchone()[0] < 5:
+    while not (templates_in(ledger) if tells else is_locked(ledger)):
         assert time.monotonic() < until
         time.sleep(0.001)
     killed.send_signal(signal.SIGKILL)
     killed.wait()
-    written = ledger.execute("SELECT count(*) FROM runtemplate").fetchone()[0]
+    written = templates_in(ledger)
+    assert not is_locked(ledger)
     ledger.close()
 
     resumed = place.apply()
     after = place.actions()
 
-    assert 5 <= written < 30
-    assert resumed["counts"]["create"] == 30 - written
+    assert written == (30 if tells else 0)
+    assert resumed["counts"]["create"] == (0 if tells else 32)
     assert set(place.deployments()) == names
     assert set(after.values()) == {"unchanged"}
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from jobauto_prefect.compiler import timing_faults, zone_of
-from jobauto_prefect.definitions import parse, to_text
+from jobauto_prefect.definitions import Definition, parse, to_text
 from jobauto_prefect.definitions.credentials import (
     addresses,
     missing,
@@ -12,6 +12,7 @@ from jobauto_prefect.definitions.credentials import (
     value_faults,
 )
 from jobauto_prefect.definitions.masks import MASK
+from jobauto_prefect.definitions.messages import counted
 from jobauto_prefect.definitions.source_addresses import moved_source
 from jobauto_prefect.definitions.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, InvalidInput
@@ -32,26 +33,35 @@ from jobauto_prefect.facade.apply.kinds import (
     topics_in,
 )
 from jobauto_prefect.facade.apply.known import Known
+from jobauto_prefect.facade.apply.refused import Refused
 
 
 def refuse(faults: Sequence[Fault]) -> None:
     """Raise `InvalidInput` where there are faults."""
+    if len(faults) == 1 and faults[0].file is None:
+        raise InvalidInput(faults, f"{faults[0].message}; nothing was changed")
     if faults:
-        files = len({fault.file for fault in faults})
-        place = f"{files} files" if files > 1 else "the file"
-        found = f"there are {len(faults)} faults" if len(faults) > 1 else "there is a fault"
-        raise InvalidInput(faults, f"{found} in {place}; nothing was changed")
+        found, files = counted(len(faults), "fault"), len({fault.file for fault in faults})
+        place = f" in {files} files" if files > 1 else ""
+        raise InvalidInput(faults, f"{found}{place}; nothing was changed")
 
 
 class Checker:
     """Looks at documents that are each valid by themselves, in the order of writing."""
 
     def __init__(
-        self, known: Known, documents: Sequence[Document], secrets: Collection[str] = ()
+        self,
+        known: Known,
+        documents: Sequence[Document],
+        secrets: Collection[str] = (),
+        refused: Refused | None = None,
     ) -> None:
-        """`secrets` are the names of those that are written with the documents."""
+        """`secrets` are the names of those that are written with the documents; `refused` are
+        other records of the same files.
+        """
         self._known = known
         self._secrets = secrets
+        self._refused = refused or Refused()
         self._documents = documents
         self._given: dict[str, dict[str, Record]] = {kind: {} for kind in KINDS}
         for each in documents:
@@ -63,28 +73,37 @@ class Checker:
         replaced = {known.id_of("app", content) for content in given}
         others = (app for number, app in known.records["app"].items() if number not in replaced)
         self._apps = [*given, *others]
+        self._definitions: dict[int, Definition] = {}
+        self._waits = False
 
     def faults(self) -> Iterator[Fault]:
         """Everything wrong, with its place in its file."""
-        yield from self._repeated()
+        for document, faults, _ in self.judged():
+            yield from map(document.placed, faults)
+
+    def judged(self) -> Iterator[tuple[Document, list[Fault], bool]]:
+        """Each document, what is wrong with it, and whether it may refer to one that is refused."""
+        seen: dict[tuple[str, Key], Document] = {}
         for document in self._documents:
+            self._waits = False
             look = LOOKS.get(document.kind or "")
-            found = [
+            faults = [
+                *self._repeated(document, seen),
                 *self._references(document),
                 *self._topics(document),
                 *(look(self, document.content) if look else ()),
             ]
-            yield from map(document.placed, found)
+            yield document, faults, self._waits
 
-    def _repeated(self) -> Iterator[Fault]:
-        seen: dict[tuple[str, Key], Document] = {}
-        for document in self._documents:
-            kind = document.kind or ""
-            key = kind, key_of(kind, self._known.with_owner(kind, document.content))
-            if key in seen:
-                message = f"is there twice, first in {seen[key].file}"
-                yield document.placed(Fault("", "duplicate", message))
-            seen.setdefault(key, document)
+    def _repeated(
+        self, document: Document, seen: dict[tuple[str, Key], Document]
+    ) -> Iterator[Fault]:
+        kind = document.kind or ""
+        key = kind, key_of(kind, self._known.with_owner(kind, document.content))
+        if key in seen:
+            message = f"is there twice, first in {seen[key].file}"
+            yield Fault("", "duplicate", message)
+        seen.setdefault(key, document)
 
     def _references(self, document: Document) -> Iterator[Fault]:
         """All references but those to applications."""
@@ -92,7 +111,7 @@ class Checker:
             title = reference_in(document.kind or "", name, document.content)
             if one.kind == "app" or title is None:
                 continue
-            if self._meant(one.kind, title, document.content.get("company")) is None:
+            if self._is_missing(one.kind, title, document.content.get("company")):
                 yield Fault(f"/{name}", "reference", f"there is no {NOUNS[one.kind]} {title!r}")
 
     def _topics(self, document: Document) -> Iterator[Fault]:
@@ -100,16 +119,16 @@ class Checker:
         kind = document.kind or ""
         company = company_bearing(kind, document.content)
         for place, name in enumerate(topics_in(kind, document.content)):
-            if kind != "app" and self._meant("topic", name, company) is None:
+            if kind != "app" and self._is_missing("topic", name, company):
                 yield Fault(f"/topics/{place}", "reference", f"there is no topic {name!r}")
 
     def _actions(self, content: Record) -> Iterator[Fault]:
         """What the actions of a run template start is there, or in the files."""
         for pointer, kind, title in references(content):
-            there = self._meant(kind, title, None) is not None
+            missing = kind != "app" and self._is_missing(kind, title, None)
             if kind == "app":
-                there = bool(meant({"app": title, "company": content["company"]}, self._apps))
-            if not there:
+                missing = self._is_app_missing({"app": title, "company": content["company"]})
+            if missing:
                 yield Fault(pointer, "reference", f"there is no {NOUNS[kind]} {title!r}")
 
     def of_company(self, content: Record) -> Iterable[Fault]:
@@ -118,8 +137,8 @@ class Checker:
         values = content.get("env", {})
         yield from ValueRules().faults(self._names("company", content), values)
         owners = (None, content["slug"])
-        apps = [app for app in self._apps if owner_in("app", app) in owners]
-        secret = {key for app in apps for key in parse(app).secret_keys}
+        apps = [app for app in self._apps if values and owner_in("app", app) in owners]
+        secret = {key for app in apps for key in self._definition(app).secret_keys}
         where = f"jobauto company set {content['slug']}"
         yield from _secrets("env", values, secret, where)
 
@@ -130,17 +149,24 @@ class Checker:
         member = "app" if "app" in content else "app_uuid"
         if not found:
             message = f"there is no application {content[member]!r}"
-            yield Fault(f"/{member}", "reference", message)
+            if self._is_app_missing(content):
+                yield Fault(f"/{member}", "reference", message)
         elif len(found) > 1:
             yield Fault(f"/{member}", "reference", "several applications have it; use app_uuid")
         else:
-            definition, values = parse(found[0]), content.get("env", {})
+            definition, values = self._definition(found[0]), content.get("env", {})
             rules = ValueRules(definition, self._known.extra_env)
             yield from rules.faults(self._names("runtemplate", content), values)
             where = f"jobauto template set '{title_of('runtemplate', content)}'"
             yield from _secrets("env", values, definition.secret_keys, where)
         yield from timing_faults(content, "UTC")
         yield from self._actions(content)
+
+    def _definition(self, app: Record) -> Definition:
+        """Read once for all run templates that name it."""
+        if id(app) not in self._definitions:
+            self._definitions[id(app)] = parse(app)
+        return self._definitions[id(app)]
 
     def _names(self, kind: str, content: Record) -> list[str]:
         """The names of the values that a record has once its file is applied."""
@@ -151,7 +177,7 @@ class Checker:
 
     def _credentials(self, content: Record) -> Iterator[Fault]:
         for place, title in enumerate(KINDS["runtemplate"].titles("credentials", content)):
-            if self._meant("credential", title, None) is None:
+            if self._is_missing("credential", title, None):
                 message = f"there is no {NOUNS['credential']} {title!r}"
                 yield Fault(f"/credentials/{place}", "reference", message)
 
@@ -202,6 +228,19 @@ class Checker:
         """The record there is; None: it is a new one."""
         number = self._known.id_of(kind, content)
         return None if number is None else self._known.records[kind][number]
+
+    def _is_missing(self, kind: str, title: str, company: str | None) -> bool:
+        """Whether a reference in a record of a company means nothing that there is or may be."""
+        there = self._meant(kind, title, company) is not None
+        return not there and not self._may_be(self._refused.may_be(kind, title, company))
+
+    def _is_app_missing(self, template: Record) -> bool:
+        there = bool(meant(template, self._apps))
+        return not there and not self._may_be(self._refused.may_be_app(template))
+
+    def _may_be(self, is_refused: bool) -> bool:
+        self._waits |= is_refused
+        return is_refused
 
     def _meant(self, kind: str, title: str, company: str | None) -> Record | None:
         """What a reference in a record of a company means: in the files, or there already."""

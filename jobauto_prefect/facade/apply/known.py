@@ -34,6 +34,7 @@ class Known:
         self.extra_env = extra_env
         self._ids: dict[str, dict[Key, int]] = {}
         self._titles: dict[str, dict[int, str]] = {}
+        self._of_title: dict[str, dict[str, int]] = {}
         self.records: dict[str, dict[int, Record]] = {}
         for kind in KINDS:
             given = listed.get(kind, {})
@@ -43,6 +44,8 @@ class Known:
                 key_of(kind, records[number]): number for number in sorted(records, reverse=True)
             }
             self._titles[kind] = {number: title_of(kind, one) for number, one in records.items()}
+            titles = sorted(self._titles[kind].items(), reverse=True)
+            self._of_title[kind] = {title: number for number, title in titles}
         templates = self.records["runtemplate"].items()
         self.records["runtemplate"] = {
             number: {**one, **{mode: as_file(one.get(mode, {}), self._titles) for mode in MODES}}
@@ -109,9 +112,8 @@ class Known:
     def titled(self, kind: str, title: str, company: str | None = None) -> int | None:
         """The id of the record that a reference, in a record of a company, means."""
         for wanted in titles_meant(kind, title, company):
-            numbers = [number for number, one in self._titles[kind].items() if one == wanted]
-            if numbers:
-                return min(numbers)
+            if (number := self._of_title[kind].get(wanted)) is not None:
+                return number
         return None
 
     def called(self, kind: str, word: str) -> int | None:

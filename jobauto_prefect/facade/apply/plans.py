@@ -1,15 +1,14 @@
 """What applying files would change: compared with what is there, and checked as a whole first."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
 from jobauto_prefect.definitions import to_text
-from jobauto_prefect.errors import Conflict, Fault, InvalidInput
+from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.apply.actions import in_order
-from jobauto_prefect.facade.apply.checking import Checker, refuse
-from jobauto_prefect.facade.apply.documents import Document, judge, take, without_twins
+from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.kinds import (
     KINDS,
     NOT_MEMBERS,
@@ -64,30 +63,11 @@ class Change:
         }
 
 
-def documents_in(files: Iterable[tuple[str, bytes]]) -> list[Document]:
-    """All records of files, given by name and content, each valid by itself.
-
-    Raises:
-        InvalidInput: with the faults of all files.
-    """
-    documents: list[Document] = []
-    faults: list[Fault] = []
-    for name, content in files:
-        found, unread = take(name, content)
-        documents += found
-        faults += unread
-    faults += chain.from_iterable(judge(each, each.kind).faults for each in documents)
-    refuse(faults)
-    return without_twins(documents)
-
-
 class Planner:
     """Compares documents with what is there.
 
-    `labels` are given to every record. With `prune` records go that bear labels of these and of
-    the documents only, and that no document names or refers to. `definitions` are those of the
-    known applications, by their ids; `drift` is what the facade says of Prefect, by the ids of
-    run templates.
+    `labels` are given to every record. `definitions` are those of the known applications, by their
+    ids; `drift` is where Prefect differs from the records, by the ids of run templates.
     """
 
     def __init__(
@@ -97,7 +77,6 @@ class Planner:
         *,
         definitions: Mapping[int, Record],
         labels: Collection[str] = (),
-        prune: bool = False,
         drift: Mapping[int, Fields] | None = None,
     ) -> None:
         self._known = known
@@ -108,20 +87,11 @@ class Planner:
         ]
         self._definitions = definitions
         self._labels = frozenset(labels)
-        self._prune = prune
         self._drift = drift or {}
 
-    def plan(self) -> list[Change]:
-        """The changes, in the order of making them.
-
-        Raises:
-            InvalidInput: documents contradict each other, refer to what is not there, or own no
-                labels to prune by.
-            Conflict: something would be deleted that a record which stays refers to.
-        """
-        refuse(list(Checker(self._known, self._documents).faults()))
-        changes = [self._change(each) for each in self._documents]
-        return changes + (self._deletions() if self._prune else [])
+    def changes(self) -> list[Change]:
+        """What becomes of the documents, in the order of making the changes."""
+        return [self._change(each) for each in self._documents]
 
     def _change(self, document: Document) -> Change:
         kind = document.kind or ""
@@ -180,21 +150,41 @@ class Planner:
             titles_meant("topic", name, company)
         )
 
-    def _deletions(self) -> list[Change]:
+    def deletions(self) -> list[Change]:
+        """What bears only labels that the documents own, and no document names or refers to.
+
+        In the order of deleting it.
+
+        Raises:
+            InvalidInput: the documents own no labels to prune by, or a record that stays refers
+                to one that would be deleted.
+        """
         gone = self._in_order(self._unnamed(self._owned()))
+        faults = list(self._needed(gone))
+        if faults:
+            raise InvalidInput(faults, f"--prune: {faults[0].message}; nothing was changed")
+        last_first = list(reversed(gone))
+        last_first.sort(key=self._is_borne_by_companies)
+        return [
+            Change(kind, self._known.title(kind, number), "delete", None, number)
+            for kind, number in last_first
+        ]
+
+    def _is_borne_by_companies(self, one: tuple[str, int]) -> bool:
+        """Whether it goes last: what companies bear, and is none of theirs."""
+        kind, number = one
+        return kind == "topic" and owner_in(kind, self._known.records[kind][number]) is None
+
+    def _needed(self, gone: Sequence[tuple[str, int]]) -> Iterator[Fault]:
         for kind, number in gone:
             stays = [one for one in self._known.dependents(kind, number) if one not in gone]
             if stays:
                 named = ", ".join(f"{one} {self._known.title(one, other)}" for one, other in stays)
-                raise Conflict(
-                    f"--prune would delete the {kind} {self._known.title(kind, number)}, which "
-                    f"is still needed by {named}; name it in a file, or delete these first; "
-                    "nothing was changed"
+                message = (
+                    f"would delete the {kind} {self._known.title(kind, number)}, which is still "
+                    f"needed by {named}; name it in a file, or delete these first"
                 )
-        return [
-            Change(kind, self._known.title(kind, number), "delete", None, number)
-            for kind, number in reversed(gone)
-        ]
+                yield Fault("", "prune", message)
 
     def _in_order(self, gone: list[tuple[str, int]]) -> list[tuple[str, int]]:
         """Run templates after those that their actions start."""

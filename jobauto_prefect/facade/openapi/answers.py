@@ -6,7 +6,7 @@ from uuid import UUID
 
 from pydantic import BaseModel, Field
 
-from jobauto_prefect.facade.openapi import suggested
+from jobauto_prefect.facade.openapi import applied, suggested
 from jobauto_prefect.facade.openapi.shapes import (
     RECORDS,
     AuditEntry,
@@ -351,4 +351,5 @@ SHAPES: tuple[type[BaseModel], ...] = (
     WorkerState,
     Written,
     *suggested.SHAPES,
+    *applied.SHAPES,
 )

@@ -154,6 +154,21 @@ def _service_operations() -> Operations:
         "it while `complete` is false. Needs `system.config`. 503 while Prefect is away.",
         _ok("What went.", "Pruned") | parts.errors(413), parameters=[tried, SUFFIX],
     )  # fmt: skip
+    stale = {
+        "409": {
+            "description": "The plan is another one by now; nothing was changed.",
+            "content": parts.content(reference("StalePlan"), FOR_RECORDS),
+        }
+    }
+    yield "/apply.{suffix}", "post", _operation(
+        SERVICE, "applyFiles", "Plan and apply files of records",
+        "Without `digest` the plan: what applying the files would change, tried and taken back. "
+        "With the digest of a plan it is carried out, all of it or nothing, unless the records are "
+        "others by now. Faults are answered all at once, with file, line and pointer. The rights "
+        "are those of the single writes, and each record has its entry in the audit log.",
+        _ok("The plan, or what was carried out.", "ApplyPlan") | stale | parts.errors(413),
+        parameters=[SUFFIX], requestBody=parts.body(reference("ApplyBody")),
+    )  # fmt: skip
     yield "/pools.{suffix}", "get", _operation(
         SERVICE, "listPools", "List work pools and their workers",
         "The work pools of the active run templates one may see, an object by name, as Prefect "

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from jobauto_prefect.definitions import schema as definition_schema
+from jobauto_prefect.facade.applying import ApplyBody
 from jobauto_prefect.facade.events import ReplayBody
 from jobauto_prefect.facade.maintenance import MaintenanceBody
 from jobauto_prefect.facade.memberships import MemberBody, RolesBody
@@ -45,8 +46,9 @@ BODIES: Mapping[str, str] = {
 """Record kind -> schema of what clients write."""
 
 _MODELS = (
-    CompanyBody, CredentialBody, CredentialTypeBody, ExcuseBody, JobBody, MaintenanceBody,
-    MemberBody, ReplayBody, RolesBody, RuleBody, SourceBody, TemplateBody, TopicBody, UserBody,
+    ApplyBody, CompanyBody, CredentialBody, CredentialTypeBody, ExcuseBody, JobBody,
+    MaintenanceBody, MemberBody, ReplayBody, RolesBody, RuleBody, SourceBody, TemplateBody,
+    TopicBody, UserBody,
 )  # fmt: skip
 
 TRUTH: Json = {"anyOf": [{"type": "boolean"}, {"enum": [0, 1, "0", "1", "true", "false"]}]}

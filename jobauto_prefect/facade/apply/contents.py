@@ -1,0 +1,50 @@
+"""All that a set of files holds."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from jobauto_prefect.errors import Fault
+from jobauto_prefect.facade.apply.documents import Document, judge, take, without_twins
+from jobauto_prefect.facade.apply.refused import Refused
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The records that are valid by themselves, those that are not, and what is wrong there.
+
+    `names` are those of the files.
+    """
+
+    names: list[str]
+    documents: list[Document]
+    invalid: list[Document]
+    faults: list[Fault]
+    unread: bool
+    """Whether nobody knows what is in some files."""
+
+    def refused(self) -> Refused:
+        """The invalid records, to add to."""
+        refused = Refused(unread=self.unread)
+        for document in self.invalid:
+            refused.add(document)
+        return refused
+
+
+def contents_of(files: Iterable[tuple[str, bytes]]) -> Contents:
+    """What is in files, given by name and content."""
+    faults: list[Fault] = []
+    found: list[Document] = []
+    names: list[str] = []
+    for name, content in files:
+        names.append(name)
+        documents, unread = take(name, content)
+        found += documents
+        faults += unread
+    is_unread = bool(faults)
+    valid: list[Document] = []
+    invalid: list[Document] = []
+    for document in found:
+        judged = judge(document, document.kind)
+        faults += judged.faults
+        (invalid if judged.faults else valid).append(document)
+    return Contents(names, without_twins(valid), invalid, list(dict.fromkeys(faults)), is_unread)

@@ -1,0 +1,76 @@
+"""Members of files as the facade takes them: what they name is said by its id."""
+
+from typing import Any
+
+from jobauto_prefect.facade.apply.actions import MODES, as_fields
+from jobauto_prefect.facade.apply.documents import Document
+from jobauto_prefect.facade.apply.kinds import (
+    KINDS,
+    NOT_MEMBERS,
+    OWNED,
+    Record,
+    meant,
+    owner_in,
+    says_owner,
+    title_of,
+    titles_meant,
+)
+from jobauto_prefect.facade.apply.known import Known
+
+
+class References:
+    """The ids of the records there are, and of those that are written meanwhile."""
+
+    def __init__(self, known: Known) -> None:
+        self._known = known
+        self._written: dict[tuple[str, str], int] = {}
+        self._apps: dict[int, Record] = dict(known.records["app"])
+
+    def note(self, document: Document, number: int) -> None:
+        """The record of a document is there now, under this id."""
+        kind = document.kind or ""
+        content = self._known.with_owner(kind, document.content)
+        self._written[kind, title_of(kind, content)] = number
+        if kind == "app":
+            self._apps[number] = {**content, "id": number, "company": owner_in("app", content)}
+
+    def members(self, document: Document) -> dict[str, Any]:
+        """The members of a document that is no definition, with ids in place of names."""
+        content = document.content
+        apart = {*NOT_MEMBERS, "app_uuid", *KINDS[document.kind or ""].references}
+        members = {name: value for name, value in content.items() if name not in apart}
+        if document.labels is not None:
+            members["labels"] = list(document.labels)
+        for name, one in KINDS[document.kind or ""].references.items():
+            if one.kind == "app":
+                members[one.member] = self._app(content)
+            elif content.get(name) is not None:
+                members[one.member] = self._id(one.kind, content[name], content.get("company"))
+        if document.kind in OWNED and says_owner(document.kind, content):
+            members.setdefault("company_id", None)
+        named = {mode: content[mode] for mode in MODES if mode in content}
+
+        def number(kind: str, title: str) -> int | None:
+            app = {"app": title, "company": content["company"]}
+            return self._app(app) if kind == "app" else self._id(kind, title)
+
+        return members | {mode: as_fields(said, number) for mode, said in named.items()}
+
+    def company_of(self, document: Document) -> int | None:
+        """The id of the company whose a definition is, as its file says; None: nobody's."""
+        return self._id("company", owner_in("app", document.content))
+
+    def _app(self, content: Record) -> int | None:
+        """The service knows names in its own language only; a file may use any."""
+        found = meant(content, self._apps.values())
+        return found[0]["id"] if found else None
+
+    def _id(self, kind: str, title: str | None, company: str | None = None) -> int | None:
+        if title is None:
+            return None
+        for wanted in titles_meant(kind, title, company):
+            written = self._written.get((kind, wanted))
+            found = written if written is not None else self._known.titled(kind, wanted)
+            if found is not None:
+                return found
+        return None

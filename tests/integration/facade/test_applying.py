@@ -1,0 +1,193 @@
+"""`POST /apply`: a plan by its digest, all of it or nothing, and every fault at once."""
+
+import json
+from typing import Any
+
+import httpx
+
+from jobauto_prefect.ledger.store import Ledger
+from tests import contract
+from tests.definitions import PROBE
+from tests.servers import client, user_token
+
+ACME = "kind: company\nslug: acme\nname: Acme\n"
+NIGHTLY = "kind: runtemplate\ncompany: acme\napp: Probe\nname: Nightly\n"
+
+
+def files(**texts: Any) -> list[dict[str, str]]:
+    """Files by name; `_` stands for the dot."""
+    return [
+        {
+            "name": name.replace("_", "."),
+            "text": said if isinstance(said, str) else json.dumps(said),
+        }
+        for name, said in texts.items()
+    ]
+
+
+def planned(rest: httpx.Client, status: int = 200, **asked: Any) -> Any:
+    answer = rest.post("/apply.json", json=asked)
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def counts(plan: Any) -> dict[str, int]:
+    return {action: number for action, number in plan["counts"].items() if number}
+
+
+def people_of(rest: httpx.Client) -> list[tuple[str, str, str]]:
+    entries = rest.get("/auditlog.json", params={"order": "id"}).json().values()
+    return [(one["actor"], one["entity_type"], one["action"]) for one in entries]
+
+
+def test_a_plan_writes_nothing_and_its_digest_carries_it_out(rest: httpx.Client) -> None:
+    before = people_of(rest)
+    asked: dict[str, Any] = {"files": files(probe_json=PROBE, acme_yaml=f"{ACME}---\n{NIGHTLY}")}
+
+    plan = planned(rest, **asked)
+    untouched = people_of(rest), rest.get("/companies.json").json()
+    done = planned(rest, **asked, digest=plan["digest"])
+    written = people_of(rest)[len(before) :]
+    again = planned(rest, **asked)
+
+    assert untouched == (before, {})
+    assert counts(plan) == counts(done) == {"create": 3}
+    assert (plan["applied"], done["applied"]) == (False, True)
+    assert sorted(written) == [
+        ("root", "App", "create"), ("root", "Company", "create"), ("root", "RunTemplate", "create"),
+    ]  # fmt: skip
+    assert counts(again) == {"unchanged": 3}
+    assert again["prefect_away"] is not None
+    assert rest.get("/app/Probe/definition.json").json() == PROBE
+
+
+def test_a_definition_stays_byte_for_byte(rest: httpx.Client) -> None:
+    text = "\ufeff" + json.dumps(PROBE, indent=5, ensure_ascii=False)
+    asked = {"files": files(probe_json=text)}
+    planned(rest, **asked, digest=planned(rest, **asked)["digest"])
+
+    assert rest.get("/app/Probe/definition.json").content == text.encode()
+
+
+def test_a_digest_is_stale_once_a_record_is_another(rest: httpx.Client) -> None:
+    asked: dict[str, Any] = {"files": files(acme_yaml=ACME)}
+    rest.post("/company/", json={"slug": "acme", "name": "Old"}).raise_for_status()
+    plan = planned(rest, **asked)
+    rest.post("/company/", json={"slug": "acme", "email": "a@example.org"}).raise_for_status()
+
+    stale = planned(rest, 409, **asked, digest=plan["digest"])
+
+    assert rest.get("/company/acme.json").json()["name"] == "Old"
+    new = stale["details"]
+    assert new["changes"] == plan["changes"], "what the files change is as it was"
+    assert new["digest"] != plan["digest"], "the record is not"
+    assert counts(planned(rest, **asked, digest=new["digest"])) == {"update": 1}
+    assert rest.get("/company/acme.json").json()["name"] == "Acme"
+    planned(rest, 409, **asked, digest=new["digest"])
+
+
+def test_a_digest_is_of_the_files_too(rest: httpx.Client) -> None:
+    plan = planned(rest, files=files(acme_yaml=ACME))
+
+    planned(
+        rest, 409, files=files(acme_yaml=f"{ACME}email: a@example.org\n"), digest=plan["digest"]
+    )
+
+    assert rest.get("/companies.json").json() == {}
+
+
+def test_every_fault_of_all_files_is_told_at_once(rest: httpx.Client) -> None:
+    """Of each file, of files together, and what only writing finds."""
+    invalid = {
+        **PROBE,
+        "uuid": "6a2c6d4e-30e4-4f6b-9d6e-7c8ad9f2b00f",
+        "name": "Bad",
+        "version": "x",
+    }
+    source = "kind: eventsource\nname: Ours\ndb_connection: sqlite\ndb_database: relative.db\n"
+    asked = files(
+        a_json=invalid,
+        b_yaml=f"{ACME}---\n{NIGHTLY}interv: fortnightly\n",
+        c_yaml="kind: runtemplate\ncompany: acme\napp: Bad\nname: Waits for another file\n---\n"
+        "kind: runtemplate\ncompany: nobody\napp: None\nname: Lost\n",
+        d_yaml=source,
+        e_yaml="kind: company\nslug: other\nname: 7\n",
+    )
+
+    refused = planned(rest, 400, files=asked)
+
+    told = [(one.get("file"), one.get("line"), one["pointer"]) for one in refused["details"]]
+    assert told == [
+        ("a.json", 1, "/version"),
+        ("b.yaml", 9, "/interv"),
+        ("c.yaml", 7, "/company"),
+        ("c.yaml", 8, "/app"),
+        ("d.yaml", 4, "/db_database"),
+        ("e.yaml", 3, "/name"),
+    ]
+    assert refused["message"] == "6 faults in 5 files; nothing was changed"
+    assert rest.get("/companies.json").json() == {}
+
+
+def test_what_is_in_a_file_that_nobody_can_read_is_not_missed_elsewhere(rest: httpx.Client) -> None:
+    refused = planned(rest, 400, files=files(apps_yaml="a: [", acme_yaml=f"{ACME}---\n{NIGHTLY}"))
+
+    assert [(one["file"], one["rule"]) for one in refused["details"]] == [("apps.yaml", "syntax")]
+
+
+def test_a_fault_that_only_writing_finds_leaves_nothing_behind(rest: httpx.Client) -> None:
+    source = "kind: eventsource\nname: Ours\ndb_connection: sqlite\ndb_database: relative.db\n"
+    asked = {"files": files(a_yaml=f"{ACME}---\n{source}")}
+
+    refused = planned(rest, 400, **asked, digest="0" * 64)
+
+    assert [one["pointer"] for one in refused["details"]] == ["/db_database"]
+    assert rest.get("/companies.json").json() == {}
+
+
+def test_one_may_apply_what_one_may_write(
+    rest: httpx.Client, facade_url: str, ledger: Ledger
+) -> None:
+    base: dict[str, Any] = {"files": files(probe_json=PROBE, acme_yaml=f"{ACME}---\n{NIGHTLY}")}
+    planned(rest, **base, digest=planned(rest, **base)["digest"])
+    token = user_token(ledger, "mia", ())
+    number = rest.get("/users.json", params={"login": "mia"}).json().popitem()[1]["id"]
+    member = {"user_id": number, "role": "manager"}
+    rest.post("/company/acme/user/", json=member).raise_for_status()
+    mine = {"files": files(acme_yaml=f"{NIGHTLY}note: Mine\n")}
+    more = {"files": files(acme_yaml=f"{NIGHTLY}note: More\n---\n{ACME}email: a@example.org\n",
+                           other_yaml="kind: company\nslug: other\nname: Other\n")}  # fmt: skip
+    with client(f"{facade_url}/api/v1", token) as mia:
+        mia.event_hooks["response"].append(contract.check)
+
+        plan = planned(mia, **more)
+        refused = planned(mia, 400, **more, digest=plan["digest"])
+        note = rest.get("/runtemplate/acme%2FNightly.json").json()["note"]
+        done = planned(mia, **mine, digest=planned(mia, **mine)["digest"])
+
+    forbidden = [(one["file"], one["rule"]) for one in plan["forbidden"]]
+    assert forbidden == [("other.yaml", "forbidden")]
+    assert [(one["file"], one["rule"]) for one in refused["details"]] == forbidden
+    assert note is None
+    assert counts(done) == {"update": 1}
+    assert people_of(rest)[-1] == ("mia", "RunTemplate", "update")
+
+
+def test_a_person_sees_no_records_of_others_in_a_plan(
+    rest: httpx.Client, facade_url: str, ledger: Ledger
+) -> None:
+    base: dict[str, Any] = {"files": files(acme_yaml=f"{ACME}email: secret@example.org\n")}
+    planned(rest, **base, digest=planned(rest, **base)["digest"])
+
+    with client(f"{facade_url}/api/v1", user_token(ledger, "eve", ("viewer",))) as eve:
+        answer = eve.post("/apply.json", json={"files": files(acme_yaml=ACME)})
+
+    assert "secret@example.org" not in answer.text
+
+
+def test_files_together_may_be_larger_than_other_bodies(
+    rest: httpx.Client, facade_settings: Any
+) -> None:
+    room = "#" + "-" * facade_settings.body_limit_bytes + "\n"
+
+    assert counts(planned(rest, files=files(acme_yaml=room + ACME))) == {"create": 1}
