@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from jobauto_prefect.definitions.files import record_schema
@@ -22,13 +23,21 @@ def digest_of(changes: Iterable[Change], known: Known, definitions: Mapping[int,
 
 
 def _change(change: Change, known: Known, definitions: Mapping[int, Record]) -> list[Any]:
-    """What is shown of a change, what its document says, the record, and what both refer to."""
-    if change.action == "unchanged":
+    """What is shown of a change, what its document says, the record, and what both refer to.
+
+    What Prefect has is none of the ledger's: it may be told anything the records say at any time.
+    """
+    if change.action in ("unchanged", "restore"):
         return [change.kind, change.number]
     document = change.document
     said = (document.content, document.labels) if document else None
     referred = sorted(known.referred(change.kind, document.content)) if document else []
-    return [change.as_dict(), said, _record(change, known, definitions), referred]
+    return [
+        replace(change, drift={}).as_dict(),
+        said,
+        _record(change, known, definitions),
+        referred,
+    ]
 
 
 def _record(
