@@ -102,10 +102,12 @@ def _planned(
 ) -> dict[int, tuple[DeploymentPlan, AppliedIds]]:
     planned = {}
     with near.ledger.reading() as session:
-        for one in queries.templates_with_context(session, companies, among):
+        templates = queries.templates_with_context(session, companies, among)
+        given = queries.given_by_rules(session, [one.id for one in templates])
+        for one in templates:
             # A zone may vanish with an update of the machine: the others are compared.
             with contextlib.suppress(InvalidInput):
-                plan = plan_of(session, one, near.settings)
+                plan = plan_of(session, one, near.settings, given)
                 planned[one.id] = plan, AppliedIds(one.app.flow_id, one.deployment_id)
     return planned
 

@@ -1,5 +1,7 @@
 """What Prefect shall hold of a run template, from its records."""
 
+from collections.abc import Mapping
+
 from jobauto_prefect.compiler.consumes import inputs
 from jobauto_prefect.compiler.plan import DeploymentPlan, prefect_name
 from jobauto_prefect.compiler.planning import TemplateFacts, deployment_plan
@@ -7,18 +9,32 @@ from jobauto_prefect.definitions import parse
 from jobauto_prefect.definitions.credentials import provided
 from jobauto_prefect.engine.naming import name_is_shared
 from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.queries import GivenByRules
 from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.ledger.topics import topics_of
 from jobauto_prefect.settings import Settings
 
 
-def plan_of(session: ReadingSession, template: RunTemplate, settings: Settings) -> DeploymentPlan:
-    """What Prefect shall hold of a run template."""
-    return deployment_plan(_facts_of(session, template, settings), parse(template.app.document))
+def plan_of(
+    session: ReadingSession,
+    template: RunTemplate,
+    settings: Settings,
+    given: Mapping[int, GivenByRules] | None = None,
+) -> DeploymentPlan:
+    """What Prefect shall hold of a run template.
+
+    `given` is what event rules give to run templates, this one among them; None: it is read.
+    """
+    if given is None:
+        given = queries.given_by_rules(session, [template.id])
+    facts = _facts_of(session, template, settings, given.get(template.id, GivenByRules()))
+    return deployment_plan(facts, parse(template.app.document))
 
 
-def _facts_of(session: ReadingSession, template: RunTemplate, settings: Settings) -> TemplateFacts:
+def _facts_of(
+    session: ReadingSession, template: RunTemplate, settings: Settings, given: GivenByRules
+) -> TemplateFacts:
     app, company = template.app, template.company
     withheld = withheld_of(template)
     values = {**company.env, **template.env}
@@ -33,7 +49,7 @@ def _facts_of(session: ReadingSession, template: RunTemplate, settings: Settings
         pool=template.pool or settings.pool,
         values={name: text for name, text in values.items() if name not in withheld},
         withheld=withheld,
-        mapped=_given_by_rules(session, template),
+        mapped=_mapped(template, given),
         executor=template.executor,
         interval=template.interv,
         cron=template.cron,
@@ -54,12 +70,11 @@ def withheld_of(template: RunTemplate) -> frozenset[str]:
     return frozenset({*template.company.secrets, *template.secrets, *given})
 
 
-def _given_by_rules(session: ReadingSession, template: RunTemplate) -> frozenset[str]:
+def _mapped(template: RunTemplate, given: GivenByRules) -> frozenset[str]:
     """The environment keys to which the rules that start a template may give values."""
-    mapped = queries.keys_mapped_for(session, template.id)
-    if not queries.follows_ends(session, template.id):
-        return mapped
-    return mapped | {
+    if not given.follows_ends:
+        return given.keys
+    return given.keys | {
         consumed.target for consumed in inputs(template.app.document.get("consumes") or {})
     }
 

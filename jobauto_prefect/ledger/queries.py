@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from sqlalchemy import Select, func, inspect, or_, select
-from sqlalchemy.orm import Session, joinedload, lazyload
+from sqlalchemy.orm import Session, joinedload, lazyload, selectinload
 
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.ledger.base import Base, holds
@@ -27,6 +27,7 @@ from jobauto_prefect.ledger.records import (
     Lease,
     OutputLine,
     RunTemplate,
+    TemplateCredential,
     Token,
     Topic,
     User,
@@ -130,7 +131,13 @@ def templates_with_context(
     found = (
         select(RunTemplate)
         .where(RunTemplate.retired_at.is_(None))
-        .options(joinedload(RunTemplate.app), joinedload(RunTemplate.company))
+        .options(
+            joinedload(RunTemplate.app),
+            joinedload(RunTemplate.company),
+            selectinload(RunTemplate.assignments)
+            .joinedload(TemplateCredential.credential)
+            .joinedload(Credential.credential_type),
+        )
         .order_by(RunTemplate.id)
     )
     if companies is not None:
@@ -435,22 +442,27 @@ def rules_starting(session: Session, template_id: int) -> Sequence[int]:
     return session.scalars(found).all()
 
 
-def keys_mapped_for(session: Session, template_id: int) -> frozenset[str]:
-    """The environment keys that event rules give values to when they start a run template."""
-    found = select(EventRule.env_mapping).where(
-        EventRule.runtemplate_id == template_id, EventRule.retired_at.is_(None)
-    )
-    return frozenset(key for text in session.scalars(found) for key in json.loads(text))
+@dataclass(frozen=True, slots=True)
+class GivenByRules:
+    """What event rules give a run template they start: environment keys, and whether the end of
+    another run template is among what starts it.
+    """
+
+    keys: frozenset[str] = frozenset()
+    follows_ends: bool = False
 
 
-def follows_ends(session: Session, template_id: int) -> bool:
-    """Whether the end of another run template starts this one."""
-    found = select(EventRule.id).where(
-        EventRule.runtemplate_id == template_id,
-        EventRule.runtemplate_source_id.is_not(None),
-        EventRule.retired_at.is_(None),
-    )
-    return session.scalar(found.limit(1)) is not None
+def given_by_rules(session: Session, templates: Collection[int]) -> dict[int, GivenByRules]:
+    """That of run templates, by their ids; of those that no rule starts, nothing."""
+    found = select(
+        EventRule.runtemplate_id, EventRule.env_mapping, EventRule.runtemplate_source_id
+    ).where(EventRule.runtemplate_id.in_(templates), EventRule.retired_at.is_(None))
+    given: dict[int, GivenByRules] = {}
+    for template_id, mapping, source_id in session.execute(found):
+        known = given.get(template_id, GivenByRules())
+        keys = known.keys | frozenset(json.loads(mapping))
+        given[template_id] = GivenByRules(keys, known.follows_ends or source_id is not None)
+    return given
 
 
 RuleTrigger = tuple[int | None, int | None, str | None, str]

@@ -146,7 +146,9 @@ def write_template(write: Write) -> Written:
     if template is None:
         said = body.app_id or body.app_uuid or body.app
         require_all({"name": body.name, "app_id": said, "company_id": company})
-        template = RunTemplate(env={}, secrets={}, success={}, fail={}, action_secrets={})
+        template = RunTemplate(
+            env={}, secrets={}, success={}, fail={}, action_secrets={}, assignments=[]
+        )
     else:
         _require_configuring(write, template, body, app, company)
     moved = company is not None and company is not template.company

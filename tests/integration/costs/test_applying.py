@@ -1,0 +1,59 @@
+"""What it costs to plan and to apply files, however many records they have."""
+
+import json
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import App
+from tests.integration.costs.conftest import QUIET, Counted
+
+
+def _files(count: int) -> list[dict[str, str]]:
+    records = [
+        {"kind": "company", "slug": "acme", "name": "Acme"},
+        *(
+            {"kind": "runtemplate", "company": "acme", "app": "True", "name": f"T{number}"}
+            for number in range(count)
+        ),
+    ]
+    return [
+        {"name": "true.json", "text": json.dumps(QUIET)},
+        {"name": "records.json", "text": json.dumps(records)},
+    ]
+
+
+async def _asked(counted: Counted, count: int, **more: Any) -> Any:
+    asked = {"files": _files(count), **more}
+    answer = await counted.rest.post("/apply.json", json=asked)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize("count", [2, 40])
+async def test_records_again_are_a_few_reads_and_no_write(counted: Counted, count: int) -> None:
+    plan = await _asked(counted, count)
+    await _asked(counted, count, digest=plan["digest"])
+    with counted.ledger.writing(SERVICE) as session:  # as once Prefect knows of it
+        session.scalars(select(App)).one().flow_name = "True"
+    for _ in range(2):
+        with counted.asked.during():
+            again = await _asked(counted, count)
+    assert again["counts"]["unchanged"] == count + 2
+    assert counted.asked.commits == 0
+    assert len(counted.asked.counted) <= 16, counted.asked.shown()
+    assert not [text for text in counted.asked.executed if text.startswith(("INSERT", "UPDATE"))]
+
+
+async def test_a_new_run_template_is_a_handful_of_statements(counted: Counted) -> None:
+    """What further ones cost, beside what files cost at all."""
+    costs = []
+    for count in (5, 6, 16):
+        plan = await _asked(counted, count)
+        with counted.asked.during():
+            await _asked(counted, count, digest=plan["digest"])
+        costs.append(len(counted.asked.counted))
+        assert counted.asked.commits <= 3
+    assert (costs[2] - costs[1]) / 9 <= 8, counted.asked.shown()

@@ -1,0 +1,128 @@
+"""Two who apply at once: never a mixture, and each is told what was done."""
+
+import json
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select, text
+
+from jobauto_prefect.ledger.apply_lock import LOCK
+from jobauto_prefect.ledger.records import AuditEntry, Company
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+from tests.conftest import clean_environment
+from tests.integration.test_command_line import JOBAUTO
+from tests.servers import free_port
+
+PATIENCE = 60  # seconds
+SETS = {"a": range(12), "b": range(4, 16)}
+"""The companies of two sets of files, most of them in both."""
+
+
+class Terminals:
+    """Commands in processes of their own, each of which serves the contract to itself."""
+
+    def __init__(self, settings: Settings, path: Path) -> None:
+        self._path = path
+        self.environment = clean_environment() | {
+            "JOBAUTO_HOME": str(settings.home),
+            "JOBAUTO_CONFIG_DIR": str(settings.home),
+            "JOBAUTO_DATABASE_URL": str(settings.database_url),
+            "PREFECT_API_URL": f"http://127.0.0.1:{free_port()}/api",
+        }
+        for name, numbers in SETS.items():
+            (path / f"{name}.json").write_text(json.dumps([record(name, one) for one in numbers]))
+
+    def apply(self, name: str) -> "subprocess.Popen[bytes]":
+        """Begin to apply a set: what it does not name goes."""
+        words = ["apply", f"{name}.json", "--prune", "--label", "set", "--yes", "--json"]
+        return subprocess.Popen(
+            [JOBAUTO, *words],
+            env=self.environment,
+            cwd=self._path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+
+def record(name: str, number: int) -> dict[str, Any]:
+    return {"kind": "company", "slug": f"c{number:02}", "name": name.upper()}
+
+
+@pytest.fixture
+def terminals(ledger: Ledger, ledger_settings: Settings, tmp_path: Path) -> Terminals:
+    """Over a ledger with key and tables, and nothing in it."""
+    assert companies(ledger) == {}
+    return Terminals(ledger_settings, tmp_path)
+
+
+def companies(ledger: Ledger) -> dict[str, str]:
+    with ledger.reading() as session:
+        kept = select(Company).where(Company.retired_at.is_(None))
+        return {one.slug: one.name for one in session.scalars(kept)}
+
+
+def written(ledger: Ledger, after: int) -> list[Counter[str]]:
+    """How many records each request has written, by what became of them."""
+    requests: dict[str | None, Counter[str]] = {}
+    with ledger.reading() as session:
+        for entry in session.scalars(select(AuditEntry).where(AuditEntry.id > after)):
+            requests.setdefault(entry.request_id, Counter())[entry.action] += 1
+    return [*requests.values()]
+
+
+def newest_entry(ledger: Ledger) -> int:
+    with ledger.reading() as session:
+        return max(session.scalars(select(AuditEntry.id)), default=0)
+
+
+@pytest.mark.parametrize("rounds", [2, pytest.param(20, marks=pytest.mark.soak)])
+def test_two_sets_of_files_never_mix(terminals: Terminals, ledger: Ledger, rounds: int) -> None:
+    whole = [{f"c{one:02}": name.upper() for one in SETS[name]} for name in SETS]
+    for _ in range(rounds):
+        before = newest_entry(ledger)
+        begun = [terminals.apply(name) for name in SETS]
+        said = [process.communicate(timeout=PATIENCE) for process in begun]
+
+        assert [process.returncode for process in begun] == [0, 0], said
+        assert companies(ledger) in whole
+        told = [json.loads(out)["counts"] for out, _ in said]
+        done = {"create", "update", "delete"}
+        reports = [+Counter({one: each[one] for one in done}) for each in told]
+        key = str
+        assert sorted(filter(None, reports), key=key) == sorted(written(ledger, before), key=key)
+
+
+@pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
+def test_one_that_is_killed_lets_go_of_the_lock(terminals: Terminals, ledger: Ledger) -> None:
+    """Nothing of it is left, and the next one goes on. (SQLite: test_plan_and_apply.)"""
+    killed = terminals.apply("a")
+    until = time.monotonic() + PATIENCE
+    while not holders(ledger):
+        assert time.monotonic() < until
+        time.sleep(0.001)
+    killed.send_signal(signal.SIGKILL)
+    killed.communicate()
+    left = companies(ledger)
+
+    other = terminals.apply("b")
+    out, err = other.communicate(timeout=PATIENCE)
+
+    assert left == {}
+    assert other.returncode == 0, err
+    assert json.loads(out)["counts"]["create"] == len(SETS["b"])
+    assert set(companies(ledger).values()) == {"B"}
+    assert holders(ledger) == 0
+
+
+def holders(ledger: Ledger) -> int:
+    """How many hold the lock under which files are applied."""
+    held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = :lock AND granted"
+    with ledger.reading() as session:
+        found: int = session.scalar(text(held), {"lock": LOCK})
+    return found
