@@ -151,6 +151,9 @@ class Settings(BaseSettings):
     keep_events_days: Days = Field(
         default=90, description="Days an event is kept, with its deliveries and actions."
     )
+    keep_audit_months: int = Field(
+        default=24, ge=1, description="Whole months that `jobauto audit archive` leaves."
+    )
     body_limit_bytes: int = Field(
         default=4 * 1024 * 1024, gt=0, description="Largest request body the facade reads, bytes."
     )

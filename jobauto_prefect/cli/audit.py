@@ -133,6 +133,16 @@ def verify(
             help="A log of the services: the seals in it must be in the ledger. - is the input.",
         ),
     ] = None,
+    archive: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--archive",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="A file of jobauto audit archive: it must be as the ledger knows it.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check that nothing in the audit trail was changed, removed or cut off. Exit code 1: it was.
@@ -150,7 +160,7 @@ def verify(
     from jobauto_prefect.ledger.seals import reported
 
     with opened() as ledger:
-        result = compare(ledger, reported(chain.from_iterable(log or ())))
+        result = compare(ledger, reported(chain.from_iterable(log or ())), archive or ())
     if as_json:
         newest = result.newest._asdict() if result.seals else None
         print_json(
@@ -159,6 +169,7 @@ def verify(
                 "damages": list(result.damages),
                 "entries": result.entries,
                 "seals": result.seals,
+                "archived": result.archived,
                 "newest": newest,
                 "unsealed": result.unsealed,
                 "unsealed_since": result.unsealed_since and result.unsealed_since.isoformat(),
@@ -170,6 +181,51 @@ def verify(
         raise typer.Exit(1)
 
 
+@group.command("archive")
+def archive_months(
+    directory: Annotated[
+        Path,
+        typer.Argument(metavar="DIRECTORY", exists=True, file_okay=False, help="Where files go."),
+    ],
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            "--keep",
+            metavar="MONTHS",
+            min=1,
+            help="Whole months that stay; default: JOBAUTO_KEEP_AUDIT_MONTHS.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Let old months of the audit trail leave the ledger as files, with their seals.
+
+    There is a file for each month, audit-2026-05.jsonl.gz. The ledger keeps their digests, so that
+    the trail verifies without the files, and the files with it. Interrupted, the same command goes
+    on. It takes the connection of the owner of the database.
+
+    Example: jobauto audit archive /srv/audit --keep 12
+    """
+    from jobauto_prefect.cli.local import opened, operator
+    from jobauto_prefect.cli.show import counted, print_json, say
+    from jobauto_prefect.ledger.archive_files import archive, file_name, whole_months_before
+    from jobauto_prefect.settings import load_settings
+
+    months = keep or load_settings().keep_audit_months
+    made = []
+    with opened() as ledger:
+        before = whole_months_before(ledger.clock(), months)
+        for month in archive(ledger, operator(), before, directory):
+            path = directory / file_name(month.month)
+            made.append({"file": str(path), "entries": month.entries, "digest": month.digest})
+            if not as_json:
+                say(f"{path}; entries: {month.entries}")
+    if as_json:
+        print_json({"archived": made})
+    elif not made:
+        say(f"nothing is older than {counted(months, 'whole month')}")
+
+
 def _tell(result: "Verification") -> None:
     from jobauto_prefect.cli.show import counted, hint, moment, printable, say
     from jobauto_prefect.ledger.seals import report
@@ -179,6 +235,8 @@ def _tell(result: "Verification") -> None:
     state = "NOT as it was sealed" if result.damages else "as it was sealed"
     sealed = f"entries: {result.entries} in {counted(result.seals, 'seal')}"
     say(f"the audit trail is {state}; {sealed}")
+    if result.archived:
+        say(f"in archives: {result.archived}")
     if result.seals:
         say(f"newest: {report(result.newest)}")
     if result.unsealed_since is not None:

@@ -4,12 +4,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Row, func, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.errors import AuditDamaged
+from jobauto_prefect.ledger import audit_archives as archives
 from jobauto_prefect.ledger.records import AuditEntry, AuditSeal
 from jobauto_prefect.ledger.seals import (
     BEGINNING,
@@ -38,7 +40,7 @@ class Verification:
     """What was found. `damages` are sentences; empty: all is as it was sealed.
 
     `entries` are in `seals`; `unsealed` ones were added since, the first of them at
-    `unsealed_since`.
+    `unsealed_since`; `archived` ones have left the trail.
     """
 
     seals: int
@@ -47,20 +49,52 @@ class Verification:
     unsealed: int
     unsealed_since: datetime | None
     damages: Sequence[str]
+    archived: int = 0
 
 
-def verify(ledger: Ledger, logged: Iterable[Mark] = ()) -> Verification:
-    """Compare all entries with their seals, and the seals with each other and with those logged."""
+def verify(ledger: Ledger, logged: Iterable[Mark] = (), files: Iterable[Path] = ()) -> Verification:
+    """Compare all entries with their seals, and the seals with each other and with those logged.
+
+    What is in archives is taken as their digests in the ledger say; `files` are archives that are
+    compared with these.
+    """
     with ledger.snapshot() as session:
         key = audit_key(ledger, session)
-        chain = _Chain(key)
-        for seal, entries in _sealed(session):
+        archived, archived_entries, damages = archives.end_of(session, key)
+        chain = _Chain(key, archived)
+        for seal, entries in _sealed(session, archived.number):
             chain.follow(seal, entries)
-        damages = [*chain.damages, *_end(session, key, chain.last), *_unlike(session, logged)]
+        later = [mark for mark in logged if mark.number > archived.number]
+        damages += [*chain.damages, *_end(session, key, chain.last), *_unlike(session, later)]
+        damages += archives.left_over(session, archived)
+        damages += archives.unlike(session, files)
         if session.scalar(select(AuditEntry.id).where(AuditEntry.id < 1).limit(1)) is not None:
             damages.append("there are entries before the first one")
         unsealed, since = _unsealed(session, chain.last)
-    return Verification(chain.seals, chain.entries, chain.last, unsealed, since, damages)
+    return Verification(
+        chain.seals, chain.entries, chain.last, unsealed, since, damages, archived_entries
+    )
+
+
+def intact_seals(
+    session: Session, key: str | None, last: int
+) -> Iterator[tuple[AuditSeal, Sequence[Row[Any]]]]:
+    """The seals up to this one with their entries, as far as they are in no archive.
+
+    Raises:
+        AuditDamaged: they are not as they were sealed.
+    """
+    archived, _, damages = archives.end_of(session, key)
+    chain = _Chain(key, archived)
+    chain.damages += damages
+    for seal, entries in _sealed(session, archived.number):
+        if seal.id > last:
+            return
+        chain.follow(seal, entries)
+        if chain.damages or entries is None:
+            message = "; ".join(chain.damages) or f"seal {seal.id} can't be read"
+            raise AuditDamaged(f"{message}; nothing is archived; see: jobauto audit verify")
+        yield seal, entries
 
 
 def verify_newest(ledger: Ledger) -> Verification:
@@ -149,9 +183,8 @@ def _from_to(kind: str, first: int, last: int) -> str:
     return f"{kind} {first} is" if first == last else f"{kinds} {first} to {last} are"
 
 
-def _sealed(session: Session) -> Iterator[tuple[AuditSeal, Sequence[Row[Any]] | None]]:
-    """All seals in order, with their entries; None: these can't be read."""
-    after = 0
+def _sealed(session: Session, after: int) -> Iterator[tuple[AuditSeal, Sequence[Row[Any]] | None]]:
+    """All seals after this one in order, with their entries; None: these can't be read."""
     while True:
         found = select(AuditSeal).where(AuditSeal.id > after).order_by(AuditSeal.id).limit(PAGE)
         try:

@@ -70,17 +70,21 @@ class Block:
 
 def hmac_of(key: str, block: Block, entries: Iterable[Row[Any]]) -> str:
     """The HMAC of a seal; `entries` have the columns `SEALED` and are in the order of their ids."""
-    head = [
-        FORM, block.number, block.first_id, block.last_id, block.gaps, block.previous,
-        block.sealed_at,
-    ]  # fmt: skip
-    mac = hmac.new(key.encode(), _line(head), hashlib.sha256)
+    mac = hmac.new(key.encode(), line(head_of(block)), hashlib.sha256)
     for entry in entries:
-        mac.update(_line(list(entry)))
+        mac.update(line(list(entry)))
     return mac.hexdigest()
 
 
-def _line(values: Sequence[Any]) -> bytes:
+def head_of(block: Block) -> list[Any]:
+    """What is sealed of a seal itself."""
+    return [
+        FORM, block.number, block.first_id, block.last_id, block.gaps, block.previous,
+        block.sealed_at,
+    ]  # fmt: skip
+
+
+def line(values: Sequence[Any]) -> bytes:
     """One line of JSON, the same whatever database the values were read from."""
     plain = [_instant(value) if isinstance(value, datetime) else value for value in values]
     return json.dumps(plain, separators=(",", ":")).encode() + b"\n"

@@ -22,13 +22,14 @@ from jobauto_prefect.ledger.records.credentials import (
 from jobauto_prefect.ledger.records.events import Delivery, Event, EventRule, EventSource
 from jobauto_prefect.ledger.records.maintenance import Freeze
 from jobauto_prefect.ledger.records.people import CompanyUser, Token, User, UserRole
-from jobauto_prefect.ledger.records.trail import AuditEntry, AuditSeal
+from jobauto_prefect.ledger.records.trail import AuditArchive, AuditEntry, AuditSeal
 from jobauto_prefect.ledger.records.work import Artifact, Job, Lease, OutputLine, Task
 
 __all__ = [
     "App",
     "AppVersion",
     "Artifact",
+    "AuditArchive",
     "AuditEntry",
     "AuditSeal",
     "Base",

@@ -58,3 +58,26 @@ class AuditSeal(Base):
     previous: Mapped[str]
     hmac: Mapped[str]
     sealed_at: Mapped[datetime]
+
+
+class AuditArchive(Base):
+    """A month of the trail that left it: seals with their entries, in one file.
+
+    `id` counts from 1. `digest` is the SHA-256 of the file's lines, `seal` the HMAC of its last
+    seal, `hmac` is over this row. Never changed or deleted: triggers see to it, and that nothing
+    leaves the trail but what an archive has.
+    """
+
+    __tablename__ = "audit_archive"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=False)
+    month: Mapped[str]
+    first_seal: Mapped[int] = mapped_column(BigId)
+    last_seal: Mapped[int] = mapped_column(BigId)
+    first_id: Mapped[int] = mapped_column(BigId)
+    last_id: Mapped[int] = mapped_column(BigId)
+    entries: Mapped[int] = mapped_column(BigId)
+    digest: Mapped[str]
+    seal: Mapped[str]
+    hmac: Mapped[str]
+    archived_at: Mapped[datetime]
