@@ -72,7 +72,7 @@ def archive(
 
 
 def _months(session: Session, before: datetime) -> list[Month]:
-    newest = session.scalar(select(func.max(AuditSeal.id)))
+    newest = session.scalar(select(func.max(AuditSeal.id))) or 0
     last_entry = AuditEntry.id == AuditSeal.last_id
     found = session.execute(
         select(AuditSeal.id, AuditEntry.created_at)

@@ -179,6 +179,10 @@ def test_an_archive_that_this_service_did_not_make_is_found(trail: Ledger, tmp_p
         may(trail, tmp_path)
 
 
+def test_where_nothing_is_sealed_nothing_is_archived(ledger: Ledger, tmp_path: Path) -> None:
+    assert may(ledger, tmp_path) == []
+
+
 def test_a_changed_file_is_found(trail: Ledger, tmp_path: Path) -> None:
     may(trail, tmp_path)
     march, april = tmp_path / file_name("2026-03"), tmp_path / file_name("2026-04")
