@@ -36,7 +36,7 @@ from jobauto_prefect.settings import Settings
 from tests.integration.test_facade import make_template
 from tests.servers import client, user_token
 
-NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+START = datetime(2026, 1, 20, tzinfo=UTC)
 DAY = timedelta(days=1)
 LINES = 20
 AT_ONCE = 100
@@ -57,7 +57,7 @@ class Story:
     kept: int
 
 
-SHORT = Story(days=65, jobs=2, kept=30)
+SHORT = Story(days=42, jobs=2, kept=10)
 LONG = Story(days=90, jobs=1000, kept=30)
 
 
@@ -78,7 +78,7 @@ def test_what_is_kept_is_bounded_and_the_trail_is_whole(
     template = make_template(rest, name="nightly")["id"]
     sizes, speeds = [], []
     for day in range(story.days):
-        now = NEW_YEAR + day * DAY
+        now = START + day * DAY
         ledger.clock = lambda now=now: now  # type: ignore[misc]
         live_a_day(ledger, template, story.jobs, now)
         asyncio.run(prune(ledger, settings))
