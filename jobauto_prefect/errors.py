@@ -38,6 +38,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from jobauto_prefect.wording import counted
+
 
 @dataclass(frozen=True, slots=True)
 class Fault:
@@ -184,7 +186,8 @@ class TooManyRequests(JobautoError):
 
     def __init__(self, retry_after: int, message: str | None = None) -> None:
         self.retry_after = retry_after
-        failed = f"too many failed sign-ins; try again in {retry_after} seconds, or use a token"
+        wait = counted(retry_after, "second")
+        failed = f"too many failed sign-ins; try again in {wait}, or use a token"
         super().__init__(message or failed)
 
 

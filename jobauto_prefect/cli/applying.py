@@ -62,6 +62,7 @@ def plan(
         _print_json(planned, {})
     else:
         print_plan(planned)
+        _hint_forbidden(planned["forbidden"])
         _say_counts(planned, would=True)
     if changes_in(planned):
         raise typer.Exit(WOULD_CHANGE)
@@ -111,7 +112,7 @@ def apply(
 
 
 def _confirm(planned: Plan) -> None:
-    from jobauto_prefect.cli.show import counted
+    from jobauto_prefect.wording import counted
 
     typer.confirm(f"Make {counted(len(changes_in(planned)), 'change')}?", abort=True)
 
@@ -251,10 +252,18 @@ def print_plan(planned: Plan) -> None:
 
 
 def _hint_warnings(warnings: Sequence[Mapping[str, Any]]) -> None:
-    from jobauto_prefect.cli.show import hint, printable
+    from jobauto_prefect.cli.show import hint_in_common
+    from jobauto_prefect.facade.apply.kinds import NOUNS
 
-    for one in warnings:
-        hint(printable(f"warning: {one['kind']} {one['title']}: {one['message']}"))
+    hint_in_common((NOUNS[one["kind"]], one["title"], one["message"]) for one in warnings)
+
+
+def _hint_forbidden(faults: Sequence[Mapping[str, Any]]) -> None:
+    from jobauto_prefect.cli.show import hint_in_common
+
+    places = ((":".join(str(one[name]) for name in ("file", "line") if name in one), one)
+              for one in faults)  # fmt: skip
+    hint_in_common((("change", place, one["message"]) for place, one in places), "not yours")
 
 
 def _hint_new_plan() -> None:
@@ -314,7 +323,8 @@ def _print_json(planned: Plan, more: Mapping[str, Any]) -> None:
 
 
 def _hint_waiting(waiting: int) -> None:
-    from jobauto_prefect.cli.show import counted, hint
+    from jobauto_prefect.cli.show import hint
+    from jobauto_prefect.wording import counted
 
     if waiting:
         hint(

@@ -116,9 +116,10 @@ def import_(
     Examples: jobauto app import probe.app.json · jobauto app import apps/ --force
     """
     from jobauto_prefect.cli.client import Client, speak
-    from jobauto_prefect.cli.importing import documents_in, take_in, tell
+    from jobauto_prefect.cli.importing import documents_in, hint_warnings, take_in, tell
     from jobauto_prefect.cli.judging import tell_faults
-    from jobauto_prefect.cli.show import counted, hint, messages, print_json
+    from jobauto_prefect.cli.show import hint, messages, print_json
+    from jobauto_prefect.wording import counted
 
     documents, warnings = documents_in(paths, "app", ("app", None))
     imported: list[Imported] = []
@@ -134,6 +135,7 @@ def import_(
 
     tell_faults(warnings, "warning", (), messages())
     waiting = speak(url, work, writes=True)
+    hint_warnings(imported)
     if as_json:
         listed = [one.as_dict() for one in imported]
         print_json({"imported": listed, "waiting_for_prefect": waiting})

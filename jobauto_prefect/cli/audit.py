@@ -102,7 +102,8 @@ def export(
     Example: jobauto audit export --from 2026-01-01 --to 2027-01-01 -o audit-2026.jsonl
     """
     from jobauto_prefect.cli.client import Client, speak
-    from jobauto_prefect.cli.show import counted, say
+    from jobauto_prefect.cli.show import say
+    from jobauto_prefect.wording import counted
 
     asked = _filters(entity_type=entity, action=action, from_=since, to=until)
 
@@ -227,8 +228,9 @@ def archive_months(
 
 
 def _tell(result: "Verification") -> None:
-    from jobauto_prefect.cli.show import counted, hint, moment, printable, say
+    from jobauto_prefect.cli.show import hint, moment, printable, say
     from jobauto_prefect.ledger.seals import report
+    from jobauto_prefect.wording import counted
 
     for damage in result.damages:
         say(printable(damage), style="bold red")

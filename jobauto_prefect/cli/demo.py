@@ -158,7 +158,8 @@ async def _show_examples(asked: "Asked") -> bool:
 
 async def _apply_examples(client: "Client") -> None:
     from jobauto_prefect.cli.applying import Wanted, carry_out, print_plan
-    from jobauto_prefect.cli.show import counted, say
+    from jobauto_prefect.cli.show import say
+    from jobauto_prefect.wording import counted
 
     say("\nApplying the examples:")
     wanted = Wanted.of([examples()])

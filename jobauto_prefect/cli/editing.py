@@ -11,6 +11,7 @@ import typer
 from jobauto_prefect.definitions.files import record_schema
 from jobauto_prefect.errors import Conflict, InvalidInput, NotFound
 from jobauto_prefect.facade.apply.kinds import GROUPS, KINDS, NOUNS, OWNED
+from jobauto_prefect.wording import counted
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.client import Client
@@ -163,7 +164,7 @@ def _one_line(faults: Iterable[Any]) -> str:
 def _write(kind: str, edit: Edit, work: Any, as_json: bool, url: str | None, verb: str) -> None:
     from jobauto_prefect.cli.client import Client, speak
     from jobauto_prefect.cli.known import known_of
-    from jobauto_prefect.cli.show import hint_warnings, print_json, printable, say
+    from jobauto_prefect.cli.show import hint_in_common, print_json, printable, say, warnings_in
 
     secrets = _asked_secrets(edit.secrets)
 
@@ -179,7 +180,7 @@ def _write(kind: str, edit: Edit, work: Any, as_json: bool, url: str | None, ver
         print_json(record)
     else:
         say(printable(f"{NOUNS[kind]} {record['id']} is {verb}"))
-        hint_warnings(f"{NOUNS[kind]} {record['id']}", record)
+        hint_in_common((NOUNS[kind], str(record["id"]), one) for one in warnings_in(record))
 
 
 async def _post(
@@ -227,7 +228,9 @@ def _asked_secrets(names: tuple[str, ...]) -> dict[str, str]:
         return {name: typer.prompt(name, hide_input=True) for name in names}
     lines = sys.stdin.read().splitlines()
     if len(lines) != len(names):
-        message = f"standard input has {len(lines)} lines; {len(names)} secrets are named"
+        message = (
+            f"standard input has {counted(len(lines), 'line')} for {counted(len(names), 'secret')}"
+        )
         raise typer.BadParameter(message, param_hint="--secret")
     return dict(zip(names, lines, strict=True))
 

@@ -33,6 +33,7 @@ from jobauto_prefect.ledger.store import (
 )
 from jobauto_prefect.ledger.workers import ListedWorker
 from jobauto_prefect.settings import RUN_AS_DIRECTORY, Settings
+from jobauto_prefect.wording import counted
 
 CLOCK_TOLERANCE = timedelta(seconds=5)
 """By how much the clocks of two machines may differ; headers tell whole seconds."""
@@ -223,7 +224,8 @@ def _audit(ledger: Ledger) -> Finding:
         return Finding("audit", "wrong", message, "see all of it: jobauto audit verify")
     since = found.unsealed_since
     if since is not None and since < ledger.clock() - SEAL_PATIENCE:
-        message = f"{found.unsealed} entries since {since.isoformat()} are in no seal"
+        entries = counted(found.unsealed, "entry", "entries")
+        message = f"no seal has {entries} since {since.isoformat()}"
         return Finding("audit", "warning", message, "jobauto services start, or all: jobauto up")
     newest = f"seal {found.newest.number}" if found.seals else "no seal yet"
     return Finding("audit", "ok", f"the end of the trail is as it was sealed ({newest})")
@@ -299,7 +301,9 @@ def _pool(pool: Pool) -> Iterable[Finding]:
 def _drift(differing: int) -> Finding:
     if not differing:
         return Finding("drift", "ok", "Prefect has what the records say")
-    message = f"of {differing} run templates Prefect has something else than the records say"
+    message = (
+        f"of {counted(differing, 'run template')} Prefect has something else than the records say"
+    )
     help_ = "see what: jobauto plan PATH; settle it: jobauto reconcile"
     return Finding("drift", "warning", message, help_)
 
@@ -308,7 +312,7 @@ def _outbox(overdue: int) -> Finding:
     """What Prefect has not been told for a while."""
     if not overdue:
         return Finding("outbox", "ok", "nothing waits to be told to Prefect")
-    message = f"{overdue} changes wait to be told to Prefect"
+    message = f"Prefect waits to be told of {counted(overdue, 'change')}"
     return Finding("outbox", "wrong", message, "jobauto services start, or all of it: jobauto up")
 
 

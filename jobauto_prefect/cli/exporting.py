@@ -48,7 +48,8 @@ def export(
     """
     from jobauto_prefect.cli.client import Client, speak
     from jobauto_prefect.cli.known import known_of
-    from jobauto_prefect.cli.show import counted, printable, say
+    from jobauto_prefect.cli.show import printable, say
+    from jobauto_prefect.wording import counted
 
     if output is not None and output.exists() and any(output.iterdir()):
         raise Conflict(f"{output} is not empty; name a new folder")

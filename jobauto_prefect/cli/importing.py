@@ -8,7 +8,7 @@ from typing import Any
 
 from jobauto_prefect.cli.client import Client
 from jobauto_prefect.cli.files import files_of, read
-from jobauto_prefect.cli.show import hint_warnings, printable, say
+from jobauto_prefect.cli.show import hint_in_common, printable, say, warnings_in
 from jobauto_prefect.errors import Conflict, Fault
 from jobauto_prefect.facade.apply.checking import refuse
 from jobauto_prefect.facade.apply.documents import Document, judge
@@ -81,7 +81,6 @@ async def take_in(
             continue
         former = times.get(record["id"])
         times[record["id"]] = record["updated_at"]
-        hint_warnings(str(localized(record["name"])), record)
         changed = "created" if former is None else "updated"
         action = "unchanged" if former == record["updated_at"] else changed
         done(Imported(document.file, action, record))
@@ -112,3 +111,13 @@ def tell(one: Imported) -> None:
     words += [one.record.get("version"), f"from {one.file}"]
     line = " ".join(str(word) for word in words if word is not None)
     say(printable(f"{line}: {one.reason}" if one.reason else line), STYLES[one.action])
+
+
+def hint_warnings(imported: Sequence[Imported]) -> None:
+    """What the service warns of in those it has taken."""
+    taken = [one.record for one in imported if one.action != "refused"]
+    hint_in_common(
+        ("application", str(localized(record["name"])), message)
+        for record in taken
+        for message in warnings_in(record)
+    )

@@ -12,6 +12,7 @@ from jobauto_prefect.cli.show import STYLES, console, printable, say
 from jobauto_prefect.errors import Fault
 from jobauto_prefect.facade.apply.documents import Document, judge, take
 from jobauto_prefect.facade.apply.kinds import NOUNS
+from jobauto_prefect.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -84,19 +85,19 @@ def tell(verdicts: Iterable[Verdict]) -> None:
     warnings = sum(len(verdict.warnings) for verdict in verdicts)
     kinds = Counter(kind for verdict in verdicts for kind in verdict.kinds)
     say(
-        f"{_named(kinds)} in {counted(len(verdicts), 'file')}: "
-        f"{counted(faults, 'fault')}, {counted(warnings, 'warning')}"
+        f"{_named(kinds)} in {_counted(len(verdicts), 'file')}: "
+        f"{_counted(faults, 'fault')}, {_counted(warnings, 'warning')}"
     )
 
 
 def _named(kinds: Counter[str]) -> str:
     """`1 definition`, `no definitions and 3 records (company: 1, run template: 2)`."""
-    definitions = counted(kinds["app"], "definition")
+    definitions = _counted(kinds["app"], "definition")
     records = {NOUNS[kind]: number for kind, number in sorted(kinds.items()) if kind != "app"}
     if not records:
         return definitions
     each = ", ".join(f"{noun}: {number}" for noun, number in records.items())
-    return f"{definitions} and {counted(sum(records.values()), 'record')} ({each})"
+    return f"{definitions} and {_counted(sum(records.values()), 'record')} ({each})"
 
 
 def tell_faults(
@@ -127,6 +128,5 @@ def excerpt(fault: Fault, lines: Sequence[str]) -> Iterator[str]:
     yield " " * 6 + " │ " + " " * cell_len(printable(before)) + "^"
 
 
-def counted(number: int, noun: str) -> str:
-    """`no faults`, `1 fault`, `2 faults`."""
-    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
+def _counted(number: int, noun: str) -> str:
+    return counted(number, noun, zero="no")

@@ -108,8 +108,9 @@ def rotate(
 
     Example: jobauto secrets rotate
     """
-    from jobauto_prefect.cli.show import counted, hint, print_json, say
+    from jobauto_prefect.cli.show import hint, print_json, say
     from jobauto_prefect.ledger.rotation import rotate as give_new_key
+    from jobauto_prefect.wording import counted
 
     with opened() as ledger:
         if not as_json and len(ledger.box.ring.keys) > 1:

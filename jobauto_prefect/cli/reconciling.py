@@ -33,7 +33,8 @@ def reconcile(as_json: Json = False, url: Url = None) -> None:
 
 
 def _print(answer: dict[str, Any]) -> None:
-    from jobauto_prefect.cli.show import counted, hint, print_table, say
+    from jobauto_prefect.cli.show import hint, print_table, say
+    from jobauto_prefect.wording import counted
 
     if answer["settled"]:
         print_table(COLUMNS, [_row(one) for one in answer["settled"]])

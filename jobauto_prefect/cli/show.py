@@ -8,6 +8,8 @@ from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from jobauto_prefect.wording import counted
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -39,6 +41,8 @@ STYLES: Mapping[str, str] = {
 }
 """The colour of a word that says how something stands."""
 
+FEW = 3  # names that are said where many have something in common
+PLURALS: Mapping[str, str] = {"company": "companies"}
 GAP = 2  # spaces between columns
 NARROWEST = 8  # columns are not cut below it
 WIDE = 500  # columns where there is no terminal: what reads a pipe needs no line breaks
@@ -70,14 +74,36 @@ def hint(text: str) -> None:
     messages().print(text, markup=False, soft_wrap=True, style="dim")
 
 
-def hint_warnings(named: str, record: Any) -> None:
-    """What the service warns of in a record it has written, a line each on standard error.
+def warnings_in(record: Mapping[str, Any]) -> list[str]:
+    """What the service warns of in a record it has written.
 
     What is odd in definitions is told when they are judged; here it is what is missing beside them.
     """
-    for one in record.get("warnings", ()):
-        if "executable" not in record or one["rule"] == "unknown_requirement":
-            hint(printable(f"warning: {named}: {one['message']}"))
+    return [
+        one["message"]
+        for one in record.get("warnings", ())
+        if "executable" not in record or one["rule"] == "unknown_requirement"
+    ]
+
+
+def hint_in_common(about: Iterable[tuple[str, str, str]], word: str = "warning") -> None:
+    """Messages on standard error, given with a noun and a name each: what they have in common is
+    said once.
+    """
+    names: dict[tuple[str, str], list[str]] = {}
+    for noun, name, message in about:
+        names.setdefault((noun, message), []).append(name)
+    for (noun, message), named in names.items():
+        hint(printable(f"{word}: {_named(noun, named)}: {message}"))
+
+
+def _named(noun: str, names: Sequence[str]) -> str:
+    """`run template acme/A`; `12 run templates (acme/A, acme/B, acme/C and 9 more)`."""
+    if len(names) == 1:
+        return f"{noun} {names[0]}"
+    first = ", ".join(names[:FEW])
+    rest = f" and {len(names) - FEW} more" if len(names) > FEW else ""
+    return f"{counted(len(names), noun, PLURALS.get(noun))} ({first}{rest})"
 
 
 def print_json(value: Any) -> None:
@@ -147,11 +173,6 @@ def fitted(wanted: Sequence[int], available: int) -> list[int]:
     while sum(fitting) > available and max(fitting, default=0) > NARROWEST:
         fitting[fitting.index(max(fitting))] -= 1
     return fitting
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 change`, `2 changes`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def print_members(members: Mapping[str, Any]) -> None:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from jobauto_prefect.cli.files import content_of, unreadable
-from jobauto_prefect.cli.judging import counted, lines_of, tell_faults
+from jobauto_prefect.cli.judging import lines_of, tell_faults
 from jobauto_prefect.cli.rewriting import rewritten
 from jobauto_prefect.cli.show import console, messages, print_json, printable
 from jobauto_prefect.definitions import SAID_TWICE, Change, upgrade, validate
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 from jobauto_prefect.facade.apply.documents import is_yaml, judge, take
+from jobauto_prefect.wording import counted
 
 UNREADABLE = frozenset({"syntax", "encoding", "size", "depth", "number", "text", "duplicate"})
 """Faults of the text itself: what an upgrade would make of it is a guess."""
@@ -86,7 +87,7 @@ def report(done: Upgraded, target: Path | None, as_json: bool) -> None:
         sys.stdout.write(done.text)
         sys.stdout.flush()
     out = console() if target else messages()
-    out.print(counted(len(done.changes), "change"), markup=False)
+    out.print(counted(len(done.changes), "change", zero="no"), markup=False)
     for change in done.changes:
         line = f"  {change.pointer or '/'}: {change.message}"
         out.print(printable(line), markup=False, soft_wrap=True)

@@ -78,7 +78,8 @@ def lose_worker(
     from urllib.parse import quote
 
     from jobauto_prefect.cli.client import speak
-    from jobauto_prefect.cli.show import counted, print_json, say
+    from jobauto_prefect.cli.show import print_json, say
+    from jobauto_prefect.wording import counted
 
     async def declare(client: "Client") -> dict[str, Any]:
         answer: dict[str, Any] = await client.post_to(f"/worker/{quote(name, safe='')}/lost.json")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jobauto_prefect.compiler.selectors import Unresolved
+from jobauto_prefect.wording import counted
 
 MOST_ELEMENTS = 1000
 """Jobs that one event may start for one rule."""
@@ -32,5 +33,5 @@ def element_of(values: Mapping[str, Any], key: str, element: int) -> dict[str, A
     """
     elements = values[key]
     if element >= len(elements):
-        raise Unresolved(f"{key} has {len(elements)} elements, and no number {element}")
+        raise Unresolved(f"{key} has {counted(len(elements), 'element')}, and no number {element}")
     return {**values, key: elements[element]}

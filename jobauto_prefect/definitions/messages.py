@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from jobauto_prefect.definitions.findings import LONGEST_SHOWN, Finding, shown
 from jobauto_prefect.definitions.pointers import join
+from jobauto_prefect.wording import counted
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -69,12 +70,6 @@ FORMER_NAMES: Mapping[str, str] = {"listens": "consumes"}
 """Members of older formats whose content may need a person's hand -> what they are called now."""
 
 
-def counted(number: int, noun: str, plural: str | None = None, *, none: str = "0") -> str:
-    """`1 fault`, `2 faults`, `2 companies` where the plural is said; `none` is for zero."""
-    noun = noun if number == 1 else plural or f"{noun}s"
-    return f"{number or none} {noun}"
-
-
 def like(name: str, known: Sequence[str]) -> str:
     """`; did you mean …?` where a known name is close, else nothing."""
     by_lower = {item.lower(): item for item in known}
@@ -129,14 +124,14 @@ SENTENCES: Mapping[str, Callable[[Broken], str]] = {
     "pattern": _form,
     "oneOf": _form,
     "format": _format,
-    "minProperties": lambda broken: f"must have at least {broken.wanted} member",
-    "minItems": lambda broken: f"must have at least {broken.wanted} item",
+    "minProperties": lambda broken: f"must have at least {counted(broken.wanted, 'member')}",
+    "minItems": lambda broken: f"must have at least {counted(broken.wanted, 'item')}",
     "minimum": lambda broken: f"must be at least {broken.wanted}",
     "exclusiveMinimum": lambda broken: f"must be more than {broken.wanted}",
     "maximum": lambda broken: f"must be at most {broken.wanted}",
-    "maxItems": lambda broken: f"must have at most {broken.wanted} items",
+    "maxItems": lambda broken: f"must have at most {counted(broken.wanted, 'item')}",
     "uniqueItems": lambda _: "must not have an item twice",
-    "minLength": lambda broken: f"must have at least {broken.wanted} characters",
-    "maxLength": lambda broken: f"must have at most {broken.wanted} characters",
+    "minLength": lambda broken: f"must have at least {counted(broken.wanted, 'character')}",
+    "maxLength": lambda broken: f"must have at most {counted(broken.wanted, 'character')}",
 }
 """The sentence of each rule that `findings` does not handle itself."""

@@ -28,6 +28,7 @@ from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.runtime import Layer
 from jobauto_prefect.runtime.protocol import Claim, PrefectState
+from jobauto_prefect.wording import counted
 
 Blocks = Mapping[str, Mapping[str, Any]]
 """Name of a block (type slug/name) -> its data, secrets included."""
@@ -354,8 +355,6 @@ def require_room(context: ClaimContext, template: RunTemplate, job: Job) -> None
 
 
 def _full(credential: Credential, users: Sequence[int]) -> str:
-    jobs = (
-        "1 job at a time" if credential.max_jobs == 1 else f"{credential.max_jobs} jobs at a time"
-    )
+    jobs = f"{counted(credential.max_jobs or 0, 'job')} at a time"
     named = ", ".join(map(str, users[:SHOWN])) + (" …" if len(users) > SHOWN else "")
     return f"{credential.name} is for {jobs}; it waits for the end of one of {named}"

@@ -13,6 +13,7 @@ from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.ledger.waits import LivingWorker
 from jobauto_prefect.runtime.fitness import NEEDED_BY_ALL
 from jobauto_prefect.settings import Settings
+from jobauto_prefect.wording import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +81,7 @@ def _at_workers(job: Job, pool: str, around: Surroundings) -> str | None:
         return job.message  # its last claim was told to come again
     if all(worker.is_full for worker in able):
         running = sum(worker.running for worker in able)
-        jobs = "1 job" if running == 1 else f"{running} jobs"
-        return f"the workers of work pool {pool} are full: they run {jobs}"
+        return f"the workers of work pool {pool} are full: they run {counted(running, 'job')}"
     return None
 
 

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session, joinedload
 from jobauto_prefect.definitions.actions import Action, ActionMode
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.records import Event, Job, OwedAction, RunTemplate
+from jobauto_prefect.wording import counted
 
 STARTING = frozenset({Action.CHAIN, Action.LAUNCH})
 BATCH = 100
@@ -171,7 +172,7 @@ def put_off(session: WritingSession, action: OwedAction, error: str) -> None:
     """Sending failed: it comes again, later each time, until it is given up."""
     now = session.clock()
     if now - action.created_at > GIVEN_UP_AFTER:
-        kill(action, f"{error}; given up after {action.attempts + 1} attempts")
+        kill(action, f"{error}; given up after {counted(action.attempts + 1, 'attempt')}")
         return
     wait = min(FIRST_WAIT * 2 ** min(action.attempts, 20), LONGEST_WAIT)
     action.attempts += 1

@@ -23,6 +23,7 @@ from jobauto_prefect.errors import Fault, SourceUnavailable
 from jobauto_prefect.runtime.masking import Masker
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.targets import TargetRules, address_of, fault_of_url, web_target
+from jobauto_prefect.wording import counted
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SHOWN = 200  # characters of what a command said
@@ -140,7 +141,9 @@ def _within(seconds: float, look: Callable[[], Availability]) -> Availability:
     looking = threading.Thread(target=work, name="availability", daemon=True)
     looking.start()
     looking.join(seconds)
-    return found[0] if found else Availability(False, f"no answer within {seconds:g} seconds")
+    return (
+        found[0] if found else Availability(False, f"no answer within {counted(seconds, 'second')}")
+    )
 
 
 def _ask(address: str, rules: TargetRules, seconds: float) -> Availability:
@@ -190,7 +193,7 @@ def _run(
     try:
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        return Availability(False, f"its check did not end within {seconds:g} seconds")
+        return Availability(False, f"its check did not end within {counted(seconds, 'second')}")
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from jobauto_prefect.errors import SourceUnavailable
 from jobauto_prefect.sources.adapters import TABLE, Adapter, TimeLimits
 from jobauto_prefect.sources.targets import Target, TargetRules
+from jobauto_prefect.wording import counted
 
 PROBE_SECONDS = 4.0
 LIMITS = TimeLimits(connect=3, answer=3)
@@ -43,7 +44,8 @@ def probe(
     looking = threading.Thread(target=look, name="probe", daemon=True)
     looking.start()
     looking.join(seconds)
-    late = f"the adapter database did not answer within {seconds:g} seconds; check host and port"
+    waited = counted(seconds, "second")
+    late = f"the adapter database did not answer within {waited}; check host and port"
     return found[0] if found else Reachability(False, late)
 
 

@@ -12,7 +12,6 @@ from jobauto_prefect.definitions.credentials import (
     value_faults,
 )
 from jobauto_prefect.definitions.masks import MASK
-from jobauto_prefect.definitions.messages import counted
 from jobauto_prefect.definitions.source_addresses import moved_source
 from jobauto_prefect.definitions.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, InvalidInput
@@ -34,6 +33,7 @@ from jobauto_prefect.facade.apply.kinds import (
 )
 from jobauto_prefect.facade.apply.known import Known
 from jobauto_prefect.facade.apply.refused import Refused
+from jobauto_prefect.wording import counted
 
 
 def refuse(faults: Sequence[Fault]) -> None:
@@ -42,8 +42,7 @@ def refuse(faults: Sequence[Fault]) -> None:
         raise InvalidInput(faults, f"{faults[0].message}; nothing was changed")
     if faults:
         found, files = counted(len(faults), "fault"), len({fault.file for fault in faults})
-        place = f" in {files} files" if files > 1 else ""
-        raise InvalidInput(faults, f"{found}{place}; nothing was changed")
+        raise InvalidInput(faults, f"{found} in {counted(files, 'file')}; nothing was changed")
 
 
 class Checker:

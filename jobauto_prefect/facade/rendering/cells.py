@@ -10,6 +10,7 @@ from jobauto_prefect.facade.rendering.kinds import COLLECTIONS, KINDS
 from jobauto_prefect.facade.rendering.labels import label
 from jobauto_prefect.facade.rendering.scalars import name_in_list, scalar_cell
 from jobauto_prefect.facade.rendering.shapes import Cell, Member, Place, Rule, clip, folded
+from jobauto_prefect.wording import counted
 
 DEEPEST = 4  # tables inside each other; below them is JSON
 WIDEST = 9  # columns of a nested table
@@ -65,7 +66,7 @@ def _in_brief(member: Member) -> Cell | None:
     count = len(member.value)
     is_deep = any(isinstance(value, dict | list) for value in member.value)
     if is_deep or count > LONGEST_BRIEF:
-        return Cell("text", f"{count} {'entry' if count == 1 else 'entries'}")
+        return Cell("text", counted(count, "entry", "entries"))
     return Cell("text", clip(", ".join(str(value) for value in member.value)))
 
 
