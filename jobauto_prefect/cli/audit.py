@@ -208,9 +208,10 @@ def archive_months(
     Example: jobauto audit archive /srv/audit --keep 12
     """
     from jobauto_prefect.cli.local import opened, operator
-    from jobauto_prefect.cli.show import counted, print_json, say
+    from jobauto_prefect.cli.show import print_json, say
     from jobauto_prefect.ledger.archive_files import archive, file_name, whole_months_before
     from jobauto_prefect.settings import load_settings
+    from jobauto_prefect.wording import counted
 
     months = keep or load_settings().keep_audit_months
     made = []
