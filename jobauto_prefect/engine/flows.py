@@ -29,6 +29,7 @@ from jobauto_prefect.engine.runs import ENDING, set_state, states_of
 from jobauto_prefect.engine.show import Bearing, Shower, beginning
 from jobauto_prefect.errors import Conflict, JobautoError, NotReady
 from jobauto_prefect.jobs.appearance import Appearance
+from jobauto_prefect.monitoring.tracing import begin_tracing
 from jobauto_prefect.runtime.client import FacadeClient, insist
 from jobauto_prefect.runtime.launch_claim import LaunchClaim
 from jobauto_prefect.runtime.opening import OpenWorker, open_worker
@@ -121,6 +122,7 @@ async def _open(
     stack: contextlib.AsyncExitStack, settings: Settings, pool: str
 ) -> tuple[OpenWorker, str]:
     """Each run that goes on at the same time on this machine is a worker of its own."""
+    begin_tracing("flow")
     for number in range(1, MOST_AT_ONCE):
         worker = f"{host_name()} {pool} flow {number}"
         plan = worker_plan(settings, worker=worker, pool=pool)

@@ -36,6 +36,7 @@ from jobauto_prefect.ledger.records import Job, RunTemplate, Task, Wish
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
 from jobauto_prefect.ledger.wishes import Priority, WishKind
 from jobauto_prefect.logs import about
+from jobauto_prefect.monitoring import tracing
 from jobauto_prefect.runtime.protocol import PrefectState, Story
 
 logger = logging.getLogger(__name__)
@@ -169,6 +170,13 @@ async def _create_run(near: Neighbours, wish: Wish) -> bool:
     if found is None:
         return False
     job, parameters, is_stale = found
+    with tracing.span("create flow run", job.traceparent, {"jobauto.job_id": job.id}):
+        return await _create_run_of(near, wish, job, parameters, is_stale=is_stale)
+
+
+async def _create_run_of(
+    near: Neighbours, wish: Wish, job: Job, parameters: dict[str, Any], *, is_stale: bool
+) -> bool:
     if job.task_id is not None and await pauses.take_over(near, [job.runtemplate_id]):
         return False  # somebody paused the deployment in Prefect: its windows have ended
     try:

@@ -208,9 +208,11 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         from jobauto_prefect.engine.shift import Shift, Terms
         from jobauto_prefect.engine.worker_monitor import watch_jobs, worker_monitor
         from jobauto_prefect.monitoring.ports import Part, management_port
+        from jobauto_prefect.monitoring.tracing import begin_tracing
         from jobauto_prefect.runtime.opening import open_worker
         from jobauto_prefect.runtime.plan import worker_plan
 
+        begin_tracing("worker")
         settings = self._jobauto_settings or load_settings()
         station = self._station(settings)
         plan = worker_plan(

@@ -26,10 +26,12 @@ from jobauto_prefect.facade.remembered_tokens import RememberedTokens
 from jobauto_prefect.facade.routes import contract_router
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.facade.throttle import SignInThrottle
+from jobauto_prefect.facade.traced import Traced
 from jobauto_prefect.facade.transport import TransportRules
 from jobauto_prefect.jobs.timetable import announcements_of
 from jobauto_prefect.ledger.audit import Actor
 from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.monitoring import tracing
 from jobauto_prefect.settings import Settings
 
 if TYPE_CHECKING:
@@ -50,7 +52,10 @@ class Facade(FastAPI):
         service: Service = self.state.service
         routes = Addresses(super().build_middleware_stack(), addresses(service.settings))
         note = service.monitor.requests.note if service.monitor is not None else None
-        return TransportRules(HeadAsGet(routes), service.settings, note)
+        answering: ASGIApp = HeadAsGet(routes)
+        if tracing.is_on() and service.operator is None:
+            answering = Traced(answering)
+        return TransportRules(answering, service.settings, note)
 
 
 def addresses(settings: Settings) -> list[Address]:

@@ -27,6 +27,7 @@ from jobauto_prefect.ledger.audit import write_entry
 from jobauto_prefect.ledger.domains import Domain, runs_application
 from jobauto_prefect.ledger.records import App, Credential, Job
 from jobauto_prefect.logs import current
+from jobauto_prefect.monitoring import tracing
 from jobauto_prefect.runtime.protocol import (
     ApplicationDocument,
     Claim,
@@ -84,7 +85,9 @@ def claim(asked: Claim, who: Worker, service: CurrentService) -> ClaimAnswer:
     except KeyTaken as error:
         raise Contended("another claim was decided just now; ask again") from error
     if job is not None:
-        current().job_id = job.id
+        current().job_id, current().traceparent = job.id, job.traceparent
+        asked_by: tracing.Attributes = {"jobauto.job_id": job.id, "jobauto.worker": asked.worker}
+        tracing.note("claim", job.traceparent, asked_by, time.perf_counter() - began)
     _note_claim(service, answer, job, time.perf_counter() - began, asked_at)
     return answer
 
@@ -157,7 +160,10 @@ def input_file(
 @router.post("/jobs/{job_id}/report")
 def report(job_id: int, said: Report, who: Worker, service: CurrentService) -> ReportAnswer:
     """What became of a job."""
-    with service.ledger.writing(who.actor) as session:
+    with (
+        tracing.span("report", attributes={"jobauto.job_id": job_id}),
+        service.ledger.writing(who.actor) as session,
+    ):
         job = reports.job_of_claim(session, job_id, said.claim_id, _pools(who), service.settings)
         answer = reports.accept(session, job, said, service.settings)
     if service.monitor is not None and answer.recorded:

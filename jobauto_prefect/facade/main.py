@@ -24,6 +24,7 @@ from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.monitoring.health import answering, turning
 from jobauto_prefect.monitoring.monitor import Monitor
 from jobauto_prefect.monitoring.ports import Part, management_port
+from jobauto_prefect.monitoring.tracing import begin_tracing
 from jobauto_prefect.settings import Settings, load_settings
 from jobauto_prefect.sources import Poller, Webhooks
 
@@ -41,6 +42,7 @@ def application() -> FastAPI:
         LedgerUnavailable: the database does not answer.
     """
     settings = load_settings()
+    begin_tracing("facade")
     app = create_app(settings, _opened(settings))
     _serve_beside(app, settings)
     return app
@@ -53,6 +55,7 @@ def application_with_services() -> FastAPI:
         NotReady, LedgerUnavailable: as above.
     """
     settings = load_settings()
+    begin_tracing("facade")
     ledger = _opened(settings)
     app = create_app(settings, ledger)
     monitor = app.state.service.monitor
@@ -99,6 +102,7 @@ def _opened(settings: Settings) -> Ledger:
 
 async def serve_services(settings: Settings, ledger: Ledger) -> None:
     """Run the services, those of events included, until cancelled; a process of their own."""
+    begin_tracing("services")
     monitor = Monitor("services")
     _watch_services(monitor, settings, ledger)
     async with management_port(settings, Part.SERVICES, monitor):

@@ -90,6 +90,7 @@ def _started(session: WritingSession, action: OwedAction, template: RunTemplate)
     _require_on(template)
     job = new_job(template, schedule=session.clock(), schedule_type="chained")
     job.event_id, job.overrides = action.event_id, event_variables(action.event)
+    job.traceparent = action.event.traceparent
     return _waiting(session, job)
 
 
@@ -107,6 +108,7 @@ def _reschedule(session: WritingSession, action: OwedAction, _settings: Settings
     at = session.clock() + timedelta(seconds=action.config["delay"])
     again = new_job(job.runtemplate, schedule=at, schedule_type="reschedule")
     again.overrides, again.override_secrets = dict(job.overrides), dict(job.override_secrets)
+    again.traceparent = job.traceparent
     return _waiting(session, again)
 
 

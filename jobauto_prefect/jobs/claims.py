@@ -36,6 +36,7 @@ from jobauto_prefect.ledger.attempts import inactive_reason
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.records import Freeze, Job, Lease, RunTemplate, Task, WorkerRecord
 from jobauto_prefect.ledger.states import JobState, TaskState, next_job_state, next_task_state
+from jobauto_prefect.monitoring import tracing
 from jobauto_prefect.runtime.protocol import ClaimAnswer, Launch, PrefectState
 
 UNHEARD = timedelta(seconds=60)
@@ -116,6 +117,7 @@ def _launch_granted(
     reason = inactive_reason(template)
     if reason is not None:
         raise Refused("inactive", reason, PrefectState.FAILED)
+    job.traceparent = job.traceparent or tracing.note("start")
     settle_executor(template, job)
     terms = terms_of(template.app, context.settings.language)
     require_credentials(context, template, terms.definition)

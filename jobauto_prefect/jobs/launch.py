@@ -44,6 +44,7 @@ KEPT = 256
 """Definitions, and executors with their settings, of which is kept what follows from them."""
 
 KUBERNETES = "Kubernetes"
+TRACEPARENT = "TRACEPARENT"
 HELM_AT_MOST = 2  # times its own timeout: for others that install the release, and for itself
 HELM_MARGIN_SECONDS = 120.0  # for fetching the chart, rolling back, and creating the Job
 
@@ -155,6 +156,11 @@ def _injected(template: RunTemplate, job: Job) -> dict[str, str]:
     }
 
 
+def _trace_of(job: Job) -> dict[str, str]:
+    """What the process goes on with, unless its definition has a value of that name."""
+    return {TRACEPARENT: job.traceparent} if job.traceparent else {}
+
+
 def _company_variables(company: Company) -> dict[str, str]:
     return {
         "COMPANY_ID": str(company.id),
@@ -174,7 +180,7 @@ def launch_of(context: ClaimContext, template: RunTemplate, job: Job, prepared: 
         title=run_name(job),
         argv=prepared.argv,
         command_shown=prepared.command_shown,
-        environment=prepared.environment,
+        environment=_trace_of(job) | prepared.environment,
         secrets=prepared.secrets,
         executor=job.executor,
         executor_settings=template.executor_settings,

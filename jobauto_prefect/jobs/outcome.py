@@ -206,6 +206,10 @@ def end_transition(job: Job) -> UUID:
     return transition_of(of, SHOWN[job.state])
 
 
+PREFECTS_TRACEPARENT = "__OTEL_TRACEPARENT"
+"""The label by which Prefect's own spans of a flow run go on with a trace."""
+
+
 def labels_of(job: Job) -> dict[str, str | int]:
     """Labels by which Prefect's flow runs can be found."""
     labels = {
@@ -216,5 +220,6 @@ def labels_of(job: Job) -> dict[str, str | int]:
         "jobauto.rule": job.eventrule_id,
         "jobauto.exit_code": job.exitcode,
         "jobauto.severity": job.severity,
+        PREFECTS_TRACEPARENT: job.traceparent,
     }
     return {name: value for name, value in labels.items() if value is not None}

@@ -268,11 +268,15 @@ def follow(session: WritingSession, former: Job, at: datetime, *, uncounted: boo
 
 
 def inherit(job: Job, former: Job) -> None:
-    """Another attempt is for the same event, and has the same values."""
+    """Another attempt is for the same event, and has the same values.
+
+    It goes on with the same trace, unless a request asked for it.
+    """
     job.event_id, job.eventrule_id = former.event_id, former.eventrule_id
     job.overrides = dict(former.overrides)
     job.override_secrets = dict(former.override_secrets)
     job.input_files = dict(former.input_files)
+    job.traceparent = job.traceparent or former.traceparent
 
 
 def end_task(

@@ -26,6 +26,7 @@ from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from jobauto_prefect.ledger.states import TaskReason, TaskState
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.ledger.wishes import WishKind, wish
+from jobauto_prefect.monitoring import tracing
 from jobauto_prefect.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -182,6 +183,11 @@ def _obligation(
         task.deadline = start + (window.end - window.start)
     job = new_job(template, schedule=start, schedule_type="scheduled")
     job.task = task
+    opened: tracing.Attributes = {
+        "jobauto.runtemplate_id": template.id,
+        "jobauto.window": window.start.isoformat(),
+    }
+    job.traceparent = tracing.note("window", attributes=opened)
     by_prefect = opening.fate is Fate.RUN and template.applied_paused is False
     return task, job, by_prefect and handed_over(schedule) is not None
 

@@ -35,6 +35,7 @@ from jobauto_prefect.ledger.records import (
     WorkerRecord,
 )
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState, TaskState
+from jobauto_prefect.logs import current
 
 
 def new_job(template: RunTemplate, *, schedule: datetime, schedule_type: str) -> Job:
@@ -48,6 +49,7 @@ def new_job(template: RunTemplate, *, schedule: datetime, schedule_type: str) ->
         state=JobState.SCHEDULED,
         schedule=schedule,
         schedule_type=schedule_type,
+        traceparent=current().traceparent,
     )
 
 

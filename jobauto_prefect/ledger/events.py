@@ -27,6 +27,7 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.wishes import WishKind
+from jobauto_prefect.monitoring.tracing import note
 
 EMITTED_AT_ONCE = 100
 ANY = "any"
@@ -136,6 +137,7 @@ def _change_event(session: WritingSession, source: EventSource, change: SourceCh
         operation=_text(members.get("operation")) or ANY,
         record_id=_text(record_id),
         data=members,
+        traceparent=note("change", attributes={"jobauto.source_id": source.id}),
         created_at=session.clock(),
     )
 
@@ -170,6 +172,7 @@ def completed(session: WritingSession, job: Job) -> None:
         operation=result,
         record_id=str(job.id),
         data=_end_data(job, result),
+        traceparent=job.traceparent,
         depth=started_by.depth + 1 if started_by else 1,
         created_at=session.clock(),
     )

@@ -21,6 +21,7 @@ def job_for(session: WritingSession, delivery: Delivery, template: RunTemplate) 
     kind = EventKind(delivery.event.kind)
     job = new_job(template, schedule=session.clock(), schedule_type=SCHEDULE_TYPES[kind])
     job.event_id, job.eventrule_id = delivery.event_id, delivery.rule_id
+    job.traceparent = delivery.event.traceparent or job.traceparent
     session.add(job)
     session.flush()
     delivery.state, delivery.job_id, delivery.error = DeliveryState.STARTED, job.id, None

@@ -22,6 +22,7 @@ from jobauto_prefect.errors import (
     NotFound,
     Unauthorized,
 )
+from jobauto_prefect.logs import current
 from jobauto_prefect.runtime.artifacts import Artifact
 from jobauto_prefect.runtime.protocol import (
     ApplicationDocument,
@@ -159,6 +160,9 @@ class FacadeClient:
         return await self._request("POST", path, content=content, headers=headers)
 
     async def _request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        traceparent = current().traceparent
+        if traceparent is not None:
+            arguments["headers"] = {**arguments.get("headers", {}), "traceparent": traceparent}
         try:
             response = await self._http.request(method, path, **arguments)
         except httpx.RequestError as error:

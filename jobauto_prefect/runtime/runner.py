@@ -1,12 +1,15 @@
 """All jobs of one worker: their leases, their ends, and its shutdown."""
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Self
 
 from jobauto_prefect.errors import JobautoError, StartFailed
+from jobauto_prefect.logs import about, current, valid_traceparent
+from jobauto_prefect.monitoring import tracing
 from jobauto_prefect.runtime.client import FacadeClient, insist
 from jobauto_prefect.runtime.executor import Execution, Executor
 from jobauto_prefect.runtime.fitness import NAME, Fitness
@@ -19,6 +22,7 @@ logger = logging.getLogger(__name__)
 RENEWALS_PER_LEASE = 3
 LAST_WORDS_SECONDS = 5.0  # for telling outcomes when the worker shuts down
 SHUTDOWN = "shutdown"
+TRACEPARENT = "TRACEPARENT"
 SUPERSEDED = "another worker has this one's name now, or it was declared lost"
 
 
@@ -85,7 +89,8 @@ class Runner:
         """
         self._held.hold(launch)
         try:
-            outcome = await self._run(launch, on_lines, confirm)
+            with about(job_id=launch.job_id), _span_of(launch) as traced:
+                outcome = await self._run(traced, on_lines, confirm)
             if outcome.kept:
                 self._held.leave(launch.job_id)
             return outcome
@@ -219,3 +224,22 @@ class Runner:
         self._fitness.note_useless(answer.useless)
         for job_id, why in answer.stop.items():
             self.stop(job_id, why)
+
+
+@contextlib.contextmanager
+def _span_of(launch: Launch) -> Iterator[Launch]:
+    """The job's process as a span, and the launch by which the process goes on with that one."""
+    given = launch.environment.get(TRACEPARENT)
+    parent = valid_traceparent(given)
+    attributes: tracing.Attributes = {
+        "jobauto.job_id": launch.job_id,
+        "jobauto.attempt": launch.attempt,
+        "jobauto.executor": launch.executor,
+        "jobauto.company": launch.company,
+    }
+    with tracing.span("job", parent, attributes) as made:
+        if made is None or given != parent:  # the definition means something else by that name
+            yield launch
+        else:
+            environment = {**launch.environment, TRACEPARENT: current().traceparent or ""}
+            yield launch.model_copy(update={"environment": environment})

@@ -149,7 +149,8 @@ class Event(Base):
     `data` is all that is known of it, as JSON; a change is told from others by `inversion` and
     the `digest` of its row. `depth` counts the ends that led here. `emitted_at` is when Prefect
     heard of it, `emission_error` why it will not. `state` sums up what it owes: dead where a
-    delivery or an action is, owed where one is, else done.
+    delivery or an action is, owed where one is, else done. `traceparent` is where its trace goes
+    on.
     """
 
     __tablename__ = "event"
@@ -191,6 +192,7 @@ class Event(Base):
     created_at: Mapped[datetime]
     emitted_at: Mapped[datetime | None]
     emission_error: Mapped[str | None] = mapped_column(Text)
+    traceparent: Mapped[str | None]
     state: Mapped[str] = column_property(
         case(
             (_owing(id, "dead"), "dead"),  # noqa: A003 - the column

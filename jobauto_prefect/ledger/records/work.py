@@ -87,7 +87,8 @@ class Job(Audited, Retirable, Base):
     `retry_of` is the first attempt of a job without a task. `pid` is of its leading process.
     `input_files`: environment key -> id of the artifact whose copy it names. `worker_losses`
     counts its predecessors of the same attempt number, which no worker was able to start.
-    `warnings` are faults of what it was handed on and of what it produced.
+    `warnings` are faults of what it was handed on and of what it produced. `traceparent` is where
+    its trace goes on (W3C Trace Context).
     """
 
     __tablename__ = "job"
@@ -192,6 +193,7 @@ class Job(Audited, Retirable, Base):
     flow_run_id: Mapped[UUID | None]
     run_number: Mapped[int | None]
     claim_id: Mapped[UUID | None] = mapped_column(unique=True, info=UNAUDITED)
+    traceparent: Mapped[str | None] = mapped_column(info=UNAUDITED)
     worker: Mapped[str | None]
     pid: Mapped[int | None]
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
