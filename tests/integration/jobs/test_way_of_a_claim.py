@@ -2,8 +2,8 @@
 
 A module counts when a function, a method or a comprehension of it is called, in whatever package
 of `jobauto_prefect` it is; the route's own module does not, nor what Python and other libraries do,
-nor what log lines are about, nor what keeps connections to PostgreSQL (their deadline, their clock,
-another one for one that was dropped).
+nor what log lines and traces are about, nor what keeps connections to PostgreSQL (their deadline,
+their clock, another one for one that was dropped).
 What the flushes and the commit call of ours (times, audit, ends) counts. It is the claim of a
 window that is due: its task is there, its run template has a credential, and this process has
 granted a job of the application before (what follows from the definition alone is computed once).
@@ -41,6 +41,7 @@ NOT_COUNTED = {
     Path(internal.__file__),
     PACKAGE / "clock.py",
     PACKAGE / "logs.py",
+    PACKAGE / "monitoring" / "tracing.py",
     *(PACKAGE / "ledger" / f"{name}.py" for name in ("postgresql", "database_clock", "sessions")),
 }
 TEN = datetime(2026, 5, 1, 10, tzinfo=UTC)
