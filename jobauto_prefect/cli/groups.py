@@ -1,4 +1,4 @@
-"""`jobauto company|template|credential|credential-type|topic|rule|source`: one group for each."""
+"""`jobauto company|template|credential|credential-type|topic|calendar|rule|source`: groups."""
 
 import sys
 from collections.abc import Mapping
@@ -20,6 +20,7 @@ HELP: Mapping[str, str] = {
     "credential": "Credentials: values of a company, the secret ones encrypted.",
     "credential_type": "Credential types: which values credentials have.",
     "topic": "Topics: tags with a colour.",
+    "calendar": "Calendars: when windows are closed.",
     "eventrule": "Event rules: what a change, or the end of a run template, starts.",
     "eventsource": "Event sources: databases whose changes are events.",
 }
@@ -29,6 +30,7 @@ EXAMPLES: Mapping[str, str] = {
     "credential": "acme/Bank credential_type=bank --env BANK_USER=anna --secret BANK_PIN",
     "credential_type": 'bank name=Bank fields=\'[{"keyword": "BANK_USER"}]\'',
     "topic": "money color=00AA00",
+    "calendar": 'Closing country=CZ days=\'[{"date": "2026-12-31", "yearly": true}]\'',
     "eventrule": "event_source=Accounting evidence=invoice runtemplate=acme/Nightly",
     "eventsource": "Accounting db_connection=pgsql db_database=hooks --secret db_password",
 }
@@ -40,6 +42,7 @@ NAMED: Mapping[str, str] = {
     "credential": "COMPANY/NAME",
     "credential_type": "CODE",
     "topic": "NAME",
+    "calendar": "NAME",
     "eventsource": "NAME",
     "eventrule": "ID",
 }
@@ -279,6 +282,7 @@ ALL: Mapping[str, typer.Typer] = {
         tables.CREDENTIALS,
         tables.CREDENTIAL_TYPES,
         tables.TOPICS,
+        tables.CALENDARS,
         tables.RULES,
         tables.SOURCES,
     )

@@ -206,6 +206,14 @@ TOPICS = Kind(
     columns_of(("id", "name", "color", "description")),
     example="Example: jobauto topic list --json",
 )
+CALENDARS = Kind(
+    "calendar",
+    "calendars",
+    "calendars",
+    columns_of(("id", "name", "country", "subdivision", "timezone")),
+    filters={"country": Filter("country", "Only those with its holidays.", "CODE")},
+    example="Example: jobauto calendar list --country CZ",
+)
 RULES = Kind(
     "eventrule",
     "eventrules",

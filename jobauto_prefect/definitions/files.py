@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 RECORD_KINDS = (
     "credential_type",
     "topic",
+    "calendar",
     "company",
     "credential",
     "runtemplate",

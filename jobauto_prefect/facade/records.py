@@ -18,6 +18,7 @@ from jobauto_prefect.ledger.records import (
     AppVersion,
     Artifact,
     AuditEntry,
+    Calendar,
     Company,
     CompanyUser,
     Credential,
@@ -86,6 +87,7 @@ COMPANY_MEMBERS = (
     "customer",
     "timezone",
     "topics",
+    "calendars",
     "retention",
 )
 
@@ -125,6 +127,7 @@ TEMPLATE_MEMBERS = (
     "on_closed",
     "note",
     "topics",
+    "calendars",
     "retention",
 )
 
@@ -306,6 +309,17 @@ def credential_record(credential: Credential, _settings: Settings) -> Shown:
     names = ("id", "name", "company_id", "credential_type_id", "max_jobs")
     values = Values(credential.values, credential.secrets).shown()
     return _members(credential, *names) | {"values": values} | _times(credential)
+
+
+CALENDAR_MEMBERS = (
+    *("id", "name", "timezone", "country", "subdivision"),
+    *("days", "times", "periods"),
+)
+
+
+def calendar_record(calendar: Calendar, _settings: Settings) -> Shown:
+    """A calendar."""
+    return _members(calendar, *CALENDAR_MEMBERS) | _times(calendar)
 
 
 def topic_record(topic: Topic, settings: Settings) -> Shown:

@@ -11,6 +11,7 @@ from jobauto_prefect.facade.requests import Body
 from jobauto_prefect.facade.spellings import as_instant, as_integer, as_truth
 from jobauto_prefect.facade.writes.applications import write_app
 from jobauto_prefect.facade.writes.base import Write, Written
+from jobauto_prefect.facade.writes.calendars import CalendarBody, write_calendar
 from jobauto_prefect.facade.writes.companies import CompanyBody, write_company
 from jobauto_prefect.facade.writes.credential_types import (
     CredentialTypeBody,
@@ -33,6 +34,7 @@ from jobauto_prefect.ledger.listing import Condition
 from jobauto_prefect.ledger.records import (
     App,
     AuditEntry,
+    Calendar,
     Company,
     Credential,
     CredentialType,
@@ -192,9 +194,9 @@ def _choice(column: str, choices: Sequence[str]) -> Filter:
 
 
 ENTITIES = (
-    "App", "Company", "CompanyUser", "Credential", "CredentialType", "EventRule", "EventSource",
-    "Freeze", "Job", "Key", "RunTemplate", "RunTemplateCredential", "Task", "Token", "Topic",
-    "User", "UserRole", "Login", "Worker", *(f"Prefect {kind}" for kind in CHANGED_KINDS),
+    "App", "Calendar", "Company", "CompanyUser", "Credential", "CredentialType", "EventRule",
+    "EventSource", "Freeze", "Job", "Key", "RunTemplate", "RunTemplateCredential", "Task", "Token",
+    "Topic", "User", "UserRole", "Login", "Worker", *(f"Prefect {kind}" for kind in CHANGED_KINDS),
 )  # fmt: skip
 ACTIONS = ("create", "update", "delete", "login", "refuse", "reveal", "intend", "fail", "lost")
 
@@ -269,6 +271,13 @@ RESOURCES: Sequence[Resource] = (
         filters={"company_id": _reference("company_id")},
         columns=("id", "name", "description", "color", "company_id"),
         body=TopicBody,
+    ),
+    Resource(
+        "calendar", "calendars", "calendarId", Calendar, "applications", records.calendar_record,
+        write_calendar,
+        filters={"country": Filter("country", words)},
+        columns=("id", "name", "country", "subdivision", "timezone", "updated_at"),
+        body=CalendarBody,
     ),
     Resource(
         "task", "tasks", "taskId", Task, "jobs", records.task_record, deletable=False, paged=True,

@@ -25,6 +25,9 @@ from jobauto_prefect.runtime.protocol import PrefectState
 OVERLAP_LOOK = timedelta(seconds=10)
 """So often a window looks whether the attempt before it has ended, where nobody tells it."""
 
+CLOSED_LOOK = timedelta(hours=1)
+"""So often a job looks whether its calendars have changed."""
+
 EARLY = timedelta(seconds=30)
 """By so much a worker's clock may be ahead of the ledger's."""
 
@@ -243,6 +246,21 @@ def _task_of_window(context: ClaimContext, template: RunTemplate, due: datetime)
     return task
 
 
+def _require_open(context: ClaimContext, template: RunTemplate, now: datetime) -> None:
+    """The calendars of a run template let attempts at its windows start now.
+
+    Raises:
+        Refused: they do not; the job is to come again.
+    """
+    closed = closed_times(context.session, [template], now)[template.id]
+    closure = closed.at(now)
+    if closure is not None:
+        reopens = closed.reopens(now) or now + CLOSED_LOOK
+        message = f"{closure.reason}; it starts at {reopens.isoformat()}"
+        at = min(reopens, now + CLOSED_LOOK)
+        raise Refused("closed", message, PrefectState.SCHEDULED, at=at)
+
+
 def _refuse_moved(context: ClaimContext, template: RunTemplate, due: datetime) -> None:
     """A window that waits for the end of closed time gets a flow run of its own then.
 
@@ -285,6 +303,8 @@ def require_turn(context: ClaimContext, template: RunTemplate, job: Job) -> None
     if has_lapsed(task, template, now) and let_lapse(context.session, [task]):
         message = f"too late: the deadline of task {task.id} was {task.deadline.isoformat()}"
         raise Refused("deadline", message, PrefectState.CANCELLED)
+    if template.calendars or template.company.calendars:
+        _require_open(context, template, now)
     if template.overlap == Overlap.PARALLEL:
         return
     running = attempts.running_attempt(context.session, template.id, besides=task.id)

@@ -1,12 +1,17 @@
-"""What closes the time of run templates: freezes for maintenance."""
+"""What closes the time of run templates: freezes for maintenance, and calendars."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
+from jobauto_prefect.compiler import calendars
 from jobauto_prefect.compiler.closures import ClosedTime, Closure
+from jobauto_prefect.compiler.schedule import zone_of
 from jobauto_prefect.ledger import freezes
-from jobauto_prefect.ledger.records import Freeze, RunTemplate
+from jobauto_prefect.ledger.calendars import calendars_named, names_of
+from jobauto_prefect.ledger.records import Calendar, Freeze, RunTemplate
 from jobauto_prefect.ledger.store import ReadingSession
+
+MEMBERS = ("name", "country", "subdivision", "days", "times", "periods")
 
 
 def closed_times(
@@ -14,7 +19,25 @@ def closed_times(
 ) -> Mapping[int, ClosedTime]:
     """Run template -> its closed time after an instant; as many statements for one as for all."""
     frozen = [closure_of(freeze) for freeze in freezes.freezes_since(session, since)]
-    return {template.id: ClosedTime(frozen, template.on_closed) for template in templates}
+    named = {template.id: names_of(template) for template in templates}
+    known = calendars_named(session, set().union(*named.values()))
+    found = dict[int, ClosedTime]()
+    for template in templates:
+        mine = [calendar for calendar in known if calendar.name in named[template.id]]
+        plans = [plan_of(calendar, _zone_of(template)) for calendar in mine]
+        found[template.id] = ClosedTime([*frozen, *plans], template.on_closed)
+    return found
+
+
+def plan_of(calendar: Calendar, zone: str) -> calendars.Calendar:
+    """What a calendar closes; `zone` is that of the run template, where it has none itself."""
+    members = {name: getattr(calendar, name) for name in MEMBERS}
+    return calendars.calendar_of(members, zone_of(calendar.timezone or zone))
+
+
+def _zone_of(template: RunTemplate) -> str:
+    """The zone of the schedule by which a template's windows are kept."""
+    return template.kept_schedule.split("|")[1] if template.kept_schedule else "UTC"
 
 
 def closure_of(freeze: Freeze) -> Closure:

@@ -4,7 +4,7 @@ Each function works inside the caller's transaction and commits nothing.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from jobauto_prefect.definitions import OnClosed
 from jobauto_prefect.errors import Conflict
@@ -32,6 +32,10 @@ def let_go_because(session: WritingSession, reason: TaskReason, tasks: Mapping[T
         end_task(session, task, state, reason, why)
 
 
+MOMENT = timedelta(seconds=1)
+"""Before a deadline: what closes with it kept nothing from beginning."""
+
+
 def let_lapse(session: WritingSession, tasks: Sequence[Task]) -> Sequence[Task]:
     """It is too late for these open tasks; those that end by it.
 
@@ -41,12 +45,13 @@ def let_lapse(session: WritingSession, tasks: Sequence[Task]) -> Sequence[Task]:
     if not tasks:
         return []
     templates = {task.runtemplate.id: task.runtemplate for task in tasks}
-    since = min(task.deadline for task in tasks)
+    since = min(task.deadline for task in tasks) - MOMENT
     closed = closed_times(session, templates.values(), since)
     late: list[Task] = []
     for task in tasks:
         time = closed[task.runtemplate_id]
-        closure, reopens = time.at(task.deadline), time.reopens(task.deadline)
+        last = task.deadline - MOMENT
+        closure, reopens = time.at(last), time.reopens(last)
         if closure is None or (task.attempts and time.on_closed == OnClosed.EXCUSE):
             late.append(task)
         elif time.on_closed == OnClosed.EXCUSE:

@@ -35,8 +35,12 @@ SPREAD = timedelta(seconds=0.1)
 """Between the starts of windows that are caught up."""
 
 
-def keep_windows(session: WritingSession, template: RunTemplate, settings: Settings) -> None:
+def keep_windows(
+    session: WritingSession, template: RunTemplate, settings: Settings, *, closed_anew: bool = False
+) -> None:
     """A template was written: from now on its windows are those its schedule says.
+
+    `closed_anew`: what closes its time was changed, or what its windows do then.
 
     Those that opened before are owed as the former schedule said. A template that is switched
     off starts nothing more; one that is switched on begins with its next boundary.
@@ -57,6 +61,8 @@ def keep_windows(session: WritingSession, template: RunTemplate, settings: Setti
             following = next_window(schedule, now)
             template.next_window = following.start
             template.next_schedule = following.launch_at
+    elif closed_anew:
+        judge_again(session, [template])
     if not is_on(template):
         tasks.switch_off(session, template, "its run template was switched off")
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import and_, func, or_, select
-from sqlalchemy.orm import Session, joinedload, lazyload
+from sqlalchemy.orm import Session, contains_eager, joinedload, lazyload
 
 from jobauto_prefect.definitions import Misfire, OnClosed
 from jobauto_prefect.ledger.audit import WritingSession
@@ -70,6 +70,7 @@ def hold_due(session: WritingSession, now: datetime, limit: int) -> Sequence[Run
         .where(RunTemplate.next_schedule <= now)
         .order_by(RunTemplate.next_schedule)
         .limit(limit)
+        .options(joinedload(RunTemplate.company))
         .with_for_update(of=RunTemplate, skip_locked=True, key_share=True)
     )
     return session.scalars(found).all()
@@ -231,6 +232,7 @@ def lock_lapsed_tasks(session: WritingSession, limit: int) -> Sequence[Task]:
         )
         .order_by(Task.deadline)
         .limit(limit)
+        .options(contains_eager(Task.runtemplate).joinedload(RunTemplate.company))
         .with_for_update(of=Task, skip_locked=True, key_share=True)
     )
     return session.scalars(found).all()

@@ -9,8 +9,10 @@ from jobauto_prefect.definitions.formats import is_uuid
 from jobauto_prefect.definitions.slugs import code_of, ids_in
 from jobauto_prefect.ledger import queries
 from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.calendars import calendars_named
 from jobauto_prefect.ledger.records import (
     App,
+    Calendar,
     Company,
     Credential,
     CredentialType,
@@ -90,6 +92,7 @@ def _of_company(look: Callable[[Session, str], Found]) -> Callable[[Session, str
 
 LOOKS: Mapping[type[Base], Callable[[Session, str], Found]] = {
     App: _of_company(_apps),
+    Calendar: lambda session, word: calendars_named(session, [word]),
     Company: _companies,
     Credential: _credentials,
     CredentialType: _of_company(_types),

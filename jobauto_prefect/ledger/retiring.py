@@ -10,9 +10,11 @@ from jobauto_prefect.errors import Conflict
 from jobauto_prefect.ledger import chains
 from jobauto_prefect.ledger.audit import WritingSession
 from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.calendars import keepers_of
 from jobauto_prefect.ledger.credentials import templates_with
 from jobauto_prefect.ledger.records import (
     App,
+    Calendar,
     Company,
     Credential,
     CredentialType,
@@ -108,9 +110,14 @@ def _work(session: Session, record: Base) -> list[str]:
         return [f"job {job_id}" for job_id in session.scalars(live.limit(SHOWN))]
     if isinstance(record, Credential):
         return [f"runtemplate {template.id}" for template in templates_with(session, [record.id])]
-    if isinstance(record, Topic):
-        return [f"{bearer.__tablename__} {bearer.id}" for bearer in bearers_of(session, record)]
-    return []
+    return [f"{user.__tablename__} {user.id}" for user in _naming(session, record)]
+
+
+def _naming(session: Session, record: Base) -> Sequence[App | Company | RunTemplate]:
+    """The records that keep the name of this one."""
+    if isinstance(record, Calendar):
+        return keepers_of(session, record.name)
+    return bearers_of(session, record) if isinstance(record, Topic) else []
 
 
 def _nothing(_session: WritingSession, _record: Base) -> None:

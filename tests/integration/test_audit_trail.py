@@ -21,12 +21,14 @@ KINDS = {
     "credential": "Credential",
     "credential_type": "CredentialType",
     "topic": "Topic",
+    "calendar": "Calendar",
     "eventsource": "EventSource",
     "eventrule": "EventRule",
     "task": "Task",
     "worker": "Worker",
 }
 SPECIAL = {
+    "/maintenance.json": ("Freeze", "create"),
     "/user/{user}/roles/": ("UserRole", "create"),
     "/company/{company}/user/": ("CompanyUser", "create"),
     "/company/{company}/user/{member}": ("CompanyUser", "delete"),

@@ -54,6 +54,7 @@ def everything(rest: httpx.Client) -> dict[str, int]:
     bodies: dict[str, dict[str, Any]] = {
         "credential_type": TYPE,
         "topic": {"name": "bank", "color": "#00ff00"},
+        "calendar": {"name": "closing", "days": [{"date": "2026-12-31"}]},
         "eventsource": {"name": "changes", "db_database": "adapter", "db_password": HIDDEN},
         "user": {"login": "eva", "email": "eva@example.com"},
         "job": {"runtemplate_id": template["id"]},
@@ -81,6 +82,7 @@ COLLECTIONS = {
     "credential": "credentials",
     "credential_type": "credential_types",
     "topic": "topics",
+    "calendar": "calendars",
     "eventrule": "eventrules",
     "eventsource": "eventsources",
 }
@@ -101,7 +103,9 @@ def test_every_kind_is_read_listed_and_updated_alike(
         assert rest.post(f"/{item}/999999.json", json={}).status_code == 404
 
 
-@pytest.mark.parametrize("item", ["credential", "credential_type", "topic", "eventsource"])
+@pytest.mark.parametrize(
+    "item", ["credential", "credential_type", "topic", "calendar", "eventsource"]
+)
 def test_posting_to_the_records_own_path_updates_it(
     rest: httpx.Client, everything: dict[str, int], item: str
 ) -> None:
@@ -566,7 +570,15 @@ def test_what_others_depend_on_stays_and_what_goes_frees_its_name(
         assert answer.status_code == 409, item
         assert "depend on it" in answer.json()["message"]
     ok(rest.post("/job/", json={"id": everything["job"], "state": "cancelled"}), 201)
-    order = ("eventrule", "eventsource", "job", "credential", "credential_type", "topic")
+    order = (
+        "eventrule",
+        "eventsource",
+        "job",
+        "credential",
+        "credential_type",
+        "topic",
+        "calendar",
+    )
     for item in (*order, "runtemplate", "app", "company", "user"):
         assert ok(delete(item))["deleted"] is True
         assert delete(item).status_code == 404

@@ -102,7 +102,7 @@ def test_an_example_is_what_its_schema_says(name: str) -> None:
 def test_the_examples_are_what_happens(rest: httpx.Client) -> None:
     shown = examples()
     for item in ("app", "company", "runtemplate", "job", "user", "credential_type", "credential",
-                 "topic", "eventsource", "eventrule"):  # fmt: skip
+                 "topic", "calendar", "eventsource", "eventrule"):  # fmt: skip
         written = rest.post(f"/{item}/", json=shown[BODIES[item]])
         assert written.status_code == 201, (item, written.text)
         (record,) = (

@@ -126,6 +126,7 @@ def rows() -> list[Row]:
     record(
         "topic", "topics", SIGNED_IN, WRITERS_OF_APPS, WIDE, WIDE, {"name": "new"}, {"name": "x"}
     )
+    record("calendar", "calendars", SIGNED_IN, WIDE, WIDE, WIDE, {"name": "new"}, {"country": None})
     source = {"name": "new", "db_database": "d", "company_id": "{company}"}
     record("eventsource", "eventsources", READERS, EDITORS, OWNERS, OWNERS, source, {"name": "x"})
     rule = {"event_source_id": "{eventsource}", "runtemplate_id": "{runtemplate}"}
@@ -174,6 +175,9 @@ def rows() -> list[Row]:
         Row("POST", "/apply.json", SIGNED_IN, SIGNED_IN, {"files": []}),
         Row("GET", "/pools.json", SIGNED_IN, SIGNED_IN, of_prefect=True),
         Row("GET", "/workers.json", SIGNED_IN, SIGNED_IN),
+        Row("GET", "/maintenance.json", SIGNED_IN, SIGNED_IN),
+        Row("PUT", "/maintenance.json", WIDE, WIDE, {"reason": "disk"}),
+        Row("DELETE", "/maintenance.json", WIDE, WIDE),
         Row("POST", "/worker/{worker}/lost.json", WIDE, SIGNED_IN),
         Row("POST", "/eventsource/{eventsource}/test.json", EDITORS, READERS),
         Row("GET", "/data-export", SIGNED_IN, SIGNED_IN),
@@ -219,6 +223,7 @@ def world(rest: httpx.Client, ledger: Ledger) -> dict[str, int]:
     make("runtemplate", {"app_id": "{app}", "company_id": "{company}", "name": "t"})
     make("credential_type", TYPE)
     make("topic", {"name": "t"})
+    make("calendar", {"name": "c"})
     make("eventsource", {"name": "s", "db_database": "d", "company_id": "{company}"})
     make("eventrule", {"event_source_id": "{eventsource}", "runtemplate_id": "{runtemplate}"})
     credential = {"name": "c", "company_id": "{company}"}

@@ -148,6 +148,7 @@ def bodies(number: int) -> Iterator[tuple[str, dict[str, Any]]]:
         "credential_type": {"code": f"type-{number}"},
         "credential": {"company": company, "credential_type": f"type-{number}", "name": named},
         "topic": {"name": f"topic-{number}"},
+        "calendar": {"name": f"calendar-{number}"},
         "eventsource": {"name": f"{FOREIGN} source {number}", "company": company},
         "eventrule": {"event_source_id": number, "runtemplate_id": number},
     }
@@ -162,7 +163,7 @@ def spare(rest: httpx.Client, ledger: Ledger, item: str) -> Iterator[int]:
         key = {"user": "login", "company": "slug", "credential_type": "code"}.get(item, "name")
         if item in ("job", "eventrule"):
             key = "note"
-        shared = item in ("app", "credential_type", "topic", "user")
+        shared = item in ("app", "credential_type", "topic", "calendar", "user")
         other = {**body, key: f"spare-{number}" if shared else f"{FOREIGN}-spare-{number}"}
         if item == "eventrule":
             del other["note"]

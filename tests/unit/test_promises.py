@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from jobauto_prefect.definitions import schema
 from jobauto_prefect.definitions.files import RECORD_KINDS, record_schema
+from jobauto_prefect.facade.writes.calendars import CalendarBody
 from jobauto_prefect.facade.writes.companies import CompanyBody
 from jobauto_prefect.facade.writes.credential_types import CredentialTypeBody
 from jobauto_prefect.facade.writes.credentials import CredentialBody, TopicBody
@@ -66,6 +67,7 @@ NOT_IN_FILES: Mapping[str, set[str]] = {
         ("credential_type", CredentialTypeBody, set()),
         ("credential", CredentialBody, set()),
         ("topic", TopicBody, set()),
+        ("calendar", CalendarBody, set()),
         ("eventsource", SourceBody, set()),
         ("eventrule", RuleBody, {"event_source", "runtemplate_source", "runtemplate"}),
     ],

@@ -44,6 +44,7 @@ COMPANY = Reference("company", "company_id")
 KINDS: Mapping[str, FileKind] = {
     kind.item: kind
     for kind in (
+        FileKind("calendar", "calendars", ("name",)),
         FileKind("company", "companies", ("slug",), values="env", bears_topics=True),
         FileKind("credential_type", "credential_types", ("company", "code"), {"company": COMPANY}),
         FileKind("topic", "topics", ("company", "name"), {"company": COMPANY}),
@@ -89,6 +90,7 @@ SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 NOUNS: Mapping[str, str] = {
     "app": "application",
+    "calendar": "calendar",
     "company": "company",
     "credential": "credential",
     "credential_type": "credential type",
@@ -99,6 +101,7 @@ NOUNS: Mapping[str, str] = {
 }
 GROUPS: Mapping[str, str] = {
     "app": "app",
+    "calendar": "calendar",
     "company": "company",
     "credential": "credential",
     "credential_type": "credential-type",

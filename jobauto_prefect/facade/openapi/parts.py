@@ -163,6 +163,7 @@ NAME: Json = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "[^
 """What a record is called in place of its number: not digits alone."""
 
 CALLED: Mapping[str, str] = {
+    "calendar": "name",
     "application": "UUID or name; a company's own also as `company/name`",
     "company": "slug, or code",
     "credential": "`company/name`",

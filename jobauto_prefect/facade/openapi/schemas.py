@@ -18,6 +18,7 @@ from jobauto_prefect.facade.openapi.answers import SHAPES
 from jobauto_prefect.facade.openapi.members import about
 from jobauto_prefect.facade.resources import RESOURCES
 from jobauto_prefect.facade.writes.base import NEVER_NULL
+from jobauto_prefect.facade.writes.calendars import CalendarBody
 from jobauto_prefect.facade.writes.companies import CompanyBody
 from jobauto_prefect.facade.writes.credential_types import CredentialTypeBody
 from jobauto_prefect.facade.writes.credentials import CredentialBody, TopicBody
@@ -39,6 +40,7 @@ BODIES: Mapping[str, str] = {
     "credential": "CredentialBody",
     "credential_type": "CredentialTypeBody",
     "topic": "TopicBody",
+    "calendar": "CalendarBody",
     "eventrule": "RuleBody",
     "eventsource": "SourceBody",
     "app": "ApplicationBody",
@@ -46,7 +48,7 @@ BODIES: Mapping[str, str] = {
 """Record kind -> schema of what clients write."""
 
 _MODELS = (
-    ApplyBody, CompanyBody, CredentialBody, CredentialTypeBody, ExcuseBody, JobBody,
+    ApplyBody, CalendarBody, CompanyBody, CredentialBody, CredentialTypeBody, ExcuseBody, JobBody,
     MaintenanceBody, MemberBody, ReplayBody, RolesBody, RuleBody, SourceBody, TemplateBody,
     TopicBody, UserBody,
 )  # fmt: skip

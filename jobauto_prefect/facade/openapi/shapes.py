@@ -60,6 +60,7 @@ class Company(Labelled):
     customer: int | None
     timezone: str | None
     topics: list[str]
+    calendars: list[str]
     retention: dict[CompanyBound, int]
     env: dict[str, str]
     prefect_url: str
@@ -101,6 +102,7 @@ class RunTemplate(Labelled):
     on_closed: OnClosed
     note: str | None
     topics: list[str]
+    calendars: list[str]
     all_topics: list[str] | None = None
     retention: dict[Bound, int]
     success: dict[Action, dict[str, Any]]
@@ -311,6 +313,19 @@ class Credential(Labelled):
     values: dict[str, str]
 
 
+class Calendar(Labelled):
+    """When windows' jobs do not start."""
+
+    id: int
+    name: str
+    timezone: str | None
+    country: str | None
+    subdivision: str | None
+    days: list[dict[str, Any]]
+    times: list[dict[str, Any]]
+    periods: list[dict[str, Any]]
+
+
 class Topic(Labelled):
     """A tag with a colour."""
 
@@ -463,5 +478,6 @@ RECORDS: tuple[type[BaseModel], ...] = (
     Task,
     TaskWithJobs,
     Topic,
+    Calendar,
     User,
 )

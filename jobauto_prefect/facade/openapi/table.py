@@ -31,6 +31,7 @@ RECORDS: Mapping[str, tuple[str, str]] = {
     "credential": ("Credential", "Credential"),
     "credential_type": ("CredentialType", "CredentialType"),
     "topic": ("Topic", "Topic"),
+    "calendar": ("Calendar", "Calendar"),
     "task": ("TaskWithJobs", "Task"),
     "auditlog": ("AuditEntry", "AuditEntry"),
     "event": ("EventWithDeliveries", "Event"),
@@ -48,6 +49,7 @@ NATURAL_KEYS: Mapping[str, str] = {
     "credential_type": "`uuid`, else its `code` within its company or among the shared ones",
     "topic": "`name` within its company or among the shared ones",
     "eventsource": "`name`",
+    "calendar": "`name`",
 }
 NEEDED: Mapping[str, Sequence[Sequence[str]]] = {
     "company": (["name"],),
@@ -61,6 +63,7 @@ NEEDED: Mapping[str, Sequence[Sequence[str]]] = {
     ),
     "credential_type": (["code"], ["name"]),
     "topic": (["name"],),
+    "calendar": (["name"],),
     "eventrule": (["runtemplate_id"], ["event_source_id", "runtemplate_source_id"]),
     "eventsource": (["name"], ["db_database"]),
 }

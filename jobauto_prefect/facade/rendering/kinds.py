@@ -119,6 +119,13 @@ _ALL = (
         "topic", "topics", "Topic", "Topics", ("id", "name", "color", "description", "company_id")
     ),
     Kind(
+        "calendar",
+        "calendars",
+        "Calendar",
+        "Calendars",
+        ("id", "name", "country", "subdivision", "timezone", "updated_at"),
+    ),
+    Kind(
         "eventrule",
         "eventrules",
         "Event rule",

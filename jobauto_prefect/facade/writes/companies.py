@@ -25,6 +25,7 @@ from jobauto_prefect.facade.writes.base import (
     take,
     take_values,
 )
+from jobauto_prefect.facade.writes.calendars import CalendarRefs, take_calendars
 from jobauto_prefect.facade.writes.retention import CompanyRetentionBody
 from jobauto_prefect.facade.writes.topics import TopicRefs, take_topics
 from jobauto_prefect.jobs.windows import keep_windows
@@ -52,11 +53,12 @@ class CompanyBody(LabelledBody):
     ) = None
     timezone: ShortText | None = None
     topics: TopicRefs = Field(default_factory=list)
+    calendars: CalendarRefs = Field(default_factory=list)
     retention: CompanyRetentionBody = Field(default_factory=CompanyRetentionBody)
     env: dict[str, Any] = Field(default_factory=dict)
 
 
-APART = frozenset({"env", "topics"})
+APART = frozenset({"env", "topics", "calendars"})
 
 
 def write_company(write: Write) -> Written:
@@ -79,11 +81,14 @@ def write_company(write: Write) -> Written:
         company.slug = f"company-{company.id}"
     if "topics" in body.model_fields_set:
         take_topics(write, company, body.topics)
+    closed_anew = "calendars" in body.model_fields_set and take_calendars(
+        write, company, body.calendars
+    )
     secret = _secret_names(write, company, body)
     take_values(company, body.env, secret, write.box, ValueRules())
     write.session.flush()
     for template in queries.templates_of_company(write.session, company.id):
-        keep_windows(write.session, template, write.settings)
+        keep_windows(write.session, template, write.settings, closed_anew=closed_anew)
         wish(write.session, WishKind.APPLY_TEMPLATE, template.id)
     for credential in credentials_of_company(write.session, company.id) if renamed else ():
         wish(write.session, WishKind.APPLY_CREDENTIAL, credential.id)  # its block is named by it

@@ -47,6 +47,7 @@ from jobauto_prefect.facade.writes.base import (
     take,
     take_values,
 )
+from jobauto_prefect.facade.writes.calendars import CalendarRefs, take_calendars
 from jobauto_prefect.facade.writes.executors import (
     ExecutorName,
     exposed,
@@ -109,6 +110,7 @@ class TemplateBody(LabelledBody):
     on_closed: OnClosed = OnClosed.EXCUSE
     note: LongText | None = None
     topics: TopicRefs = Field(default_factory=list)
+    calendars: CalendarRefs = Field(default_factory=list)
     retention: RetentionBody = Field(default_factory=RetentionBody)
     success: Actions = Field(default_factory=ActionsBody)
     fail: Actions = Field(default_factory=ActionsBody)
@@ -120,7 +122,7 @@ class TemplateBody(LabelledBody):
 REFERENCES = frozenset({"app_id", "app_uuid", "app", "company_id", "company"})
 APART = {
     *REFERENCES,
-    *("env", "credentials", "blocks", "topics", "success", "fail"),
+    *("env", "credentials", "blocks", "topics", "calendars", "success", "fail"),
 }
 
 
@@ -161,16 +163,20 @@ def write_template(write: Write) -> Written:
         write.session.add(template)
     template.app = app or template.app
     template.company = company or template.company
+    on_closed_before = template.on_closed
     take(template, body, except_for=APART)
+    closed_anew = template.on_closed != on_closed_before
     require_isolation(write.who, template, exposed_before)
     _take_provisions(write, template, body)
+    if "calendars" in body.model_fields_set:
+        closed_anew |= take_calendars(write, template, body.calendars)
     _check(template, write.settings.timezone)
     definition = parse(template.app.document)
     rules = ValueRules(definition, write.settings.extra_env)
     take_values(template, body.env, definition.secret_keys, write.box, rules)
     given = {mode: getattr(body, mode) for mode in ActionMode if mode in body.model_fields_set}
     take_actions(write, template, given)
-    keep_windows(write.session, template, write.settings)
+    keep_windows(write.session, template, write.settings, closed_anew=closed_anew)
     wish(write.session, WishKind.APPLY_TEMPLATE, template.id)
     warnings = short_secrets(body.env, definition.secret_keys)
     warnings += doubtful_values(body.env, definition)

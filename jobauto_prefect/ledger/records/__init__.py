@@ -13,6 +13,7 @@ from jobauto_prefect.ledger.records.bookkeeping import (
     Wish,
     WorkerRecord,
 )
+from jobauto_prefect.ledger.records.calendars import Calendar
 from jobauto_prefect.ledger.records.credentials import (
     Credential,
     CredentialType,
@@ -33,6 +34,7 @@ __all__ = [
     "AuditEntry",
     "AuditSeal",
     "Base",
+    "Calendar",
     "Company",
     "CompanyUser",
     "Credential",

@@ -80,6 +80,7 @@ class Company(Audited, Labelled, Retirable, Base):
     customer: Mapped[int | None]
     timezone: Mapped[str | None]
     topics: Mapped[list[str]] = mapped_column(default=list)
+    calendars: Mapped[list[str]] = mapped_column(default=list)
     retention: Mapped[dict[str, int]] = mapped_column(JSON, default=dict)
     env: Mapped[dict[str, str]] = mapped_column(default=dict)
     secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
@@ -133,6 +134,7 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     on_closed: Mapped[str] = mapped_column(default=OnClosed.EXCUSE)
     note: Mapped[str | None] = mapped_column(Text)
     topics: Mapped[list[str]] = mapped_column(default=list)
+    calendars: Mapped[list[str]] = mapped_column(default=list)
     retention: Mapped[dict[str, int]] = mapped_column(JSON, default=dict)
     env: Mapped[dict[str, str]] = mapped_column(default=dict)
     secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)

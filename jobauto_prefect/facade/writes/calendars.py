@@ -1,0 +1,236 @@
+"""Calendars, and which ones companies and run templates have."""
+
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, StringConstraints
+
+from jobauto_prefect.compiler.calendars import countries
+from jobauto_prefect.compiler.schedule import zone_of
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.requests import Body
+from jobauto_prefect.facade.requests import parse as parse_body
+from jobauto_prefect.facade.spellings import Truth
+from jobauto_prefect.facade.writes.base import (
+    Id,
+    LabelledBody,
+    Name,
+    ShortText,
+    Write,
+    Written,
+    require,
+    take,
+)
+from jobauto_prefect.jobs.closed_time import plan_of
+from jobauto_prefect.jobs.windows import judge_again
+from jobauto_prefect.ledger import keeping
+from jobauto_prefect.ledger.calendars import (
+    Keeper,
+    calendars_named,
+    keepers_of,
+    templates_under,
+)
+from jobauto_prefect.ledger.records import Calendar
+
+PERMISSIONS = "applications"
+CalendarRefs = Annotated[list[Id | Name], Field(max_length=20)]
+"""Ids of calendars, or their names."""
+
+Day = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+Clock = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+Moment = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2})?"
+        r"(Z|[+-][0-9]{2}:[0-9]{2})?$"
+    ),
+]
+Title = Annotated[str, StringConstraints(max_length=255)]
+Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+LONGEST_YEARLY = 364  # days between the first and the last one
+
+
+class DaysBody(Body):
+    """A day, or all days from `date` to `until`; `yearly`: in each year."""
+
+    date: Day
+    until: Day | None = None
+    yearly: Truth = False
+    title: Title | None = None
+
+
+class TimesBody(Body):
+    """From a time of day to another; one that is not later is of the next day.
+
+    On the weekdays on which it begins; without any: on each day.
+    """
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    from_: Clock = Field(alias="from")
+    to: Clock
+    weekdays: list[Weekday] = Field(default_factory=list, max_length=7)
+    title: Title | None = None
+
+
+class PeriodBody(Body):
+    """A period that comes once. Times without an offset are on the clock of the calendar."""
+
+    start: Moment
+    end: Moment
+    title: Title | None = None
+
+
+class CalendarBody(LabelledBody):
+    """When windows' jobs do not start, known by its name.
+
+    `timezone` null: the zone of each run template. `country` (ISO 3166-1) and `subdivision` add
+    public holidays; this needs the extra `holidays`.
+    """
+
+    name: Name | None = None
+    timezone: ShortText | None = None
+    country: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")] | None = None
+    subdivision: ShortText | None = None
+    days: list[DaysBody] = Field(default_factory=list, max_length=1000)
+    times: list[TimesBody] = Field(default_factory=list, max_length=100)
+    periods: list[PeriodBody] = Field(default_factory=list, max_length=1000)
+
+
+LISTS = ("days", "times", "periods")
+
+
+def write_calendar(write: Write) -> Written:
+    """A calendar.
+
+    Raises:
+        InvalidInput: with every fault.
+    """
+    body = parse_body(CalendarBody, write.fields)
+    calendar = write.known(Calendar, PERMISSIONS)
+    if calendar is None and write.record_id is None and body.name is not None:
+        named = calendars_named(write.session, [body.name])
+        calendar = write.updatable(named[0], PERMISSIONS) if named else None
+    created = calendar is None
+    if calendar is None:
+        write.creating(PERMISSIONS, None)
+        require(body, "name")
+        calendar = Calendar()
+        write.session.add(calendar)
+    before = calendar.name
+    take(calendar, body, except_for=frozenset(LISTS))
+    for name in LISTS if created else body.model_fields_set.intersection(LISTS):
+        given: Sequence[Body] = getattr(body, name)
+        kept = [each.model_dump(by_alias=True, exclude_defaults=True) for each in given]
+        setattr(calendar, name, kept)
+    _require_sound(calendar)
+    write.session.flush()
+    if not created:
+        _follow(write, calendar, before)
+    return Written(calendar, created)
+
+
+def _follow(write: Write, calendar: Calendar, before: str) -> None:
+    """Who has the calendar knows it by its name, and goes by what it says now."""
+    for keeper in keepers_of(write.session, before):
+        if calendar.name != before:
+            keeper.calendars = [calendar.name if each == before else each
+                                for each in keeper.calendars]  # fmt: skip
+        judge_under(write, keeper)
+
+
+def judge_under(write: Write, keeper: Keeper) -> None:
+    """What closes the time of a record was changed: its windows to come are judged again."""
+    for template in templates_under(write.session, keeper):
+        keeping.hold(write.session, template)
+        judge_again(write.session, [template])
+
+
+def take_calendars(write: Write, keeper: Keeper, given: Sequence[int | str]) -> bool:
+    """The calendars of a record, instead of those it has; whether they are others now.
+
+    Raises:
+        InvalidInput: naming each that is not there.
+    """
+    names = {each for each in given if isinstance(each, str)}
+    known = {calendar.name for calendar in calendars_named(write.session, names)}
+    found = [_by_id(write, each) if isinstance(each, int) else each for each in given]
+    faults = [
+        Fault(f"/calendars/{place}", "reference", f"there is no calendar {each!r}")
+        for place, (name, each) in enumerate(zip(found, given, strict=True))
+        if name is None or (isinstance(each, str) and name not in known)
+    ]
+    if faults:
+        raise InvalidInput(faults)
+    wanted = list(dict.fromkeys(name for name in found if name is not None))
+    if wanted == (keeper.calendars or []):
+        return False
+    keeper.calendars = wanted
+    return True
+
+
+def _by_id(write: Write, record_id: int) -> str | None:
+    calendar = write.session.get(Calendar, record_id)
+    return calendar.name if calendar is not None and calendar.retired_at is None else None
+
+
+def _require_sound(calendar: Calendar) -> None:
+    """Raises InvalidInput: with what no pattern tells."""
+    faults = [
+        *_faults_of_days(calendar.days),
+        *_faults_of_periods(calendar.periods),
+        *_faults_of_country(calendar),
+    ]
+    zone_of(calendar.timezone or "UTC")
+    if faults:
+        raise InvalidInput(faults)
+    for place, period in enumerate(plan_of(calendar, "UTC").periods):
+        if period.end is None or period.end <= period.start:
+            faults.append(Fault(f"/periods/{place}/end", "order", "it must end after its start"))
+    if faults:
+        raise InvalidInput(faults)
+
+
+def _faults_of_days(days: Sequence[dict[str, Any]]) -> Iterable[Fault]:
+    for place, said in enumerate(days):
+        pointer = f"/days/{place}"
+        first, last = _read(date, said["date"]), _read(date, said.get("until") or said["date"])
+        if first is None or last is None:
+            wrong = "date" if first is None else "until"
+            yield Fault(f"{pointer}/{wrong}", "date", "there is no such day")
+        elif last < first:
+            yield Fault(f"{pointer}/until", "order", "it must not be before `date`")
+        elif said.get("yearly") and (last - first).days >= LONGEST_YEARLY:
+            yield Fault(f"{pointer}/until", "order", "in each year some day must be open")
+
+
+def _faults_of_periods(periods: Sequence[dict[str, Any]]) -> Iterable[Fault]:
+    for place, said in enumerate(periods):
+        for name in ("start", "end"):
+            if _read(datetime, said[name]) is None:
+                yield Fault(f"/periods/{place}/{name}", "time", "there is no such time")
+
+
+def _faults_of_country(calendar: Calendar) -> Iterable[Fault]:
+    if calendar.country is None:
+        if calendar.subdivision is not None:
+            yield Fault("/subdivision", "required", "it needs a country")
+        return
+    known = countries()
+    if known is None:
+        message = "public holidays need: pip install 'jobauto-prefect[holidays]'"
+        yield Fault("/country", "missing", message)
+    elif calendar.country not in known:
+        message = f"the public holidays of {calendar.country} are not known"
+        yield Fault("/country", "reference", message)
+    elif calendar.subdivision not in (None, *known[calendar.country]):
+        listed = ", ".join(known[calendar.country]) or "none"
+        yield Fault("/subdivision", "reference", f"{calendar.country} has {listed}")
+
+
+def _read(kind: type[date] | type[datetime], text: str) -> Any:
+    try:
+        return kind.fromisoformat(text)
+    except ValueError:
+        return None

@@ -1,0 +1,39 @@
+"""When time is closed, again and again."""
+
+from datetime import datetime
+from typing import Any, ClassVar
+
+from sqlalchemy import JSON
+from sqlalchemy.orm import Mapped, mapped_column
+
+from jobauto_prefect.ledger.base import (
+    UNAUDITED,
+    Audited,
+    Base,
+    Labelled,
+    Retirable,
+    unique_while_active,
+)
+
+
+class Calendar(Audited, Labelled, Retirable, Base):
+    """Days, times of days and periods in which windows' jobs do not start.
+
+    They are on the wall clock of `timezone`, None: of each run template. `country` (ISO 3166-1)
+    and `subdivision` add public holidays. Companies and run templates name calendars.
+    """
+
+    __tablename__ = "calendar"
+    __table_args__ = (unique_while_active("calendar", "name"),)
+    entity_name: ClassVar[str] = "Calendar"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str]
+    timezone: Mapped[str | None]
+    country: Mapped[str | None]
+    subdivision: Mapped[str | None]
+    days: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
+    times: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
+    periods: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)
+    created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
+    updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
