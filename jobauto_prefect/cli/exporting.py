@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Record = Mapping[str, Any]
 
-SHARED = ("credential_type", "topic")
+SHARED = ("calendar", "credential_type", "topic")
 """Kinds of records that are in one file where they belong to no company."""
 
 
@@ -94,8 +94,9 @@ def _chosen(
 
 
 def _of_companies(known: "Known", slugs: set[str]) -> dict[str, dict[int, Record]]:
-    """The records of companies, and the applications, credential types and sources they need."""
-    from jobauto_prefect.facade.apply.kinds import KINDS
+    """The records of companies, and the applications, credential types, calendars and sources they
+    need."""
+    from jobauto_prefect.facade.apply.kinds import KINDS, calendars_in
 
     chosen: dict[str, dict[int, Record]] = {}
     for kind in reversed(list(KINDS)):  # what refers comes before what is referred to
@@ -106,10 +107,16 @@ def _of_companies(known: "Known", slugs: set[str]) -> dict[str, dict[int, Record
             if reference.kind == kind
             for one in records.values()
         }
+        named = {
+            name
+            for other, records in chosen.items()
+            for one in records.values()
+            for name in (calendars_in(other, one) if kind == "calendar" else ())
+        }
         chosen[kind] = {
             number: one
             for number, one in known.records[kind].items()
-            if number in needed or _company(kind, one) in slugs
+            if number in needed or _company(kind, one) in slugs or one.get("name") in named
         }
     return {kind: chosen[kind] for kind in KINDS}
 

@@ -22,6 +22,7 @@ from jobauto_prefect.facade.apply.kinds import (
     NOUNS,
     Key,
     Record,
+    calendars_in,
     company_bearing,
     key_of,
     meant,
@@ -90,6 +91,7 @@ class Checker:
                 *self._repeated(document, seen),
                 *self._references(document),
                 *self._topics(document),
+                *self._calendars(document),
                 *(look(self, document.content) if look else ()),
             ]
             yield document, faults, self._waits
@@ -120,6 +122,11 @@ class Checker:
         for place, name in enumerate(topics_in(kind, document.content)):
             if kind != "app" and self._is_missing("topic", name, company):
                 yield Fault(f"/topics/{place}", "reference", f"there is no topic {name!r}")
+
+    def _calendars(self, document: Document) -> Iterator[Fault]:
+        for place, name in enumerate(calendars_in(document.kind or "", document.content)):
+            if self._is_missing("calendar", name, None):
+                yield Fault(f"/calendars/{place}", "reference", f"there is no calendar {name!r}")
 
     def _actions(self, content: Record) -> Iterator[Fault]:
         """What the actions of a run template start is there, or in the files."""

@@ -86,6 +86,9 @@ KINDS: Mapping[str, FileKind] = {
 OWNED = ("credential_type", "topic", "app")
 """Kinds whose records are shared, or belong to the company that they say."""
 
+CLOSED = ("company", "runtemplate")
+"""Kinds whose member `calendars` names calendars."""
+
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 NOUNS: Mapping[str, str] = {
@@ -184,6 +187,12 @@ def topics_in(kind: str, content: Record) -> list[str]:
     named = content.get("topics") if KINDS[kind].bears_topics else None
     is_list = isinstance(named, list) and all(isinstance(name, str) for name in named)
     return list(dict.fromkeys(named or ())) if is_list else []
+
+
+def calendars_in(kind: str, content: Record) -> list[str]:
+    """The calendars that a file names."""
+    named = content.get("calendars") if kind in CLOSED else None
+    return [name for name in named or () if isinstance(name, str)]
 
 
 def company_bearing(kind: str, content: Record) -> str | None:

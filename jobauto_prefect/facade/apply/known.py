@@ -5,11 +5,13 @@ from typing import Any
 
 from jobauto_prefect.facade.apply.actions import MODES, as_file
 from jobauto_prefect.facade.apply.kinds import (
+    CLOSED,
     KINDS,
     OWNED,
     Key,
     Record,
     bare_title,
+    calendars_in,
     company_bearing,
     key_of,
     meant,
@@ -152,6 +154,10 @@ class Known:
             number = self.titled("topic", name, company_bearing(kind, content))
             if number is not None:
                 yield "topic", number
+        for name in calendars_in(kind, content):
+            number = self.titled("calendar", name)
+            if number is not None:
+                yield "calendar", number
 
     def dependents(self, kind: str, number: int) -> Sequence[tuple[str, int]]:
         """The kinds and ids of the records that refer to one."""
@@ -170,7 +176,11 @@ class Known:
                 if named == kind
             )
             or (kind == "topic" and number in self._borne(other, one))
+            or (kind == "calendar" and number in map(self._calendar, calendars_in(other, one)))
         ]
+
+    def _calendar(self, name: str) -> int | None:
+        return self.titled("calendar", name)
 
     def _borne(self, kind: str, record: Record) -> Iterator[int | None]:
         """The ids of the topics that a record bears."""
@@ -190,4 +200,5 @@ def with_references(kinds: Iterable[str]) -> set[str]:
             waiting += [one.kind for one in KINDS[kind].references.values()]
             waiting += KINDS[kind].lists.values()
             waiting += ["topic"] if KINDS[kind].bears_topics else []
+            waiting += ["calendar"] if kind in CLOSED else []
     return found

@@ -173,6 +173,8 @@ class Planner:
     def _is_borne_by_companies(self, one: tuple[str, int]) -> bool:
         """Whether it goes last: what companies bear, and is none of theirs."""
         kind, number = one
+        if kind == "calendar":
+            return True
         return kind == "topic" and owner_in(kind, self._known.records[kind][number]) is None
 
     def _needed(self, gone: Sequence[tuple[str, int]]) -> Iterator[Fault]:

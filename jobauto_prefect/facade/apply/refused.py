@@ -7,6 +7,7 @@ from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.kinds import (
     KINDS,
     Record,
+    calendars_in,
     company_bearing,
     meant,
     reference_in,
@@ -67,5 +68,6 @@ def _references(document: Document) -> Iterator[tuple[str, str, str | None]]:
         yield from ((other, title, None) for title in described.titles(member, content))
     for name in topics_in(kind, content):
         yield "topic", name, company_bearing(kind, content)
+    yield from (("calendar", name, None) for name in calendars_in(kind, content))
     if kind == "runtemplate":
         yield from ((other, title, company) for _, other, title in references(content))

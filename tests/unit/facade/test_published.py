@@ -34,7 +34,7 @@ anything = st.recursive(
 )
 
 
-FLAT, OURS_ALONE = {"app"}, {"event"}
+FLAT, OURS_ALONE = {"app"}, {"calendar", "event"}
 """Applications have a form of their own; what the reference service lacks stays as it is."""
 
 
