@@ -126,7 +126,8 @@ def rows() -> list[Row]:
     record(
         "topic", "topics", SIGNED_IN, WRITERS_OF_APPS, WIDE, WIDE, {"name": "new"}, {"name": "x"}
     )
-    record("calendar", "calendars", SIGNED_IN, WIDE, WIDE, WIDE, {"name": "new"}, {"timezone": "UTC"})
+    changed_zone = {"timezone": "UTC"}
+    record("calendar", "calendars", SIGNED_IN, WIDE, WIDE, WIDE, {"name": "new"}, changed_zone)
     source = {"name": "new", "db_database": "d", "company_id": "{company}"}
     record("eventsource", "eventsources", READERS, EDITORS, OWNERS, OWNERS, source, {"name": "x"})
     rule = {"event_source_id": "{eventsource}", "runtemplate_id": "{runtemplate}"}
