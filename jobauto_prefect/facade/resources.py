@@ -129,7 +129,8 @@ NOT_SHOWN = frozenset(
     {
         "applied_paused", "automation_id", "block_document_id", "block_type_id", "catch_up",
         "claim_id", "deployment_id", "digest", "flow_id", "flow_name", "kept_schedule",
-        "next_schedule", "next_window", "retired_at", "run_number", "start_after", "worker_losses",
+        "next_schedule", "next_window", "retired_at", "run_number", "start_after", "traceparent",
+        "worker_losses",
     }
 )  # fmt: skip
 """Stored columns that no record shows."""
