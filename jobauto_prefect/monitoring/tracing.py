@@ -16,8 +16,7 @@ from jobauto_prefect.logs import current
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
-    from opentelemetry.sdk.trace import Tracer
-    from opentelemetry.trace import Span
+    from opentelemetry.trace import Span, Tracer
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +64,7 @@ def begin_tracing(part: str) -> None:
     # Not the provider of the whole process: Prefect and other libraries would use it.
     provider = TracerProvider(resource=Resource.create(named))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    _tracers.append(provider.get_tracer("jobauto_prefect"))  # type: ignore[arg-type]
+    _tracers.append(provider.get_tracer("jobauto_prefect"))
     _ends.append(provider.shutdown)
 
 
