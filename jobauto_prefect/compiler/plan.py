@@ -32,6 +32,22 @@ class SchedulePlan:
     active: bool
 
 
+DEFAULT_QUEUE = "default"
+"""What Prefect calls the queue that each work pool has."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkQueuePlan:
+    """A work queue of the deployment's pool. `priority`: the lowest comes first; None: as it is."""
+
+    name: str = DEFAULT_QUEUE
+    priority: int | None = None
+
+
+USUAL_QUEUE = WorkQueuePlan()
+"""That of a run template that names none."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeploymentPlan:
     """One run template as a Prefect deployment of its application's flow."""
@@ -45,6 +61,7 @@ class DeploymentPlan:
     tags: tuple[str, ...]
     labels: Mapping[str, str | int]
     work_pool: str
+    work_queue: WorkQueuePlan
     parameters: Mapping[str, Any]
     parameter_schema: Mapping[str, Any]
     schedule: SchedulePlan | None

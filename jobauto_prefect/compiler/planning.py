@@ -7,7 +7,14 @@ from typing import Any
 from jobauto_prefect.compiler.describe import describe_application, describe_template
 from jobauto_prefect.compiler.handover import handed_over
 from jobauto_prefect.compiler.parameters import TITLES, ParameterSchema, parameters
-from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, SchedulePlan, prefect_name
+from jobauto_prefect.compiler.plan import (
+    USUAL_QUEUE,
+    DeploymentPlan,
+    FlowPlan,
+    SchedulePlan,
+    WorkQueuePlan,
+    prefect_name,
+)
 from jobauto_prefect.compiler.schedule import schedule_of
 from jobauto_prefect.compiler.tags import template_tags, topic_tags
 from jobauto_prefect.definitions import Definition, coerce, text
@@ -54,6 +61,7 @@ class TemplateFacts:
     app_topics: Sequence[str] = ()
     language: str = "en"
     record_url: str | None = None
+    queue: WorkQueuePlan = USUAL_QUEUE
 
 
 def flow_plan(
@@ -114,6 +122,7 @@ def deployment_plan(facts: TemplateFacts, definition: Definition) -> DeploymentP
             "jobauto.template": facts.template_id,
         },
         work_pool=facts.pool,
+        work_queue=facts.queue,
         parameters=shown,
         parameter_schema=_schema(compiled, shown, facts),
         schedule=_schedule(facts),

@@ -23,7 +23,7 @@ from jobauto_prefect.engine.deployments import (
     schedule_in,
 )
 from jobauto_prefect.engine.move import move_waiting_runs
-from jobauto_prefect.engine.pool import ensure_pool
+from jobauto_prefect.engine.pool import ensure_pool, ensure_queue
 from jobauto_prefect.errors import NotFound
 
 
@@ -67,12 +67,15 @@ async def apply(api: PrefectApi, plan: DeploymentPlan, known: AppliedIds) -> App
     flow_id = await ensure_flow(api, plan.flow, known.flow_id, written)
     if await ensure_pool(api, plan.work_pool):
         written.append(f"work pool {plan.work_pool} created")
+    written += await ensure_queue(api, plan.work_pool, plan.work_queue)
     deployment_id, former, is_new = await _ensure_deployment(api, plan, flow_id, known, written)
     retired = UUID(former["id"]) if former else None
     moved: Mapping[UUID, UUID] = {}
     if former is not None or (written and not is_new):
         source = retired or deployment_id
-        moved = await move_waiting_runs(api, source, deployment_id, plan.work_pool)
+        moved = await move_waiting_runs(
+            api, source, deployment_id, plan.work_pool, plan.work_queue.name
+        )
         written += [f"flow run {old} moved" for old in moved]
     if former is not None:
         await retire(api, UUID(former["id"]))
@@ -158,6 +161,8 @@ async def _create(api: PrefectApi, plan: DeploymentPlan, flow_id: UUID) -> UUID:
 async def _change(api: PrefectApi, plan: DeploymentPlan, found: Found, written: list[str]) -> None:
     wanted = members(plan)
     differing = {name: wanted[name] for name in differences(plan, found) if name in wanted}
+    if "work_queue_name" in differing:
+        differing["work_pool_name"] = plan.work_pool  # Prefect looks for the queue in it
     if differing:
         await api.patch(f"/deployments/{found['id']}", differing)
         written.append(f"deployment {plan.name}: {', '.join(sorted(differing))} changed")

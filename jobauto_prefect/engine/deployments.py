@@ -20,6 +20,7 @@ def members(plan: DeploymentPlan) -> dict[str, Any]:
         "version": plan.version,
         "tags": list(plan.tags),
         "work_pool_name": plan.work_pool,
+        "work_queue_name": plan.work_queue.name,
         "parameters": dict(plan.parameters),
         "parameter_openapi_schema": dict(plan.parameter_schema),
         "enforce_parameter_schema": True,

@@ -18,9 +18,11 @@ PAGE = 200  # Prefect's largest
 
 
 async def move_waiting_runs(
-    api: PrefectApi, source: UUID, target: UUID, pool: str
+    api: PrefectApi, source: UUID, target: UUID, pool: str, queue: str
 ) -> dict[UUID, UUID]:
     """Give each run that waits at `source` a successor at `target`, in `pool`: old -> new id.
+
+    In the work queue `queue`, which is the target's.
 
     Runs that are already there stay, and so do those of Prefect's scheduler: the target has its
     own schedule. A repeated call after an interruption makes no second successor.
@@ -30,7 +32,7 @@ async def move_waiting_runs(
         if (
             run["auto_scheduled"]
             or is_ahead(run)
-            or (source == target and run["work_pool_name"] == pool)
+            or (source == target and _is_there(run, pool, queue))
         ):
             continue
         body = _successor(run)
@@ -40,6 +42,10 @@ async def move_waiting_runs(
         with contextlib.suppress(NotFound):
             await api.delete(f"/flow_runs/{old}")
     return moved
+
+
+def _is_there(run: Mapping[str, Any], pool: str, queue: str) -> bool:
+    return bool(run["work_pool_name"] == pool and run["work_queue_name"] == queue)
 
 
 def is_ahead(run: Mapping[str, Any]) -> bool:

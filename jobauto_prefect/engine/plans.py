@@ -3,7 +3,12 @@
 from collections.abc import Mapping
 
 from jobauto_prefect.compiler.consumes import inputs
-from jobauto_prefect.compiler.plan import DeploymentPlan, prefect_name
+from jobauto_prefect.compiler.plan import (
+    DEFAULT_QUEUE,
+    DeploymentPlan,
+    WorkQueuePlan,
+    prefect_name,
+)
 from jobauto_prefect.compiler.planning import TemplateFacts, deployment_plan
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.definitions.credentials import provided
@@ -47,6 +52,7 @@ def _facts_of(
         company_name=company.name,
         company_slug=company.slug,
         pool=template.pool or settings.pool,
+        queue=WorkQueuePlan(template.queue or DEFAULT_QUEUE, template.queue_priority),
         values={name: text for name, text in values.items() if name not in withheld},
         withheld=withheld,
         mapped=_mapped(template, given),

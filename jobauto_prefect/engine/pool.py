@@ -1,8 +1,10 @@
 """The work pool of the jobauto worker, as Prefect is told of it."""
 
+import contextlib
 from typing import Any
 from urllib.parse import quote
 
+from jobauto_prefect.compiler.plan import USUAL_QUEUE, WorkQueuePlan
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.errors import Conflict, NotFound
 
@@ -37,6 +39,27 @@ async def ensure_pool(api: PrefectApi, name: str) -> bool:
             return False
         raise
     return True
+
+
+async def ensure_queue(api: PrefectApi, pool: str, queue: WorkQueuePlan) -> list[str]:
+    """Create the work queue of a pool unless it is there, with its priority; what was written.
+
+    The default queue, where no priority is said, is not asked for: each pool has it.
+    """
+    if queue == USUAL_QUEUE:
+        return []
+    at = f"/work_pools/{quote(pool, safe='')}/queues"
+    wanted = {} if queue.priority is None else {"priority": queue.priority}
+    try:
+        found = await api.get(f"{at}/{quote(queue.name, safe='')}")
+    except NotFound:
+        with contextlib.suppress(Conflict):  # somebody else was quicker
+            await api.post(at, {"name": queue.name, **wanted})
+        return [f"work queue {queue.name} created"]
+    if queue.priority in (None, found["priority"]):
+        return []
+    await api.patch(f"{at}/{quote(queue.name, safe='')}", wanted)
+    return [f"work queue {queue.name}: priority changed"]
 
 
 async def announce_silence(api: PrefectApi, pool: str, worker: str) -> None:

@@ -114,6 +114,8 @@ TEMPLATE_MEMBERS = (
     "executors",
     "executor_settings",
     "pool",
+    "queue",
+    "queue_priority",
     "timeout_seconds",
     "deadline_offset",
     "allow_late",

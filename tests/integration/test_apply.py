@@ -9,7 +9,13 @@ from uuid import UUID, uuid4
 import pytest
 
 from jobauto_prefect.compiler import TemplateFacts, deployment_plan
-from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, SchedulePlan, prefect_name
+from jobauto_prefect.compiler.plan import (
+    DeploymentPlan,
+    FlowPlan,
+    SchedulePlan,
+    WorkQueuePlan,
+    prefect_name,
+)
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.apply import Applied, AppliedIds, apply
@@ -52,6 +58,7 @@ def plan() -> DeploymentPlan:
         tags=("company:acme", "topic:disk"),
         labels={"jobauto.template": 12},
         work_pool=f"pool-{unique}",
+        work_queue=WorkQueuePlan(),
         parameters={"PATH_": "/srv", "LIMIT": 5},
         parameter_schema={
             "type": "object",

@@ -168,6 +168,9 @@ ABOUT: Mapping[str, str] = {
     "prefect_ui": "Address of Prefect's UI.",
     "prefect_url": "Its page in Prefect's UI; null: Prefect does not know of it yet.",
     "priority": "Rules with a higher one come first.",
+    "queue": "The work queue of its work pool; null: the default one.",
+    "queue_priority": "The priority that its queue is given: the lowest number comes first where "
+    "workers are full; null: as it is.",
     "reachable": "Whether its changes can be read.",
     "reason": "Why.",
     "record_id": "The record it is about.",

@@ -89,6 +89,8 @@ class RunTemplate(Labelled):
     executors: list[str]
     executor_settings: dict[str, Any]
     pool: str | None
+    queue: str | None
+    queue_priority: int | None
     timeout_seconds: float | None
     deadline_offset: str | None
     allow_late: bool

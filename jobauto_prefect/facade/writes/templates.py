@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field, StringConstraints, WithJsonSchema
 
 from jobauto_prefect.compiler.schedule import CODES
 from jobauto_prefect.compiler.timing import timing_faults
@@ -70,6 +70,13 @@ Seconds = Annotated[
 ]
 WholeSeconds = Annotated[int, Field(ge=0, le=YEAR), READ_INTEGER, OrText(r"^(0|[1-9][0-9]{0,6})$")]
 Attempts = Annotated[int, Field(ge=1, le=1000), READ_INTEGER, OrText(r"^[1-9][0-9]{0,2}$")]
+QueueName = Annotated[
+    str, StringConstraints(min_length=1, max_length=250, pattern=r"^[^/%&<>\x00]+$")
+]
+"""What Prefect takes for the name of a work queue."""
+QueuePriority = Annotated[
+    int, Field(ge=1, le=1_000_000), READ_INTEGER, OrText(r"^[1-9][0-9]{0,5}$")
+]
 TIMES = ("interv", "cron", "timezone", "delay", "deadline_offset")
 
 
@@ -97,6 +104,8 @@ class TemplateBody(LabelledBody):
     )
     executor_settings: SettingsBody = Field(default_factory=dict)
     pool: Name | None = None
+    queue: QueueName | None = None
+    queue_priority: QueuePriority | None = None
     timeout_seconds: Seconds | None = None
     deadline_offset: ShortText | None = None
     allow_late: Truth = False

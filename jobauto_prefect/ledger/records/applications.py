@@ -92,6 +92,8 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     """How one company runs one application.
 
     `interv` is the interval code (docs/scheduling.md), `delay` and `retry_min_gap` are in seconds.
+    `queue` is the work queue of its pool, None: the default one; `queue_priority` is what that is
+    given, the lowest comes first, None: as it is.
     `executors` are those that a job may name instead of `executor`.
     Without `max_attempts` what is worth another attempt has three.
     `applied_parameters` and `applied_paused` are what the Prefect deployment was last told.
@@ -121,6 +123,8 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     executors: Mapped[list[str]] = mapped_column(default=list)
     executor_settings: Mapped[dict[str, Any]] = mapped_column(default=dict)
     pool: Mapped[str | None]
+    queue: Mapped[str | None]
+    queue_priority: Mapped[int | None]
     timeout_seconds: Mapped[float | None]
     deadline_offset: Mapped[str | None]
     allow_late: Mapped[bool] = mapped_column(default=False)
