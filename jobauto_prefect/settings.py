@@ -158,7 +158,7 @@ class Settings(BaseSettings):
         default=4 * 1024 * 1024, gt=0, description="Largest request body the facade reads, bytes."
     )
     apply_limit_bytes: int = Field(
-        default=64 * 1024 * 1024,
+        default=16 * 1024 * 1024,
         gt=0,
         description="Largest request body of `POST /apply`, all files together, bytes.",
     )

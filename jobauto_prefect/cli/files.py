@@ -51,5 +51,5 @@ def texts_of(paths: Iterable[Path]) -> tuple[list[dict[str, str]], list[Fault]]:
             faults.append(unreadable(path, error))
         except UnicodeDecodeError as error:
             message = f"is no text in UTF-8 (from byte {error.start} on); apply takes JSON and YAML"
-            faults.append(Fault("", "text", message, file=str(path)))
+            faults.append(Fault("", "encoding", message, file=str(path)))
     return texts, faults

@@ -57,8 +57,8 @@ async def apply_files(
 ) -> Response:
     """What applying files would change; with a digest, it is done."""
     format_of(request)
-    body, contents = await asyncio.to_thread(_read, raw)
     async with _alone(service):
+        body, contents = await asyncio.to_thread(_read, raw)
         read = await asyncio.to_thread(read_records, service.ledger, service.settings, who)
         compared, away = await _drift(service, contents, read)
         files = Applying(service, who, Wanted(contents, body.labels, body.prune, compared))

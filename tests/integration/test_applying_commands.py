@@ -52,7 +52,7 @@ def test_files_that_are_no_text_are_told_with_all_other_faults(url: str, tmp_pat
         apply(url, paths)
 
     told = [(Path(one.file or "").name, one.rule) for one in refused.value.faults]
-    assert told == [("a.json", "text"), ("b.json", "type")]
+    assert told == [("a.json", "encoding"), ("b.json", "type")]
 
 
 def test_somebody_quicker_is_seen_in_a_new_plan(

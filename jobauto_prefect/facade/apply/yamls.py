@@ -9,6 +9,7 @@ import yaml
 from jobauto_prefect.definitions.pointers import child
 
 LINE_LENGTH = 100
+MOST_VALUES = 1_000_000  # of one document
 Places = dict[str, tuple[int, int]]
 """JSON pointer -> line and column, both from 1."""
 
@@ -86,11 +87,41 @@ def load_all(text: str) -> Iterator[tuple[Any, Places]]:
         while loader.check_node():
             node = loader.get_node()
             if node is not None:
+                _refuse_endless(node)
                 yield loader.construct_document(node), _places(node)
     except yaml.MarkedYAMLError as error:
         raise YamlFault(f"is not YAML: {error.problem}", error.problem_mark) from None
     except (yaml.YAMLError, RecursionError):
         raise YamlFault("is no YAML text of reasonable depth") from None
+
+
+def _refuse_endless(root: yaml.Node) -> None:
+    """Aliases may make a few lines more than any machine holds.
+
+    Raises:
+        YamlFault: written out, a document has too many values, or one that holds itself.
+    """
+    sizes: dict[int, int] = {}
+
+    def size(node: yaml.Node) -> int:
+        known = sizes.get(id(node))
+        if known == 0:
+            raise YamlFault("has an alias that stands for what it is in", node.start_mark)
+        if known is None:
+            sizes[id(node)] = 0  # being counted
+            known = sizes[id(node)] = 1 + sum(map(size, _parts(node)))
+            if known > MOST_VALUES:
+                message = f"has more than {MOST_VALUES} values, aliases written out"
+                raise YamlFault(message, node.start_mark)
+        return known
+
+    size(root)
+
+
+def _parts(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return node.value if isinstance(node, yaml.SequenceNode) else []
 
 
 def _places(root: yaml.Node) -> Places:

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobauto_prefect.facade.apply.yamls import dump_all, load_all
+from jobauto_prefect.facade.apply.yamls import YamlFault, dump_all, load_all
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"])) | st.sampled_from(
     ["no", "on", "y", "~", "null", "12:30", "1e5", "0x1f", "007", "2026-01-01", "<<", "a\nb\n", ""]
@@ -36,3 +36,30 @@ def test_other_readers_take_texts_for_texts_too(text: str) -> None:
 
 def test_texts_of_several_lines_are_readable() -> None:
     assert dump_all([{"note": "one\ntwo\n"}]) == "---\nnote: |\n  one\n  two\n"
+
+
+def test_aliases_that_grow_without_end_are_refused() -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+
+    with pytest.raises(YamlFault, match="more than 1000000 values"):
+        list(load_all("\n".join(lines)))
+
+
+def test_merges_that_grow_without_end_are_refused() -> None:
+    lines = ["a0: &a0 {x: 1, y: 2}"]
+    lines += [f"a{n}: &a{n} {{<<: [{', '.join([f'*a{n - 1}'] * 10)}]}}" for n in range(1, 12)]
+
+    with pytest.raises(YamlFault, match="more than 1000000 values"):
+        list(load_all("\n".join(lines)))
+
+
+def test_what_holds_itself_is_refused() -> None:
+    with pytest.raises(YamlFault, match="stands for what it is in"):
+        list(load_all("a: &a [1, *a]"))
+
+
+def test_aliases_within_reason_are_written_out() -> None:
+    ((content, _),) = load_all("a: &a [1, 2]\nb: *a\n")
+
+    assert content == {"a": [1, 2], "b": [1, 2]}
