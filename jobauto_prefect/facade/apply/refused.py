@@ -69,5 +69,6 @@ def _references(document: Document) -> Iterator[tuple[str, str, str | None]]:
     for name in topics_in(kind, content):
         yield "topic", name, company_bearing(kind, content)
     yield from (("calendar", name, None) for name in calendars_in(kind, content))
+    yield from (("calendar", name, None) for name in calendars_in(kind, content))
     if kind == "runtemplate":
         yield from ((other, title, company) for _, other, title in references(content))

@@ -2,14 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, WithJsonSchema
 
+from jobauto_prefect.facade.apply.kinds import KINDS
 from jobauto_prefect.facade.openapi.shapes import Fault
 
-Kind = Literal[
-    "company", "credential_type", "topic", "app", "credential", "runtemplate", "eventsource",
-    "eventrule",
-]  # fmt: skip
+Kind = Annotated[str, WithJsonSchema({"type": "string", "enum": [*KINDS]})]
 
 
 def _said(text: str) -> Any:
