@@ -14,7 +14,7 @@ from jobauto_prefect.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 2.0
+LOOK_SECONDS = 5.0
 """Between two looks, at most, where the database announces what is new."""
 
 UNANNOUNCED_SECONDS = 0.2
