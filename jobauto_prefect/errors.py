@@ -27,6 +27,7 @@
     │   └── SourceUnavailable  an adapter database that can't be used
     ├── NotReady               this installation lacks something; the message names the command
     │   └── KeyMissing         the key of the secret values is not there
+    ├── BackupDamaged          a file is no backup, is cut off, or was altered
     ├── AuditDamaged           the audit trail is not as it was sealed
     └── StartFailed            a job's process could not be started
 
@@ -225,6 +226,10 @@ class NotReady(JobautoError):
 
 class KeyMissing(NotReady):
     """The key that encrypts secret values is not there or can't be used."""
+
+
+class BackupDamaged(JobautoError):
+    """A file is no backup of this service, is not whole, or is not as it was written."""
 
 
 class AuditDamaged(JobautoError):

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jobauto_prefect.errors import NotReady
+
 if TYPE_CHECKING:
     from jobauto_prefect.settings import Settings
 
@@ -22,10 +24,30 @@ READ_OR_WRITE = 0o066
 """What may be done to a folder beside passing through it, by others than its owner."""
 
 
+RESTORING = "restore.incomplete"
+"""There from when a backup begins to be restored into a home until all of it is."""
+
+
 def make_home(settings: "Settings") -> None:
-    """Make the home where it is missing, and close what is open."""
+    """Make the home where it is missing, and close what is open.
+
+    Raises:
+        NotReady: a backup was being restored into it.
+    """
+    require_whole(settings.home)
     make_folder(settings.home)
     close_home(settings)
+
+
+def require_whole(home: Path) -> None:
+    """Check that no backup was being restored into a home and is not to its end.
+
+    Raises:
+        NotReady: one was; the message says what helps.
+    """
+    with contextlib.suppress(OSError):
+        helps = (home / RESTORING).read_text().strip()
+        raise NotReady(f"jobauto restore into {home} did not come to its end; {helps}")
 
 
 def close_home(settings: "Settings") -> None:

@@ -157,7 +157,7 @@ def _write(descriptor: int, keys: Sequence[bytes]) -> None:
 
 @contextlib.contextmanager
 def only_rotation(path: Path) -> Iterator[None]:
-    """Let one process at a time rotate the key of a file.
+    """Let one process at a time rotate the key of a file, or make a backup with it.
 
     Raises:
         Conflict: another one is at it.
@@ -167,7 +167,10 @@ def only_rotation(path: Path) -> Iterator[None]:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     except BlockingIOError:
-        raise Conflict("the key is being rotated by another command; wait for its end") from None
+        raise Conflict(
+            "the key is being rotated, or a backup is being made, by another command; wait for its"
+            " end"
+        ) from None
     finally:
         os.close(lock)
 

@@ -22,6 +22,7 @@ from jobauto_prefect.errors import (
     LedgerUnavailable,
     NotReady,
 )
+from jobauto_prefect.home import require_whole
 from jobauto_prefect.ledger import confirmations, migrate
 from jobauto_prefect.ledger.audit import RIGHTS_WRITTEN, SERVICE, Actor, WritingSession
 from jobauto_prefect.ledger.database_clock import DatabaseClock
@@ -139,9 +140,11 @@ def open_ledger(
 
     Raises:
         KeyMissing: the key file is not there, or is not the one of this ledger.
-        NotReady: the database has no tables, or those of another version; or nothing is here.
+        NotReady: the database has no tables, or those of another version; or nothing is here, or a
+            backup that was not restored to its end.
         LedgerUnavailable: the database does not answer.
     """
+    require_whole(settings.home)
     if not settings.key_path.exists() and version_of(settings) is None:
         raise NotReady(
             f"there is no installation in {settings.home}; make one: jobauto up; or say where it"
@@ -153,6 +156,17 @@ def open_ledger(
     with database_errors():
         migrate.require_current(engine)
     ledger = Ledger(engine, box, clock, settings.webhook_urls)
+    _require_key(ledger)
+    return ledger
+
+
+def ledger_at(engine: Engine, key: Path) -> Ledger:
+    """The ledger of a database whose tables are of this version, with the key of a file.
+
+    Raises:
+        KeyMissing: the file is not its key.
+    """
+    ledger = Ledger(engine, load_key(key), _clock_of(engine))
     _require_key(ledger)
     return ledger
 

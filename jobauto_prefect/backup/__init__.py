@@ -1,0 +1,1 @@
+"""Backups: one file of a whole installation, and a new installation made of one."""

@@ -1,0 +1,192 @@
+"""`pg_dump` and `pg_restore` for databases of PostgreSQL."""
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO
+from urllib.parse import parse_qsl, urlsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from jobauto_prefect.errors import Conflict, LedgerUnavailable, NotReady
+
+PACKAGES = Path("/usr/lib/postgresql")
+"""Where Debian has the programs of each major version."""
+
+VARIABLES: Mapping[str, str] = {
+    "host": "PGHOST",
+    "hostaddr": "PGHOSTADDR",
+    "port": "PGPORT",
+    "user": "PGUSER",
+    "password": "PGPASSWORD",
+    "dbname": "PGDATABASE",
+    "options": "PGOPTIONS",
+    "passfile": "PGPASSFILE",
+    "service": "PGSERVICE",
+    "sslmode": "PGSSLMODE",
+    "sslrootcert": "PGSSLROOTCERT",
+    "sslcert": "PGSSLCERT",
+    "sslkey": "PGSSLKEY",
+}
+"""What libpq reads from the environment: no password is in an argument list."""
+
+CONNECT_SECONDS = 15
+
+HOLDS_ANYTHING = """
+    SELECT count(*) FROM pg_class
+    JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE nspname NOT IN ('pg_catalog', 'information_schema') AND nspname !~ '^pg_'
+        AND relkind IN ('r', 'p', 'v', 'm', 'S', 'f')
+        AND NOT EXISTS (
+            SELECT FROM pg_depend WHERE objid = pg_class.oid AND deptype = 'e'
+        )
+"""
+
+
+def parameters(url: str) -> dict[str, str]:
+    """What libpq needs to connect, of an SQLAlchemy URL with any driver."""
+    address = urlsplit(url)
+    plain = address._replace(scheme="postgresql", query="", fragment="").geturl()
+    said = {name: str(value) for name, value in conninfo_to_dict(plain).items() if value}
+    query = {{"ssl": "sslmode"}.get(name, name): value for name, value in parse_qsl(address.query)}
+    return said | {name: value for name, value in query.items() if name in VARIABLES}
+
+
+def same_database(url: str, other: str) -> bool:
+    """Whether two URLs lead to one database, perhaps to two schemas of it."""
+    names = ("host", "port", "dbname")
+    mine, theirs = parameters(url), parameters(other)
+    defaults = {"host": "localhost", "port": "5432"}
+    return all(
+        mine.get(name, defaults.get(name)) == theirs.get(name, defaults.get(name)) for name in names
+    )
+
+
+def connect(url: str) -> psycopg.Connection:
+    """A connection, each statement of which is a transaction.
+
+    Raises:
+        LedgerUnavailable: the server does not answer, or lets nobody in.
+    """
+    try:
+        address = make_conninfo(connect_timeout=CONNECT_SECONDS, **parameters(url))
+        return psycopg.connect(address, autocommit=True)
+    except psycopg.Error as error:
+        raise LedgerUnavailable(f"PostgreSQL does not answer: {_line(str(error))}") from error
+
+
+def major_of(url: str) -> int:
+    """The major version of a server."""
+    with connect(url) as connection:
+        return connection.info.server_version // 10_000
+
+
+def is_empty(url: str) -> bool:
+    """Whether a database has no tables; what extensions brought does not count."""
+    with connect(url) as connection:
+        row = connection.execute(HOLDS_ANYTHING).fetchone()
+        return row is not None and row[0] == 0
+
+
+def program(name: str, major: int) -> tuple[str, int]:
+    """The path of `pg_dump` or `pg_restore`, and its version: the given one, else the next newer.
+
+    Raises:
+        NotReady: there is none that is not older.
+    """
+    found = {version: path for path, version in _programs(name) if version >= major}
+    if not found:
+        raise NotReady(
+            f"{name} of PostgreSQL {major} is missing here; install the package"
+            f" postgresql-client-{major} (or put {name} on PATH) and run this again"
+        )
+    version = min(found)
+    return found[version], version
+
+
+def _programs(name: str) -> Iterator[tuple[str, int]]:
+    paths = [str(path) for path in sorted(PACKAGES.glob(f"*/bin/{name}"))]
+    on_path = shutil.which(name)
+    for path in [*paths, *([on_path] if on_path else [])]:
+        answer = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+        version = re.search(r"\b(\d+)(\.|devel|beta|rc|\b)", answer.stdout)
+        if answer.returncode == 0 and version:
+            yield path, int(version[1])
+
+
+def dump(url: str, target: Path) -> str:
+    """Write a database as it is at one instant to a file; what made it, with its version.
+
+    Raises:
+        NotReady: there is no `pg_dump` for this server.
+        LedgerUnavailable: it failed.
+    """
+    path, version = program("pg_dump", major_of(url))
+    options = ["--format=custom", "--no-password", "--lock-wait-timeout=60000"]
+    done = subprocess.run(
+        [path, *options, f"--file={target}"],
+        env=_environment(url),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise LedgerUnavailable(f"pg_dump failed: {_line(done.stderr)}")
+    return f"pg_dump {version}"
+
+
+def require_restorer(url: str, made_by: str) -> None:
+    """Check that `pg_restore` is here for what made a dump, and for the server of the target.
+
+    Raises:
+        NotReady: it is not.
+    """
+    program("pg_restore", _needed(url, made_by))
+
+
+def _needed(url: str, made_by: str) -> int:
+    return max(major_of(url), int(made_by.removeprefix("pg_dump ")))
+
+
+def restore(url: str, made_by: str, content: IO[bytes]) -> None:
+    """Fill an empty database in one transaction. All of it will belong to the URL's user.
+
+    Raises:
+        NotReady: there is no `pg_restore` for it.
+        Conflict: it failed; the database is as it was.
+    """
+    path, _ = program("pg_restore", _needed(url, made_by))
+    options = ["--single-transaction", "--no-owner", "--no-privileges", "--no-comments"]
+    with tempfile.TemporaryFile() as messages:
+        restoring = subprocess.Popen(
+            [path, *options, "--no-password", f"--dbname={parameters(url)['dbname']}"],
+            env=_environment(url),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=messages,
+        )
+        assert restoring.stdin is not None  # noqa: S101 - it was asked for
+        try:
+            with restoring.stdin as pipe:
+                shutil.copyfileobj(content, pipe, 2**20)
+        except BrokenPipeError:
+            pass  # its exit code and its message say why
+        code = restoring.wait()
+        messages.seek(0)
+        text = messages.read().decode(errors="replace")
+    if code:
+        raise Conflict(f"pg_restore failed, the database is as it was: {_line(text)}")
+
+
+def _environment(url: str) -> dict[str, str]:
+    said = {VARIABLES[name]: value for name, value in parameters(url).items()}
+    return {**os.environ, **said}
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())[:500]
