@@ -23,9 +23,6 @@ PLACES = frozenset({"home", "database_url", "database_listen_url", "key_file"})
 GUARDED = frozenset({"webhook_urls"})
 """Settings in whose values others' secrets may be: a path may be one."""
 
-BLOCK_KEY = "PREFECT_SERVER_ENCRYPTION_KEY"
-"""Of Prefect's blocks; the ledger keeps it where the environment says none."""
-
 
 def effective(settings: Settings) -> dict[str, Any]:
     """The settings that may be shown, as JSON, by their names; addresses of databases are not."""

@@ -9,6 +9,7 @@ from jobauto_prefect.cli import (
     applying,
     apps,
     audit,
+    backup,
     demo,
     doctor,
     events,
@@ -73,6 +74,8 @@ app.command(rich_help_panel=INSTALLATION)(doctor.doctor)
 app.command(rich_help_panel=INSTALLATION)(maintenance.pause)
 app.command(rich_help_panel=INSTALLATION)(maintenance.resume)
 app.command(rich_help_panel=INSTALLATION)(pruning.prune)
+app.command(rich_help_panel=INSTALLATION)(backup.backup)
+app.command(rich_help_panel=INSTALLATION)(backup.restore)
 parts.worker.command("list")(workers.list_workers)
 parts.worker.command("lost")(workers.lose_worker)
 for _name, _group, _panel in (

@@ -23,6 +23,7 @@ from tests.planted import SECRET, secret
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| `(jobauto [a-z -]+)` \| (record|records|lines|members)\b(.*) \|$")
 STARTS_PROCESSES = {"jobauto up", "jobauto worker lost"}
+PLACE = ("JOBAUTO_HOME", "JOBAUTO_CONFIG_DIR")
 BROKEN_SOURCE = 1  # the exit code of testing one that is not there
 
 FILES = [
@@ -120,6 +121,8 @@ SCENARIO: tuple[tuple[str, str, str, int], ...] = (
     ("audit verify", "", "", 0),
     ("audit archive", ".", "", 0),
     ("secrets rotate", "--settle 0", "", 0),
+    ("backup", "json.backup --passphrase-stdin", secret("passphrase"), 0),
+    ("restore", "json.backup --passphrase-stdin", secret("passphrase"), 0),
     ("doctor", "", "", 1),
     ("user delete", "anna --yes", "", 0),
     ("job delete", "1 --yes", "", 0),
@@ -184,8 +187,9 @@ def test_every_command_prints_the_json_that_is_documented(
     for command, words, stdin, code in SCENARIO:
         if command == "job logs":
             add_what_takes_a_worker(home)
+        place = dict.fromkeys(PLACE, str(tmp_path / "new")) if command == "restore" else {}
         done = home.run(
-            *command.split(), *words.split(" " if words else None), "--json", stdin=stdin
+            *command.split(), *words.split(" " if words else None), "--json", stdin=stdin, **place
         )
         assert done.returncode == code, (command, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr

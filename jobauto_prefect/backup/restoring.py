@@ -1,0 +1,287 @@
+"""Making a new installation of a backup.
+
+The key comes last, and until then the home is marked: whatever dies in between leaves nothing that
+anything starts with.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from jobauto_prefect.backup import postgresql
+from jobauto_prefect.backup.archive import Backup, Manifest
+from jobauto_prefect.backup.comparing import Difference, compare
+from jobauto_prefect.backup.databases import (
+    LEDGER,
+    POSTGRESQL,
+    PREFECT,
+    SQLITE,
+    Database,
+    databases_of,
+)
+from jobauto_prefect.backup.installations import differing, versions
+from jobauto_prefect.backup.settings_files import PutFile, put_files, staged_settings
+from jobauto_prefect.engine.keeper import Keeper
+from jobauto_prefect.errors import Conflict, NotReady
+from jobauto_prefect.home import (
+    PRIVATE,
+    RESTORING,
+    make_folder,
+    make_home,
+    private_file,
+    require_whole,
+)
+from jobauto_prefect.jobs.restoration import Begun, begin_anew, name_of
+from jobauto_prefect.ledger import migrate, restoring
+from jobauto_prefect.ledger.audit import Actor
+from jobauto_prefect.ledger.store import (
+    Ledger,
+    database_errors,
+    ledger_at,
+    long_limits,
+    make_engine,
+)
+from jobauto_prefect.settings import Settings
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A job that waited for a worker when the backup was made."""
+
+    job_id: int
+    runtemplate: str
+    schedule: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Windows of a run template between backup and restore that came to the same: a state of tasks,
+    and the rule that ended them."""
+
+    runtemplate: str
+    state: str
+    reason: str | None
+    count: int
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A new installation, frozen; what differs in it, and what is owed."""
+
+    home: Path
+    manifest: Manifest
+    begun: Begun
+    waiting: Sequence[WaitingJob]
+    windows: Sequence[Windows]
+    differences: Sequence[Difference]
+    settings: dict[str, tuple[Any, Any]]
+    files: Sequence[PutFile]
+
+
+def restore(
+    settings: Settings,
+    backup: Backup,
+    actor: Actor,
+    progress: Progress = lambda _what: None,
+) -> Restored:
+    """Make a new installation, where these settings say, of a backup that was found whole.
+
+    Raises:
+        Conflict: there is an installation already, or the databases are of other kinds.
+        NotReady: a program is missing, another version is needed, or an earlier restore died.
+        LedgerUnavailable: a database does not answer.
+    """
+    targets = _targets(settings, backup)
+    _require_room(settings, backup, targets)
+    make_home(settings)
+    marker = settings.home / RESTORING
+    _write(marker, _help(settings, targets))
+    staging = settings.home / ".restoring"
+    staging.mkdir(PRIVATE)
+    staged = {name: _staged(database, staging) for name, database in targets.items()}
+    for name, database in staged.items():
+        progress(f"restoring the database of {name}")
+        with backup.member(name) as content:
+            database.restore(backup.manifest.databases[name].tool, content)
+    key = staging / "secret.key"
+    _write(key, backup.secrets["key"])
+    progress("looking at what differs and what is owed")
+    in_effect = staged_settings(settings, backup, staging)
+    with_prefect = staged.get(PREFECT) or (targets[LEDGER] if backup.manifest.is_shared else None)
+    ledger = _open(in_effect, staged[LEDGER], key)
+    try:
+        begun, differences, owed = _begin(ledger, in_effect, backup, with_prefect, actor)
+    finally:
+        ledger.close()
+    for name, database in staged.items():
+        _put(database, targets[name])
+    files = put_files(settings, backup, staging)
+    make_folder(settings.key_path.parent)
+    shutil.move(key, settings.key_path)
+    shutil.rmtree(staging)
+    os.sync()  # what is in place is on the disk before the mark goes
+    marker.unlink()
+    return Restored(
+        settings.home,
+        backup.manifest,
+        begun,
+        *owed,
+        differences,
+        differing(backup.manifest.settings, in_effect),
+        files,
+    )
+
+
+def _targets(settings: Settings, backup: Backup) -> dict[str, Database]:
+    """Where the databases of a backup go; Prefect's first.
+
+    Raises:
+        Conflict: they are of other kinds here, or the same database is not the same here.
+    """
+    of_prefect, of_ledger = databases_of(settings)
+    manifest = backup.manifest
+    if manifest.is_shared != of_ledger.is_same(of_prefect) and (
+        manifest.is_shared or PREFECT in manifest.databases
+    ):
+        wanted = "one database" if manifest.is_shared else "two databases"
+        raise Conflict(
+            f"the backup has ledger and Prefect in {wanted}; name {wanted} here, too"
+            " (database.env and PREFECT_SERVER_DATABASE_CONNECTION_URL)"
+        )
+    targets = {
+        database.name: database
+        for database in (of_prefect, of_ledger)
+        if database.name in manifest.databases
+    }
+    for name, database in targets.items():
+        kind = manifest.databases[name].kind
+        if kind != database.kind:
+            raise Conflict(_other_kind(name, kind))
+    return targets
+
+
+def _other_kind(name: str, kind: str) -> str:
+    where = {
+        LEDGER: "database.env, or JOBAUTO_DATABASE_URL",
+        PREFECT: "PREFECT_SERVER_DATABASE_CONNECTION_URL",
+    }[name]
+    if kind == SQLITE:
+        return f"the database of {name} in this backup is SQLite; leave it to the home ({where})"
+    return (
+        f"the database of {name} in this backup is PostgreSQL; make an empty one there, and name it"
+        f" ({where})"
+    )
+
+
+def _require_room(settings: Settings, backup: Backup, targets: dict[str, Database]) -> None:
+    """Check all that can be checked before anything is written."""
+    require_whole(settings.home)
+    if settings.key_path.exists():
+        raise Conflict(
+            f"there is an installation already: {settings.key_path}; name an empty JOBAUTO_HOME"
+        )
+    for name, database in targets.items():
+        made_by = backup.manifest.databases[name].tool
+        if database.kind == POSTGRESQL:
+            postgresql.require_restorer(database.url, made_by)
+        if database.holds_anything():
+            where = database.file if database.kind == SQLITE else "in PostgreSQL"
+            raise Conflict(
+                f"the database of {name} is not empty ({where}); a backup is restored into a new"
+                " home and empty databases only"
+            )
+    manifest = backup.manifest
+    if manifest.migration > migrate.newest():
+        raise NotReady(
+            f"the backup is of jobauto {manifest.jobauto} (ledger {manifest.migration}), this"
+            f" one is older (ledger {migrate.newest()}); install that version and run this again"
+        )
+    _, prefect = versions()
+    if PREFECT in targets and _numbers(manifest.prefect) > _numbers(prefect):
+        raise NotReady(
+            f"Prefect's database is of version {manifest.prefect}, and here is {prefect}; install"
+            f" prefect=={manifest.prefect} and run this again"
+        )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)[:3]]
+
+
+def _help(settings: Settings, targets: dict[str, Database]) -> str:
+    """What a person does where a restore has died."""
+    names = [name for name, database in targets.items() if database.kind == POSTGRESQL]
+    named = " and ".join(names)
+    emptied = f", make the databases of {named} anew (dropdb, createdb)" if names else ""
+    elsewhere = [
+        str(database.file)
+        for database in targets.values()
+        if database.kind == SQLITE and not database.file.is_relative_to(settings.home)
+    ]
+    files = f" and {' and '.join(elsewhere)}" if elsewhere else ""
+    return f"nothing has run with it: remove {settings.home}{files}{emptied}, and restore again"
+
+
+def _staged(database: Database, staging: Path) -> Database:
+    """Where a database is filled: SQLite beside its place, so that nothing finds it half done."""
+    if database.kind == POSTGRESQL:
+        return database
+    return replace(database, url=f"sqlite:///{staging / database.member}")
+
+
+def _put(staged: Database, target: Database) -> None:
+    if staged.kind == SQLITE:
+        make_folder(target.file.parent)
+        shutil.move(staged.file, target.file)
+
+
+def _open(settings: Settings, database: Database, key: Path) -> Ledger:
+    """The restored ledger, with the tables of this version."""
+    engine = make_engine(database.url, long_limits(settings))
+    with database_errors():
+        migrate.upgrade(engine)
+    return ledger_at(engine, key)
+
+
+def _begin(
+    ledger: Ledger, settings: Settings, backup: Backup, prefect: Database | None, actor: Actor
+) -> tuple[Begun, Sequence[Difference], tuple[Sequence[WaitingJob], Sequence[Windows]]]:
+    """Freeze it, then open the windows that passed: what becomes of them is known before anything
+    starts."""
+    with ledger.reading() as session:
+        found = compare(session, prefect) if prefect else None
+        waiting = [
+            WaitingJob(job.id, name_of(job), job.schedule)
+            for job in restoring.waiting_jobs(session)
+        ]
+    manifest, began_at = backup.manifest, ledger.clock()
+    prefect_taken_at = manifest.prefect_taken_at
+    with ledger.writing(actor) as session:
+        begun = begin_anew(
+            session,
+            settings,
+            datetime.fromisoformat(manifest.taken_at),
+            datetime.fromisoformat(prefect_taken_at) if prefect_taken_at else None,
+            found.unknown_runs if found else frozenset(),
+        )
+    Keeper(ledger).open_due()
+    with ledger.reading() as session:
+        opened = restoring.opened_since(session, began_at)
+    windows = [Windows(*row) for row in opened]
+    return begun, found.differences if found else (), (waiting, windows)
+
+
+def _write(path: Path, content: str) -> None:
+    with open(path, "x", opener=private_file) as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())

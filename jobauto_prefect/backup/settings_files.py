@@ -1,0 +1,103 @@
+"""The files with settings of a backup, in a new installation.
+
+`jobauto.env` is put in effect where there is none and it names no place: without its zone, its
+bounds of retention and the like the installation would be another one. All else is put beside, to
+be compared by hand: `database.env` would lead to the database of before.
+"""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+
+from dotenv import dotenv_values
+
+from jobauto_prefect.backup.archive import Backup
+from jobauto_prefect.backup.installations import PLACES
+from jobauto_prefect.home import make_folder, private_file
+from jobauto_prefect.settings import Settings
+from jobauto_prefect.variables import FILES, config_directory, config_files
+
+TAKEN = FILES[0]
+BESIDE = "restored"
+"""The folder in the home of what is not in effect."""
+
+ENVIRONMENT = "environment"
+
+
+@dataclass(frozen=True, slots=True)
+class PutFile:
+    """Where a file with settings is now; `why` it is not in effect, None: it is."""
+
+    path: Path
+    why: str | None
+
+
+def staged_settings(settings: Settings, backup: Backup, staging: Path) -> Settings:
+    """The settings the installation will have; the file they come from is made there."""
+    if _hindrance(backup) is not None or TAKEN not in backup.secrets["files"]:
+        return settings
+    file = staging / TAKEN
+    _write(file, backup.secrets["files"][TAKEN])
+    return Settings(_env_file=(file, *config_files()))
+
+
+def put_files(settings: Settings, backup: Backup, staging: Path) -> list[PutFile]:
+    """Put the files where they belong."""
+    return list(_put(settings, backup, staging))
+
+
+def _put(settings: Settings, backup: Backup, staging: Path) -> Iterable[PutFile]:
+    files: dict[str, str] = backup.secrets["files"]
+    why = _hindrance(backup)
+    staged, target = staging / TAKEN, config_directory() / TAKEN
+    if staged.exists():
+        make_folder(target.parent)
+        staged.replace(target)
+        yield PutFile(target, None)
+    elif TAKEN in files:
+        yield _beside(settings, TAKEN, files[TAKEN], why or "")
+    for name in (name for name in files if name != TAKEN):
+        yield _beside(settings, name, files[name], "it names the databases of before")
+    if variables := backup.secrets["environment"]:
+        text = "".join(f"{name}={_quoted(value)}\n" for name, value in variables.items())
+        why = "so the command that made the backup was started"
+        yield _beside(settings, ENVIRONMENT, text, why)
+
+
+def _beside(settings: Settings, name: str, content: str, why: str) -> PutFile:
+    path = settings.home / BESIDE / name
+    make_folder(path.parent)
+    _write(path, content)
+    return PutFile(path, why)
+
+
+def _write(path: Path, content: str) -> None:
+    with open(path, "x", opener=private_file) as file:
+        file.write(content)
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _hindrance(backup: Backup) -> str | None:
+    """Why jobauto.env is not put in effect; None: it may be."""
+    content = backup.secrets["files"].get(TAKEN)
+    target = config_directory() / TAKEN
+    if target.exists():
+        return f"there is {target} already"
+    if content is None:
+        return None
+    if target.parent.is_dir() and not os.access(target.parent, os.W_OK):
+        return f"{target.parent} can't be written"
+    named = _places_in(content)
+    return f"it names {', '.join(named)}" if named else None
+
+
+def _places_in(content: str) -> list[str]:
+    """The variables of a file that say where an installation is."""
+    places = {f"JOBAUTO_{name.upper()}" for name in PLACES}
+    found = dotenv_values(stream=StringIO(content))
+    return sorted(name for name in found if name in places or name.startswith("DB_"))

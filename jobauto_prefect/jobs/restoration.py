@@ -1,0 +1,111 @@
+"""A ledger that comes from a backup: nothing starts with it, and nobody's word of before counts."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from jobauto_prefect.jobs.loss import lose
+from jobauto_prefect.jobs.maintenance import begin_freeze
+from jobauto_prefect.ledger import confirmations, queries, restoring
+from jobauto_prefect.ledger.attempts import lock_job
+from jobauto_prefect.ledger.audit import WritingSession, write_entry
+from jobauto_prefect.ledger.records import Job, Lease
+from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.ledger.wishes import WishKind, wish
+from jobauto_prefect.runtime.protocol import Ending, Report
+from jobauto_prefect.settings import Settings
+
+SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class LostJob:
+    """A job that ran when the backup was made."""
+
+    job_id: int
+    runtemplate: str
+    worker: str
+    ends_by: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What was done to a restored ledger."""
+
+    frozen_since: datetime
+    revoked: int
+    lost: tuple[LostJob, ...]
+    new_runs: tuple[int, ...]
+    told_again: int
+
+
+def begin_anew(
+    session: WritingSession,
+    settings: Settings,
+    taken_at: datetime,
+    prefect_taken_at: datetime | None,
+    unknown_runs: Collection[UUID],
+) -> Begun:
+    """Freeze a restored ledger, and settle what can't be as it was; one transaction, one entry.
+
+    - Worker tokens are revoked, and their workers are silent.
+    - Jobs that ran are lost as those of a silent worker are: their processes may live, so the next
+      attempts wait for the word of a worker of that name, for `jobauto worker lost`, or for the
+      timeout (`on_contact_lost`).
+    - Jobs that wait for flow runs which Prefect's copy does not know (`unknown_runs`) get new ones.
+    - What was written or ended since that copy Prefect is told again. Else what it still has of
+      before would look like somebody's changes there. None: there is no copy of Prefect.
+    """
+    reason = f"restored from a backup of {taken_at.isoformat(timespec='seconds')}"
+    freeze = begin_freeze(session, reason, None)
+    revoked = restoring.revoke_worker_tokens(session)
+    lease = timedelta(seconds=settings.lease_seconds)
+    restoring.silence_workers(session, session.clock() - lease - SECOND)
+    lost = tuple(
+        _lose(session, held, reason, settings) for held in restoring.running_leases(session)
+    )
+    new_runs = tuple(_renew_runs(session, unknown_runs))
+    told_again = 0
+    if prefect_taken_at is not None:
+        since = prefect_taken_at - restoring.MARGIN
+        told_again = restoring.tell_again(session, since)
+        confirmations.doubt_since(session, since)
+    changes = {
+        "taken_at": [None, taken_at.isoformat()],
+        "worker_tokens_revoked": [None, revoked],
+        "lost": [None, [one.job_id for one in lost]],
+    }
+    write_entry(session, "Backup", "restore", changes)
+    return Begun(freeze.since, revoked, lost, new_runs, told_again)
+
+
+def _lose(session: WritingSession, held: Lease, reason: str, settings: Settings) -> LostJob:
+    job = queries.job_with_context(session, held.job_id)
+    report = Report(
+        claim_id=held.claim_id,
+        worker=held.worker,
+        ending=Ending.LOST,
+        message=f"it ran when the backup was made ({reason})",
+        ended_at=session.clock(),
+    )
+    shown = LostJob(job.id, name_of(job), held.worker, held.ends_by)
+    lose(session, job, report, settings)
+    wish(session, WishKind.SHOW_JOB, job.id)
+    return shown
+
+
+def _renew_runs(session: WritingSession, unknown: Collection[UUID]) -> list[int]:
+    """The jobs that wait for these flow runs get new ones."""
+    waiting = [job for job in restoring.waiting_jobs(session) if job.flow_run_id in unknown]
+    for job in waiting:
+        lock_job(session, job)
+        if job.state == JobState.SCHEDULED:
+            job.flow_run_id = None
+            wish(session, WishKind.CREATE_RUN, job.id)
+    return [job.id for job in waiting]
+
+
+def name_of(job: Job) -> str:
+    """The run template of a job, as the command line names it."""
+    return f"{job.runtemplate.company.slug}/{job.runtemplate.name}"

@@ -1,0 +1,421 @@
+"""Backups: made while others write, whole or refused, and new installations made of them."""
+
+import json
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from jobauto_prefect.backup import archive, postgresql, sqlite
+from jobauto_prefect.backup.archive import Backup, read
+from jobauto_prefect.backup.making import Made, make
+from jobauto_prefect.backup.restoring import Restored, restore
+from jobauto_prefect.errors import BackupDamaged, Conflict, JobautoError, NotFound, NotReady
+from jobauto_prefect.home import RESTORING
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.freezes import present_freeze
+from jobauto_prefect.ledger.records import AuditEntry, Company, Job, RunTemplate, Task, Wish
+from jobauto_prefect.ledger.seal_verification import verify
+from jobauto_prefect.ledger.seals import Sealer
+from jobauto_prefect.ledger.secrets import only_rotation
+from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.tokens import bearer
+from jobauto_prefect.settings import Settings
+from tests.claims import granted, own_run_of, refused, start_workers, template
+from tests.databases import database
+from tests.planted import secret
+from tests.servers import client, facade, free_port, worker_token
+
+__all__ = ["template"]
+
+PASSPHRASE = secret("correct horse")
+HOUR = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An installation to be backed up, and room for a new one with databases of the same kind."""
+
+    settings: Settings
+    ledger: Ledger
+    empty: Settings
+    file: Path
+
+    def make(self) -> Made:
+        return make(self.settings, self.ledger, self.file, PASSPHRASE, SERVICE)
+
+    def read(self) -> Backup:
+        return read(self.file, lambda: PASSPHRASE)
+
+    def restore(self) -> Restored:
+        return restore(self.empty, self.read(), SERVICE)
+
+
+@pytest.fixture
+def place(
+    facade_settings: Settings, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Place]:
+    home = tmp_path / "new"
+    for name in [name for name in os.environ if name.startswith(("PREFECT_", "JOBAUTO_HOME"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("JOBAUTO_CONFIG_DIR", str(home))
+    monkeypatch.setenv("PREFECT_HOME", str(home / "prefect"))
+    kind = ledger.engine.dialect.name
+    (tmp_path / "there").mkdir()
+    with database(kind, tmp_path / "there") as url:
+        own = {"database_url": url} if kind == "postgresql" else {}
+        address = f"http://127.0.0.1:{free_port()}"
+        lacking = "http://127.0.0.1:9/api"
+        empty = Settings(home=home, url=address, prefect_api_url=lacking, **own)
+        yield Place(facade_settings, ledger, empty, tmp_path / "one.backup")
+
+
+def companies(ledger: Ledger) -> set[str]:
+    with ledger.reading() as session:
+        return set(session.scalars(select(Company.slug)))
+
+
+def test_all_that_was_acknowledged_is_in_it_and_the_trail_is_whole(
+    place: Place, rest: httpx.Client
+) -> None:
+    said: dict[str, datetime] = {}
+    ends = threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not ends.is_set():
+            number += 1
+            slug = f"c{number}"
+            rest.post("/company/", json={"slug": slug, "name": slug}).raise_for_status()
+            said[slug] = place.ledger.clock()
+            if number == 20:
+                Sealer(place.ledger).seal()
+
+    writing = threading.Thread(target=write)
+    writing.start()
+    while len(said) < 30:
+        ends.wait(0.01)
+    try:
+        made = place.make()
+    finally:
+        ends.set()
+        writing.join()
+    assert stat.S_IMODE(place.file.stat().st_mode) == 0o600
+    assert [*place.file.parent.glob(".*partial")] == []
+    assert made.manifest.prefect_missing is not None
+    before = {
+        slug for slug, at in said.items() if at <= datetime.fromisoformat(made.manifest.taken_at)
+    }
+
+    done = place.restore()
+    ledger = open_ledger(place.empty)
+    assert before
+    assert before <= companies(ledger)
+    found = verify(ledger)
+    assert (found.damages, found.seals > 0) == ([], True)
+    assert done.begun.frozen_since is not None
+    with place.ledger.reading() as session:
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.entity_type == "Backup")).one()
+        assert (entry.action, entry.changes["size"]) == ("create", [None, made.size])
+    ledger.close()
+
+
+def test_nothing_starts_before_resume_and_workers_of_before_are_refused(
+    place: Place, rest: httpx.Client, claims: httpx.Client, template: dict[str, Any]
+) -> None:
+    ran, waits = (
+        rest.post("/job/", json={"runtemplate_id": template["id"]}).json()["id"] for _ in range(2)
+    )
+    granted(claims, own_run_of(place.ledger, ran))
+    token = claims.headers["Authorization"].removeprefix("Bearer ")
+    place.make()
+
+    done = place.restore()
+    assert [one.job_id for one in done.begun.lost] == [ran]
+    assert [(one.job_id, one.runtemplate) for one in done.waiting] == [(waits, "acme/daily")]
+    ledger = open_ledger(place.empty)
+    with ledger.reading() as session:
+        freeze = present_freeze(session, ledger.clock())
+        assert freeze is not None
+        assert freeze.reason.startswith("restored from a backup of 20")
+        assert bearer(session, token, ledger.clock()) is None
+        assert session.get_one(Job, ran).state == "lost"
+        assert "it ran when the backup was made" in str(session.get_one(Job, ran).message)
+    root = rest.headers["Authorization"].removeprefix("Bearer ")
+    start_workers(ledger)  # of the same names: those of before are silent
+    new = worker_token(ledger, "jobauto")
+    with (
+        facade(place.empty, ledger) as url,
+        client(f"{url}/internal/v1", new) as worker,
+        client(f"{url}/api/v1", root) as person,
+    ):
+        assert client(f"{url}/internal/v1", token).post("/claims", json={}).status_code == 401
+        claim = own_run_of(ledger, waits)
+        assert refused(worker, claim)[0] == "maintenance"
+        person.delete("/maintenance.json").raise_for_status()
+        assert granted(worker, claim)["job_id"] == waits
+    ledger.close()
+
+
+def test_windows_since_the_backup_do_what_their_templates_say(
+    place: Place, rest: httpx.Client, template: dict[str, Any]
+) -> None:
+    rest.post("/runtemplate/", json={"id": template["id"], "interv": "h"}).raise_for_status()
+    with place.ledger.writing(SERVICE) as session:
+        record = session.get_one(RunTemplate, template["id"])
+        assert record.next_window is not None
+        record.next_window -= 4 * HOUR  # as if the backup were so old
+        record.next_schedule = record.next_window
+    place.make()
+    done = place.restore()
+    found = {one.state: (one.runtemplate, one.count) for one in done.windows}
+    assert found == {"missed": ("acme/daily", 3), "open": ("acme/daily", 1)}
+    ledger = open_ledger(place.empty)
+    with ledger.reading() as session:
+        (owed,) = session.scalars(select(Task).where(Task.state == "open"))
+        (job,) = session.scalars(select(Job))
+        assert (job.task_id, job.state) == (owed.id, "scheduled")
+    ledger.close()
+
+
+def test_a_copy_is_of_one_instant_however_much_is_written_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, steps = tmp_path / "source.db", 0
+    monkeypatch.setattr(sqlite, "PAGES", 1)
+    with closing(sqlite3.connect(source, isolation_level=None)) as writer:
+        writer.execute("PRAGMA journal_mode = WAL")
+        writer.execute("CREATE TABLE line (text)")
+        writer.executemany("INSERT INTO line VALUES (?)", [("x" * 3000,)] * 50)
+
+        def write(_done: int, _of: int) -> None:
+            nonlocal steps
+            steps += 1
+            writer.execute("UPDATE line SET text = 'y'")
+            writer.execute("INSERT INTO line VALUES ('z')")
+
+        sqlite.copy(source, tmp_path / "copy.db", write)
+    assert 40 < steps < 80
+    with closing(sqlite3.connect(tmp_path / "copy.db")) as copy:
+        assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        rows = copy.execute("SELECT DISTINCT substr(text, 1, 1), count(*) FROM line GROUP BY 1")
+        assert rows.fetchall() == [("x", 50)]
+
+
+@pytest.fixture
+def with_prefect(
+    prefect_server: str, tmp_path_factory: pytest.TempPathFactory, place: Place
+) -> Place:
+    """The same, beside a real Prefect's database."""
+    path = min(tmp_path_factory.getbasetemp().glob("prefect*/prefect/prefect.db"))
+    made = place.make
+
+    class WithPrefect(Place):
+        def make(self) -> Made:
+            with pytest.MonkeyPatch.context() as patch:
+                url = f"sqlite+aiosqlite:///{path}"
+                patch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", url)
+                return made()
+
+    return WithPrefect(place.settings, place.ledger, place.empty, place.file)
+
+
+def test_what_the_copy_of_prefect_does_not_know_is_made_anew_and_told_again(
+    with_prefect: Place, rest: httpx.Client, template: dict[str, Any]
+) -> None:
+    place = with_prefect
+    job_id = rest.post("/job/", json={"runtemplate_id": template["id"]}).json()["id"]
+    unknown = uuid4()
+    with place.ledger.writing(SERVICE) as session:
+        session.get_one(Job, job_id).flow_run_id = unknown
+        for wished in session.scalars(select(Wish)):
+            session.delete(wished)
+    made = place.make()
+    assert made.manifest.prefect_missing is None
+    assert [*made.manifest.databases] == ["prefect", "ledger"]
+    done = place.restore()
+    assert (place.empty.home / "prefect" / "prefect.db").exists()
+    found = {(one.kind, one.id) for one in done.differences}
+    assert found == {("flow run", str(unknown)), ("deployment", str(UUID(int=1)))}
+    ledger = open_ledger(place.empty)
+    with ledger.reading() as session:
+        assert session.get_one(Job, job_id).flow_run_id is None
+        wished = {(one.kind, one.subject_id) for one in session.scalars(select(Wish))}
+    assert {("create_run", job_id), ("apply_template", template["id"])} <= wished
+    ledger.close()
+
+
+def damaged(file: Path, *, at: int | None = None, end: int | None = None) -> bytes:
+    whole = file.read_bytes()
+    content = bytearray(whole[:end])
+    if at is not None:
+        content[at] ^= 1
+    file.write_bytes(content)
+    return whole
+
+
+def test_what_is_not_as_it_was_written_is_refused_before_anything_is_written(place: Place) -> None:
+    place.make()
+    whole = place.file.read_bytes()
+    key_at = whole.index(b'"sealed": "') + 20
+    salt_at = whole.index(b'"salt": "') + 10
+    manifest_at = whole.index(b'"host": "') + 10
+    database_at = len(whole) // 2
+    for at in (manifest_at, database_at, salt_at, key_at):
+        damaged(place.file, at=at)
+        with pytest.raises(BackupDamaged, match="nothing was written"):
+            place.restore()
+        place.file.write_bytes(whole)
+    for end in (0, 100, 5000, database_at, salt_at):
+        damaged(place.file, end=end)
+        with pytest.raises(BackupDamaged, match="not whole"):
+            place.restore()
+        place.file.write_bytes(whole)
+    with pytest.raises(Conflict, match="passphrase is not the one"):
+        read(place.file, lambda: secret("another"))
+    with pytest.raises(NotFound, match="can't be read"):
+        read(place.file.with_name("nowhere"), lambda: PASSPHRASE)
+    assert not place.empty.home.exists()
+    assert b"secret.key" not in whole
+    assert place.settings.key_path.read_bytes().strip() not in whole
+    place.restore()
+
+
+def test_what_holds_something_is_left_alone(place: Place, tmp_path: Path) -> None:
+    place.make()
+    with pytest.raises(Conflict, match="already; name another file"):
+        place.make()
+    with pytest.raises(Conflict, match="an installation already"):
+        restore(place.settings, place.read(), SERVICE)
+    own = place.settings.model_copy(update={"home": tmp_path / "third"})
+    with pytest.raises(Conflict, match="of ledger is not empty"):
+        restore(own, place.read(), SERVICE)
+    assert not own.home.exists()
+    other = {"sqlite": "postgresql://nobody@127.0.0.1:1/none", "postgresql": "sqlite:////tmp/no.db"}
+    kind = place.ledger.engine.dialect.name
+    with pytest.raises(Conflict, match="in this backup is"):
+        restore(own.model_copy(update={"database_url": other[kind]}), place.read(), SERVICE)
+    with only_rotation(place.ledger.box.path), pytest.raises(Conflict, match="being rotated"):
+        make(place.settings, place.ledger, tmp_path / "two.backup", PASSPHRASE, SERVICE)
+
+
+def test_a_restore_that_died_is_used_by_nothing_and_says_what_helps(place: Place) -> None:
+    place.make()
+    backup = place.read()
+    child = os.fork()
+    if child == 0:  # dies with the databases in place, and before anything of ours is written
+        archive.Backup.secrets = property(lambda _: os._exit(9))  # type: ignore[assignment]
+        from jobauto_prefect.backup import restoring
+
+        restoring.compare = restoring.begin_anew = lambda *_: os._exit(9)  # type: ignore[assignment]
+        restore(place.empty, backup, SERVICE)
+    os.waitpid(child, 0)
+    assert (place.empty.home / RESTORING).exists()
+    assert not place.empty.key_path.exists()
+    for work in (lambda: restore(place.empty, backup, SERVICE), lambda: open_ledger(place.empty)):
+        with pytest.raises(NotReady, match="did not come to its end; nothing has run with it"):
+            work()
+
+
+def test_settings_come_along_but_for_places(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = place.settings.home / "env"
+    folder.mkdir()
+    (folder / "jobauto.env").write_text("JOBAUTO_TIMEZONE=Europe/Prague\nJOBAUTO_LANGUAGE=cs\n")
+    (folder / "database.env").write_text(f"DB_PASSWORD={secret('db')}\n")
+    with monkeypatch.context() as patch:
+        patch.setenv("JOBAUTO_CONFIG_DIR", str(folder))
+        settings = place.settings.model_copy(
+            update={"timezone": "Europe/Prague", "language": "cs", "pool": "own"}
+        )
+        make(settings, place.ledger, place.file, PASSPHRASE, SERVICE)
+    done = place.restore()
+    home = place.empty.home
+    assert "Europe/Prague" in (home / "jobauto.env").read_text()
+    assert not (home / "database.env").exists()
+    assert (home / "restored" / "database.env").exists()
+    assert {path.path.name: path.why is None for path in done.files} == {
+        "jobauto.env": True,
+        "database.env": False,
+        "environment": False,
+    }
+    assert "timezone" not in done.settings
+    assert done.settings["pool"] == ("own", "jobauto")
+    (home / "restored" / "database.env").unlink()  # it has a secret, as it should
+    opened = [path for path in home.rglob("*") if path.stat().st_mode & 0o077]
+    assert opened == []
+
+
+def old(folder: Path, name: str) -> None:
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\necho '{name} (PostgreSQL) 9.6.24'\n")
+    (folder / name).chmod(0o755)
+
+
+def test_without_the_programs_of_the_server_a_word_says_which(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if place.ledger.engine.dialect.name == "sqlite":
+        pytest.skip("SQLite needs none")
+    url = place.settings.ledger_url
+    major = postgresql.major_of(url)
+    place.make()
+    monkeypatch.setattr(postgresql, "PACKAGES", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    helps = f"postgresql-client-{major}"
+    for _ in range(2):
+        with pytest.raises(NotReady, match=f"pg_dump of PostgreSQL {major} is missing .*{helps}"):
+            make(place.settings, place.ledger, tmp_path / "two.backup", PASSPHRASE, SERVICE)
+        with pytest.raises(NotReady, match=f"pg_restore of PostgreSQL .*{helps}"):
+            place.restore()
+        old(tmp_path / "bin", "pg_dump")
+        old(tmp_path / "bin", "pg_restore")
+    assert not place.empty.home.exists()
+    assert [*tmp_path.glob("*two*")] == []
+
+
+def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
+
+    def run(home: str, *words: str) -> "subprocess.CompletedProcess[str]":
+        place = {"JOBAUTO_HOME": str(tmp_path / home), "JOBAUTO_CONFIG_DIR": str(tmp_path / home)}
+        return subprocess.run(
+            [sys.executable, "-m", "jobauto_prefect.cli", *words],
+            env=environment | place,
+            input=f"{PASSPHRASE}\n",
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    file = str(tmp_path / "a.backup")
+    assert run("here", "secrets", "init").returncode == 0
+    assert run("here", "db", "upgrade").returncode == 0
+    made = run("here", "backup", file, "--passphrase-stdin", "--json")
+    assert made.returncode == 0, made.stderr
+    assert json.loads(made.stdout)["databases"]["ledger"]["kind"] == "sqlite"
+    assert run("here", "backup", file).returncode == 2  # there is no terminal to ask at
+    done = run("there", "restore", file, "--passphrase-stdin")
+    assert (done.returncode, "frozen until jobauto resume" in done.stdout) == (0, True)
+    again = run("there", "restore", file, "--passphrase-stdin")
+    assert (again.returncode, "an installation already" in again.stderr) == (1, True)
+    assert "Traceback" not in made.stderr + done.stderr + again.stderr
+    assert run("there", "resume").returncode == 0
+
+
+def test_a_passphrase_has_a_length(place: Place) -> None:
+    with pytest.raises(JobautoError, match="fewer than 8 characters"):
+        make(place.settings, place.ledger, place.file, "short", SERVICE)
+    assert not place.file.exists()
