@@ -100,7 +100,8 @@ def restore(
         NotReady: a program is missing, another version is needed, or an earlier restore died.
         LedgerUnavailable: a database does not answer.
     """
-    targets = _targets(settings, backup)
+    of_prefect, of_ledger = databases_of(settings)
+    targets = _targets(of_prefect, of_ledger, backup.manifest)
     _require_room(settings, backup, targets)
     make_home(settings)
     marker = settings.home / RESTORING
@@ -116,7 +117,8 @@ def restore(
     _write(key, backup.secrets["key"])
     progress("looking at what differs and what is owed")
     in_effect = staged_settings(settings, backup, staging)
-    with_prefect = staged.get(PREFECT) or (targets[LEDGER] if backup.manifest.is_shared else None)
+    shared = of_prefect if backup.manifest.is_shared else None
+    with_prefect = staged.get(PREFECT, shared)
     ledger = _open(in_effect, staged[LEDGER], key)
     try:
         begun, differences, owed = _begin(ledger, in_effect, backup, with_prefect, actor)
@@ -141,14 +143,12 @@ def restore(
     )
 
 
-def _targets(settings: Settings, backup: Backup) -> dict[str, Database]:
+def _targets(of_prefect: Database, of_ledger: Database, manifest: Manifest) -> dict[str, Database]:
     """Where the databases of a backup go; Prefect's first.
 
     Raises:
         Conflict: they are of other kinds here, or the same database is not the same here.
     """
-    of_prefect, of_ledger = databases_of(settings)
-    manifest = backup.manifest
     if manifest.is_shared != of_ledger.is_same(of_prefect) and (
         manifest.is_shared or PREFECT in manifest.databases
     ):

@@ -258,6 +258,33 @@ def test_what_the_copy_of_prefect_does_not_know_is_made_anew_and_told_again(
     ledger.close()
 
 
+def test_ledger_and_prefect_in_two_schemas_of_one_database_are_one_dump(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if place.ledger.engine.dialect.name == "sqlite":
+        pytest.skip("SQLite has no schemas")
+    variable = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
+    both = [
+        f"{settings.ledger_url.partition('://')[2]}?options=-csearch_path%3Dprefect"
+        for settings in (place.settings, place.empty)
+    ]
+    with postgresql.connect(f"postgresql://{both[0]}") as connection:
+        connection.execute("CREATE SCHEMA prefect")
+        for table in ("flow_run", "deployment"):  # Prefect takes long to make all of them
+            members = "id uuid, state_type text, deployment_id uuid"
+            connection.execute(f"CREATE TABLE {table} ({members})".encode())
+    monkeypatch.setenv(variable, f"postgresql+asyncpg://{both[0]}")
+    made = place.make()
+    assert ([*made.manifest.databases], made.manifest.is_shared) == (["ledger"], True)
+    with pytest.raises(Conflict, match="ledger and Prefect in one database"):
+        place.restore()
+    monkeypatch.setenv(variable, f"postgresql+asyncpg://{both[1]}")
+    assert place.restore().differences == ()
+    open_ledger(place.empty).close()
+    with postgresql.connect(f"postgresql://{both[0]}") as connection:
+        connection.execute("DROP SCHEMA prefect CASCADE")  # the next one has this database
+
+
 def damaged(file: Path, *, at: int | None = None, end: int | None = None) -> bytes:
     whole = file.read_bytes()
     content = bytearray(whole[:end])
