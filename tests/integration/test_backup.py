@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import sqlite3
 import stat
 import subprocess
@@ -19,10 +20,11 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.backup import archive, postgresql, sqlite
+from jobauto_prefect.backup import postgresql, restoring, sqlite
 from jobauto_prefect.backup.archive import Backup, read
 from jobauto_prefect.backup.making import Made, make
 from jobauto_prefect.backup.restoring import Restored, restore
+from jobauto_prefect.cli.installation import prepare
 from jobauto_prefect.errors import BackupDamaged, Conflict, JobautoError, NotFound, NotReady
 from jobauto_prefect.home import RESTORING
 from jobauto_prefect.ledger.audit import SERVICE
@@ -339,20 +341,23 @@ def test_what_holds_something_is_left_alone(place: Place, tmp_path: Path) -> Non
         make(place.settings, place.ledger, tmp_path / "two.backup", PASSPHRASE, SERVICE)
 
 
-def test_a_restore_that_died_is_used_by_nothing_and_says_what_helps(place: Place) -> None:
+@pytest.mark.parametrize("at", ["ledger_at", "put_files"])
+def test_a_restore_that_died_is_used_by_nothing_and_says_what_helps(place: Place, at: str) -> None:
+    """Killed before anything is written to the ledger; and with all in place but the key."""
     place.make()
     backup = place.read()
     child = os.fork()
-    if child == 0:  # dies with the databases in place, and before anything of ours is written
-        archive.Backup.secrets = property(lambda _: os._exit(9))  # type: ignore[assignment]
-        from jobauto_prefect.backup import restoring
-
-        restoring.compare = restoring.begin_anew = lambda *_: os._exit(9)  # type: ignore[assignment]
+    if child == 0:
+        setattr(restoring, at, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
         restore(place.empty, backup, SERVICE)
-    os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     assert (place.empty.home / RESTORING).exists()
     assert not place.empty.key_path.exists()
-    for work in (lambda: restore(place.empty, backup, SERVICE), lambda: open_ledger(place.empty)):
+    for work in (
+        lambda: restore(place.empty, backup, SERVICE),
+        lambda: open_ledger(place.empty),
+        lambda: prepare(place.empty),
+    ):
         with pytest.raises(NotReady, match="did not come to its end; nothing has run with it"):
             work()
 
