@@ -3,16 +3,20 @@
 import getpass
 import os
 import socket
+from collections.abc import Mapping
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 from pydantic import (
     Field,
     IPvAnyNetwork,
     SecretStr,
+    StringConstraints,
     ValidationError,
     ValidationInfo,
     field_validator,
+    model_validator,
 )
 from pydantic_settings import (
     BaseSettings,
@@ -39,12 +43,39 @@ RUN_AS_DIRECTORY = Path("/var/lib/jobauto-jobs")
 MANAGEMENT_PORTS = 20
 """How many ports from JOBAUTO_MANAGEMENT_PORT on are for the parts of one host."""
 
-WebAddress = Annotated[str, Field(max_length=2000, pattern=r"^https?://[^\s@#/?]+([/?][^\s#]*)?$")]
+WEB_ADDRESS = r"^https?://[^\s@#/?]+([/?][^\s#]*)?$"
+WebAddress = Annotated[str, Field(max_length=2000, pattern=WEB_ADDRESS)]
 """An address with http or https, without a user, a password or a fragment."""
 
 
 Days = Annotated[int, Field(ge=0, le=36500)]
 """How long something is kept; 0: for ever."""
+
+
+LONGEST_MAIL_ADDRESS = 254  # RFC 5321
+MAIL_ADDRESS = (
+    r"^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*"
+    r"@[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$"
+)
+MailAddress = Annotated[
+    str, StringConstraints(max_length=LONGEST_MAIL_ADDRESS, pattern=MAIL_ADDRESS)
+]
+"""An address as RFC 5322 has it, without quotes, comments and names: no space, no line's end."""
+
+
+class SmtpSecurity(StrEnum):
+    """How the connection to a mail server is protected."""
+
+    STARTTLS = "starttls"  #: begun in clear, encrypted before anything else is said
+    TLS = "tls"  #: encrypted from the beginning
+    NONE = "none"
+
+
+SMTP_PORTS: Mapping[SmtpSecurity, int] = {
+    SmtpSecurity.STARTTLS: 587,
+    SmtpSecurity.TLS: 465,
+    SmtpSecurity.NONE: 25,
+}
 
 
 class Settings(BaseSettings):
@@ -238,6 +269,24 @@ class Settings(BaseSettings):
         description="Addresses, CIDR ranges and host names, with commas, that webhooks may be sent "
         "to; default: all but link-local and metadata addresses.",
     )
+    smtp_host: str | None = Field(
+        default=None, description="Server that takes mail with notices; default: none."
+    )
+    smtp_port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="Its port; default: 587, with tls 465, with none 25.",
+    )
+    smtp_tls: SmtpSecurity = Field(
+        default=SmtpSecurity.STARTTLS, description="starttls, tls, or none."
+    )
+    smtp_user: str | None = Field(default=None, description="Who signs in there; default: nobody.")
+    smtp_password: SecretStr | None = Field(default=None, description="The password for that.")
+    smtp_from: MailAddress | None = Field(default=None, description="Sender of the mails.")
+    notice_seconds: float = Field(
+        default=300, ge=0, description="Seconds between two messages with notices to one recipient."
+    )
     availability_commands: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
         description="Absolute paths of programs, or of folders of programs, with commas, that "
@@ -314,6 +363,18 @@ class Settings(BaseSettings):
                 )
         return first
 
+    @model_validator(mode="after")
+    def _sends_mail(self) -> Self:
+        """A mail has a sender, and no password is sent in clear."""
+        if self.smtp_host is not None and self.smtp_from is None:
+            raise ValueError("JOBAUTO_SMTP_HOST needs the sender of the mails: JOBAUTO_SMTP_FROM")
+        if self.smtp_user is not None and self.smtp_tls is SmtpSecurity.NONE:
+            raise ValueError(
+                "JOBAUTO_SMTP_USER would sign in without encryption: JOBAUTO_SMTP_TLS must be "
+                "starttls or tls"
+            )
+        return self
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -373,6 +434,11 @@ class Settings(BaseSettings):
     def prefect_ui(self) -> str:
         """The address of Prefect's UI, without a slash at its end."""
         return (self.prefect_ui_url or self.prefect_api_url.removesuffix("/api")).rstrip("/")
+
+    @property
+    def smtp_port_used(self) -> int:
+        """The port of the mail server."""
+        return self.smtp_port or SMTP_PORTS[self.smtp_tls]
 
     @property
     def concurrent_jobs(self) -> int:

@@ -27,8 +27,9 @@ from jobauto_prefect.errors import Conflict, JobautoError
 from jobauto_prefect.jobs.actions import act_all
 from jobauto_prefect.jobs.loss import lose
 from jobauto_prefect.jobs.timetable import Timetable, timetable_of
+from jobauto_prefect.jobs.watch import Watch
 from jobauto_prefect.jobs.windows import follow_zone
-from jobauto_prefect.ledger import queries, services_status
+from jobauto_prefect.ledger import notices, queries, services_status
 from jobauto_prefect.ledger.agenda import Topic
 from jobauto_prefect.ledger.answers import forget_old_answers
 from jobauto_prefect.ledger.audit import SERVICE
@@ -58,6 +59,7 @@ SEAL_LOOK_SECONDS = 0.2
 SIGN_SECONDS = 15.0
 REAPS_PER_LEASE = 10
 LOOKOUT_SECONDS = 10.0
+WATCH_SECONDS = 15.0
 AHEAD_SECONDS = 30.0
 
 
@@ -110,6 +112,7 @@ async def run_services(
             ("drift", DRIFT_SECONDS, Inspection(near).go_on),
             ("seal", SEAL_SECONDS, partial(_seal, Sealer(ledger))),
             ("sign", SIGN_SECONDS, in_thread(partial(_sign, ledger))),
+            ("watch", WATCH_SECONDS, in_thread(Watch(ledger, settings).look)),
             ("clean", CLEANING_SECONDS, in_thread(partial(_clean, ledger))),
             ("retired", CLEANING_SECONDS, partial(clear_retired, near)),
         ):
@@ -159,6 +162,7 @@ def _clean(ledger: Ledger) -> None:
     with ledger.writing(SERVICE) as session:
         forget_old_answers(session)
         forget_silent(session)
+        notices.forget_old(session)
 
 
 def in_thread(work: Callable[[], None]) -> Callable[[], Awaitable[None]]:

@@ -26,7 +26,7 @@ from jobauto_prefect.monitoring.monitor import Monitor
 from jobauto_prefect.monitoring.ports import Part, management_port
 from jobauto_prefect.monitoring.tracing import begin_tracing
 from jobauto_prefect.settings import Settings, load_settings
-from jobauto_prefect.sources import Poller, Webhooks
+from jobauto_prefect.sources import Notifier, Poller, Webhooks
 
 logger = logging.getLogger(__name__)
 
@@ -126,6 +126,7 @@ async def run_all_services(
         tasks.create_task(run_services(settings, ledger, timetable, loops))
         tasks.create_task(Poller(ledger, settings, wanted[Topic.EVENTS]).run())
         tasks.create_task(Webhooks(ledger, settings, wanted[Topic.WEBHOOKS]).run())
+        tasks.create_task(Notifier(ledger, settings, wanted[Topic.NOTICES]).run())
 
 
 async def _run_services(settings: Settings, ledger: Ledger, monitor: Monitor) -> None:

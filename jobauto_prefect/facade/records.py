@@ -8,6 +8,7 @@ from urllib.parse import urlencode
 
 from jobauto_prefect.definitions.actions import Action, ActionMode
 from jobauto_prefect.definitions.masks import MASK
+from jobauto_prefect.definitions.notices import Channel
 from jobauto_prefect.facade.permissions import ABOUT, ROLE_IDS, Role
 from jobauto_prefect.facade.values import Values
 from jobauto_prefect.jobs import waits
@@ -94,7 +95,7 @@ COMPANY_MEMBERS = (
 
 def company_record(company: Company, settings: Settings) -> Shown:
     """A company; secret values are masked."""
-    shown = _members(company, *COMPANY_MEMBERS)
+    shown = _members(company, *COMPANY_MEMBERS) | {"notices": _notices(company)}
     shown["env"] = Values(company.env, company.secrets).shown()
     shown["prefect_url"] = _tagged(settings, f"company:{company.slug}")
     return shown | _times(company)
@@ -140,6 +141,7 @@ def template_record(template: RunTemplate, settings: Settings) -> Shown:
     shown["env"] = Values(template.env, template.secrets).shown()
     shown["credentials"] = [assignment.credential_id for assignment in template.assignments]
     shown["blocks"] = template.blocks
+    shown["notices"] = _notices(template)
     shown |= {mode: _actions(template, mode) for mode in ActionMode}
     shown["prefect_url"] = _link(settings, "deployments/deployment", template.deployment_id)
     return shown | _times(template)
@@ -150,6 +152,15 @@ def _actions(template: RunTemplate, mode: ActionMode) -> Shown:
     shown: Shown = dict(getattr(template, mode))
     if mode in template.action_secrets:
         shown[Action.WEBHOOK] = shown[Action.WEBHOOK] | {"secret": MASK}
+    return shown
+
+
+def _notices(record: Company | RunTemplate) -> Shown:
+    """Who is told of what; that there is an address of a webhook is shown, not which."""
+    shown: Shown = dict(record.notices)
+    if Channel.SLACK in shown:
+        uri = MASK if Channel.SLACK in record.notice_secrets else None
+        shown[Channel.SLACK] = {"on": shown[Channel.SLACK]["on"], "uri": uri}
     return shown
 
 

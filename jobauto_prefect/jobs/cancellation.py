@@ -5,6 +5,7 @@ Each function works inside the caller's transaction and commits nothing.
 
 from jobauto_prefect.definitions import Severity
 from jobauto_prefect.errors import Conflict
+from jobauto_prefect.jobs.notices import tell_failure
 from jobauto_prefect.jobs.retry import end_task
 from jobauto_prefect.ledger import attempts
 from jobauto_prefect.ledger.audit import WritingSession
@@ -18,6 +19,7 @@ def block(session: WritingSession, job: Job, message: str) -> None:
     end_unstarted(session, job, JobState.BLOCKED, message)
     if job.task is not None:
         end_task(session, job.task, TaskState.FAILED, TaskReason.BLOCKED, message)
+    tell_failure(session, job)
 
 
 def skip(session: WritingSession, job: Job, message: str) -> None:

@@ -18,6 +18,7 @@ from jobauto_prefect.definitions import (
     attempts_of,
     retry_at,
 )
+from jobauto_prefect.jobs import notices
 from jobauto_prefect.ledger import attempts, events
 from jobauto_prefect.ledger.audit import SERVICE, WritingSession
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
@@ -194,6 +195,7 @@ def conclude(
         end_task(session, job.task, decision.state, decision.reason, said, job)
         release_next(session, job)
     events.completed(session, job)
+    notices.tell_end(session, job)
     return True
 
 

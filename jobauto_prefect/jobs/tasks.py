@@ -10,6 +10,7 @@ from jobauto_prefect.definitions import OnClosed
 from jobauto_prefect.errors import Conflict
 from jobauto_prefect.jobs.cancellation import cancel, skip
 from jobauto_prefect.jobs.closed_time import closed_times
+from jobauto_prefect.jobs.notices import tell_task
 from jobauto_prefect.jobs.retry import end_task, follow
 from jobauto_prefect.ledger import attempts
 from jobauto_prefect.ledger.audit import WritingSession
@@ -30,6 +31,7 @@ def let_go_because(session: WritingSession, reason: TaskReason, tasks: Mapping[T
     for task, why in tasks.items():
         state = TaskState.FAILED if task.attempts else TaskState.MISSED
         end_task(session, task, state, reason, why)
+        tell_task(session, task)
 
 
 MOMENT = timedelta(seconds=1)

@@ -26,6 +26,7 @@ ANNOUNCED: Mapping[Announcement, tuple[Topic, ...]] = {
     Announcement.OUTBOX: (Topic.OUTBOX,),
     Announcement.EVENTS: (Topic.EVENTS,),
     Announcement.ACTIONS: (Topic.ACTIONS, Topic.WEBHOOKS),
+    Announcement.NOTICES: (Topic.NOTICES,),
 }
 
 

@@ -12,10 +12,12 @@ from jobauto_prefect.definitions.actions import Action
 from jobauto_prefect.ledger.actions import ActionState
 from jobauto_prefect.ledger.base import UtcDateTime
 from jobauto_prefect.ledger.deliveries import DeliveryState
+from jobauto_prefect.ledger.notices import NoticeState
 from jobauto_prefect.ledger.records import (
     Delivery,
     Event,
     Lease,
+    Notice,
     OwedAction,
     RunTemplate,
     Task,
@@ -32,6 +34,7 @@ class Topic(StrEnum):
     DELIVERIES = "deliveries"  #: an event owes a rule its start
     ACTIONS = "actions"  #: an action of a run template concerns a job
     WEBHOOKS = "webhooks"  #: somebody is to be sent a message
+    NOTICES = "notices"  #: somebody is to be told of a job
     WINDOWS = "windows"  #: a window opens
     TASKS = "tasks"  #: a task is too late, or is caught up; a job's time is up
 
@@ -66,6 +69,9 @@ _AGENDA = select(
     _first(Delivery.due_at, Delivery.state == DeliveryState.OWED).label(Topic.DELIVERIES),
     _first(_ACTION_FREE, _OWED, OwedAction.kind != Action.WEBHOOK).label(Topic.ACTIONS),
     _first(_ACTION_FREE, _OWED, OwedAction.kind == Action.WEBHOOK).label(Topic.WEBHOOKS),
+    _first(_free(Notice.due_at, Notice.taken_until), Notice.state == NoticeState.OWED).label(
+        Topic.NOTICES
+    ),
     _first(RunTemplate.next_schedule).label(Topic.WINDOWS),
     _first(Task.deadline, _OPEN).label(f"{Topic.TASKS} late"),
     _first(Task.created_at, _OPEN, Task.catch_up.is_(True)).label(f"{Topic.TASKS} turn"),

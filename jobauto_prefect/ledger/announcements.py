@@ -31,6 +31,7 @@ class Announcement(StrEnum):
     OUTBOX = "outbox"  #: there is a message that nobody has taken
     EVENTS = "events"  #: there is an event
     ACTIONS = "actions"  #: there is an action to carry out, or a message to send
+    NOTICES = "notices"  #: somebody is to be told of a job
     WINDOWS = "windows"  #: a window opens at another time than before
     RIGHTS = "rights"  #: a token, a user, or what somebody may do was written
 

@@ -41,6 +41,7 @@ BULK_ALLOWED = frozenset(
         "event",
         "delivery",
         "owed_action",
+        "notice",
         "turn",
         "unconfirmed_end",
     }

@@ -16,7 +16,7 @@ from uuid import UUID, uuid5
 
 import httpx
 
-from jobauto_prefect.errors import JobautoError, SourceUnavailable
+from jobauto_prefect.errors import JobautoError
 from jobauto_prefect.ledger import actions
 from jobauto_prefect.ledger.audit import SERVICE, WritingSession
 from jobauto_prefect.ledger.records import OwedAction
@@ -24,12 +24,11 @@ from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.known import webhook_rules
 from jobauto_prefect.sources.messages import body_of, signature
-from jobauto_prefect.sources.targets import address_of, web_target
+from jobauto_prefect.sources.posting import post, posting_client
 
 logger = logging.getLogger(__name__)
 
 LOOK_SECONDS = 0.2
-ANSWER_SECONDS = 10.0
 EACH = 4  # webhooks under way to one address
 NAMESPACE = UUID("0d5f2f43-5d0c-4f6c-8f58-3a9c2f0a7b1e")
 TOKEN_HEADER = "X-MultiFlexi-Token"  # noqa: S105 - the name of a header
@@ -62,8 +61,7 @@ class Webhooks:
     async def run(self) -> None:
         """Look what is to be sent and send it, until cancelled."""
         async with (
-            # No proxy of the environment: it would be told names that are judged here.
-            httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False) as client,
+            posting_client() as client,
             asyncio.TaskGroup() as group,
         ):
             while True:
@@ -124,7 +122,7 @@ class Webhooks:
 
     async def _send(self, client: httpx.AsyncClient, message: Message) -> None:
         try:
-            error = await self._post(client, message)
+            error = await post(client, self._rules, message.url, message.content, message.headers)
         except asyncio.CancelledError:  # this process ends; another one need not wait for it
             self._write(lambda session: actions.give_back(session, [message.action_id]))
             raise
@@ -139,38 +137,6 @@ class Webhooks:
                 work(session)
         except JobautoError as error:
             logger.warning("%s", error)
-
-    async def _post(self, client: httpx.AsyncClient, message: Message) -> str | None:
-        """Why it was not accepted; None: it was."""
-        try:
-            request = await asyncio.to_thread(self._request, client, message)
-            async with asyncio.timeout(ANSWER_SECONDS), contextlib.AsyncExitStack() as stack:
-                answer = await client.send(request, stream=True)
-                stack.push_async_callback(answer.aclose)  # its status is all that is of interest
-        except SourceUnavailable as error:
-            return str(error)
-        except (httpx.TimeoutException, TimeoutError):
-            return f"no answer within {ANSWER_SECONDS:g} seconds"
-        except (httpx.HTTPError, httpx.InvalidURL, ValueError, OSError) as error:
-            return f"it can't be reached ({type(error).__name__})"
-        if answer.is_redirect:
-            return f"HTTP {answer.status_code}; redirects are not followed"
-        return None if answer.is_success else f"HTTP {answer.status_code}"
-
-    def _request(self, client: httpx.AsyncClient, message: Message) -> httpx.Request:
-        """To the address that was checked: connecting by name again could lead elsewhere.
-
-        Raises:
-            SourceUnavailable: it may not be told anything.
-        """
-        url = httpx.URL(message.url)
-        return client.build_request(
-            "POST",
-            url.copy_with(host=address_of(web_target(message.url), self._rules)),
-            content=message.content,
-            headers={"Host": url.netloc.decode("ascii"), **message.headers},
-            extensions={"sni_hostname": url.host},
-        )
 
 
 def _note(session: WritingSession, message: Message, error: str | None) -> None:

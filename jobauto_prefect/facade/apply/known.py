@@ -68,6 +68,8 @@ class Known:
             names |= record["translations"]
         if kind == "runtemplate":  # which texts mean its application, only the application tells
             names["application"] = self.records["app"].get(record["app_id"], {"name": ""})
+        if "notices" in record:
+            names["notices"] = _without_addresses(record["notices"])
         return {**record, **names}
 
     def _called(self, kind: str, number: int | None) -> str | None:
@@ -202,3 +204,13 @@ def with_references(kinds: Iterable[str]) -> set[str]:
             waiting += ["topic"] if KINDS[kind].bears_topics else []
             waiting += ["calendar"] if kind in CLOSED else []
     return found
+
+
+def _without_addresses(notices: Record) -> dict[str, Any]:
+    """As files say them: an address of Slack's is a secret."""
+    return {
+        name: {key: value for key, value in said.items() if key != "uri"}
+        if isinstance(said, dict)
+        else said
+        for name, said in notices.items()
+    }

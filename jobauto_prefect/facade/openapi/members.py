@@ -182,6 +182,19 @@ ABOUT: Mapping[str, str] = {
     "retention": "Bounds of what is kept that it sets itself, 0 for none: the days that ended "
     "jobs (`jobs_days`), their output (`output_days`), their flow runs in Prefect (`runs_days`), "
     "tasks and events stay, and how many ended jobs of a run template (`jobs_count`).",
+    "notices": "Who is told of what becomes of its jobs, by channel; of a run template, a channel "
+    "that is left out is as its company says. Written as a whole.",
+    "finished_by": "When a window is late: so long after its start (`+3h`), or when the clock of "
+    "its zone next shows a time (`06:30`); without it, at its deadline.",
+    "mail": "Mail to these addresses.",
+    "slack": "A webhook in Slack's form.",
+    "to": "The mail addresses.",
+    "MailBody.on": "The occasions; none: nobody is told by mail.",
+    "MailNotices.on": "The occasions; none: nobody is told by mail.",
+    "SlackBody.on": "The occasions; none: nobody is told there.",
+    "SlackNotices.on": "The occasions; none: nobody is told there.",
+    "SlackBody.uri": "The address, kept encrypted; masked or left out: stays as it is.",
+    "SlackNotices.uri": "Masked; null: there is none yet.",
     "retry_of": "The first attempt, where it is another one; written: a job that is over, to run "
     "once more with its run template and its own values.",
     "retry_backoff": "How the waits between attempts grow: `none` and `fixed` not at all, `linear` "

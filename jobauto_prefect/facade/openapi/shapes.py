@@ -7,6 +7,7 @@ from pydantic import BaseModel
 
 from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, OnClosed, Overlap
 from jobauto_prefect.definitions.actions import Action
+from jobauto_prefect.definitions.notices import Occasion
 from jobauto_prefect.facade.permissions import Membership, Role
 from jobauto_prefect.ledger.actions import ActionState
 from jobauto_prefect.ledger.deliveries import DeliveryState, EventKind
@@ -46,6 +47,28 @@ CompanyBound = Literal[
 ]
 
 
+class MailNotices(BaseModel):
+    """Who is told by mail, and of what."""
+
+    on: list[Occasion]
+    to: list[str]
+
+
+class SlackNotices(BaseModel):
+    """What a webhook in Slack's form is told."""
+
+    on: list[Occasion]
+    uri: Literal["********"] | None
+
+
+class Notices(BaseModel):
+    """Who is told of what becomes of jobs; a channel that is left out is not said."""
+
+    mail: MailNotices | None = None
+    slack: SlackNotices | None = None
+    finished_by: str | None = None
+
+
 class Company(Labelled):
     """A company; `env` are its values for all its run templates, secret ones masked."""
 
@@ -62,6 +85,7 @@ class Company(Labelled):
     topics: list[str]
     calendars: list[str]
     retention: dict[CompanyBound, int]
+    notices: Notices
     env: dict[str, str]
     prefect_url: str
 
@@ -107,6 +131,7 @@ class RunTemplate(Labelled):
     calendars: list[str]
     all_topics: list[str] | None = None
     retention: dict[Bound, int]
+    notices: Notices
     success: dict[Action, dict[str, Any]]
     fail: dict[Action, dict[str, Any]]
     env: dict[str, str]

@@ -26,6 +26,7 @@ from jobauto_prefect.facade.writes.base import (
     take_values,
 )
 from jobauto_prefect.facade.writes.calendars import CalendarRefs, take_calendars
+from jobauto_prefect.facade.writes.notices import NoticesBody, take_notices
 from jobauto_prefect.facade.writes.retention import CompanyRetentionBody
 from jobauto_prefect.facade.writes.topics import TopicRefs, take_topics
 from jobauto_prefect.jobs.windows import keep_windows
@@ -55,10 +56,11 @@ class CompanyBody(LabelledBody):
     topics: TopicRefs = Field(default_factory=list)
     calendars: CalendarRefs = Field(default_factory=list)
     retention: CompanyRetentionBody = Field(default_factory=CompanyRetentionBody)
+    notices: NoticesBody | None = None
     env: dict[str, Any] = Field(default_factory=dict)
 
 
-APART = frozenset({"env", "topics", "calendars"})
+APART = frozenset({"env", "topics", "calendars", "notices"})
 
 
 def write_company(write: Write) -> Written:
@@ -69,7 +71,8 @@ def write_company(write: Write) -> Written:
     if company is None:
         write.creating("companies", None)
         require(body, "name")
-        company = Company(env={}, secrets={}, slug=body.slug or _free_slug(write, body.name or ""))
+        slug = body.slug or _free_slug(write, body.name or "")
+        company = Company(env={}, secrets={}, notices={}, notice_secrets={}, slug=slug)
         write.session.add(company)
     as_read = created or body.slug == code_of(company.slug, company.id)
     renamed = not as_read and body.slug not in (None, company.slug)
@@ -84,6 +87,8 @@ def write_company(write: Write) -> Written:
     closed_anew = "calendars" in body.model_fields_set and take_calendars(
         write, company, body.calendars
     )
+    said = "notices" in body.model_fields_set
+    warnings = take_notices(write, company, body.notices) if said else []
     secret = _secret_names(write, company, body)
     take_values(company, body.env, secret, write.box, ValueRules())
     write.session.flush()
@@ -92,7 +97,7 @@ def write_company(write: Write) -> Written:
         wish(write.session, WishKind.APPLY_TEMPLATE, template.id)
     for credential in credentials_of_company(write.session, company.id) if renamed else ():
         wish(write.session, WishKind.APPLY_CREDENTIAL, credential.id)  # its block is named by it
-    return Written(company, created, short_secrets(body.env, secret))
+    return Written(company, created, [*warnings, *short_secrets(body.env, secret)])
 
 
 def _known_company(write: Write, body: CompanyBody) -> Company | None:

@@ -54,6 +54,7 @@ from jobauto_prefect.facade.writes.executors import (
     require_isolation,
     require_usable,
 )
+from jobauto_prefect.facade.writes.notices import NoticesBody, take_notices
 from jobauto_prefect.facade.writes.ownership import require_accessible, visible_definition
 from jobauto_prefect.facade.writes.retention import RetentionBody
 from jobauto_prefect.facade.writes.topics import TopicRefs, require_own_topics, take_topics
@@ -121,6 +122,7 @@ class TemplateBody(LabelledBody):
     topics: TopicRefs = Field(default_factory=list)
     calendars: CalendarRefs = Field(default_factory=list)
     retention: RetentionBody = Field(default_factory=RetentionBody)
+    notices: NoticesBody | None = None
     success: Actions = Field(default_factory=ActionsBody)
     fail: Actions = Field(default_factory=ActionsBody)
     env: dict[str, Any] = Field(default_factory=dict)
@@ -131,7 +133,7 @@ class TemplateBody(LabelledBody):
 REFERENCES = frozenset({"app_id", "app_uuid", "app", "company_id", "company"})
 APART = {
     *REFERENCES,
-    *("env", "credentials", "blocks", "topics", "calendars", "success", "fail"),
+    *("env", "credentials", "blocks", "topics", "calendars", "success", "fail", "notices"),
 }
 
 
@@ -158,8 +160,9 @@ def write_template(write: Write) -> Written:
         said = body.app_id or body.app_uuid or body.app
         require_all({"name": body.name, "app_id": said, "company_id": company})
         template = RunTemplate(
-            env={}, secrets={}, success={}, fail={}, action_secrets={}, assignments=[]
-        )
+            env={}, secrets={}, success={}, fail={}, action_secrets={}, assignments=[],
+            notices={}, notice_secrets={},
+        )  # fmt: skip
     else:
         _require_configuring(write, template, body, app, company)
     moved = company is not None and company is not template.company
@@ -185,9 +188,11 @@ def write_template(write: Write) -> Written:
     take_values(template, body.env, definition.secret_keys, write.box, rules)
     given = {mode: getattr(body, mode) for mode in ActionMode if mode in body.model_fields_set}
     take_actions(write, template, given)
+    said = "notices" in body.model_fields_set
+    warnings = take_notices(write, template, body.notices) if said else []
     keep_windows(write.session, template, write.settings, closed_anew=closed_anew)
     wish(write.session, WishKind.APPLY_TEMPLATE, template.id)
-    warnings = short_secrets(body.env, definition.secret_keys)
+    warnings += short_secrets(body.env, definition.secret_keys)
     warnings += doubtful_values(body.env, definition)
     return Written(template, created, [*assignment_warnings(write, template), *warnings])
 

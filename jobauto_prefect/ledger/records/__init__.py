@@ -22,6 +22,7 @@ from jobauto_prefect.ledger.records.credentials import (
 )
 from jobauto_prefect.ledger.records.events import Delivery, Event, EventRule, EventSource
 from jobauto_prefect.ledger.records.maintenance import Freeze
+from jobauto_prefect.ledger.records.notices import Notice
 from jobauto_prefect.ledger.records.people import CompanyUser, Token, User, UserRole
 from jobauto_prefect.ledger.records.trail import AuditArchive, AuditEntry, AuditSeal
 from jobauto_prefect.ledger.records.work import Artifact, Job, Lease, OutputLine, Task
@@ -48,6 +49,7 @@ __all__ = [
     "Job",
     "KeptAnswer",
     "Lease",
+    "Notice",
     "OutputLine",
     "OwedAction",
     "RunTemplate",

@@ -63,6 +63,8 @@ class Company(Audited, Labelled, Retirable, Base):
     """A company; `env` are its plain values, `secrets` its encrypted ones.
 
     `retention` are the bounds of what is kept that it sets itself, by their names.
+    `notices` says who is told of what, by channel (`mail`, `slack`), `notice_secrets` are their
+    encrypted addresses.
     """
 
     __tablename__ = "company"
@@ -82,6 +84,8 @@ class Company(Audited, Labelled, Retirable, Base):
     topics: Mapped[list[str]] = mapped_column(default=list)
     calendars: Mapped[list[str]] = mapped_column(default=list)
     retention: Mapped[dict[str, int]] = mapped_column(JSON, default=dict)
+    notices: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    notice_secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
     env: Mapped[dict[str, str]] = mapped_column(default=dict)
     secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
@@ -100,6 +104,8 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     `blocks` are Prefect blocks of other people: `block` (type slug/name) and `env`, which maps
     variables to its fields.
     `retention` are the bounds of what is kept that it sets itself, by their names.
+    `notices` says who is told of what, by channel (`mail`, `slack`), `notice_secrets` are their
+    encrypted addresses.
     `success` and `fail` are the actions that follow the end of a job: name -> configuration;
     `action_secrets` are the keys of their webhooks' signatures, by these two names.
     The window keeper goes by `kept_schedule` (cron, zone and delay in one text): `next_window` is
@@ -140,6 +146,8 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     topics: Mapped[list[str]] = mapped_column(default=list)
     calendars: Mapped[list[str]] = mapped_column(default=list)
     retention: Mapped[dict[str, int]] = mapped_column(JSON, default=dict)
+    notices: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    notice_secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
     env: Mapped[dict[str, str]] = mapped_column(default=dict)
     secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
     blocks: Mapped[list[dict[str, Any]]] = mapped_column(JSON, default=list)

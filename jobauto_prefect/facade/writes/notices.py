@@ -1,0 +1,119 @@
+"""The member `notices` of companies and run templates: who is told of what becomes of jobs."""
+
+import hashlib
+import hmac
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from jobauto_prefect.compiler import relative_of
+from jobauto_prefect.definitions.masks import MASK
+from jobauto_prefect.definitions.notices import Channel, Occasion
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.requests import Body
+from jobauto_prefect.facade.writes.base import ShortText, Write
+from jobauto_prefect.ledger.records import Company, RunTemplate
+from jobauto_prefect.settings import WEB_ADDRESS, MailAddress
+from jobauto_prefect.sources import fault_of_url, webhook_rules
+
+Occasions = Annotated[
+    list[Occasion], Field(max_length=len(Occasion), json_schema_extra={"uniqueItems": True})
+]
+SlackAddress = Annotated[str, Field(max_length=2000, pattern=rf"{WEB_ADDRESS}|^\*{{8}}$")]
+
+
+class MailBody(Body):
+    """Mail to these addresses, on these occasions; on none: nobody, whatever the company says."""
+
+    on: Occasions
+    to: Annotated[list[MailAddress], Field(max_length=20, json_schema_extra={"uniqueItems": True})]
+
+
+class SlackBody(Body):
+    """A webhook in Slack's form. A `uri` that is masked or left out stays as it is."""
+
+    on: Occasions
+    uri: SlackAddress | None = None
+
+
+class NoticesBody(Body):
+    """Who is told, by channel; of a run template, what is left out is as its company says.
+
+    A window is late where it is not done when `finished_by` says, without it at its deadline.
+    """
+
+    mail: MailBody | None = None
+    slack: SlackBody | None = None
+    finished_by: ShortText | None = None
+
+
+def take_notices(
+    write: Write, record: Company | RunTemplate, body: NoticesBody | None
+) -> list[Fault]:
+    """The notices given, instead of those there are; the warnings.
+
+    Raises:
+        InvalidInput: with every fault.
+    """
+    body = body or NoticesBody()
+    faults = [*_faults(write, body)]
+    if faults:
+        raise InvalidInput(faults)
+    channels: dict[str, Any] = {}
+    secrets: dict[str, str] = {}
+    if body.mail is not None:
+        channels[Channel.MAIL] = {
+            "on": _once(body.mail.on), "to": list(dict.fromkeys(body.mail.to))
+        }  # fmt: skip
+    if body.slack is not None:
+        channels[Channel.SLACK] = {"on": _once(body.slack.on)}
+        known, sealed = _address(write, record, body.slack.uri)
+        if sealed is not None:
+            channels[Channel.SLACK]["target"] = known
+            secrets[Channel.SLACK] = sealed
+    if body.finished_by is not None:
+        channels["finished_by"] = body.finished_by
+    record.notices, record.notice_secrets = channels, secrets
+    return [*_warnings(write, body, secrets)]
+
+
+def _once(occasions: list[Occasion]) -> list[str]:
+    return list(dict.fromkeys(map(str, occasions)))
+
+
+def _faults(write: Write, body: NoticesBody) -> Iterator[Fault]:
+    if body.mail is not None and body.mail.on and not body.mail.to:
+        yield Fault("/notices/mail/to", "required", "name at least one address, or leave on empty")
+    if body.finished_by is not None:
+        try:
+            relative_of(body.finished_by)
+        except InvalidInput as error:
+            yield from (replace(one, pointer="/notices/finished_by") for one in error.faults)
+    uri = body.slack.uri if body.slack is not None else None
+    if uri is not None and uri != MASK:
+        fault = fault_of_url(uri, webhook_rules(write.settings))
+        if fault is not None:
+            yield Fault("/notices/slack/uri", "target", fault)
+
+
+def _warnings(write: Write, body: NoticesBody, secrets: dict[str, str]) -> Iterator[Fault]:
+    if body.mail is not None and body.mail.on and write.settings.smtp_host is None:
+        message = "no mail is sent: there is no JOBAUTO_SMTP_HOST in the settings"
+        yield Fault("/notices/mail", "smtp", message)
+    if body.slack is not None and body.slack.on and Channel.SLACK not in secrets:
+        message = "nobody is told: write the address of the webhook into notices.slack.uri"
+        yield Fault("/notices/slack", "address", message)
+
+
+def _address(
+    write: Write, record: Company | RunTemplate, uri: str | None
+) -> tuple[str | None, str | None]:
+    """What a Slack address is known by, and the address sealed; None: there is none."""
+    if uri is None or uri == MASK:
+        before = (record.notices or {}).get(Channel.SLACK, {})
+        return before.get("target"), (record.notice_secrets or {}).get(Channel.SLACK)
+    key = write.box.derived("notices").encode()
+    known = hmac.new(key, uri.encode(), hashlib.sha256).hexdigest()[:32]
+    return known, write.box.seal({"uri": uri})["uri"]

@@ -1,0 +1,255 @@
+"""What somebody is to be told of jobs: rows written with what they are about, sent in messages.
+
+A recipient is told of the first at once and then, at most once in a span of time, of all that has
+come since. Who sends is `sources/notices.py`.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+from uuid import UUID, uuid4
+
+from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select, update
+from sqlalchemy.orm import Session, aliased
+
+from jobauto_prefect.definitions.notices import TROUBLES, Notices, Occasion, Recipient, recipients
+from jobauto_prefect.ledger import turns
+from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.ledger.records import Notice, RunTemplate
+
+BATCHES_AT_ONCE = 50
+LINES = 20
+"""How many notices of a message are told one by one; the others are counted."""
+
+TAKEN = timedelta(minutes=5)
+"""How long a message is its sender's alone; longer than any server is waited for."""
+
+FIRST_WAIT = timedelta(seconds=5)
+LONGEST_WAIT = timedelta(minutes=5)
+GIVEN_UP_AFTER = timedelta(days=7)
+"""A notice that nobody has taken for so long is dead."""
+
+TURN = "notices"
+KEPT = timedelta(days=30)
+FORGOTTEN_AT_ONCE = 5000
+
+
+class NoticeState(StrEnum):
+    """Where a notice stands."""
+
+    OWED = "owed"  #: it is to be sent
+    SENT = "sent"  #: somebody has taken it
+    DEAD = "dead"  #: it is not sent any more; `error` says why
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a notice is about; `data` is what is known of it."""
+
+    occasion: Occasion
+    template: RunTemplate
+    data: Mapping[str, Any]
+    job_id: int | None = None
+    task_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The notices of one message: the first `LINES` of them, and how many there are of each kind.
+
+    `secret` is the newest sealed address of the recipient.
+    """
+
+    id: UUID
+    channel: str
+    target: str
+    secret: str | None
+    first: Sequence[Notice]
+    counts: Counter[str]
+    attempts: int
+
+
+def recipients_of(template: RunTemplate, occasion: Occasion) -> list[Recipient]:
+    """Whom a run template, or else its company, has told of this."""
+    company = template.company
+    if not template.notices and not company.notices:
+        return []
+    own = Notices(template.notices, template.notice_secrets)
+    return [*recipients(occasion, own, Notices(company.notices, company.notice_secrets))]
+
+
+def owe(session: WritingSession, subject: Subject, told: Iterable[Recipient]) -> None:
+    """These are told, once this transaction is committed."""
+    now = session.clock()
+    session.add_all(
+        Notice(
+            occasion=subject.occasion,
+            channel=recipient.channel,
+            target=recipient.target,
+            secret=recipient.secret,
+            company_id=subject.template.company_id,
+            runtemplate_id=subject.template.id,
+            task_id=subject.task_id,
+            job_id=subject.job_id,
+            data=dict(subject.data),
+            state=NoticeState.OWED,
+            due_at=now,
+            created_at=now,
+        )
+        for recipient in told
+    )
+
+
+def is_in_trouble(session: Session, template_id: int) -> bool:
+    """Whether somebody was told of a failure of a run template, and of no recovery since."""
+    found = (
+        select(Notice.occasion)
+        .where(
+            Notice.runtemplate_id == template_id,
+            Notice.occasion.in_((*TROUBLES, Occasion.RECOVERY)),
+        )
+        .order_by(Notice.id.desc())
+        .limit(1)
+    )
+    return session.scalar(found) in TROUBLES
+
+
+def has_told(session: Session, occasion: Occasion, job_id: int) -> bool:
+    """Whether there is such a notice of a job."""
+    found = select(Notice.id).where(Notice.job_id == job_id, Notice.occasion == occasion)
+    return session.scalar(found.limit(1)) is not None
+
+
+def has_told_late(session: Session, task_id: int) -> bool:
+    """Whether there is a notice that a window is late."""
+    found = select(Notice.id).where(Notice.task_id == task_id, Notice.occasion == Occasion.LATE)
+    return session.scalar(found.limit(1)) is not None
+
+
+def are_due(session: Session, now: datetime) -> bool:
+    """Whether there is anything to send."""
+    return session.scalar(select(Notice.id).where(*_is_due(now)).limit(1)) is not None
+
+
+def take(
+    session: WritingSession, holder: UUID, span: timedelta, in_hand: Collection[str]
+) -> list[tuple[UUID, str]]:
+    """Make messages of what is due, the caller's for `TAKEN`: one for a recipient, whose last one
+    is `span` ago; its id and its recipient. What comes too soon is put off until then.
+
+    `in_hand` are the recipients of the messages that the caller is sending.
+    """
+    if not turns.take(session, TURN, holder, timedelta()):
+        return []
+    now = session.clock()
+    due = select(Notice.target).where(*_is_due(now), Notice.target.not_in(in_hand))
+    batches: list[tuple[UUID, str]] = []
+    for target in session.scalars(due.distinct().limit(BATCHES_AT_ONCE)).all():
+        opens_at = _opens_at(session, target, span)
+        mine = update(Notice).where(Notice.target == target, *_is_due(now))
+        if opens_at is not None and opens_at > now:
+            session.execute(mine.values(due_at=opens_at))
+            continue
+        batch = uuid4()
+        session.execute(mine.values(batch=batch, taken_until=now + TAKEN))
+        batches.append((batch, target))
+    return batches
+
+
+def _opens_at(session: Session, target: str, span: timedelta) -> datetime | None:
+    """When a recipient may be told something; None: at any time."""
+    owed = and_(Notice.target == target, Notice.state == NoticeState.OWED)
+    # What could not be sent is tried again with what has come since.
+    tried = case((Notice.attempts > 0, Notice.due_at))
+    waits, taken = session.execute(
+        select(func.max(tried, type_=Notice.due_at.type), func.max(Notice.taken_until)).where(owed)
+    ).one()
+    sent = session.scalar(
+        select(func.max(Notice.sent_at)).where(
+            Notice.target == target, Notice.state == NoticeState.SENT
+        )
+    )
+    instants = [waits, taken, sent + span if sent is not None else None]
+    return max((instant for instant in instants if instant is not None), default=None)
+
+
+def batch_of(session: Session, batch: UUID, target: str) -> Batch | None:
+    """A message that was made; None: there is nothing in it any more."""
+    held = _held(batch, target)
+    first = session.scalars(select(Notice).where(*held).order_by(Notice.id).limit(LINES)).all()
+    if not first:
+        return None
+    counted = select(Notice.occasion, func.count(), func.max(Notice.attempts)).where(*held)
+    rows = session.execute(counted.group_by(Notice.occasion)).all()
+    newest = select(Notice.secret).where(*held).order_by(Notice.id.desc()).limit(1)
+    return Batch(
+        id=batch,
+        channel=first[0].channel,
+        target=target,
+        secret=session.scalar(newest),
+        first=first,
+        counts=Counter({occasion: number for occasion, number, _ in rows}),
+        attempts=max(attempts for _, _, attempts in rows),
+    )
+
+
+def sent(session: WritingSession, batch: Batch) -> None:
+    """Somebody has taken a message."""
+    values = {"state": NoticeState.SENT, "sent_at": session.clock()}
+    session.execute(_of(batch).values(**values, taken_until=None, error=None))
+
+
+def put_off(session: WritingSession, batch: Batch, error: str) -> None:
+    """Sending failed: it comes again, later each time; what is too old is given up."""
+    now = session.clock()
+    wait = min(FIRST_WAIT * 2 ** min(batch.attempts, 20), LONGEST_WAIT)
+    given_up = Notice.created_at < now - GIVEN_UP_AFTER
+    session.execute(
+        _of(batch).values(
+            state=case((given_up, NoticeState.DEAD), else_=NoticeState.OWED),
+            error=error,
+            attempts=batch.attempts + 1,
+            due_at=now + wait,
+            taken_until=None,
+            batch=None,
+        )
+    )
+
+
+def give_back(session: WritingSession, batch: Batch) -> None:
+    """Whoever took these does not send them; they are anybody's again."""
+    session.execute(_of(batch).values(taken_until=None, batch=None))
+
+
+def _of(batch: Batch) -> Any:
+    return update(Notice).where(*_held(batch.id, batch.target))
+
+
+def _held(batch: UUID, target: str) -> tuple[ColumnElement[bool], ...]:
+    return Notice.target == target, Notice.state == NoticeState.OWED, Notice.batch == batch
+
+
+def _is_due(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    free = or_(Notice.taken_until.is_(None), Notice.taken_until < now)
+    return Notice.state == NoticeState.OWED, Notice.due_at <= now, free
+
+
+def forget_old(session: WritingSession) -> None:
+    """Let go of notices that were sent, or given up, long ago; the newest of a run template stays:
+    it tells whether a good end is a recovery.
+    """
+    other = aliased(Notice)
+    newest = select(func.max(other.id)).where(other.runtemplate_id == Notice.runtemplate_id)
+    old = (
+        select(Notice.id)
+        .where(
+            Notice.created_at < session.clock() - KEPT,
+            Notice.state != NoticeState.OWED,
+            Notice.id < newest.correlate(Notice).scalar_subquery(),
+        )
+        .limit(FORGOTTEN_AT_ONCE)
+    )
+    session.execute(delete(Notice).where(Notice.id.in_(old)))

@@ -1,0 +1,176 @@
+"""Jobs that run longer than usual, and windows that are not done in time, are told of once."""
+
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from jobauto_prefect.jobs.watch import Watch
+from jobauto_prefect.ledger import attempts
+from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.records import Job, Notice, RunTemplate, Task
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+from tests.claims import claim_of, granted, own_run_of, report, template
+
+__all__ = ["template"]
+
+ALL = ["failure", "recovery", "missed", "slow", "late"]
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def watch(ledger: Ledger, facade_settings: Settings) -> Watch:
+    return Watch(ledger, facade_settings)
+
+
+def rows(ledger: Ledger) -> list[Notice]:
+    with ledger.reading() as session:
+        return list(session.scalars(select(Notice).order_by(Notice.id)))
+
+
+def occasions(ledger: Ledger) -> list[str]:
+    return [row.occasion for row in rows(ledger)]
+
+
+def tell(rest: httpx.Client, **members: Any) -> None:
+    """Notices of all jobs of the company of `template`."""
+    notices = {"mail": {"on": ALL, "to": ["ops@acme.example"]}, **members}
+    rest.post("/company/", json={"id": 1, "notices": notices}).raise_for_status()
+
+
+def ended_jobs(ledger: Ledger, template: dict[str, Any], number: int, took: timedelta) -> None:
+    """So many good jobs."""
+    with ledger.writing(SERVICE) as session:
+        record, now = session.get_one(RunTemplate, template["id"]), session.clock()
+        session.add_all(
+            Job(app_id=record.app_id, company_id=record.company_id, runtemplate=record,
+                state="succeeded", severity="success", schedule=now, schedule_type="adhoc",
+                begin=now - took, end=now, executor="Native")
+            for _ in range(number)
+        )  # fmt: skip
+
+
+def begin_earlier(ledger: Ledger, job_id: int, by: timedelta) -> None:
+    with ledger.writing(SERVICE) as session:
+        job = session.get_one(Job, job_id)
+        assert job.begin is not None
+        job.begin -= by
+
+
+def test_a_job_that_runs_longer_than_usual_is_told_once(
+    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, facade_settings: Settings,
+    watch: Watch, template: dict[str, Any],
+) -> None:  # fmt: skip
+    tell(rest)
+    ended_jobs(ledger, template, 5, 10 * MINUTE)
+    launch = granted(claims, claim_of())
+    begin_earlier(ledger, launch["job_id"], 19 * MINUTE)
+    watch.look()
+    assert rows(ledger) == []
+    begin_earlier(ledger, launch["job_id"], 2 * MINUTE)
+    watch.look()
+    watch.look()
+    Watch(ledger, facade_settings).look()  # of another process
+    (row,) = rows(ledger)
+    assert (row.occasion, row.job_id) == ("slow", launch["job_id"])
+    assert row.data["message"].startswith("has run for 0:21:")
+    assert row.data["message"].endswith("up to 0:20:00 is usual")
+    report(claims, launch)
+    assert occasions(ledger) == ["slow"]  # a good end after it is no recovery
+
+
+def test_nothing_is_usual_of_few_jobs_or_where_nobody_asks(
+    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, watch: Watch,
+    template: dict[str, Any],
+) -> None:  # fmt: skip
+    tell(rest)
+    ended_jobs(ledger, template, 4, MINUTE)
+    launch = granted(claims, claim_of())
+    begin_earlier(ledger, launch["job_id"], 600 * MINUTE)
+    watch.look()
+    assert rows(ledger) == []
+    ended_jobs(ledger, template, 20, MINUTE)
+    tell(rest, mail={"on": ["failure", "late"], "to": ["ops@acme.example"]})
+    watch.look()
+    assert rows(ledger) == []
+
+
+def open_task(ledger: Ledger, template: dict[str, Any], begun: timedelta, lasts: timedelta) -> int:
+    """A window with its first attempt, which waits."""
+    with ledger.writing(SERVICE) as session:
+        record = session.get_one(RunTemplate, template["id"])
+        start = session.clock() - begun
+        task = Task(
+            runtemplate=record, window_start=start, window_end=start + lasts, deadline=start + lasts
+        )
+        job = attempts.new_job(record, schedule=start, schedule_type="scheduled")
+        job.task = task
+        session.add_all([task, job])
+        session.flush()
+        return job.id
+
+
+def test_a_window_that_is_not_done_in_time_is_told_once(
+    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, watch: Watch,
+    template: dict[str, Any],
+) -> None:  # fmt: skip
+    tell(rest)
+    job = open_task(ledger, template, 10 * MINUTE, 11 * MINUTE)
+    launch = granted(claims, own_run_of(ledger, job))
+    watch.look()
+    assert rows(ledger) == []
+    with ledger.writing(SERVICE) as session:
+        session.get_one(Task, 1).deadline -= 5 * MINUTE
+    watch.look()
+    watch.look()
+    (row,) = rows(ledger)
+    assert (row.occasion, row.task_id, row.job_id) == ("late", 1, None)
+    assert "1 attempts" not in row.data["message"]
+    assert row.data["message"].endswith("an attempt runs")
+    with ledger.writing(SERVICE) as session:  # it may be late
+        session.get_one(Task, 1).deadline += 60 * MINUTE
+    report(claims, launch)
+    assert occasions(ledger) == ["late", "recovery"]
+
+
+@pytest.mark.parametrize("says", ["company", "runtemplate"])
+def test_a_time_of_day_or_a_span_says_when_a_window_is_late(
+    rest: httpx.Client, ledger: Ledger, watch: Watch, template: dict[str, Any], says: str
+) -> None:
+    tell(rest, finished_by="+30m" if says == "company" else "+20h")
+    if says == "runtemplate":
+        body = {"id": template["id"], "notices": {"finished_by": "+30m"}}
+        rest.post("/runtemplate/", json=body).raise_for_status()
+    open_task(ledger, template, 29 * MINUTE, 600 * MINUTE)
+    watch.look()
+    assert rows(ledger) == []
+    with ledger.writing(SERVICE) as session:
+        session.get_one(Task, 1).window_start -= 2 * MINUTE
+    watch.look()
+    (row,) = rows(ledger)
+    assert row.occasion == "late"
+    assert row.data["message"].endswith("no attempt has begun")
+
+
+def test_a_time_of_day_is_that_of_the_run_templates_zone(
+    rest: httpx.Client, ledger: Ledger, watch: Watch, template: dict[str, Any]
+) -> None:
+    tell(rest, finished_by="06:30")
+    body = {"id": template["id"], "timezone": "Asia/Tokyo"}
+    rest.post("/runtemplate/", json=body).raise_for_status()
+    open_task(ledger, template, timedelta(hours=25), timedelta(days=3))  # it was 06:30 there
+    watch.look()
+    (row,) = rows(ledger)
+    assert "21:30:00+00:00" in row.data["message"]
+
+
+def test_a_window_that_ends_by_itself_is_not_told_of_as_late(
+    rest: httpx.Client, ledger: Ledger, watch: Watch, template: dict[str, Any]
+) -> None:
+    tell(rest)
+    open_task(ledger, template, 10 * MINUTE, 5 * MINUTE)
+    watch.look()
+    assert rows(ledger) == []
