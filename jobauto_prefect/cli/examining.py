@@ -11,6 +11,7 @@ import httpx
 
 from jobauto_prefect.cli.environment_findings import environment_findings
 from jobauto_prefect.cli.findings import Finding
+from jobauto_prefect.cli.notice_findings import notice_findings
 from jobauto_prefect.cli.running import addresses_in
 from jobauto_prefect.cli.sharing import WORKER_PATIENCE, sharing, users_of_workers
 from jobauto_prefect.clock import TOLERATED, ahead_of
@@ -170,6 +171,8 @@ async def _work(settings: Settings, ledger: Ledger) -> AsyncIterator[Finding]:
     for finding in await asyncio.to_thread(_workers, settings, ledger):
         yield finding
     for finding in await asyncio.to_thread(environment_findings, settings, ledger):
+        yield finding
+    for finding in await asyncio.to_thread(notice_findings, settings, ledger):
         yield finding
     yield await asyncio.to_thread(_audit, ledger)
     yield await asyncio.to_thread(_maintenance, ledger)

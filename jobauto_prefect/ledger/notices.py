@@ -72,6 +72,15 @@ class Batch:
     attempts: int
 
 
+@dataclass(frozen=True, slots=True)
+class Failing:
+    """Notices that were tried in vain, and why."""
+
+    channel: str
+    error: str
+    number: int
+
+
 def recipients_of(template: RunTemplate, occasion: Occasion) -> list[Recipient]:
     """Whom a run template, or else its company, has told of this."""
     company = template.company
@@ -235,6 +244,19 @@ def _held(batch: UUID, target: str) -> tuple[ColumnElement[bool], ...]:
 def _is_due(now: datetime) -> tuple[ColumnElement[bool], ...]:
     free = or_(Notice.taken_until.is_(None), Notice.taken_until < now)
     return Notice.state == NoticeState.OWED, Notice.due_at <= now, free
+
+
+def failing(session: Session) -> list[Failing]:
+    """What waits because it was not accepted, by channel and reason."""
+    found = (
+        select(Notice.channel, Notice.error, func.count())
+        .where(Notice.state == NoticeState.OWED, Notice.attempts > 0)
+        .group_by(Notice.channel, Notice.error)
+        .order_by(Notice.channel, Notice.error)
+    )
+    return [
+        Failing(channel, error or "", number) for channel, error, number in session.execute(found)
+    ]
 
 
 def forget_old(session: WritingSession) -> None:

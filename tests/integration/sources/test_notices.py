@@ -16,6 +16,7 @@ import httpx
 import pytest
 from sqlalchemy import select, update
 
+from jobauto_prefect.cli.notice_findings import notice_findings
 from jobauto_prefect.jobs import notices as told
 from jobauto_prefect.jobs import tasks
 from jobauto_prefect.ledger import notices
@@ -107,8 +108,8 @@ def occasions(ledger: Ledger) -> list[str]:
 
 
 def all_sent(ledger: Ledger) -> bool:
-    found = rows(ledger)
-    return bool(found) and all(row.state == "sent" for row in found)
+    with ledger.reading() as session:  # of thousands only the states
+        return set(session.scalars(select(Notice.state).distinct())) == {"sent"}
 
 
 def say(rest: httpx.Client, kind: str, number: int, notices: Any) -> dict[str, Any]:
@@ -498,3 +499,23 @@ def test_old_notices_go_but_for_the_newest(
     assert [row.id for row in rows(ledger)] == [3]
     run_job(claims)
     assert occasions(ledger) == ["failure", "recovery"]
+
+
+def test_the_doctor_tries_the_mail_server(
+    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, ledger_settings: Settings,
+    mails: MailServer, template: dict[str, Any],
+) -> None:  # fmt: skip
+    assert notice_findings(ledger_settings, ledger) == []
+    (found,) = notice_findings(with_mail(ledger_settings, mails.port), ledger)
+    assert (found.status, found.message) == (
+        "ok", f"the mail server 127.0.0.1:{mails.port} answers"
+    )  # fmt: skip
+    (found,) = notice_findings(with_mail(ledger_settings, free_port()), ledger)
+    assert (found.status, "Connection refused" in found.message) == ("warning", True)
+    tell_company(rest, mail=by_mail(), slack={"on": ALL, "uri": "http://127.0.0.1:9/"})
+    fail(claims)
+    with sending(ledger, ledger_settings):
+        eventually(lambda: {row.attempts for row in rows(ledger)} == {1})
+    mail, slack = notice_findings(ledger_settings, ledger)
+    assert "there is no server" in mail.message
+    assert slack.message.startswith("1 notices to Slack are not accepted: it can't be reached")
