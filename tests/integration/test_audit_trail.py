@@ -46,12 +46,17 @@ BY_FILTER = "/jobs.json"
 SETTLING = "/reconcile.json"
 """What it changes depends on what somebody did in Prefect: test_deployment_drift."""
 
-APART = (*ASKING, BY_FILTER, SETTLING)
+PRUNING = "/prune.json"
+"""What it changes depends on what is old: engine/test_pruning."""
+
+APART = (*ASKING, BY_FILTER, SETTLING, PRUNING)
 CHANGING = [row for row in TABLE if row.method != "GET" and row.path not in APART]
 LAST = ("eventrule", "eventsource", "credential", "credential_type", "job", "runtemplate", "app")
 
 
 def _expected(row: Row) -> tuple[str, str]:
+    if (row.method, row.path) == ("DELETE", "/maintenance.json"):
+        return "Freeze", "update"  # it ends, and is kept
     if row.path in SPECIAL:
         return SPECIAL[row.path]
     kind = KINDS[row.path.split("/")[1]]
