@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+import psycopg
+
 from jobauto_prefect.backup import postgresql, sqlite
 from jobauto_prefect.backup.sqlite import Progress
 from jobauto_prefect.engine.prefect_database import prefect_database_url
+from jobauto_prefect.errors import LedgerUnavailable
 from jobauto_prefect.home import make_folder, private_file
 from jobauto_prefect.settings import Settings
 
@@ -84,11 +87,17 @@ class Database:
         ]
 
     def _select(self, statement: str, values: tuple[str, ...]) -> list[tuple[Any, ...]]:
-        if self.kind == SQLITE:
-            with closing(sqlite3.connect(self.file)) as connection:
-                return connection.execute(statement, values).fetchall()
-        with postgresql.connect(self.url) as opened:
-            return opened.execute(statement.encode(), values or None).fetchall()
+        try:
+            if self.kind == SQLITE:
+                with closing(sqlite3.connect(self.file)) as connection:
+                    return connection.execute(statement, values).fetchall()
+            with postgresql.connect(self.url) as opened:
+                return opened.execute(statement.encode(), values or None).fetchall()
+        except (sqlite3.Error, psycopg.Error) as error:
+            reason = str(error).splitlines()[0]
+            raise LedgerUnavailable(
+                f"the database of {self.name} can't be read ({reason}); see to it and try again"
+            ) from error
 
 
 def databases_of(settings: Settings) -> tuple[Database, Database]:

@@ -4,10 +4,9 @@ The key comes last, and until then the home is marked: whatever dies in between 
 anything starts with.
 """
 
-import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -25,17 +24,11 @@ from jobauto_prefect.backup.databases import (
     databases_of,
 )
 from jobauto_prefect.backup.installations import differing, versions
+from jobauto_prefect.backup.marks import Mark, marked, write_new
 from jobauto_prefect.backup.settings_files import PutFile, put_files, staged_settings
 from jobauto_prefect.engine.keeper import Keeper
 from jobauto_prefect.errors import Conflict, NotReady
-from jobauto_prefect.home import (
-    PRIVATE,
-    RESTORING,
-    make_folder,
-    make_home,
-    private_file,
-    require_whole,
-)
+from jobauto_prefect.home import make_folder, make_home, require_whole
 from jobauto_prefect.jobs.restoration import Begun, begin_anew, name_of
 from jobauto_prefect.ledger import migrate, restoring
 from jobauto_prefect.ledger.audit import Actor
@@ -104,34 +97,26 @@ def restore(
     targets = _targets(of_prefect, of_ledger, backup.manifest)
     _require_room(settings, backup, targets)
     make_home(settings)
-    marker = settings.home / RESTORING
-    _write(marker, _help(settings, targets))
-    staging = settings.home / ".restoring"
-    staging.mkdir(PRIVATE)
-    staged = {name: _staged(database, staging) for name, database in targets.items()}
-    for name, database in staged.items():
-        progress(f"restoring the database of {name}")
-        with backup.member(name) as content:
-            database.restore(backup.manifest.databases[name].tool, content)
-    key = staging / "secret.key"
-    _write(key, backup.secrets["key"])
-    progress("looking at what differs and what is owed")
-    in_effect = staged_settings(settings, backup, staging)
     shared = of_prefect if backup.manifest.is_shared else None
-    with_prefect = staged.get(PREFECT, shared)
-    ledger = _open(in_effect, staged[LEDGER], key)
-    try:
-        begun, differences, owed = _begin(ledger, in_effect, backup, with_prefect, actor)
-    finally:
-        ledger.close()
-    for name, database in staged.items():
-        _put(database, targets[name])
-    files = put_files(settings, backup, staging)
-    make_folder(settings.key_path.parent)
-    shutil.move(key, settings.key_path)
-    shutil.rmtree(staging)
-    os.sync()  # what is in place is on the disk before the mark goes
-    marker.unlink()
+    with marked(settings.home, _help(settings, targets)) as mark:
+        staged = {name: _staged(database, mark.staging) for name, database in targets.items()}
+        _fill(staged, backup, mark, progress)
+        key = mark.staging / "secret.key"
+        write_new(key, backup.secrets["key"])
+        progress("looking at what differs and what is owed")
+        in_effect = staged_settings(settings, backup, mark.staging)
+        ledger = _open(in_effect, staged[LEDGER], key)
+        try:
+            with_prefect = staged.get(PREFECT, shared)
+            begun, differences, owed = _begin(ledger, in_effect, backup, with_prefect, actor)
+        finally:
+            ledger.close()
+        mark.is_binding = True
+        for name, database in staged.items():
+            _put(database, targets[name])
+        files = put_files(settings, backup, mark.staging)
+        make_folder(settings.key_path.parent)
+        shutil.move(key, settings.key_path)
     return Restored(
         settings.home,
         backup.manifest,
@@ -141,6 +126,15 @@ def restore(
         differing(backup.manifest.settings, in_effect),
         files,
     )
+
+
+def _fill(staged: Mapping[str, Database], backup: Backup, mark: Mark, progress: Progress) -> None:
+    """Fill the databases; those of PostgreSQL are in their place then."""
+    for name, database in staged.items():
+        progress(f"restoring the database of {name}")
+        with backup.member(name) as content:
+            database.restore(backup.manifest.databases[name].tool, content)
+        mark.is_binding |= database.kind == POSTGRESQL
 
 
 def _targets(of_prefect: Database, of_ledger: Database, manifest: Manifest) -> dict[str, Database]:
@@ -278,10 +272,3 @@ def _begin(
         opened = restoring.opened_since(session, began_at)
     windows = [Windows(*row) for row in opened]
     return begun, found.differences if found else (), (waiting, windows)
-
-
-def _write(path: Path, content: str) -> None:
-    with open(path, "x", opener=private_file) as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())

@@ -15,7 +15,8 @@ from dotenv import dotenv_values
 
 from jobauto_prefect.backup.archive import Backup
 from jobauto_prefect.backup.installations import PLACES
-from jobauto_prefect.home import make_folder, private_file
+from jobauto_prefect.backup.marks import write_new
+from jobauto_prefect.home import make_folder
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.variables import FILES, config_directory, config_files
 
@@ -39,7 +40,7 @@ def staged_settings(settings: Settings, backup: Backup, staging: Path) -> Settin
     if _hindrance(backup) is not None or TAKEN not in backup.secrets["files"]:
         return settings
     file = staging / TAKEN
-    _write(file, backup.secrets["files"][TAKEN])
+    write_new(file, backup.secrets["files"][TAKEN])
     return Settings(_env_file=(file, *config_files()))
 
 
@@ -69,13 +70,8 @@ def _put(settings: Settings, backup: Backup, staging: Path) -> Iterable[PutFile]
 def _beside(settings: Settings, name: str, content: str, why: str) -> PutFile:
     path = settings.home / BESIDE / name
     make_folder(path.parent)
-    _write(path, content)
+    write_new(path, content)
     return PutFile(path, why)
-
-
-def _write(path: Path, content: str) -> None:
-    with open(path, "x", opener=private_file) as file:
-        file.write(content)
 
 
 def _quoted(value: str) -> str:

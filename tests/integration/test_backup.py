@@ -1,5 +1,6 @@
 """Backups: made while others write, whole or refused, and new installations made of them."""
 
+import errno
 import json
 import os
 import signal
@@ -360,6 +361,26 @@ def test_a_restore_that_died_is_used_by_nothing_and_says_what_helps(place: Place
     ):
         with pytest.raises(NotReady, match="did not come to its end; nothing has run with it"):
             work()
+
+
+def test_what_fails_before_anything_is_in_place_leaves_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place.make()
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(restoring, "begin_anew", fail)
+        with pytest.raises(NotReady, match="No space left on device"):
+            place.restore()
+    if place.ledger.engine.dialect.name == "sqlite":
+        place.restore()
+        open_ledger(place.empty).close()
+    else:  # its database is full
+        with pytest.raises(NotReady, match="make the databases of ledger anew"):
+            place.restore()
 
 
 def test_settings_come_along_but_for_places(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
