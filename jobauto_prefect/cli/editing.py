@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from jobauto_prefect.facade.apply.known import Known
 
 COMMAND_LINE = "command line"
+SLACK_ADDRESS = "notices.slack.uri"
+"""A secret that is no value; no name of a value has a dot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,11 +211,18 @@ async def _post(
         sent = {*edited, *_references(kind, edited)}
         members = {name: value for name, value in members.items() if name in sent}
     member = KINDS[kind].values
+    values = {name: value for name, value in secrets.items() if name != SLACK_ADDRESS}
+    if SLACK_ADDRESS in secrets:
+        members["notices"] = _with_address(content.get("notices", {}), secrets[SLACK_ADDRESS])
     if member is None:
-        members |= secrets
-    elif secrets:
-        members[member] = {**members.get(member, {}), **secrets}
+        members |= values
+    elif values:
+        members[member] = {**members.get(member, {}), **values}
     return await client.post(kind, members | ({"id": number} if number else {}))
+
+
+def _with_address(notices: Mapping[str, Any], uri: str) -> dict[str, Any]:
+    return {**notices, "slack": {**notices.get("slack", {}), "uri": uri}}
 
 
 def _references(kind: str, edited: Mapping[str, Any]) -> Iterator[str]:

@@ -6,7 +6,7 @@ import contextlib
 from jobauto_prefect.engine.services import run_services
 from jobauto_prefect.jobs.timetable import timetable_of
 from jobauto_prefect.ledger.agenda import Topic
-from jobauto_prefect.sources import Poller, Webhooks
+from jobauto_prefect.sources import Notifier, Poller, Webhooks
 from tests.integration.costs.conftest import Counted
 
 SECONDS = 20
@@ -22,6 +22,7 @@ async def test_idle_services(counted: Counted, prefect_server: str) -> None:
         asyncio.create_task(run_services(settings, counted.ledger, timetable)),
         asyncio.create_task(Poller(counted.ledger, settings, wanted[Topic.EVENTS]).run()),
         asyncio.create_task(Webhooks(counted.ledger, settings, wanted[Topic.WEBHOOKS]).run()),
+        asyncio.create_task(Notifier(counted.ledger, settings, wanted[Topic.NOTICES]).run()),
     ]
     found: list[int] = []
     for _ in range(WINDOWS):  # the first ones see the beginning of it all
