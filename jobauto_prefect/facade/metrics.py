@@ -9,6 +9,7 @@ from datetime import datetime
 
 from fastapi import APIRouter, Response
 
+from jobauto_prefect.definitions.notices import Channel
 from jobauto_prefect.errors import Forbidden, JobautoError, NotFound
 from jobauto_prefect.facade.auth import Person
 from jobauto_prefect.facade.service import CurrentService
@@ -159,6 +160,9 @@ def _queues(figures: Figures) -> Iterator[Family]:
     webhook = [] if "webhook" in figures.dead_actions else [Sample(0, ("webhook",))]
     about = "Actions of events that were given up; webhook: nobody accepted it for a day."
     yield Family("jobauto_dead_actions", about, [*dead, *webhook], label)
+    failing = [Sample(figures.failing_notices.get(one, 0), (one,)) for one in Channel]
+    about = "Notices that wait because they were not accepted."
+    yield Family("jobauto_notices_failing", about, failing, ("channel",))
     about = "Events that started no job of their rule, and will not."
     yield _single("jobauto_dead_deliveries", about, figures.dead_deliveries)
 

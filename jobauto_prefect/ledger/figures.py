@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from jobauto_prefect.ledger import services_status
 from jobauto_prefect.ledger.actions import ActionState
 from jobauto_prefect.ledger.deliveries import DeliveryState
+from jobauto_prefect.ledger.notices import NoticeState
 from jobauto_prefect.ledger.records import (
     AuditEntry,
     AuditSeal,
@@ -19,6 +20,7 @@ from jobauto_prefect.ledger.records import (
     EventSource,
     Job,
     Lease,
+    Notice,
     OwedAction,
     SignInFailure,
     Task,
@@ -68,7 +70,8 @@ class Figures:
 
     `windows` and `late_windows` (those of `LATELY`) are by state, `outbox` is by kind. `leases`:
     of jobs that may run; `ends`: ends of jobs that Prefect has not been told of. `dead_actions` are
-    by kind. `workers` are by pool: living and silent ones, and the living ones that can't work.
+    by kind, `failing_notices` (those that were tried in vain) by channel. `workers` are by pool:
+    living and silent ones, and the living ones that can't work.
     """
 
     at: datetime
@@ -81,6 +84,7 @@ class Figures:
     ends: Depth | None
     dead_actions: Mapping[str, int]
     dead_deliveries: int
+    failing_notices: Mapping[str, int]
     sign_in_failures: int
     seals: int
     sealed_at: datetime | None
@@ -110,6 +114,7 @@ def read_figures(
         ends=waiting.get(None),
         dead_actions=_dead_actions(session),
         dead_deliveries=_dead_deliveries(session),
+        failing_notices=_failing_notices(session),
         sign_in_failures=session.scalar(failures) or 0,
         seals=seals,
         sealed_at=sealed_at,
@@ -172,6 +177,12 @@ def _dead_actions(session: Session) -> dict[str, int]:
     dead = OwedAction.state == literal(ActionState.DEAD.value, literal_execute=True)
     found = select(OwedAction.kind, func.count()).where(dead)
     return {row[0]: row[1] for row in session.execute(found.group_by(OwedAction.kind)).all()}
+
+
+def _failing_notices(session: Session) -> dict[str, int]:
+    owed = Notice.state == literal(NoticeState.OWED.value, literal_execute=True)
+    found = select(Notice.channel, func.count()).where(owed, Notice.attempts > 0)
+    return {row[0]: row[1] for row in session.execute(found.group_by(Notice.channel)).all()}
 
 
 def _dead_deliveries(session: Session) -> int:

@@ -19,6 +19,7 @@ from jobauto_prefect.ledger.records import (
     Event,
     EventSource,
     Lease,
+    Notice,
     OwedAction,
     SignInFailure,
     Task,
@@ -153,6 +154,10 @@ def test_ages_dead_letters_lags_and_failures(
         for number, state in enumerate(("dead", "dead", "owed", "done")):
             webhook = {"kind": "webhook", "target": f"https://example.org/{number}"}
             session.add(OwedAction(event_id=change.id, state=state, due_at=now, **webhook))
+        for state, attempts in (("owed", 2), ("owed", 0), ("dead", 9), ("sent", 1)):
+            said = {"occasion": "failure", "channel": "mail", "target": "a@b.example", "data": {}}
+            of = {"company_id": 1, "runtemplate_id": template["id"], "attempts": attempts}
+            session.add(Notice(state=state, due_at=now, created_at=now, **said, **of))
         for _ in range(3):
             session.add(SignInFailure(account="a", network="n", failed_at=now))
         session.add(SignInFailure(account="a", network="n", failed_at=now - HOUR))
@@ -163,6 +168,7 @@ def test_ages_dead_letters_lags_and_failures(
 
     name = f"{made['id']} erp"
     assert found.by("jobauto_dead_actions", "kind") == {("webhook",): 2}
+    assert found.by("jobauto_notices_failing", "channel") == {("mail",): 1}
     assert found.by("jobauto_event_source_failing", "source") == {(name,): 1}
     assert (found.value("jobauto_event_source_look_age_seconds", source=name) or 0) >= 3600
     assert (found.value("jobauto_event_lag_seconds", source=name) or 0) >= 3600
@@ -266,4 +272,4 @@ def test_a_scrape_is_few_statements(ledger: Ledger, facade_settings: Settings) -
         statements.append(statement)
 
     monitor.exposition()
-    assert 10 < len(statements) <= 16, "\n".join(statements)
+    assert 10 < len(statements) <= 17, "\n".join(statements)
