@@ -2,11 +2,14 @@
 
 import asyncio
 import contextlib
+import random
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -451,6 +454,13 @@ asyncio.run(Notifier(open_ledger(settings), settings).run())
 """
 
 
+def notifier(settings: Settings) -> subprocess.Popen[bytes]:
+    """A process that sends."""
+    arguments = [str(settings.home), settings.ledger_url, str(free_port())]
+    command = [sys.executable, "-c", KILLED, *arguments]
+    return subprocess.Popen(command, env=clean_environment())
+
+
 def test_killed_between_sending_and_writing_down(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger, ledger_settings: Settings,
     slack: Receiver, template: dict[str, Any],
@@ -458,13 +468,7 @@ def test_killed_between_sending_and_writing_down(
     slack.hangs = threading.Event()  # it has the message, and answers late
     tell_company(rest, slack={"on": ALL, "uri": f"{slack.url}/x"})
     fail(claims)
-    arguments = [str(ledger_settings.home), ledger_settings.ledger_url, str(free_port())]
-
-    def start() -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", KILLED, *arguments]
-        return subprocess.Popen(command, env=clean_environment())
-
-    first = start()
+    first = notifier(ledger_settings)
     try:
         eventually(lambda: slack.received)
     finally:
@@ -473,7 +477,7 @@ def test_killed_between_sending_and_writing_down(
     assert [row.state for row in rows(ledger)] == ["owed"]
     slack.hangs.set()
     slack.hangs = None
-    second = start()
+    second = notifier(ledger_settings)
     try:
         eventually(lambda: all_sent(ledger))
     finally:
@@ -481,6 +485,33 @@ def test_killed_between_sending_and_writing_down(
         second.wait()
     assert len(slack.received) == 2
     assert slack.received[0].content == slack.received[1].content
+
+
+def test_killed_at_any_instant(
+    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, ledger_settings: Settings,
+    slack: Receiver, template: dict[str, Any],
+) -> None:  # fmt: skip
+    tell_company(rest, slack={"on": ALL, "uri": f"{slack.url}/x"})
+    chance = random.Random(19)
+    failed: set[int] = set()
+    for _ in range(4):
+        heard = len(slack.received)
+        process = notifier(ledger_settings)
+        failed.add(fail(claims))
+        eventually(lambda before=heard: len(slack.received) > before)  # type: ignore[misc]
+        for _ in range(chance.randrange(4)):
+            failed.add(fail(claims))
+        time.sleep(chance.random() / 50)  # an instant of its own
+        process.kill()
+        process.wait()
+    with sending(ledger, ledger_settings.model_copy(update={"notice_seconds": 0})):
+        eventually(lambda: all_sent(ledger))
+    told_of = Counter(
+        int(number) for one in slack.received
+        for number in re.findall(r"\|job (\d+)>", one.content.decode())
+    )  # fmt: skip
+    assert set(told_of) == failed
+    assert max(told_of.values()) <= 5  # once more for each process that died with it at most
 
 
 def test_old_notices_go_but_for_the_newest(
