@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jobauto_prefect.cli.client import Client
 
 Record = Mapping[str, Any]
-COLUMNS = ("starts", "run template", "window", "until", "deadline", "zone", "note")
+COLUMNS = ("starts", "run template", "window", "until", "deadline", "zone")
 MINUTES, SECONDS = "%a %Y-%m-%d %H:%M", "%a %Y-%m-%d %H:%M:%S"
 
 
@@ -62,7 +62,13 @@ def _print(found: Mapping[str, Any], names: Mapping[str, Mapping[int, Record]]) 
     if not windows:
         hint(f"nothing is due until {found['until']}")
         return
-    print_table(COLUMNS, [_row(one, title(one, names)) for one in windows])
+    notes = [_note(window) for window in windows]
+    rows = [_row(window, title(window, names)) for window in windows]
+    if any(notes):
+        noted = [(*row, note) for row, note in zip(rows, notes, strict=True)]
+        print_table((*COLUMNS, "note"), noted)
+    else:
+        print_table(COLUMNS, rows)
     if found["more"]:
         hint(f"these are the first {len(windows)}; there are more, see --limit")
 
@@ -70,7 +76,7 @@ def _print(found: Mapping[str, Any], names: Mapping[str, Mapping[int, Record]]) 
 def _row(one: Record, title: str) -> tuple[str, ...]:
     times = ("launch_at", "window_start", "window_end", "deadline")
     launch, start, end, deadline = (_wall(one[name], one["timezone"]) for name in times)
-    return launch, title, start, end, deadline, one["timezone"], _note(one)
+    return launch, title, start, end, deadline, one["timezone"]
 
 
 def _note(one: Record) -> str:

@@ -13,7 +13,7 @@ from itertools import islice, takewhile
 from typing import Any
 from uuid import UUID
 
-from jobauto_prefect.compiler.closures import ClosedTime
+from jobauto_prefect.compiler.closures import ALWAYS_OPEN, ClosedTime
 from jobauto_prefect.compiler.handover import handed_over
 from jobauto_prefect.compiler.windows import windows_after
 from jobauto_prefect.engine.api import PrefectApi
@@ -113,7 +113,10 @@ def _read(near: Neighbours, template_id: int) -> Outlook | None:
         if template is None or template.retired_at is not None:
             return None
         pool, now = template.pool or near.settings.pool, near.ledger.clock()
-        return outlook_of(template, now, pool, closed_times(session, [template], now)[template.id])
+        closed = ALWAYS_OPEN
+        if template.next_window is not None:
+            closed = closed_times(session, [template], now)[template.id]
+        return outlook_of(template, now, pool, closed)
 
 
 async def _made_ahead(near: Neighbours, outlook: Outlook) -> dict[str, dict[str, Any]]:

@@ -103,6 +103,7 @@ class PrefectApi:
         )
         self._csrf_client = str(uuid4())
         self._one_by_one = asyncio.Lock()
+        self._asked: dict[str, asyncio.Future[Any]] = {}
 
     @functools.cached_property
     def _client(self) -> httpx.AsyncClient:
@@ -130,6 +131,22 @@ class PrefectApi:
     async def get(self, path: str) -> Any:
         """The JSON at `path`, which begins with a slash."""
         return await self.call("GET", path)
+
+    async def get_together(self, path: str) -> Any:
+        """The JSON at `path`; who asks while the same is being asked has that answer, too.
+
+        For what many registrations at once look up alike: change nothing in it.
+        """
+        asked = self._asked.get(path)
+        if asked is None:
+            asked = self._asked[path] = asyncio.ensure_future(self.get(path))
+            asked.add_done_callback(functools.partial(self._answered, path))
+        return await asyncio.shield(asked)
+
+    def _answered(self, path: str, asked: asyncio.Future[Any]) -> None:
+        del self._asked[path]
+        if not asked.cancelled():
+            asked.exception()  # those who asked may all be gone
 
     async def post(self, path: str, body: Any) -> Any:
         """Post JSON; the answer's JSON, None where there is none."""

@@ -111,7 +111,7 @@ async def ensure_flow(
     api: PrefectApi, plan: FlowPlan, known: UUID | None, written: list[str]
 ) -> UUID:
     """The id of the flow that a plan is about; each write is said in `written`."""
-    found = await _read(api, f"/flows/{known}") if known else None
+    found = await _read_together(api, f"/flows/{known}") if known else None
     if found is None or found["name"] != plan.name:
         found = await _read(api, f"/flows/name/{quote(plan.name, safe='')}")
     if found is None:
@@ -192,8 +192,14 @@ async def _change_schedule(
 
 
 async def _read(api: PrefectApi, path: str) -> Found | None:
-    try:
+    with contextlib.suppress(NotFound):
         found: Found = await api.get(path)
-    except NotFound:
-        return None
-    return found
+        return found
+    return None
+
+
+async def _read_together(api: PrefectApi, path: str) -> Found | None:
+    with contextlib.suppress(NotFound):
+        found: Found = await api.get_together(path)
+        return found
+    return None

@@ -70,7 +70,7 @@ async def announce_silence(api: PrefectApi, pool: str, worker: str) -> None:
 
 async def _exists(api: PrefectApi, name: str) -> bool:
     try:
-        await api.get(f"/work_pools/{quote(name, safe='')}")
+        await api.get_together(f"/work_pools/{quote(name, safe='')}")
     except NotFound:
         return False
     return True

@@ -1,5 +1,6 @@
 """The client of Prefect's API before a server that answers as told."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Iterator
@@ -154,3 +155,20 @@ async def test_lines_wait_for_a_prefect_that_is_away_and_keep_their_order(
     (body,) = server.bodies
     sent = [(line["level"], line["message"]) for line in json.loads(body)]
     assert sent == [(30, "one"), (20, " "), (20, "a\ufffdb")]
+
+
+async def test_what_is_asked_alike_at_once_is_asked_once(server: Scripted) -> None:
+    server.answers = [(200, {"name": "pool"}), (404, {"detail": "gone"}), (200, {"name": "new"})]
+    async with PrefectApi(server.url) as prefect:
+        answers = await asyncio.gather(*(prefect.get_together("/work_pools/x") for _ in range(5)))
+        assert answers == [{"name": "pool"}] * 5
+        gone = await asyncio.gather(
+            *(prefect.get_together("/work_pools/x") for _ in range(3)), return_exceptions=True
+        )
+        assert [type(error) for error in gone] == [NotFound] * 3
+        given_up = asyncio.create_task(prefect.get_together("/work_pools/x"))
+        other = asyncio.create_task(prefect.get_together("/work_pools/x"))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        assert await other == {"name": "new"}
+    assert len(server.asked) == 3
