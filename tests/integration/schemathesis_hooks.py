@@ -47,6 +47,7 @@ REASONS = frozenset(
         "cycle",  # ways round
         "command", "image", "selector", "mismatch",  # what this installation, or a record, has
         "cursor", "json", "cron",  # languages of their own
+        "date", "time", "order",  # a 30th of February, an end before its start
         "min_length", "login", "common", "text",  # passwords
         "reused",  # an idempotency key
         "secret",  # one that was given for another address
