@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints
@@ -11,14 +11,16 @@ from pydantic import Field, StringConstraints
 from jobauto_prefect.engine.drift import drift
 from jobauto_prefect.errors import StalePlan, Unavailable
 from jobauto_prefect.facade.answers import format_of, plain
-from jobauto_prefect.facade.apply.applying import LOCK_SECONDS, Applying, Plan, Stale, Wanted
-from jobauto_prefect.facade.apply.contents import Contents, contents_of
-from jobauto_prefect.facade.apply.plans import Fields
-from jobauto_prefect.facade.apply.reading import Read, read_records
 from jobauto_prefect.facade.auth import Person
 from jobauto_prefect.facade.requests import Body, FilesBody, json_fields, parse
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.writes.base import NO_NUL, Labels
+
+if TYPE_CHECKING:  # loaded when files come: most commands bring none
+    from jobauto_prefect.facade.apply.applying import Plan
+    from jobauto_prefect.facade.apply.contents import Contents
+    from jobauto_prefect.facade.apply.plans import Fields
+    from jobauto_prefect.facade.apply.reading import Read
 
 
 class FileBody(Body):
@@ -56,6 +58,9 @@ async def apply_files(
     raw: FilesBody, request: Request, who: Person, service: CurrentService
 ) -> Response:
     """What applying files would change; with a digest, it is done."""
+    from jobauto_prefect.facade.apply.applying import Applying, Stale, Wanted
+    from jobauto_prefect.facade.apply.reading import read_records
+
     format_of(request)
     async with _alone(service):
         body, contents = await asyncio.to_thread(_read, raw)
@@ -73,13 +78,17 @@ async def apply_files(
     return plain(request, who, "Plan", _shown(found, away))
 
 
-def _read(raw: bytes) -> tuple[ApplyBody, Contents]:
+def _read(raw: bytes) -> "tuple[ApplyBody, Contents]":
+    from jobauto_prefect.facade.apply.contents import contents_of
+
     body = parse(ApplyBody, json_fields(raw))
     return body, contents_of((file.name, file.text.encode()) for file in body.files)
 
 
 @contextlib.asynccontextmanager
 async def _alone(service: Service) -> AsyncIterator[None]:
+    from jobauto_prefect.facade.apply.applying import LOCK_SECONDS
+
     try:
         async with asyncio.timeout(LOCK_SECONDS):
             await service.applying.acquire()
@@ -93,8 +102,8 @@ async def _alone(service: Service) -> AsyncIterator[None]:
 
 
 async def _drift(
-    service: Service, contents: Contents, read: Read
-) -> tuple[dict[int, Fields], str | None]:
+    service: Service, contents: "Contents", read: "Read"
+) -> "tuple[dict[int, Fields], str | None]":
     """Where Prefect differs from the run templates of the files; why it was not compared."""
     templates = (each.content for each in contents.documents if each.kind == "runtemplate")
     numbers = {read.known.id_of("runtemplate", content) for content in templates} - {None}
@@ -105,6 +114,6 @@ async def _drift(
     return {each.template_id: each.differences for each in found}, None
 
 
-def _shown(found: Plan, away: str | None) -> dict[str, Any]:
+def _shown(found: "Plan", away: str | None) -> dict[str, Any]:
     compared = {"prefect_compared": away is None, "prefect_away": away}
     return found.as_dict() | compared

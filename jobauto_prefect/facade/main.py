@@ -26,7 +26,8 @@ from jobauto_prefect.monitoring.monitor import Monitor
 from jobauto_prefect.monitoring.ports import Part, management_port
 from jobauto_prefect.monitoring.tracing import begin_tracing
 from jobauto_prefect.settings import Settings, load_settings
-from jobauto_prefect.sources import Notifier, Poller, Webhooks
+from jobauto_prefect.sources import Poller, Webhooks
+from jobauto_prefect.sources.notices import Notifier
 
 logger = logging.getLogger(__name__)
 

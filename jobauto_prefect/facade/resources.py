@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeVar
 
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade import records, rendering
-from jobauto_prefect.facade.gateway.table import CHANGED_KINDS
+from jobauto_prefect.facade.gateway.kinds import CHANGED_KINDS
 from jobauto_prefect.facade.requests import Body
 from jobauto_prefect.facade.spellings import as_instant, as_integer, as_truth
 from jobauto_prefect.facade.writes.applications import write_app
@@ -195,11 +195,15 @@ def _choice(column: str, choices: Sequence[str]) -> Filter:
 
 
 ENTITIES = (
-    "App", "Calendar", "Company", "CompanyUser", "Credential", "CredentialType", "EventRule",
-    "EventSource", "Freeze", "Job", "Key", "RunTemplate", "RunTemplateCredential", "Task", "Token",
+    "App", "AuditTrail", "Backup", "Calendar", "Company", "CompanyUser", "Credential",
+    "CredentialType", "EventRule", "EventSource", "Freeze", "Job", "Key", "RunTemplate",
+    "RunTemplateCredential", "Task", "Token",
     "Topic", "User", "UserRole", "Login", "Worker", *(f"Prefect {kind}" for kind in CHANGED_KINDS),
 )  # fmt: skip
-ACTIONS = ("create", "update", "delete", "login", "refuse", "reveal", "intend", "fail", "lost")
+ACTIONS = (
+    "create", "update", "delete", "login", "refuse", "reveal", "intend", "fail", "lost", "archive",
+    "restore",
+)  # fmt: skip
 
 RESOURCES: Sequence[Resource] = (
     Resource(

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -16,6 +17,7 @@ from pydantic import BaseModel
 
 from jobauto_prefect.definitions import schema
 from jobauto_prefect.definitions.files import RECORD_KINDS, record_schema
+from jobauto_prefect.facade.resources import ACTIONS, ENTITIES
 from jobauto_prefect.facade.writes.calendars import CalendarBody
 from jobauto_prefect.facade.writes.companies import CompanyBody
 from jobauto_prefect.facade.writes.credential_types import CredentialTypeBody
@@ -206,3 +208,13 @@ def test_every_command_explains_itself_and_is_documented() -> None:
         if any(each.param_type_name == "argument" for each in getattr(command, "params", ())):
             assert "Example" in str(command.help), f"{name} has no example"
     assert unexplained == []
+
+
+def test_every_entry_of_the_trail_can_be_asked_for_by_its_kind_and_its_action() -> None:
+    """What `write_entry` is given stands among the choices of the filters."""
+    called = re.compile(r'\bwrite_entry\(\s*session,\s*"(\w+)",\s*"(\w+)"')
+    files = (ROOT / "jobauto_prefect").rglob("*.py")
+    found = {pair for file in files for pair in called.findall(file.read_text("utf-8"))}
+    assert found
+    assert {kind for kind, _ in found} <= {*ENTITIES}
+    assert {action for _, action in found} <= {*ACTIONS}

@@ -383,9 +383,6 @@ ROUTES: Sequence[Route] = (
     *OTHERS,
 )
 
-CHANGED_KINDS = tuple(sorted({route.kind for route in ROUTES if route.action}))
-"""What people change in Prefect, as the audit trail names it."""
-
 OPEN = frozenset({"/health", "/ready"})
 """What anybody may GET."""
 

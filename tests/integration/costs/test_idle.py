@@ -6,7 +6,8 @@ import contextlib
 from jobauto_prefect.engine.services import run_services
 from jobauto_prefect.jobs.timetable import timetable_of
 from jobauto_prefect.ledger.agenda import Topic
-from jobauto_prefect.sources import Notifier, Poller, Webhooks
+from jobauto_prefect.sources import Poller, Webhooks
+from jobauto_prefect.sources.notices import Notifier
 from tests.integration.costs.conftest import Counted
 
 SECONDS = 20

@@ -28,7 +28,7 @@ from jobauto_prefect.ledger.records import AuditEntry, Company, Job, Notice, Run
 from jobauto_prefect.ledger.states import TaskReason
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources import Notifier
+from jobauto_prefect.sources.notices import Notifier
 from tests.certificates import self_made
 from tests.claims import claim_of, granted, refused, report, template
 from tests.conftest import clean_environment
@@ -438,7 +438,7 @@ from datetime import timedelta
 from jobauto_prefect.ledger import notices
 from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources import Notifier
+from jobauto_prefect.sources.notices import Notifier
 
 notices.TAKEN = timedelta(seconds=2)
 settings = Settings(home=sys.argv[1], database_url=sys.argv[2], notice_seconds=0,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.facade.gateway.checks import CHECKS
+from jobauto_prefect.facade.gateway.kinds import CHANGED_KINDS
 from jobauto_prefect.facade.gateway.matching import route_of, socket_of
 from jobauto_prefect.facade.gateway.table import CONFIGURES, OPEN, ROUTES, SOCKETS, Action, Reach
 from jobauto_prefect.facade.permissions import ROLES, Role
@@ -111,3 +112,7 @@ def test_a_socket_says_its_pool() -> None:
     assert found is not None
     assert found[1] == {"work_pool_name": "a b"}
     assert "PREFECT_SERVER_API_AUTH_STRING" not in os.environ
+
+
+def test_the_kinds_that_change_are_those_of_the_table() -> None:
+    assert {*CHANGED_KINDS} == {route.kind for route in ROUTES if route.action}
