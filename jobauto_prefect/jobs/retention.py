@@ -100,8 +100,9 @@ def _jobs(session: ReadingSession, group: Group, now: datetime) -> Iterator[Step
 
 
 def _remove_jobs(session: WritingSession, jobs: Sequence[Ended]) -> Sequence[Ended]:
-    left = retention.remove_output(session, jobs, LINES_AT_ONCE)
-    retention.remove_jobs(session, jobs[: len(jobs) - len(left)])
+    going = retention.lock_removable(session, jobs)
+    left = retention.remove_output(session, going, LINES_AT_ONCE)
+    retention.remove_jobs(session, going[: len(going) - len(left)])
     return left
 
 

@@ -135,9 +135,8 @@ def removable_tasks(
         .where(
             Task.deadline < before,
             Task.window_end < before,
-            Task.state.not_in(LIVE_TASKS),
             group.has(Task.runtemplate_id),
-            ~exists().where(Job.task_id == Task.id),
+            *_is_settled_task(),
         )
     )
     return _page(session, _following(found, Task.deadline, Task.id, after), most)
@@ -154,16 +153,11 @@ def removable_events(
 ) -> list[Ended]:
     """The events of before this time of which nothing is owed; of these companies, or others'."""
     others = or_(Event.company_id.is_(None), Event.company_id.not_in(company_ids))
-    owed = or_(
-        exists().where(Delivery.event_id == Event.id, Delivery.state == DeliveryState.OWED),
-        exists().where(OwedAction.event_id == Event.id, OwedAction.state == ActionState.OWED),
-        exists().where(Job.event_id == Event.id, Job.state.in_(LIVE_JOBS)),
-    )
     found = select(Event.created_at, Event.id, Event.company_id).where(
         Event.created_at < before,
         Event.emitted_at.is_not(None),
         others if of_others else Event.company_id.in_(company_ids),
-        ~owed,
+        *_is_settled_event(),
     )
     return _page(session, _following(found, Event.created_at, Event.id, after), most)
 
@@ -205,6 +199,17 @@ def _is_removable() -> Iterator[ColumnElement[bool]]:
     yield ~exists().where(kin.retry_of == Job.id, kin.state.in_(LIVE_JOBS))
 
 
+def _is_settled_task() -> Iterator[ColumnElement[bool]]:
+    yield Task.state.not_in(LIVE_TASKS)
+    yield ~exists().where(Job.task_id == Task.id)
+
+
+def _is_settled_event() -> Iterator[ColumnElement[bool]]:
+    yield ~exists().where(Delivery.event_id == Event.id, Delivery.state == DeliveryState.OWED)
+    yield ~exists().where(OwedAction.event_id == Event.id, OwedAction.state == ActionState.OWED)
+    yield ~exists().where(Job.event_id == Event.id, Job.state.in_(LIVE_JOBS))
+
+
 def runs_only_of(session: Session, jobs: Sequence[Ended]) -> list[UUID]:
     """The flow runs of these jobs that no other job has."""
     runs = {job.flow_run_id for job in jobs if job.flow_run_id is not None}
@@ -212,6 +217,16 @@ def runs_only_of(session: Session, jobs: Sequence[Ended]) -> list[UUID]:
         Job.flow_run_id.in_(runs), Job.id.not_in([job.id for job in jobs])
     )
     return sorted(runs - set(session.scalars(others)))
+
+
+def lock_removable(session: WritingSession, jobs: Sequence[Ended]) -> list[Ended]:
+    """Those of these jobs that nothing needs, still; nobody comes to need them from here on."""
+    numbers = [job.id for job in jobs]
+    found = select(Job.id).where(Job.id.in_(numbers), *_is_removable())
+    locked = set(session.scalars(found.order_by(Job.id).with_for_update(of=Job)))
+    # On PostgreSQL what was committed while the lock was waited for is seen by the next statement.
+    held = set(session.scalars(select(Job.id).where(Job.id.in_(locked), *_is_removable())))
+    return [job for job in jobs if job.id in held]
 
 
 def remove_jobs(session: WritingSession, jobs: Sequence[Ended]) -> None:
@@ -274,7 +289,9 @@ def remove_tasks(session: WritingSession, tasks: Sequence[Ended]) -> None:
     """Delete these tasks."""
     owners = {task.id: task.company_id for task in tasks}
     gone = session.connection().execute(
-        delete(Task).where(Task.id.in_(owners)).returning(Task.id, Task.window_start, Task.state)
+        delete(Task)
+        .where(Task.id.in_(owners), *_is_settled_task())
+        .returning(Task.id, Task.window_start, Task.state)
     )
     write_deletions(
         session,
@@ -292,4 +309,5 @@ def remove_tasks(session: WritingSession, tasks: Sequence[Ended]) -> None:
 
 def remove_events(session: WritingSession, events: Sequence[Ended]) -> None:
     """Delete these events with their deliveries and actions."""
-    session.execute(delete(Event).where(Event.id.in_([event.id for event in events])))
+    numbers = [event.id for event in events]
+    session.execute(delete(Event).where(Event.id.in_(numbers), *_is_settled_event()))

@@ -290,3 +290,40 @@ async def is_gone(prefect: PrefectApi, run: UUID) -> bool:
     except NotFound:
         return True
     return False
+
+
+async def test_what_somebody_comes_to_count_on_meanwhile_stays(bench: Bench) -> None:
+    """Between the look and the deletion a job is tried again, a task opened, a delivery owed."""
+    with bench.ledger.writing(SERVICE) as session:
+        now = session.clock()
+        start = now - timedelta(days=60)
+        task = Task(runtemplate_id=bench.template, window_start=start, window_end=start,
+                    deadline=start, state="missed")  # fmt: skip
+        rule = EventRule(runtemplate_id=bench.template, runtemplate_source_id=bench.template)
+        event = Event(kind="job", operation="any", data={}, created_at=start, emitted_at=start)
+        session.add_all([task, rule, event])
+        session.flush()
+        session.add(Delivery(event_id=event.id, rule_id=rule.id, state="dead", created_at=start))
+        task_id, event_id = task.id, event.id
+    first = ended(bench, 50, state="failed")
+    settings = keep(
+        bench, jobs_days=30, tasks_days=30, events_days=30, output_days=0
+    )._near.settings
+    with bench.ledger.reading() as session:
+        found = [
+            (step, step.page(session, None, 10))
+            for step in steps.steps_of(session, settings, bench.ledger.clock())
+        ]
+    assert sorted(row.id for _, rows in found for row in rows) == sorted([first, task_id, event_id])
+    again = ended(bench, 50, state="scheduled", end=None, retry_of=first)
+    with bench.ledger.writing(SERVICE) as session:
+        session.get_one(Task, task_id).state = "open"
+        session.query(Delivery).update({"state": "owed"})
+    for step, rows in found:
+        with bench.ledger.writing(SERVICE) as session:
+            assert list(step.remove(session, rows)) == []
+    assert left(bench, Job) == left(bench, OutputLine, "job_id") == [first, again]
+    assert left(bench, Task) == [task_id]
+    assert left(bench, Event) == [event_id]
+    with bench.ledger.reading() as session:
+        assert session.get_one(Job, again).retry_of == first
