@@ -1,7 +1,5 @@
 """Notices over real sockets: who is told of which end of a job, in how many messages."""
 
-import asyncio
-import contextlib
 import random
 import re
 import signal
@@ -11,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -29,11 +28,12 @@ from jobauto_prefect.ledger.states import TaskReason
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.notices import Notifier
+from tests.background import beside
 from tests.certificates import self_made
 from tests.claims import claim_of, granted, refused, report, template
 from tests.conftest import clean_environment
 from tests.mail import PASSWORD, USER, MailServer, free_port, mail_server
-from tests.plant import PATIENCE, eventually
+from tests.plant import eventually
 from tests.planted import secret
 from tests.receiver import Receiver, receiver
 
@@ -71,25 +71,9 @@ def with_mail(settings: Settings, port: int, **members: Any) -> Settings:
     )
 
 
-@contextlib.contextmanager
-def sending(ledger: Ledger, settings: Settings) -> Iterator[None]:
+def sending(ledger: Ledger, settings: Settings) -> AbstractContextManager[None]:
     """What `jobauto services` does with notices, meanwhile."""
-
-    async def run(stopped: threading.Event) -> None:
-        work = asyncio.create_task(Notifier(ledger, settings).run())
-        await asyncio.to_thread(stopped.wait)
-        work.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await work
-
-    stopped = threading.Event()
-    thread = threading.Thread(target=lambda: asyncio.run(run(stopped)), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopped.set()
-        thread.join(PATIENCE)
+    return beside(Notifier(ledger, settings).run)
 
 
 def rows(ledger: Ledger) -> list[Notice]:

@@ -1,13 +1,12 @@
 """Webhooks over real sockets: what is sent, to whom, how often, and what never is."""
 
-import asyncio
 import base64
-import contextlib
 import hashlib
 import hmac
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import httpx
@@ -21,6 +20,7 @@ from jobauto_prefect.ledger.records import Event, EventSource, Job, OwedAction
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Webhooks, webhooks
+from tests.background import beside
 from tests.claims import claim_of, granted, report, template
 from tests.planted import MARK, secret
 from tests.receiver import Received, Receiver, receiver
@@ -56,25 +56,9 @@ def ledger_settings(ledger_settings: Settings, hooks: Receiver) -> Settings:
     )
 
 
-@contextlib.contextmanager
-def sending(ledger: Ledger, settings: Settings) -> Iterator[None]:
+def sending(ledger: Ledger, settings: Settings) -> AbstractContextManager[None]:
     """What `jobauto services` does with webhooks, meanwhile."""
-
-    async def run(stopped: threading.Event) -> None:
-        work = asyncio.create_task(Webhooks(ledger, settings).run())
-        await asyncio.to_thread(stopped.wait)
-        work.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await work
-
-    stopped = threading.Event()
-    thread = threading.Thread(target=lambda: asyncio.run(run(stopped)), daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopped.set()
-        thread.join(PATIENCE)
+    return beside(Webhooks(ledger, settings).run)
 
 
 def eventually(look: Callable[[], Any]) -> Any:
