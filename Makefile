@@ -14,8 +14,8 @@ demo: $(READY) ## Start everything in a temporary home, run the examples, show w
 	$(VENV)/bin/jobauto demo
 
 .PHONY: test
-test: $(READY) ## Run the tests; those for databases that do not answer are skipped
-	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
+test: $(READY) ## Run the tests, or those of T=tests/…; those for databases that do not answer are skipped
+	$(VENV)/bin/pytest $(or $(T),-n 2 --dist loadfile --no-loadscope-reorder)
 
 .PHONY: soak
 soak: $(READY) ## Run the tests that take minutes
@@ -31,7 +31,7 @@ check: $(READY) ## Check style, types and layers
 .PHONY: publish
 publish: $(READY) ## Write anew what is published: api/openapi.json, schemas/, docs/conformance.md
 	$(VENV)/bin/python -m jobauto_prefect.facade.openapi > api/openapi.json
-	cp jobauto_prefect/definitions/*.schema.json schemas/
+	cp jobauto_prefect/definitions/schemas/*.schema.json schemas/
 	$(VENV)/bin/python -m tests.conformance.table > docs/conformance.md.new
 	mv docs/conformance.md.new docs/conformance.md
 

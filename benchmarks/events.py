@@ -24,11 +24,12 @@ import psycopg
 
 from benchmarks.stack import Stack, database, eventually, report, stack
 from benchmarks.start_latency import start_workers, templates_of
-from jobauto_prefect.ledger import migrate
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.records import EventSource
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import make_engine, open_ledger
+from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Poller
 
@@ -187,7 +188,7 @@ def _stored_per_second() -> float:
         settings = Settings(home=Path(folder), database_url=ledger_url)
         create_key(settings.key_path)
         engine = make_engine(settings.ledger_url)
-        migrate.upgrade(engine)
+        migration.upgrade(engine)
         engine.dispose()
         with psycopg.connect(adapter_url, autocommit=True) as connection:
             connection.execute(FILL, (STORED,))

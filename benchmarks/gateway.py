@@ -42,11 +42,11 @@ async def _measure(home: Path) -> dict[str, Any]:
         "JOBAUTO_HOME": str(home),
     }
     from jobauto_prefect.engine.api import authorization, service_authorization
-    from jobauto_prefect.engine.prefect_app import create_closed_app
-    from jobauto_prefect.facade.gateway.app import door
-    from jobauto_prefect.facade.transport import TransportRules
-    from jobauto_prefect.ledger import domains
-    from jobauto_prefect.ledger.domains import Domain
+    from jobauto_prefect.engine.prefect_server.app import create_closed_app
+    from jobauto_prefect.facade.gateway.asgi import create_middleware
+    from jobauto_prefect.facade.middleware.transport import TransportMiddleware
+    from jobauto_prefect.ledger.access import access_scope
+    from jobauto_prefect.ledger.access.access_scope import AccessScope
     from jobauto_prefect.ledger.store import open_ledger
     from jobauto_prefect.settings import Settings
 
@@ -55,9 +55,9 @@ async def _measure(home: Path) -> dict[str, Any]:
     ledger = open_ledger(settings)
     inner = "door:measured"
     app: Any = create_closed_app(inner)
-    gate = TransportRules(door(settings, ledger, app, inner), settings)
+    gate = TransportMiddleware(create_middleware(settings, ledger, app, inner), settings)
     with ledger.reading() as session:
-        seen = sorted(domains.deployments(session, Domain(None, None, settings.pool)))
+        seen = sorted(access_scope.deployments(session, AccessScope(None, None, settings.pool)))
     narrowed = BODY | {"deployments": {"id": {"any_": seen}}}
     async with app.router.lifespan_context(app):
         callers = {
@@ -112,9 +112,11 @@ def _populate(settings: Any) -> dict[str, str]:
     """An administrator and a member of a company with a hundred run templates; their tokens."""
     from uuid import uuid4
 
-    from jobauto_prefect.facade.passwords import hash_password
-    from jobauto_prefect.ledger import migrate
-    from jobauto_prefect.ledger.audit import SERVICE
+    from jobauto_prefect.facade.auth.passwords import hash_password
+    from jobauto_prefect.ledger.access.tokens import issue_user_token
+    from jobauto_prefect.ledger.audit.trail import SERVICE
+    from jobauto_prefect.ledger.database import migration
+    from jobauto_prefect.ledger.database.engine import make_engine
     from jobauto_prefect.ledger.records import (
         App,
         Company,
@@ -124,12 +126,11 @@ def _populate(settings: Any) -> dict[str, str]:
         UserRole,
     )
     from jobauto_prefect.ledger.secrets import create_key
-    from jobauto_prefect.ledger.store import make_engine, open_ledger
-    from jobauto_prefect.ledger.tokens import issue_user_token
+    from jobauto_prefect.ledger.store import open_ledger
 
     create_key(settings.key_path)
     engine = make_engine(settings.ledger_url)
-    migrate.upgrade(engine)
+    migration.upgrade(engine)
     engine.dispose()
     ledger = open_ledger(settings)
     with ledger.writing(SERVICE) as session:

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from benchmarks.stack import report
-from jobauto_prefect.runtime.masking import MASK, SecretIndex, StreamMasker
-from jobauto_prefect.runtime.output import LineSplitter
+from jobauto_prefect.runtime.output.lines import LineSplitter
+from jobauto_prefect.runtime.output.masking import MASK, SecretIndex, StreamMasker
 
 LINES = 30_000
 TIMES = 3

@@ -27,10 +27,10 @@ INSERT INTO runtemplate SELECT (jsonb_populate_record(NULL::runtemplate, to_json
 FROM runtemplate r, generate_series(1, %s) n WHERE r.id = %s
 """
 APPLY = """
-INSERT INTO wish (kind, priority, subject_id, payload, created_at, not_before, attempts)
+INSERT INTO outbox_message (kind, priority, subject_id, payload, created_at, not_before, attempts)
 SELECT 'apply_template', 1, id, '{}', now(), now(), 0 FROM runtemplate WHERE deployment_id IS NULL
 """
-WAITING = "SELECT count(*) FROM wish WHERE kind = 'apply_template'"
+WAITING = "SELECT count(*) FROM outbox_message WHERE kind = 'apply_template'"
 RUN = "SELECT flow_run_id FROM job WHERE id = %s"
 
 

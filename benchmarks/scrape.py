@@ -17,11 +17,12 @@ from sqlalchemy import text
 from benchmarks.stack import database, report
 from jobauto_prefect.facade import metrics
 from jobauto_prefect.facade.app import create_app
-from jobauto_prefect.ledger import migrate
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import long_limits, make_engine
 from jobauto_prefect.ledger.records import App, Company, RunTemplate
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, long_limits, make_engine, open_ledger
+from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 
 ROWS = 100_000
@@ -55,7 +56,8 @@ FILL = (
     " :no, :now FROM (@numbers) numbers",
     "INSERT INTO event (id, kind, event_source_id, operation, data, depth, created_at, emitted_at)"
     " SELECT n, 'end', NULL, 'succeeded', '{}', 0, :now, :now FROM (@numbers) numbers",
-    "INSERT INTO wish (kind, priority, subject_id, payload, created_at, not_before, attempts)"
+    "INSERT INTO outbox_message"
+    " (kind, priority, subject_id, payload, created_at, not_before, attempts)"
     " SELECT 'show_job', 0, n, '{}', :now, :now, 0 FROM (@numbers) numbers WHERE n <= 1000",
     "INSERT INTO audit_entry (created_at, actor, door, entity_type, entity_id, action, changes)"
     " SELECT :now, 'service', 'service', 'Job', n, 'update', '{}' FROM (@numbers) numbers",
@@ -109,7 +111,7 @@ def _measured(url: str, home: Path) -> tuple[float, float]:
     """Milliseconds of a scrape, and of the plain count."""
     settings = Settings(home=home, database_url=url)
     create_key(settings.key_path)
-    migrate.upgrade(make_engine(settings.ledger_url))
+    migration.upgrade(make_engine(settings.ledger_url))
     ledger = open_ledger(settings, limits=long_limits(settings))
     try:
         _fill(ledger)
@@ -127,7 +129,7 @@ def _measured(url: str, home: Path) -> tuple[float, float]:
 
 def measure() -> dict[str, object]:
     """The figures, as one JSON object."""
-    metrics.SHARE = 0
+    metrics.REREAD_FACTOR = 0
     with tempfile.TemporaryDirectory() as folder, database() as url:
         (Path(folder) / "postgresql").mkdir()
         postgresql, yardstick = _measured(url, Path(folder) / "postgresql")

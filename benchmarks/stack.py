@@ -21,7 +21,7 @@ from typing import Any
 import httpx
 import psycopg
 
-from jobauto_prefect.engine.server import prefect_command
+from jobauto_prefect.engine.prefect_server.process import prefect_command
 from jobauto_prefect.settings import Settings
 
 POSTGRESQL = os.environ.get(

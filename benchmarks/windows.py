@@ -16,13 +16,14 @@ from typing import Any
 import psycopg
 
 from benchmarks.stack import database, report
-from jobauto_prefect.engine.keeper import Keeper
-from jobauto_prefect.jobs.windows import keep_windows
-from jobauto_prefect.ledger import migrate
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.engine.services.window_scheduler import WindowScheduler
+from jobauto_prefect.jobs.windows.due_windows import keep_windows
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.records import App, Company, RunTemplate
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
+from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 
 TEMPLATES = 10_000
@@ -71,7 +72,7 @@ def _fill(ledger: Ledger, settings: Settings) -> None:
         connection.execute("VACUUM ANALYZE")
 
 
-def _open_minute(keeper: Keeper, clock: Minutes) -> float:
+def _open_minute(keeper: WindowScheduler, clock: Minutes) -> float:
     """Seconds for the windows of the next minute."""
     clock.now += timedelta(minutes=1)
     began = time.perf_counter()
@@ -109,12 +110,12 @@ def measure() -> dict[str, object]:
         settings = Settings(home=Path(folder), database_url=url)
         create_key(settings.key_path)
         engine = make_engine(settings.ledger_url)
-        migrate.upgrade(engine)
+        migration.upgrade(engine)
         engine.dispose()
         ledger = open_ledger(settings, clock)
         try:
             _fill(ledger, settings)
-            keeper = Keeper(ledger)
+            keeper = WindowScheduler(ledger)
             taken = [_open_minute(keeper, clock) for _ in range(MINUTES)]
         finally:
             ledger.close()

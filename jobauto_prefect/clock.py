@@ -80,13 +80,13 @@ class SharedClock:
             logger.warning(
                 "the clock of this host is %s %s, which is the one that counts;"
                 " let both follow the same time servers (NTP)",
-                ahead_of(ahead),
+                offset_text(ahead),
                 self._whose,
             )
         self._warned = differs
 
 
-def ahead_of(difference: timedelta) -> str:
+def offset_text(difference: timedelta) -> str:
     """A difference of two clocks in words that go before the other's name."""
     seconds = difference.total_seconds()
     return f"{abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'}"

@@ -32,14 +32,14 @@
     └── StartFailed            a job's process could not be started
 
 Every message says what is wrong and what to do next. Where HTTP statuses and exit codes come
-from these errors is said once each: `facade/errors.py` and `cli/__init__.py`.
+from these errors is said once each: `facade/http/errors.py` and `cli/__init__.py`.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from jobauto_prefect.wording import counted
+from jobauto_prefect.wording import pluralize
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,7 @@ class TooManyRequests(JobautoError):
 
     def __init__(self, retry_after: int, message: str | None = None) -> None:
         self.retry_after = retry_after
-        wait = counted(retry_after, "second")
+        wait = pluralize(retry_after, "second")
         failed = f"too many failed sign-ins; try again in {wait}, or use a token"
         super().__init__(message or failed)
 

@@ -24,7 +24,7 @@ BACKLOG = 128
 DATABASE = ("DB_CONNECTION", "DB_HOST", "DB_PORT", "DB_DATABASE", "JOBAUTO_DATABASE_URL")
 
 
-def database_told(environment: Mapping[str, str]) -> dict[str, str]:
+def database_environment(environment: Mapping[str, str]) -> dict[str, str]:
     """What an environment says of the database of the ledger, without its password."""
     return {
         name: environment[name].rpartition("@")[2] for name in DATABASE if environment.get(name)
@@ -32,7 +32,7 @@ def database_told(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def listening(home: Path) -> Iterator[socket.socket | None]:
+def listen(home: Path) -> Iterator[socket.socket | None]:
     """A socket that listens in a home; None: another facade of this home has it, or this system
     has no such sockets. What is left of one that was killed is replaced.
     """
@@ -49,7 +49,7 @@ def listening(home: Path) -> Iterator[socket.socket | None]:
             yield None
             return
         lock.truncate(0)
-        lock.write(json.dumps(database_told(os.environ)))
+        lock.write(json.dumps(database_environment(os.environ)))
         lock.flush()
         with _bound(folder) as listener:
             yield listener
@@ -69,15 +69,15 @@ def _bound(folder: Path) -> Iterator[socket.socket]:
         yield listener
 
 
-def connected(home: Path) -> socket.socket | None:
+def connect(home: Path) -> socket.socket | None:
     """A connection to the facade of a home; None: there is none, or it has another database than
     this process was told of.
     """
     folder = home / FOLDER
-    told = database_told(os.environ)
+    database = database_environment(os.environ)
     connection = socket.socket(socket.AF_UNIX)
     try:
-        if not told or told == json.loads((folder / LOCK).read_text()):
+        if not database or database == json.loads((folder / LOCK).read_text()):
             with _address(folder) as address:
                 connection.connect(address)
             return connection
@@ -87,9 +87,9 @@ def connected(home: Path) -> socket.socket | None:
     return None
 
 
-def answers(home: Path) -> bool:
+def is_answering(home: Path) -> bool:
     """Whether somebody listens in a home who has the database that this process was told of."""
-    connection = connected(home)
+    connection = connect(home)
     if connection is not None:
         connection.close()
     return connection is not None
@@ -104,7 +104,7 @@ def _address(folder: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
-def peer_of(connection: socket.socket) -> int:
+def peer_user_id(connection: socket.socket) -> int:
     """The user id of the process at the other end, as the kernel knows it."""
     credentials = connection.getsockopt(
         socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")

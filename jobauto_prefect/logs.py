@@ -29,7 +29,7 @@ _TRACE = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
 
 
 @dataclass(slots=True)
-class About:
+class LogContext:
     """What is being done: all that is logged meanwhile bears it.
 
     `traceparent` is as in W3C Trace Context. It is one object for all threads and tasks of a
@@ -42,23 +42,23 @@ class About:
 
     def members(self) -> dict[str, Any]:
         """What there is of request_id, job_id and trace_id."""
-        found = {
+        fields = {
             "request_id": self.request_id,
             "job_id": self.job_id,
             "trace_id": trace_id_of(self.traceparent),
         }
-        return {name: value for name, value in found.items() if value is not None}
+        return {name: value for name, value in fields.items() if value is not None}
 
 
-_ABOUT: ContextVar[About | None] = ContextVar("about", default=None)
+_ABOUT: ContextVar[LogContext | None] = ContextVar("about", default=None)
 
 
 @contextlib.contextmanager
-def about(
+def log_context(
     request_id: str | None = None, job_id: int | None = None, traceparent: str | None = None
-) -> Iterator[About]:
+) -> Iterator[LogContext]:
     """Log lines of this block, and of tasks and threads that are begun in it, are about this."""
-    noted = About(request_id, job_id, traceparent)
+    noted = LogContext(request_id, job_id, traceparent)
     token = _ABOUT.set(noted)
     try:
         yield noted
@@ -66,9 +66,9 @@ def about(
         _ABOUT.reset(token)
 
 
-def current() -> About:
+def current_log_context() -> LogContext:
     """What is being done; where nobody has said that, an object nobody reads."""
-    return _ABOUT.get() or About()
+    return _ABOUT.get() or LogContext()
 
 
 def valid_traceparent(text: str | None) -> str | None:
@@ -91,11 +91,14 @@ class TextFormatter(logging.Formatter):
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
         """The line, without a traceback."""
         line = super().formatMessage(record)
-        known = {name.removesuffix("_id"): value for name, value in current().members().items()}
-        told = " ".join(
-            f"{name} {value}" for name, value in known.items() if str(value) not in record.message
+        fields = {
+            name.removesuffix("_id"): value
+            for name, value in current_log_context().members().items()
+        }
+        subjects = " ".join(
+            f"{name} {value}" for name, value in fields.items() if str(value) not in record.message
         )
-        return f"{line} [{told}]" if told else line
+        return f"{line} [{subjects}]" if subjects else line
 
 
 class JsonFormatter(logging.Formatter):
@@ -108,7 +111,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
-            **current().members(),
+            **current_log_context().members(),
             **getattr(record, FIELDS, {}),
         }
         if record.exc_info:

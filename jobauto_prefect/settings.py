@@ -27,7 +27,7 @@ from pydantic_settings import (
 
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.logs import LogFormat
-from jobauto_prefect.variables import config_files, home_said
+from jobauto_prefect.variables import config_files, environment_home
 
 DRIVERS = {
     "sqlite": "sqlite",
@@ -86,7 +86,9 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="JOBAUTO_", extra="ignore", populate_by_name=True)
 
-    home: Path = Field(default_factory=home_said, description="Where this service keeps its files.")
+    home: Path = Field(
+        default_factory=environment_home, description="Where this service keeps its files."
+    )
     database_url: str = Field(
         default="", description="SQLAlchemy URL of the ledger; default: ledger.db in the home."
     )

@@ -10,7 +10,7 @@ FILES = ("jobauto.env", "database.env")
 """In the folder of the configuration; the later one wins."""
 
 
-def home_said() -> Path:
+def environment_home() -> Path:
     """The home that the process environment says, else the default."""
     return Path(os.environ.get("JOBAUTO_HOME") or "~/.jobauto").expanduser()
 
@@ -20,7 +20,7 @@ def config_directory() -> Path:
     named = os.environ.get("JOBAUTO_CONFIG_DIR")
     if named:
         return Path(named).expanduser()
-    return SYSTEM if SYSTEM.is_dir() else home_said()
+    return SYSTEM if SYSTEM.is_dir() else environment_home()
 
 
 def config_files() -> tuple[Path, ...]:
@@ -30,20 +30,20 @@ def config_files() -> tuple[Path, ...]:
 
 def variable(name: str) -> str | None:
     """What the process environment says, else the files; None: nothing does."""
-    found = os.environ.get(name)
-    if found is not None:
-        return found
+    value = os.environ.get(name)
+    if value is not None:
+        return value
     for file in reversed(config_files()):
-        kept = _kept(file, name)
-        if kept is not None:
-            return kept
+        stored = _kept(file, name)
+        if stored is not None:
+            return stored
     return None
 
 
 def home() -> Path:
     """The home as the settings have it."""
-    said = variable("JOBAUTO_HOME")
-    return Path(said).expanduser() if said else home_said()
+    path = variable("JOBAUTO_HOME")
+    return Path(path).expanduser() if path else environment_home()
 
 
 def _kept(file: Path, name: str) -> str | None:

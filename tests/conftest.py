@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings as hypothesis_settings
 
-from jobauto_prefect.engine.server import prefect_command, wait_ready
+from jobauto_prefect.engine.prefect_server.process import prefect_command, wait_ready
 from jobauto_prefect.settings import Settings
 
-pytest_plugins = ("tests.planted",)
+pytest_plugins = ("tests.support.secrets",)
 
 # To look for garbage every 700 objects is a fifth of what the tests take.
 gc.set_threshold(20_000)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from jobauto_prefect.backup.sealing import seal, unseal
+from jobauto_prefect.backup.sealed_part import seal, unseal
 from jobauto_prefect.errors import BackupDamaged, Conflict, NotFound
 from jobauto_prefect.home import private_file
 
@@ -79,13 +79,13 @@ class Backup:
             yield content
 
 
-def sum_of(path: Path) -> str:
+def sha256_of(path: Path) -> str:
     """The SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def write(
+def write_backup(
     target: Path,
     manifest: Manifest,
     contents: Mapping[str, Path],
@@ -123,7 +123,7 @@ def _add_file(archive: tarfile.TarFile, name: str, path: Path) -> None:
         archive.addfile(entry, content)
 
 
-def read(path: Path, ask_passphrase: Callable[[], str]) -> Backup:
+def read_backup(path: Path, ask_passphrase: Callable[[], str]) -> Backup:
     """Read a whole backup and find out whether it is as it was written; nothing is unpacked.
 
     Raises:
@@ -185,13 +185,13 @@ def _manifest(text: bytes) -> Manifest:
     BackupDamaged: it can't be read.
     """
     try:
-        said = json.loads(text)
-        if said["format"] != FORMAT:
+        fields = json.loads(text)
+        if fields["format"] != FORMAT:
             raise Conflict(
-                f"this backup has the format {said['format']}, of jobauto {said['jobauto']};"
+                f"this backup has the format {fields['format']}, of jobauto {fields['jobauto']};"
                 " restore it with that version"
             )
-        databases = {name: Member(**member) for name, member in said.pop("databases").items()}
-        return Manifest(**said, databases=databases)
+        databases = {name: Member(**member) for name, member in fields.pop("databases").items()}
+        return Manifest(**fields, databases=databases)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise BackupDamaged("its manifest can't be read") from None

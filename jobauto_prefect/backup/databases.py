@@ -12,7 +12,7 @@ import psycopg
 
 from jobauto_prefect.backup import postgresql, sqlite
 from jobauto_prefect.backup.sqlite import Progress
-from jobauto_prefect.engine.prefect_database import prefect_database_url
+from jobauto_prefect.engine.prefect_server.database import prefect_database_url
 from jobauto_prefect.errors import LedgerUnavailable
 from jobauto_prefect.home import make_folder, private_file
 from jobauto_prefect.settings import Settings

@@ -52,9 +52,9 @@ def parameters(url: str) -> dict[str, str]:
     """What libpq needs to connect, of an SQLAlchemy URL with any driver."""
     address = urlsplit(url)
     plain = address._replace(scheme="postgresql", query="", fragment="").geturl()
-    said = {name: str(value) for name, value in conninfo_to_dict(plain).items() if value}
+    settings = {name: str(value) for name, value in conninfo_to_dict(plain).items() if value}
     query = {{"ssl": "sslmode"}.get(name, name): value for name, value in parse_qsl(address.query)}
-    return said | {name: value for name, value in query.items() if name in VARIABLES}
+    return settings | {name: value for name, value in query.items() if name in VARIABLES}
 
 
 def same_database(url: str, other: str) -> bool:
@@ -99,14 +99,14 @@ def program(name: str, major: int) -> tuple[str, int]:
     Raises:
         NotReady: there is none that is not older.
     """
-    found = {version: path for path, version in _programs(name) if version >= major}
-    if not found:
+    versions = {version: path for path, version in _programs(name) if version >= major}
+    if not versions:
         raise NotReady(
             f"{name} of PostgreSQL {major} is missing here; install the package"
             f" postgresql-client-{major} (or put {name} on PATH) and run this again"
         )
-    version = min(found)
-    return found[version], version
+    version = min(versions)
+    return versions[version], version
 
 
 def _programs(name: str) -> Iterator[tuple[str, int]]:
@@ -184,8 +184,8 @@ def restore(url: str, made_by: str, content: IO[bytes]) -> None:
 
 
 def _environment(url: str) -> dict[str, str]:
-    said = {VARIABLES[name]: value for name, value in parameters(url).items()}
-    return {**os.environ, **said}
+    variables = {VARIABLES[name]: value for name, value in parameters(url).items()}
+    return {**os.environ, **variables}
 
 
 def _line(text: str) -> str:

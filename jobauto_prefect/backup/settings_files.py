@@ -14,8 +14,8 @@ from pathlib import Path
 from dotenv import dotenv_values
 
 from jobauto_prefect.backup.archive import Backup
-from jobauto_prefect.backup.installations import PLACES
-from jobauto_prefect.backup.marks import write_new
+from jobauto_prefect.backup.installation import PLACES
+from jobauto_prefect.backup.restore_mark import write_new
 from jobauto_prefect.home import make_folder
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.variables import FILES, config_directory, config_files
@@ -95,5 +95,5 @@ def _hindrance(backup: Backup) -> str | None:
 def _places_in(content: str) -> list[str]:
     """The variables of a file that say where an installation is."""
     places = {f"JOBAUTO_{name.upper()}" for name in PLACES}
-    found = dotenv_values(stream=StringIO(content))
-    return sorted(name for name in found if name in places or name.startswith("DB_"))
+    variables = dotenv_values(stream=StringIO(content))
+    return sorted(name for name in variables if name in places or name.startswith("DB_"))

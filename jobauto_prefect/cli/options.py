@@ -1,4 +1,4 @@
-"""Options that many commands have, each said once."""
+"""Options and arguments that many commands have."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 
-def numbered(noun: str) -> Any:
-    """The argument of a command that takes the number of a record, and nothing else."""
+def number_argument(noun: str) -> Any:
+    """Declare the argument of a command that takes the number of a record, and nothing else."""
 
     def parse(text: str) -> int:
         if not (text.isascii() and text.isdecimal() and int(text)):
@@ -17,8 +17,8 @@ def numbered(noun: str) -> Any:
     return typer.Argument(metavar=noun.upper(), parser=parse, help=f"Number of the {noun}.")
 
 
-def job_or_template() -> Any:
-    """The argument of a command that takes a job, or a run template for its newest job."""
+def job_argument() -> Any:
+    """Declare the argument of a command that takes a job, or a run template for its newest job."""
 
     def parse(text: str) -> str:
         number = text.isascii() and text.isdecimal() and int(text) > 0
@@ -34,7 +34,7 @@ def job_or_template() -> Any:
     )
 
 
-def _existing(paths: list[Path]) -> list[Path]:
+def _require_existing(paths: list[Path]) -> list[Path]:
     for path in paths:
         if str(path) != "-" and not path.exists():
             raise typer.BadParameter(f"there is no file or folder {path}")
@@ -44,7 +44,7 @@ def _existing(paths: list[Path]) -> list[Path]:
 Paths = Annotated[
     list[Path],
     typer.Argument(
-        callback=_existing, metavar="PATH", help="Files, folders, or - for standard input."
+        callback=_require_existing, metavar="PATH", help="Files, folders, or - for standard input."
     ),
 ]
 
@@ -75,3 +75,23 @@ Lang = Annotated[
 Limit = Annotated[
     int | None, typer.Option("--limit", min=1, help="Show only so many, the newest ones.")
 ]
+Members = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="MEMBER=VALUE",
+        help="Members as files have them; MEMBER=null removes a value.",
+    ),
+]
+Env = Annotated[
+    list[str] | None,
+    typer.Option("--env", "-e", metavar="KEY=VALUE", help="A value; may be given repeatedly."),
+]
+Secret = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--secret",
+        metavar="KEY",
+        help="A secret value, asked for, or a line of standard input for each.",
+    ),
+]
+Unset = Annotated[list[str] | None, typer.Option("--unset", metavar="KEY", help="Remove a value.")]

@@ -1,13 +1,19 @@
 """From definitions and run templates to plans of what Prefect shall hold; pure."""
 
-from jobauto_prefect.compiler.deadlines import deadline_of, relative_of
-from jobauto_prefect.compiler.describe import describe_application
+from jobauto_prefect.compiler.deployments import TemplateFacts, deployment_plan, flow_plan
+from jobauto_prefect.compiler.descriptions import describe_application
 from jobauto_prefect.compiler.parameters import ParameterSchema, parameters
 from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan, SchedulePlan, prefect_name
-from jobauto_prefect.compiler.planning import TemplateFacts, deployment_plan, flow_plan
-from jobauto_prefect.compiler.schedule import CODES, Schedule, cron_of, schedule_of, zone_of
-from jobauto_prefect.compiler.timing import timing_faults
-from jobauto_prefect.compiler.windows import (
+from jobauto_prefect.compiler.scheduling.deadlines import deadline_of, relative_of
+from jobauto_prefect.compiler.scheduling.schedule import (
+    CODES,
+    Schedule,
+    cron_of,
+    schedule_of,
+    zone_of,
+)
+from jobauto_prefect.compiler.scheduling.schedule_errors import schedule_faults
+from jobauto_prefect.compiler.scheduling.windows import (
     Window,
     next_window,
     window_at,
@@ -34,8 +40,8 @@ __all__ = [
     "parameters",
     "prefect_name",
     "relative_of",
+    "schedule_faults",
     "schedule_of",
-    "timing_faults",
     "window_at",
     "window_launched_at",
     "windows_after",

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobauto_prefect.compiler.plan import prefect_name
-from jobauto_prefect.definitions import Variable, VariableType, coerce, fits, text, to_text
-from jobauto_prefect.definitions.credentials import is_secret
+from jobauto_prefect.definitions import Variable, VariableType, coerce, fits, pick_text, to_text
+from jobauto_prefect.definitions.records.credentials import is_secret
 
 REFERENCE = "jobauto_credential"
 """The field of every block that leads to its record."""
@@ -63,7 +63,7 @@ def block_type_plan(facts: TypeFacts) -> BlockTypePlan:
     return BlockTypePlan(
         name=_type_name(facts),
         slug=slug,
-        description=text(facts.description or "", facts.language) or None,
+        description=pick_text(facts.description or "", facts.language) or None,
         logo_url=_address(facts.logo),
         documentation_url=_address(facts.homepage),
         schema=_schema(facts, slug),
@@ -71,7 +71,7 @@ def block_type_plan(facts: TypeFacts) -> BlockTypePlan:
 
 
 def _type_name(facts: TypeFacts) -> str:
-    name = prefect_name(text(facts.name, facts.language))[:LONGEST_NAME]
+    name = prefect_name(pick_text(facts.name, facts.language))[:LONGEST_NAME]
     if RESERVED.match(name):
         name = f"jobauto {name}"
     return f"{name} ({prefect_name(facts.code)})"
@@ -87,8 +87,8 @@ def _slug(name: str) -> str:
 
 
 def _schema(facts: TypeFacts, slug: str) -> dict[str, Any]:
-    shown = [one for one in facts.fields if not is_secret(one)]
-    properties = {one["keyword"]: _property(one, facts.language) for one in shown}
+    shown = [field for field in facts.fields if not is_secret(field)]
+    properties = {field["keyword"]: _property(field, facts.language) for field in shown}
     properties[REFERENCE] = {
         "title": "Record",
         "description": "The credential in jobauto. Values are changed there; what is changed "
@@ -107,26 +107,26 @@ def _schema(facts: TypeFacts, slug: str) -> dict[str, Any]:
     }
 
 
-def _property(one: Mapping[str, Any], language: str) -> dict[str, Any]:
-    variable = _variable(one)
-    title = text(one.get("name") or "", language) or one["keyword"]
-    said = [text(one.get(member) or "", language) for member in ("description", "hint")]
+def _property(field: Mapping[str, Any], language: str) -> dict[str, Any]:
+    variable = _variable(field)
+    title = pick_text(field.get("name") or "", language) or field["keyword"]
+    texts = [pick_text(field.get(member) or "", language) for member in ("description", "hint")]
     content: dict[str, Any] = {"title": title, "type": _JSON_TYPES.get(variable.type, "string")}
-    if any(said):
-        content["description"] = "\n\n".join(part for part in said if part)
+    if any(texts):
+        content["description"] = "\n\n".join(part for part in texts if part)
     if variable.type in _FORMATS:
         content["format"] = _FORMATS[variable.type]
-    options = one.get("options")
+    options = field.get("options")
     if isinstance(options, list | Mapping) and options and content["type"] == "string":
         content["enum"] = [to_text(option) for option in options]
-    default = coerce(variable, one.get("default_value"))
+    default = coerce(variable, field.get("default_value"))
     if default is not None and fits(variable, default):
         content["default"] = default
     return content
 
 
-def _variable(one: Mapping[str, Any]) -> Variable:
-    return Variable(key=one["keyword"], type=VariableType(one.get("type", "string")))
+def _variable(field: Mapping[str, Any]) -> Variable:
+    return Variable(key=field["keyword"], type=VariableType(field.get("type", "string")))
 
 
 def block_plan(
@@ -138,10 +138,10 @@ def block_plan(
     record_url: str,
 ) -> BlockPlan:
     """The document of a credential. `values` may hold what is secret by now: it is left out."""
-    known = {one["keyword"]: _variable(one) for one in fields if not is_secret(one)}
+    variables = {field["keyword"]: _variable(field) for field in fields if not is_secret(field)}
     shown = {
         keyword: coerce(variable, values[keyword])
-        for keyword, variable in known.items()
+        for keyword, variable in variables.items()
         if keyword in values
     }
     return BlockPlan(

@@ -6,38 +6,38 @@ There are no tables: Prefect breaks no line in them, so wide ones are cut off.
 from collections.abc import Iterable
 
 
-def joined(*parts: str) -> str:
-    """The parts that say something, as paragraphs."""
+def join_paragraphs(*parts: str) -> str:
+    """Join the non-empty parts as paragraphs."""
     return "\n\n".join(part for part in parts if part)
 
 
 def section(title: str, body: str, level: int = 2) -> str:
-    """A body under its title; nothing where there is no body."""
+    """Put a body under its title; empty without a body."""
     return f"{'#' * level} {title}\n\n{body}" if body else ""
 
 
-def facts(named: Iterable[tuple[str, str | None]]) -> str:
-    """A list of names and what is known of each; what is not known is left out."""
-    return "\n".join(f"- **{name}:** {line(fact)}" for name, fact in named if fact)
+def fact_list(named: Iterable[tuple[str, str | None]]) -> str:
+    """List names with their facts; empty facts are left out."""
+    return "\n".join(f"- **{name}:** {one_line(fact)}" for name, fact in named if fact)
 
 
-def entry(subject: str, details: Iterable[str], said: str) -> str:
-    """A line of a list: the subject, its details that say something, and a text about it."""
+def list_item(subject: str, details: Iterable[str], description: str) -> str:
+    """Build a list item: subject, its non-empty details, and a description."""
     shown = ", ".join(detail for detail in details if detail)
-    return f"- {subject}{f' ({shown})' if shown else ''}{f': {said}' if said else ''}"
+    return f"- {subject}{f' ({shown})' if shown else ''}{f': {description}' if description else ''}"
 
 
-def line(text: str) -> str:
-    """Text on one line."""
+def one_line(text: str) -> str:
+    """Put text on one line."""
     return " ".join(text.split())
 
 
-def prose(text: str) -> str:
+def plain_text(text: str) -> str:
     """Text on one line, without elements of HTML."""
-    return line(text).replace("<", "&lt;")
+    return one_line(text).replace("<", "&lt;")
 
 
 def code(text: str) -> str:
-    """Text as it is; nothing for no text."""
-    shown = line(text).replace("`", "'")  # which a code span can't hold
+    """Quote text as code; empty for no text."""
+    shown = one_line(text).replace("`", "'")  # which a code span can't hold
     return f"`{shown}`" if shown else ""

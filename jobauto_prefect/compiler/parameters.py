@@ -17,7 +17,7 @@ from jobauto_prefect.definitions import (
     coerce,
     default_value,
     fits,
-    text,
+    pick_text,
 )
 from jobauto_prefect.definitions.environment_names import is_passable
 
@@ -139,31 +139,31 @@ def parameter_name(key: str) -> str:
 
 def _titles(variables: Mapping[str, Variable], language: str) -> dict[str, str]:
     """What a form calls each parameter; where two would be called alike, with their keys."""
-    found = {name: _lead(variable, language)[0] for name, variable in variables.items()}
-    counted = Counter(found.values())
+    titles = {name: _lead(variable, language)[0] for name, variable in variables.items()}
+    counted = Counter(titles.values())
     return {
         name: title if counted[title] == 1 else f"{title} ({variables[name].key})"
-        for name, title in found.items()
+        for name, title in titles.items()
     }
 
 
 def _lead(variable: Variable, language: str) -> tuple[str, str]:
     """The title: the first sentence of the description, or the words of the key; and the rest."""
-    said = text(variable.description, language).strip()
-    first, rest = _first_sentence(said)
+    description = pick_text(variable.description, language).strip()
+    first, rest = _first_sentence(description)
     title = first.rstrip(".: ")
     if not title or len(title) > LONGEST_TITLE:
-        return variable.key.replace("_", " ").strip().capitalize() or variable.key, said
+        return variable.key.replace("_", " ").strip().capitalize() or variable.key, description
     return title[0].upper() + title[1:], rest
 
 
-def _first_sentence(said: str) -> tuple[str, str]:
+def _first_sentence(text: str) -> tuple[str, str]:
     """And what follows it; the point of an abbreviation, as in `(e.g. Inbox)`, ends none."""
-    for end in _SENTENCE_END.finditer(said):
-        first, next_letter = said[: end.start()], end[1]
+    for end in _SENTENCE_END.finditer(text):
+        first, next_letter = text[: end.start()], end[1]
         if next_letter is None or (next_letter.isupper() and first.count("(") == first.count(")")):
-            return first, said[end.end() :].strip()
-    return said, ""
+            return first, text[end.end() :].strip()
+    return text, ""
 
 
 def _property(variable: Variable, title: str, language: str, position: int) -> dict[str, Any]:
@@ -177,9 +177,9 @@ def _property(variable: Variable, title: str, language: str, position: int) -> d
 
 def _description(variable: Variable, language: str) -> str:
     """What the title leaves out, hint, the labels of the choices and the key, as paragraphs."""
-    labels = [(option.value, text(option.label, language)) for option in variable.options]
+    labels = [(option.value, pick_text(option.label, language)) for option in variable.options]
     choices = "; ".join(f"{value}: {label}" for value, label in labels if label and label != value)
-    parts = [_lead(variable, language)[1], text(variable.hint, language), choices]
+    parts = [_lead(variable, language)[1], pick_text(variable.hint, language), choices]
     return "\n\n".join(part for part in (*parts, f"`{variable.key}`") if part)
 
 

@@ -1,6 +1,6 @@
 """What Prefect shall hold of an application and of a run template, as values.
 
-Nothing here knows Prefect's client: `engine/apply.py` makes the objects.
+Nothing here knows Prefect's client: `engine/sync/deployments.py` makes the objects.
 """
 
 from collections.abc import Mapping

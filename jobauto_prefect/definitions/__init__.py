@@ -1,13 +1,15 @@
 """What an application definition says (specification 2.1): pure, without I/O."""
 
-from jobauto_prefect.definitions.kubernetes import (
+from jobauto_prefect.definitions.kubernetes_section import (
     Helm,
     Kubernetes,
     PodArtifacts,
     Setting,
     parse_kubernetes,
 )
-from jobauto_prefect.definitions.localized import text
+from jobauto_prefect.definitions.legacy.upgrade import SAID_TWICE, Change, Upgrade, upgrade
+from jobauto_prefect.definitions.legacy.versions import version_numbers
+from jobauto_prefect.definitions.localized import pick_text
 from jobauto_prefect.definitions.model import (
     ArtifactDeclaration,
     Definition,
@@ -18,16 +20,19 @@ from jobauto_prefect.definitions.model import (
     Variable,
     VariableType,
 )
-from jobauto_prefect.definitions.names import EVENT_VARIABLES, INJECTED, is_known, placeholders
 from jobauto_prefect.definitions.parse import parse, parse_exit_codes
 from jobauto_prefect.definitions.patterns import PatternMatcher, pattern_of
-from jobauto_prefect.definitions.policies import ContactLost, Misfire, OnClosed, Overlap
-from jobauto_prefect.definitions.retrying import Backoff, attempts_of, retry_at, retry_wait
-from jobauto_prefect.definitions.schema import SCHEMA_VERSION, schema
-from jobauto_prefect.definitions.upgrade import SAID_TWICE, Change, Upgrade, upgrade
-from jobauto_prefect.definitions.validation import Report, check, validate
+from jobauto_prefect.definitions.placeholders import (
+    EVENT_VARIABLES,
+    INJECTED,
+    has_value,
+    placeholders,
+)
+from jobauto_prefect.definitions.records.policies import ContactLost, Misfire, OnClosed, Overlap
+from jobauto_prefect.definitions.records.retry import Backoff, attempts_of, retry_at, retry_wait
+from jobauto_prefect.definitions.validation.report import Report, check, validate
+from jobauto_prefect.definitions.validation.schema import SCHEMA_VERSION, schema
 from jobauto_prefect.definitions.values import coerce, default_value, fits, to_text
-from jobauto_prefect.definitions.versions import version_numbers
 
 __all__ = [
     "EVENT_VARIABLES",
@@ -60,16 +65,16 @@ __all__ = [
     "coerce",
     "default_value",
     "fits",
-    "is_known",
+    "has_value",
     "parse",
     "parse_exit_codes",
     "parse_kubernetes",
     "pattern_of",
+    "pick_text",
     "placeholders",
     "retry_at",
     "retry_wait",
     "schema",
-    "text",
     "to_text",
     "upgrade",
     "validate",

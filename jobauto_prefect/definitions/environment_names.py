@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
-from jobauto_prefect.definitions.findings import shown
-from jobauto_prefect.definitions.messages import like
 from jobauto_prefect.definitions.model import Definition
-from jobauto_prefect.definitions.pointers import child
+from jobauto_prefect.definitions.validation.findings import quote
+from jobauto_prefect.definitions.validation.messages import did_you_mean
+from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.errors import Fault
 
 RESERVED = re.compile(r"(JOBAUTO|MULTIFLEXI)_.*", re.DOTALL)
@@ -65,7 +65,7 @@ def is_passable(text: str) -> bool:
 
 
 def _is_impossible(name: str) -> bool:
-    """Whether nobody may set a variable, not even a definition."""
+    """Whether a variable can't be set at all, not even by a definition."""
     return not name or "=" in name or not is_passable(name) or bool(RESERVED.fullmatch(name))
 
 
@@ -81,7 +81,7 @@ class EnvironmentNames:
 
     @classmethod
     def of(cls, definition: Definition, extra: Collection[str]) -> Self:
-        """Those of a definition, and the administrator's."""
+        """Build from a definition's keys and the administrator's extra names."""
         return cls(definition.environment, extra)
 
     def permits(self, name: str, granted: Collection[str] = ()) -> bool:
@@ -93,20 +93,20 @@ class EnvironmentNames:
         return (name in self.extra or name in granted) and not is_guarded(name)
 
     def faults(self, names: Iterable[str], member: str = "/env") -> Iterator[Fault]:
-        """One fault for each name that is not permitted; `member` is where the names are."""
+        """Return a fault for each name that is not permitted; `member` is where the names are."""
         for name in names:
             if self.permits(name):
                 continue
             if unsafe_reason(name):
                 yield _unsafe(name, member)
             else:
-                hint = like(name, [*self.declared, *self.extra]) or self._known()
-                message = f"the application declares no {shown(name)}{hint}"
+                hint = did_you_mean(name, [*self.declared, *self.extra]) or self._known()
+                message = f"the application declares no {quote(name)}{hint}"
                 yield Fault(child(member, name), "undeclared", message)
 
     def _known(self) -> str:
-        known = ", ".join([*self.declared, *self.extra])
-        return f"; there are {known}" if known else "; it declares none at all"
+        names = ", ".join([*self.declared, *self.extra])
+        return f"; there are {names}" if names else "; it declares none at all"
 
 
 def unsafe_faults(names: Iterable[str], member: str) -> Iterator[Fault]:
@@ -115,7 +115,7 @@ def unsafe_faults(names: Iterable[str], member: str) -> Iterator[Fault]:
 
 
 def unsafe_reason(name: str) -> str | None:
-    """Why no value may have a name which is not for one application alone; None: it may."""
+    """Return why a name is refused for values of several applications; None if it is allowed."""
     if RESERVED.fullmatch(name):
         return "is the service's own; choose another name"
     if _is_impossible(name):
@@ -126,4 +126,4 @@ def unsafe_reason(name: str) -> str | None:
 
 
 def _unsafe(name: str, member: str) -> Fault:
-    return Fault(child(member, name), "name", f"{shown(name)} {unsafe_reason(name)}")
+    return Fault(child(member, name), "name", f"{quote(name)} {unsafe_reason(name)}")

@@ -7,7 +7,7 @@ MOST_DIGITS = 400  # of a whole number that is read as one
 
 
 class Numeral(float):
-    """A JSON number as it was written; to everybody else it is the nearest float."""
+    """A JSON number with its digits as written; as a value it is the nearest float."""
 
     def __new__(cls, written: str) -> "Numeral":
         number = super().__new__(cls, written)

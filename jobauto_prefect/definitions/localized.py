@@ -6,8 +6,8 @@ from jobauto_prefect.definitions.model import Localized
 _SAME = {"nb": "no", "nn": "no"}
 
 
-def text(localized: Localized, *languages: str) -> str:
-    """The text in the first of some languages that it has, such as `cs`, `cs-CZ`, `cs_CZ.UTF-8`.
+def pick_text(localized: Localized, *languages: str) -> str:
+    """Return the text in the first language it has, such as `cs`, `cs-CZ`, `cs_CZ.UTF-8`.
 
     Each counts for its base too (`cs-CZ` for `cs`). Where it has none of them: English, then the
     first text in the document's order. An empty text counts as none.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from jobauto_prefect.definitions.kubernetes import Kubernetes
+from jobauto_prefect.definitions.kubernetes_section import Kubernetes
 
 Localized = str | Mapping[str, str]
 """A plain string, or language code -> text (specification 2.1, localized string)."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jobauto_prefect.definitions.kubernetes import parse_kubernetes
-from jobauto_prefect.definitions.localized import text
+from jobauto_prefect.definitions.kubernetes_section import parse_kubernetes
+from jobauto_prefect.definitions.localized import pick_text
 from jobauto_prefect.definitions.model import (
     ArtifactDeclaration,
     Definition,
@@ -84,7 +84,7 @@ def _label(raw: Any) -> Localized:
 
 def _artifact(raw: Mapping[str, Any]) -> ArtifactDeclaration:
     return ArtifactDeclaration(
-        name=text(raw["name"]),
+        name=pick_text(raw["name"]),
         path=raw["path"],
         type=raw["type"],
         description=raw.get("description", ""),

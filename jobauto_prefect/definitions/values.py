@@ -1,4 +1,4 @@
-"""Between the values of a definition and the text of an environment."""
+"""Conversion between typed values of definitions and texts of environments."""
 
 import json
 import math
@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import Any
 
 from jobauto_prefect.definitions.exact_json import Numeral, write_exact
-from jobauto_prefect.definitions.formats import is_uri
 from jobauto_prefect.definitions.model import Variable, VariableType
+from jobauto_prefect.definitions.validation.formats import is_uri
 
 TRUE = frozenset({"true", "yes", "on", "1", "y", "t"})
 FALSE = frozenset({"false", "no", "off", "0", "n", "f"})

@@ -6,6 +6,7 @@ importing it takes a second; what is needed here are a dozen calls.
 
 import asyncio
 import base64
+import contextlib
 import functools
 import os
 import random
@@ -32,10 +33,12 @@ if TYPE_CHECKING:  # a worker holds nothing of the ledger in its memory
     from jobauto_prefect.ledger.secrets import SecretBox
 
 SERVICE = "jobauto service"
-"""Who our own processes are to the door, and what their secret is derived for."""
+"""Who our own processes are to the gateway, and what their secret is derived for."""
 
 BUSY = frozenset({408, 429, 502, 503, 504})
 """Answers that say: not now. SQLite's "database is locked" arrives as 503."""
+
+CREATED = 201
 
 LONGEST_RETRY_WAIT = 0.05  # seconds
 BUSY_SECONDS = 10.0
@@ -46,6 +49,9 @@ BROKEN = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError)
 
 LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=2)
 """Idle connections go before Prefect's server closes them (after 5 s)."""
+
+TOGETHER_SECONDS = 1.0
+"""How long what many look up alike is not asked for again."""
 
 SHOWN_DETAIL = 500  # characters of Prefect's explanation in our messages
 
@@ -65,7 +71,7 @@ def environment_authorization(environment: Mapping[str, str] = os.environ) -> st
 
 
 def service_authorization(box: "SecretBox") -> str:
-    """The header with which this installation's own processes pass the door before Prefect."""
+    """The header with which this installation's own processes pass the gateway."""
     return "Basic " + base64.b64encode(f"{SERVICE}:{box.derived(SERVICE)}".encode()).decode()
 
 
@@ -98,7 +104,7 @@ class PrefectApi:
             headers={"Authorization": authorization} if authorization else {},
             timeout=timeout_seconds,
             limits=LIMITS,
-            verify=verify if certificates.are_needed(self.url) else False,
+            verify=verify if certificates.needs_certificates(self.url) else False,
             transport=transport,
         )
         self._csrf_client = str(uuid4())
@@ -132,10 +138,17 @@ class PrefectApi:
         """The JSON at `path`, which begins with a slash."""
         return await self.call("GET", path)
 
-    async def get_together(self, path: str) -> Any:
-        """The JSON at `path`; who asks while the same is being asked has that answer, too.
+    async def get_or_none(self, path: str) -> Any | None:
+        """Get the JSON at `path`; None: Prefect has nothing there."""
+        with contextlib.suppress(NotFound):
+            return await self.get(path)
+        return None
 
-        For what many registrations at once look up alike: change nothing in it.
+    async def get_shared(self, path: str) -> Any:
+        """The JSON at `path`; who asks meanwhile, or within `TOGETHER_SECONDS`, has it, too.
+
+        For what many registrations look up alike: change nothing in it. What this client changes
+        or deletes is asked for anew.
         """
         asked = self._asked.get(path)
         if asked is None:
@@ -144,55 +157,73 @@ class PrefectApi:
         return await asyncio.shield(asked)
 
     def _answered(self, path: str, asked: asyncio.Future[Any]) -> None:
-        del self._asked[path]
-        if not asked.cancelled():
-            asked.exception()  # those who asked may all be gone
+        if asked.cancelled() or asked.exception() is not None:  # those who asked may all be gone
+            self._forget(path, asked)
+        else:
+            loop = asyncio.get_running_loop()
+            loop.call_later(TOGETHER_SECONDS, self._forget, path, asked)
+
+    def _forget(self, path: str, asked: asyncio.Future[Any]) -> None:
+        if self._asked.get(path) is asked:
+            del self._asked[path]
 
     async def post(self, path: str, body: Any) -> Any:
         """Post JSON; the answer's JSON, None where there is none."""
         return await self.call("POST", path, body)
 
+    async def create(self, path: str, body: Any) -> tuple[Any, bool]:
+        """Post JSON; the answer's JSON, and whether Prefect made something new of it."""
+        response = await self._called("POST", path, body)
+        return _content(response, self.url), response.status_code == CREATED
+
     async def patch(self, path: str, body: Any) -> None:
         """Change the members that `body` names."""
-        await self.call("PATCH", path, body)
+        try:
+            await self.call("PATCH", path, body)
+        finally:
+            self._asked.pop(path, None)
 
     async def delete(self, path: str) -> None:
-        """Delete what is at `path`."""
-        await self.call("DELETE", path)
+        """Delete what is at `path`; where nothing is there, do nothing."""
+        try:
+            with contextlib.suppress(NotFound):
+                await self.call("DELETE", path)
+        finally:
+            self._asked.pop(path, None)
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
         """One call, repeated while Prefect is busy; the answer's JSON, None where there is none."""
-        response = await self._patiently(method, path, body)
+        return _content(await self._called(method, path, body), self.url)
+
+    async def _called(self, method: str, path: str, body: Any) -> httpx.Response:
+        response = await self._retry_while_busy(method, path, body)
         if response.status_code == 403 and "CSRF" in response.text:
             await self._fetch_csrf_token()
-            response = await self._patiently(method, path, body)
+            response = await self._retry_while_busy(method, path, body)
         if not response.is_success:
             raise _error(response, method, path)
-        try:
-            return response.json() if response.content else None
-        except ValueError:  # something in between answered, such as a proxy
-            raise PrefectUnavailable(f"{self.url} answered something else than JSON") from None
+        return response
 
-    async def _patiently(self, method: str, path: str, body: Any) -> httpx.Response:
-        response = await self._once(method, path, body)
+    async def _retry_while_busy(self, method: str, path: str, body: Any) -> httpx.Response:
+        response = await self._request(method, path, body)
         if response.status_code not in BUSY:
             return response
         # Writers that come again one by one do not get in each other's way once more.
         async with self._one_by_one:
-            return await self._repeat(method, path, body)
+            return await self._repeat_in_turn(method, path, body)
 
-    async def _repeat(self, method: str, path: str, body: Any) -> httpx.Response:
+    async def _repeat_in_turn(self, method: str, path: str, body: Any) -> httpx.Response:
         loop = asyncio.get_running_loop()
         until = loop.time() + BUSY_SECONDS
         wait = LONGEST_RETRY_WAIT / 4
         while True:
-            response = await self._once(method, path, body)
+            response = await self._request(method, path, body)
             if response.status_code not in BUSY or loop.time() > until:
                 return response
             await asyncio.sleep(random.uniform(wait / 2, wait))  # noqa: S311 - spreads the callers
             wait = min(wait * 2, LONGEST_RETRY_WAIT)
 
-    async def _once(self, method: str, path: str, body: Any) -> httpx.Response:
+    async def _request(self, method: str, path: str, body: Any) -> httpx.Response:
         try:
             return await self._client.request(method, path, json=body)
         except BROKEN:
@@ -209,10 +240,19 @@ class PrefectApi:
         return PrefectUnavailable(f"Prefect at {self.url} does not answer ({reason})")
 
     async def _fetch_csrf_token(self) -> None:
-        answer = await self._patiently("GET", f"/csrf-token?client={self._csrf_client}", None)
+        answer = await self._retry_while_busy(
+            "GET", f"/csrf-token?client={self._csrf_client}", None
+        )
         if answer.is_success:
             self._client.headers["Prefect-Csrf-Token"] = answer.json()["token"]
             self._client.headers["Prefect-Csrf-Client"] = self._csrf_client
+
+
+def _content(response: httpx.Response, url: str) -> Any:
+    try:
+        return response.json() if response.content else None
+    except ValueError:  # something in between answered, such as a proxy
+        raise PrefectUnavailable(f"{url} answered something else than JSON") from None
 
 
 def _error(response: httpx.Response, method: str, path: str) -> JobautoError:
@@ -239,10 +279,10 @@ def _detail(response: httpx.Response) -> str:
         return "no explanation"
     faults = body.get("exception_detail")
     if isinstance(faults, list):
-        said = "; ".join(f"{_place(fault)}: {fault.get('msg')}" for fault in faults)
+        explanation = "; ".join(f"{_place(fault)}: {fault.get('msg')}" for fault in faults)
     else:
-        said = str(body.get("detail") or body.get("exception_message"))
-    return said[:SHOWN_DETAIL]
+        explanation = str(body.get("detail") or body.get("exception_message"))
+    return explanation[:SHOWN_DETAIL]
 
 
 def _place(fault: Mapping[str, Any]) -> str:

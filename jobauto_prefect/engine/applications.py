@@ -13,11 +13,11 @@ from uuid import UUID
 
 from prefect import Flow
 
-from jobauto_prefect.engine.connect import connect
+from jobauto_prefect.engine.connection import connect
+from jobauto_prefect.engine.flow_runs.operations import set_state
 from jobauto_prefect.engine.flows import load
-from jobauto_prefect.engine.runs import set_state
 from jobauto_prefect.errors import JobautoError
-from jobauto_prefect.runtime.protocol import PrefectState, Story
+from jobauto_prefect.runtime.protocol import PrefectState, RunStatus
 from jobauto_prefect.settings import load_settings
 
 PATIENCE_SECONDS = 60.0
@@ -47,5 +47,5 @@ async def _show(message: str) -> None:
     if flow_run_id:
         async with connect() as api:
             await set_state(
-                api, UUID(flow_run_id), Story(state=PrefectState.FAILED, message=message)
+                api, UUID(flow_run_id), RunStatus(state=PrefectState.FAILED, message=message)
             )

@@ -19,29 +19,33 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import Abort
 from prefect.utilities.callables import ParameterSchema as PrefectSchema
 
+from jobauto_prefect.compiler.deployments import flow_plan
 from jobauto_prefect.compiler.parameters import REFERENCES, ParameterSchema, parameters
-from jobauto_prefect.compiler.planning import flow_plan
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.connect import connect
-from jobauto_prefect.engine.logs import LogShipper
-from jobauto_prefect.engine.runs import ENDING, set_state, states_of
-from jobauto_prefect.engine.show import Bearing, Shower, beginning
+from jobauto_prefect.engine.connection import connect
+from jobauto_prefect.engine.flow_runs.operations import ENDING, read_states, set_state
+from jobauto_prefect.engine.worker.log_shipper import LogShipper
+from jobauto_prefect.engine.worker.state_reporter import (
+    RunMetadata,
+    StateReporter,
+    appearance_at_start,
+)
 from jobauto_prefect.errors import Conflict, JobautoError, NotReady
-from jobauto_prefect.jobs.appearance import Appearance
+from jobauto_prefect.jobs.appearance import RunAppearance
 from jobauto_prefect.monitoring.tracing import begin_tracing
-from jobauto_prefect.runtime.client import FacadeClient, insist
-from jobauto_prefect.runtime.launch_claim import LaunchClaim
-from jobauto_prefect.runtime.opening import OpenWorker, open_worker
-from jobauto_prefect.runtime.plan import worker_plan, worker_token
+from jobauto_prefect.runtime.facade_client import FacadeClient, retry_until_answered
+from jobauto_prefect.runtime.launch.claim import LaunchClaim
 from jobauto_prefect.runtime.protocol import (
     ApplicationDocument,
     Claim,
     ClaimAnswer,
     Launch,
     PrefectState,
-    Story,
+    RunStatus,
 )
+from jobauto_prefect.runtime.worker_config import load_worker_config, require_worker_token
+from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
 from jobauto_prefect.settings import Settings, host_name
 
 MOST_AT_ONCE = 1000  # flow runs of one pool on one machine
@@ -56,10 +60,12 @@ async def load(app_id: int, settings: Settings, patience_seconds: float) -> Flow
         FacadeUnavailable: it did not answer within `patience_seconds`.
         NotReady, Unauthorized, NotFound: it can't be loaded; the message says why.
     """
-    async with FacadeClient(settings.url, worker_token(settings, settings.pool)) as client:
+    async with FacadeClient(settings.url, require_worker_token(settings, settings.pool)) as client:
         try:
             async with asyncio.timeout(patience_seconds):
-                return compile_flow(await insist(client.application, app_id), settings)
+                return compile_flow(
+                    await retry_until_answered(client.application, app_id), settings
+                )
         except TimeoutError:
             return compile_flow(await client.application(app_id), settings)
 
@@ -120,18 +126,18 @@ async def run_application(settings: Settings) -> State[Any]:
 
 async def _open(
     stack: contextlib.AsyncExitStack, settings: Settings, pool: str
-) -> tuple[OpenWorker, str]:
+) -> tuple[WorkerContext, str]:
     """Each run that goes on at the same time on this machine is a worker of its own."""
     begin_tracing("flow")
     for number in range(1, MOST_AT_ONCE):
         worker = f"{host_name()} {pool} flow {number}"
-        plan = worker_plan(settings, worker=worker, pool=pool)
+        plan = load_worker_config(settings, worker=worker, pool=pool)
         with contextlib.suppress(Conflict):
             return await stack.enter_async_context(open_worker(plan)), worker
     raise NotReady(f"more than {MOST_AT_ONCE} flow runs on this machine at once")
 
 
-def _claim(run: FlowRun, opened: OpenWorker, worker: str) -> Claim:
+def _claim(run: FlowRun, opened: WorkerContext, worker: str) -> Claim:
     if run.deployment_id is None:
         raise NotReady("this flow run has no deployment")
     return Claim(
@@ -149,7 +155,7 @@ def _claim(run: FlowRun, opened: OpenWorker, worker: str) -> Claim:
     )
 
 
-async def _ask(opened: OpenWorker, claim: LaunchClaim) -> ClaimAnswer:
+async def _ask(opened: WorkerContext, claim: LaunchClaim) -> ClaimAnswer:
     with opened.held.claiming(claim.claim_id):
         answer = await claim.ask()
         if answer.launch is not None:
@@ -158,16 +164,16 @@ async def _ask(opened: OpenWorker, claim: LaunchClaim) -> ClaimAnswer:
 
 
 async def _carry_out(
-    api: PrefectApi, opened: OpenWorker, run: FlowRun, claim: LaunchClaim, answer: ClaimAnswer
+    api: PrefectApi, opened: WorkerContext, run: FlowRun, claim: LaunchClaim, answer: ClaimAnswer
 ) -> State[Any]:
-    shower, borne = Shower(api), Bearing(run.labels)
+    reporter, metadata = StateReporter(api), RunMetadata(run.labels)
     if answer.refusal is not None:
-        story: Story | None = answer.refusal.story
+        story: RunStatus | None = answer.refusal.story
     elif answer.launch is not None:
-        looks = Appearance(run.name, tuple(run.tags))
-        begun = beginning(looks, run.labels, answer.launch)
-        shower.begin(run.id, looks, begun)
-        borne = Bearing(run.labels, begun)
+        looks = RunAppearance(run.name, tuple(run.tags))
+        begun = appearance_at_start(looks, run.labels, answer.launch)
+        reporter.show_start(run.id, looks, begun)
+        metadata = RunMetadata(run.labels, begun)
         story = await _fly(api, opened, run, claim, answer.launch)
     else:
         raise Abort("the facade's answer says nothing")
@@ -176,13 +182,13 @@ async def _carry_out(
     try:
         return await _tell_end(api, run.id, story)
     finally:
-        shower.decorate(run.id, story, borne)
-        await shower.finished()
+        reporter.attach_metadata(run.id, story, metadata)
+        await reporter.wait_until_idle()
 
 
 async def _fly(
-    api: PrefectApi, opened: OpenWorker, run: FlowRun, claim: LaunchClaim, launch: Launch
-) -> Story | None:
+    api: PrefectApi, opened: WorkerContext, run: FlowRun, claim: LaunchClaim, launch: Launch
+) -> RunStatus | None:
     logs = LogShipper(api)
     async with _shipping(logs), _ending_on_sigterm(api, opened, run.id, launch.job_id):
         run_log = logs.run_log(run.id, launch.job_id)
@@ -203,7 +209,7 @@ async def _shipping(logs: LogShipper) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def _ending_on_sigterm(
-    api: PrefectApi, opened: OpenWorker, flow_run_id: UUID, job_id: int
+    api: PrefectApi, opened: WorkerContext, flow_run_id: UUID, job_id: int
 ) -> AsyncIterator[None]:
     """Prefect's worker ends a cancelled run's process by SIGTERM; so does whoever stops it."""
     loop = asyncio.get_running_loop()
@@ -212,7 +218,7 @@ async def _ending_on_sigterm(
     async def end() -> None:
         states: Mapping[UUID, str] = {}
         with contextlib.suppress(JobautoError):
-            states = await states_of(api, [flow_run_id])
+            states = await read_states(api, [flow_run_id])
         if states.get(flow_run_id) in ENDING:
             opened.runner.stop(job_id, CANCELLED_IN_PREFECT)
         else:
@@ -231,7 +237,7 @@ async def _ending_on_sigterm(
         signal.signal(signal.SIGTERM, former)
 
 
-async def _tell_end(api: PrefectApi, flow_run_id: UUID, story: Story) -> State[Any]:
+async def _tell_end(api: PrefectApi, flow_run_id: UUID, story: RunStatus) -> State[Any]:
     try:
         # Prefect's engine would tell an end under an id of its own: told by the services, too, it
         # would count twice.

@@ -2,34 +2,36 @@
 
 import asyncio
 import contextlib
-import functools
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, FastAPI
-from starlette.routing import BaseRoute
+from fastapi import FastAPI
 from starlette.types import ASGIApp
 
 from jobauto_prefect import __version__
 from jobauto_prefect.engine.api import PrefectApi, own_authorization
-from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.wishes import Carrier
-from jobauto_prefect.facade import errors, internal, metrics
-from jobauto_prefect.facade.addresses import CONTRACT, Address, Addresses
-from jobauto_prefect.facade.identification import Identification
-from jobauto_prefect.facade.methods import HeadAsGet
-from jobauto_prefect.facade.openapi import document, pages
-from jobauto_prefect.facade.parameters import IgnoredNames, Parameters
-from jobauto_prefect.facade.passwords import RememberedPasswords
-from jobauto_prefect.facade.published import MEMBERS, PREFIXES, published
-from jobauto_prefect.facade.remembered_tokens import RememberedTokens
-from jobauto_prefect.facade.routes import contract_router
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
+from jobauto_prefect.facade import metrics, worker_api
+from jobauto_prefect.facade.auth.passwords import PasswordVerifier
+from jobauto_prefect.facade.auth.throttle import SignInThrottle
+from jobauto_prefect.facade.auth.token_cache import TokenCache
+from jobauto_prefect.facade.compat.translation import FIELDS, PREFIXES, published_dialect
+from jobauto_prefect.facade.http import errors
+from jobauto_prefect.facade.http.addresses import Address, AddressMiddleware
+from jobauto_prefect.facade.middleware.identification import IdentificationMiddleware
+from jobauto_prefect.facade.middleware.methods import HeadMiddleware
+from jobauto_prefect.facade.middleware.tracing import TracingMiddleware
+from jobauto_prefect.facade.middleware.transport import TransportMiddleware
+from jobauto_prefect.facade.openapi import docs_page, document
+from jobauto_prefect.facade.resources.crud import build_contract_router
+from jobauto_prefect.facade.resources.query_parameters import (
+    IgnoredParametersMiddleware,
+    ParameterIndex,
+)
 from jobauto_prefect.facade.service import Service
-from jobauto_prefect.facade.throttle import SignInThrottle
-from jobauto_prefect.facade.traced import Traced
-from jobauto_prefect.facade.transport import TransportRules
 from jobauto_prefect.jobs.timetable import announcements_of
-from jobauto_prefect.ledger.audit import Actor
+from jobauto_prefect.ledger.audit.trail import Actor
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.monitoring import tracing
 from jobauto_prefect.settings import Settings
@@ -50,17 +52,19 @@ class Facade(FastAPI):
     def build_middleware_stack(self) -> ASGIApp:
         """As FastAPI's, inside our rules."""
         service: Service = self.state.service
-        routes = Addresses(super().build_middleware_stack(), addresses(service.settings))
+        routes = AddressMiddleware(
+            super().build_middleware_stack(), contract_addresses(service.settings)
+        )
         note = service.monitor.requests.note if service.monitor is not None else None
-        answering: ASGIApp = HeadAsGet(routes)
+        answering: ASGIApp = HeadMiddleware(routes)
         if tracing.is_on() and service.operator is None:
-            answering = Traced(answering)
-        return TransportRules(answering, service.settings, note)
+            answering = TracingMiddleware(answering)
+        return TransportMiddleware(answering, service.settings, note)
 
 
-def addresses(settings: Settings) -> list[Address]:
+def contract_addresses(settings: Settings) -> list[Address]:
     """Where the contract is reached beside `/api/v1`."""
-    dialect = published(settings.language)
+    dialect = published_dialect(settings.language)
     return [Address(ALIAS), *(Address(prefix, dialect) for prefix in PREFIXES)]
 
 
@@ -75,14 +79,14 @@ def create_app(
     the facade: no request to it needs a password. None for everything that listens on a port.
     """
     prefect = PrefectApi(settings.prefect_api_url, authorization=own_authorization(ledger.box))
-    carrier = Carrier(Neighbours(ledger, prefect, settings))
+    outbox_worker = OutboxWorker(EngineContext(ledger, prefect, settings))
     announcements = announcements_of(settings)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         # A command's own copy is gone before what it remembers could be wrong: it need not listen.
         listening = [] if operator is not None else [announcements.run()]
-        beside = [asyncio.create_task(each) for each in (carrier.run(), *listening)]
+        beside = [asyncio.create_task(each) for each in (outbox_worker.run(), *listening)]
         yield
         for task in beside:
             task.cancel()
@@ -99,17 +103,19 @@ def create_app(
         redirect_slashes=False,
     )
     throttle = SignInThrottle(settings, ledger)
-    passwords = RememberedPasswords(ledger.clock)
-    tokens = RememberedTokens(ledger, announcements)
+    passwords = PasswordVerifier(ledger.clock)
+    tokens = TokenCache(ledger, announcements)
     monitor = None if operator is not None else _monitor(settings, ledger)
     app.state.service = Service(
-        settings, ledger, carrier, throttle, passwords, tokens, operator, monitor
+        settings, ledger, outbox_worker, throttle, passwords, tokens, operator, monitor
     )
-    app.state.parameters = Parameters(MEMBERS)
-    errors.install(app)
-    app.add_middleware(Identification)
-    app.add_middleware(IgnoredNames)
-    app.router.routes.extend(_routes())
+    app.state.parameters = ParameterIndex(FIELDS)
+    errors.add_error_handlers(app)
+    app.add_middleware(IdentificationMiddleware)
+    app.add_middleware(IgnoredParametersMiddleware)
+    contract = build_contract_router()
+    for router in (worker_api.router, docs_page.router, metrics.router, contract):
+        app.router.routes.extend(router.routes)
     return app
 
 
@@ -121,14 +127,3 @@ def _monitor(settings: Settings, ledger: Ledger) -> "FacadeMonitor":
     monitor.read_by(metrics.LedgerMetrics(ledger, settings).families)
     monitor.checks["ledger"] = metrics.ledger_check(ledger)
     return monitor
-
-
-@functools.cache
-def _routes() -> list[BaseRoute]:
-    """All routes, examined once for all facades of a process: that takes a third of a second."""
-    router = APIRouter()
-    router.include_router(internal.router)
-    router.include_router(pages.router)
-    router.include_router(metrics.router)
-    router.include_router(contract_router(), prefix=CONTRACT)
-    return router.routes

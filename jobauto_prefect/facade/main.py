@@ -11,23 +11,23 @@ from contextlib import AbstractAsyncContextManager
 
 from fastapi import FastAPI
 
-from jobauto_prefect.engine.server import wait_ready
-from jobauto_prefect.engine.services import run_services
+from jobauto_prefect.engine.prefect_server.process import wait_ready
+from jobauto_prefect.engine.services.background import run_services
 from jobauto_prefect.errors import Conflict, PrefectUnavailable
 from jobauto_prefect.facade.app import create_app
-from jobauto_prefect.facade.local_door import local_door
+from jobauto_prefect.facade.local_listener import serve_local_socket
 from jobauto_prefect.facade.metrics import ledger_check
-from jobauto_prefect.facade.stock import add_stock_types
+from jobauto_prefect.facade.stock_credential_types import add_stock_types
 from jobauto_prefect.jobs.timetable import timetable_of
-from jobauto_prefect.ledger.agenda import Topic
+from jobauto_prefect.ledger.queries.agenda import Topic
 from jobauto_prefect.ledger.store import Ledger, open_ledger
-from jobauto_prefect.monitoring.health import answering, turning
+from jobauto_prefect.monitoring.health import check_answers, check_loops
 from jobauto_prefect.monitoring.monitor import Monitor
 from jobauto_prefect.monitoring.ports import Part, management_port
 from jobauto_prefect.monitoring.tracing import begin_tracing
 from jobauto_prefect.settings import Settings, load_settings
-from jobauto_prefect.sources import Poller, Webhooks
-from jobauto_prefect.sources.notices import Notifier
+from jobauto_prefect.sources import Poller, WebhookSender
+from jobauto_prefect.sources.notices import NoticeSender
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ def application() -> FastAPI:
     """
     settings = load_settings()
     begin_tracing("facade")
-    app = create_app(settings, _opened(settings))
-    _serve_beside(app, settings)
+    app = create_app(settings, _open_ledger(settings))
+    _add_listeners(app, settings)
     return app
 
 
@@ -57,23 +57,23 @@ def application_with_services() -> FastAPI:
     """
     settings = load_settings()
     begin_tracing("facade")
-    ledger = _opened(settings)
+    ledger = _open_ledger(settings)
     app = create_app(settings, ledger)
     monitor = app.state.service.monitor
-    _serve_beside(app, settings)
+    _add_listeners(app, settings)
     _watch_services(monitor, settings, ledger)
-    _beside(app, functools.partial(_services, settings, ledger, monitor))
+    _extend_lifespan(app, functools.partial(_services, settings, ledger, monitor))
     return app
 
 
-def _serve_beside(app: FastAPI, settings: Settings) -> None:
+def _add_listeners(app: FastAPI, settings: Settings) -> None:
     """The socket for commands, and the management port."""
     monitor = app.state.service.monitor
-    _beside(app, functools.partial(local_door, app, settings))
-    _beside(app, functools.partial(management_port, settings, Part.FACADE, monitor))
+    _extend_lifespan(app, functools.partial(serve_local_socket, app, settings))
+    _extend_lifespan(app, functools.partial(management_port, settings, Part.FACADE, monitor))
 
 
-def _beside(app: FastAPI, more: Callable[[], AbstractAsyncContextManager[None]]) -> None:
+def _extend_lifespan(app: FastAPI, more: Callable[[], AbstractAsyncContextManager[None]]) -> None:
     """Have something more be there as long as an application serves."""
     alone = app.router.lifespan_context
 
@@ -93,7 +93,7 @@ async def _services(settings: Settings, ledger: Ledger, monitor: Monitor) -> Asy
     await asyncio.gather(running, return_exceptions=True)
 
 
-def _opened(settings: Settings) -> Ledger:
+def _open_ledger(settings: Settings) -> Ledger:
     """The ledger, with the stock types where it is new."""
     ledger = open_ledger(settings)
     with contextlib.suppress(Conflict):  # another facade makes them
@@ -112,8 +112,8 @@ async def serve_services(settings: Settings, ledger: Ledger) -> None:
 
 def _watch_services(monitor: Monitor, settings: Settings, ledger: Ledger) -> None:
     monitor.checks["ledger"] = ledger_check(ledger)
-    monitor.checks["prefect"] = answering(f"{settings.prefect_api_url}/health")
-    monitor.checks["loops"] = turning(monitor.loops)
+    monitor.checks["prefect"] = check_answers(f"{settings.prefect_api_url}/health")
+    monitor.checks["loops"] = check_loops(monitor.loops)
 
 
 async def run_all_services(
@@ -126,8 +126,8 @@ async def run_all_services(
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(run_services(settings, ledger, timetable, loops))
         tasks.create_task(Poller(ledger, settings, wanted[Topic.EVENTS]).run())
-        tasks.create_task(Webhooks(ledger, settings, wanted[Topic.WEBHOOKS]).run())
-        tasks.create_task(Notifier(ledger, settings, wanted[Topic.NOTICES]).run())
+        tasks.create_task(WebhookSender(ledger, settings, wanted[Topic.WEBHOOKS]).run())
+        tasks.create_task(NoticeSender(ledger, settings, wanted[Topic.NOTICES]).run())
 
 
 async def _run_services(settings: Settings, ledger: Ledger, monitor: Monitor) -> None:

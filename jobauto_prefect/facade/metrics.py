@@ -7,14 +7,15 @@ import time
 from collections.abc import Iterator
 from datetime import datetime
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
-from jobauto_prefect.definitions.notices import Channel
+from jobauto_prefect.definitions.records.notices import Channel
 from jobauto_prefect.errors import Forbidden, JobautoError, NotFound
-from jobauto_prefect.facade.auth import Person
+from jobauto_prefect.facade.auth.identity import CurrentUser
+from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.service import CurrentService
-from jobauto_prefect.ledger import queries
-from jobauto_prefect.ledger.figures import Depth, Figures, read_figures
+from jobauto_prefect.ledger.database.server import is_answering
+from jobauto_prefect.ledger.queries.figures import Depth, Figures, read_figures
 from jobauto_prefect.ledger.states import JobState, TaskState
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.monitoring.families import Family, Sample
@@ -23,20 +24,20 @@ from jobauto_prefect.settings import Settings
 
 logger = logging.getLogger(__name__)
 
-READ = "system.logs"
+METRICS_PERMISSION = "system.logs"
 """The permission for numbers of all companies; administrators have it."""
 
-SHARE = 20
+REREAD_FACTOR = 20
 """Figures are read again after so many times what reading them took: that is at most a twentieth
 of the database's time, however large the ledger is and however many scrape it."""
 
-router = APIRouter(include_in_schema=False)
+router = late_routes.router(include_in_schema=False)
 
 
 @router.get("/metrics")
-def metrics(who: Person, service: CurrentService) -> Response:
+def metrics(who: CurrentUser, service: CurrentService) -> Response:
     """All metrics of this facade, and those of the ledger."""
-    if not who.rights.may(READ, None):
+    if not who.rights.may(METRICS_PERMISSION, None):
         raise Forbidden(
             "metrics show numbers of all companies: only administrators read them here; a program"
             " on this machine reads them at the management port (JOBAUTO_MANAGEMENT_PORT)"
@@ -52,7 +53,7 @@ def ledger_check(ledger: Ledger) -> Check:
 
     def ask() -> None:
         with ledger.reading() as session:
-            queries.is_answering(session)
+            is_answering(session)
 
     async def check() -> str | None:
         await asyncio.to_thread(ask)
@@ -62,7 +63,7 @@ def ledger_check(ledger: Ledger) -> Check:
 
 
 class LedgerMetrics:
-    """What the ledger says, as it is; remembered for some moments."""
+    """The figures of the ledger as metrics, cached for a short while."""
 
     def __init__(self, ledger: Ledger, settings: Settings) -> None:
         self._ledger = ledger
@@ -82,7 +83,7 @@ class LedgerMetrics:
         yield Family("jobauto_ledger_up", "Whether the ledger's database answers.", up)
         yield _pool(self._ledger)
         if figures is not None:
-            yield from families_of(figures)
+            yield from metric_families(figures)
 
     def _figures(self) -> Figures:
         with self._lock:
@@ -96,19 +97,19 @@ class LedgerMetrics:
                         sign_in_seconds=self._settings.sign_in_window_seconds,
                     )
                 ended = time.monotonic()
-                self._until = ended + SHARE * (ended - began)
+                self._until = ended + REREAD_FACTOR * (ended - began)
             return self._known
 
 
 def _pool(ledger: Ledger) -> Family:
     pool = ledger.engine.pool
     counts = {"in use": "checkedout", "idle": "checkedin", "kept": "size"}
-    found = [Sample(getattr(pool, name)(), (state,)) for state, name in counts.items()]
+    samples = [Sample(getattr(pool, name)(), (state,)) for state, name in counts.items()]
     about = "Connections of this process to its database; kept: how many stay open when idle."
-    return Family("jobauto_database_pool", about, found, ("connections",))
+    return Family("jobauto_database_pool", about, samples, ("connections",))
 
 
-def families_of(figures: Figures) -> Iterator[Family]:
+def metric_families(figures: Figures) -> Iterator[Family]:
     """What figures of the ledger are called."""
     yield from _jobs(figures)
     yield from _windows(figures)
@@ -160,7 +161,7 @@ def _queues(figures: Figures) -> Iterator[Family]:
     webhook = [] if "webhook" in figures.dead_actions else [Sample(0, ("webhook",))]
     about = "Actions of events that were given up; webhook: nobody accepted it for a day."
     yield Family("jobauto_dead_actions", about, [*dead, *webhook], label)
-    failing = [Sample(figures.failing_notices.get(one, 0), (one,)) for one in Channel]
+    failing = [Sample(figures.failing_notices.get(channel, 0), (channel,)) for channel in Channel]
     about = "Notices that wait because they were not accepted."
     yield Family("jobauto_notices_failing", about, failing, ("channel",))
     about = "Events that started no job of their rule, and will not."

@@ -1,22 +1,54 @@
-"""What every request can reach: settings, ledger, and the way to Prefect."""
+"""The services that every request can use: settings, ledger, outbox worker, caches."""
 
 import asyncio
+import threading
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, cast
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import Depends, Request
 
-from jobauto_prefect.engine.wishes import Carrier
-from jobauto_prefect.facade.availability import AvailabilityCache
-from jobauto_prefect.facade.passwords import RememberedPasswords
-from jobauto_prefect.facade.remembered_tokens import RememberedTokens
-from jobauto_prefect.facade.throttle import SignInThrottle
-from jobauto_prefect.ledger.audit import Actor
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
+from jobauto_prefect.facade.auth.passwords import PasswordVerifier
+from jobauto_prefect.facade.auth.throttle import SignInThrottle
+from jobauto_prefect.facade.auth.token_cache import TokenCache
+from jobauto_prefect.jobs.claims.credentials import layer_of
+from jobauto_prefect.ledger.audit.trail import Actor
+from jobauto_prefect.ledger.records import Credential
+from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
+from jobauto_prefect.sources.availability import Availability, check_availability
 
 if TYPE_CHECKING:
     from jobauto_prefect.monitoring.instruments import FacadeMonitor
+
+
+@dataclass(slots=True)
+class AvailabilityCache:
+    """What checks found; each is asked once in `seconds`, by one claim at a time."""
+
+    seconds: float = 10
+    _found: dict[tuple[Any, ...], tuple[datetime, Availability]] = field(default_factory=dict)
+    _locks: dict[int, threading.Lock] = field(default_factory=dict)
+
+    def check(
+        self, credential: Credential, settings: Settings, box: SecretBox, now: datetime
+    ) -> Availability:
+        """Whether what a credential opens is there."""
+        kind = credential.credential_type
+        key = credential.id, credential.updated_at, kind.updated_at
+        with self._locks.setdefault(credential.id, threading.Lock()):
+            cached = self._found.get(key)
+            if cached is not None and now - cached[0] < timedelta(seconds=self.seconds):
+                return cached[1]
+            layer = layer_of(credential, box)
+            check = kind.availability or {}
+            availability = check_availability(check, layer.values, layer.secrets, settings)
+            for other in [checked for checked in self._found if checked[0] == credential.id]:
+                del self._found[other]
+            self._found[key] = now, availability
+            return availability
 
 
 @dataclass(slots=True)
@@ -30,10 +62,10 @@ class Service:
 
     settings: Settings
     ledger: Ledger
-    carrier: Carrier
+    outbox_worker: OutboxWorker
     throttle: SignInThrottle
-    passwords: RememberedPasswords
-    tokens: RememberedTokens
+    passwords: PasswordVerifier
+    tokens: TokenCache
     operator: Actor | None = None
     monitor: "FacadeMonitor | None" = None
     availability: AvailabilityCache = field(default_factory=AvailabilityCache)
@@ -41,7 +73,7 @@ class Service:
 
 
 async def service_of(request: Request) -> Service:
-    """The service this request was made to. Async: it waits for nothing and needs no thread."""
+    """Return the services of this request. Async, so that FastAPI does not use a thread."""
     return cast("Service", request.app.state.service)
 
 

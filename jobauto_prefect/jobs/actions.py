@@ -8,26 +8,27 @@ import logging
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 
-from jobauto_prefect.definitions.actions import UNSCHEDULED, Action
+from jobauto_prefect.definitions.records.actions import UNSCHEDULED, Action
 from jobauto_prefect.errors import InvalidInput, JobautoError, NotFound
-from jobauto_prefect.jobs.windows import keep_windows
-from jobauto_prefect.ledger import actions, queries
-from jobauto_prefect.ledger.attempts import is_on, new_job
-from jobauto_prefect.ledger.audit import SERVICE, WritingSession
-from jobauto_prefect.ledger.records import Job, OwedAction, RunTemplate
-from jobauto_prefect.ledger.starting import event_variables
+from jobauto_prefect.jobs.windows.due_windows import keep_windows
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
+from jobauto_prefect.ledger.events import pending_actions
+from jobauto_prefect.ledger.events.delivery_jobs import event_variables
+from jobauto_prefect.ledger.jobs.attempts import is_active, new_job
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.jobs import job_with_context
+from jobauto_prefect.ledger.records import Job, PendingAction, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.settings import Settings
 
 logger = logging.getLogger(__name__)
 
 
-class CannotAct(Exception):
+class ActionImpossible(Exception):
     """An action can't be carried out as things are; the message says why."""
 
 
-async def act_all(ledger: Ledger, settings: Settings, wake: Callable[[], None]) -> None:
+async def run_due_actions(ledger: Ledger, settings: Settings, wake: Callable[[], None]) -> None:
     """Carry out all that is due; `wake` is called where Prefect is to be told something.
 
     Raises:
@@ -41,18 +42,18 @@ async def act_all(ledger: Ledger, settings: Settings, wake: Callable[[], None]) 
 
 def _due(ledger: Ledger) -> list[int]:
     with ledger.reading() as session:
-        return list(actions.due(session, ledger.clock()))
+        return list(pending_actions.due_actions(session, ledger.clock()))
 
 
 def _act(ledger: Ledger, settings: Settings, action_id: int) -> None:
     try:
         with ledger.writing(SERVICE) as session:
-            action = actions.owed(session, action_id)
+            action = pending_actions.lock_pending(session, action_id)
             if action is None:
                 return
             started = CARRIERS[Action(action.kind)](session, action, settings)
-            actions.done(session, action, started)
-    except (CannotAct, InvalidInput, NotFound) as error:
+            pending_actions.complete(session, action, started)
+    except (ActionImpossible, InvalidInput, NotFound) as error:
         _bury(ledger, action_id, str(error))
     except JobautoError:
         raise  # it comes again
@@ -63,30 +64,32 @@ def _act(ledger: Ledger, settings: Settings, action_id: int) -> None:
 
 def _bury(ledger: Ledger, action_id: int, error: str) -> None:
     with ledger.writing(SERVICE) as session:
-        action = actions.owed(session, action_id)
+        action = pending_actions.lock_pending(session, action_id)
         if action is not None:
             logger.warning("action %s is not done: %s", action_id, error)
-            actions.kill(action, error)
+            pending_actions.mark_dead(action, error)
 
 
-def _chain(session: WritingSession, action: OwedAction, _settings: Settings) -> Job | None:
-    """Another run template starts, with its own values."""
+def _chain(session: WritingSession, action: PendingAction, _settings: Settings) -> Job | None:
+    """Start another run template, with its own values."""
     template = session.get(RunTemplate, action.config["runtemplate_id"])
     if template is None or template.retired_at is not None:
-        raise CannotAct(f"run template {action.config['runtemplate_id']} is gone")
+        raise ActionImpossible(f"run template {action.config['runtemplate_id']} is gone")
     return _started(session, action, template)
 
 
-def _launch(session: WritingSession, action: OwedAction, _settings: Settings) -> Job | None:
-    """An application starts, by its only run template in the company."""
+def _launch(session: WritingSession, action: PendingAction, _settings: Settings) -> Job | None:
+    """Start an application, by its only run template in the company."""
     app_id = action.config["app_id"]
-    found = actions.launched(session, _ended(session, action).company_id, app_id)
-    if len(found) != 1:
-        raise CannotAct(actions.not_launched(app_id, found))
-    return _started(session, action, found[0])
+    templates = pending_actions.launch_candidates(
+        session, _ended(session, action).company_id, app_id
+    )
+    if len(templates) != 1:
+        raise ActionImpossible(pending_actions.launch_refusal(app_id, templates))
+    return _started(session, action, templates[0])
 
 
-def _started(session: WritingSession, action: OwedAction, template: RunTemplate) -> Job:
+def _started(session: WritingSession, action: PendingAction, template: RunTemplate) -> Job:
     _require_on(template)
     job = new_job(template, schedule=session.clock(), schedule_type="chained")
     job.event_id, job.overrides = action.event_id, event_variables(action.event)
@@ -97,12 +100,12 @@ def _started(session: WritingSession, action: OwedAction, template: RunTemplate)
 def _waiting(session: WritingSession, job: Job) -> Job:
     session.add(job)
     session.flush()
-    wish(session, WishKind.CREATE_RUN, job.id)
+    enqueue(session, OutboxKind.CREATE_RUN, job.id)
     return job
 
 
-def _reschedule(session: WritingSession, action: OwedAction, _settings: Settings) -> Job | None:
-    """The same starts again, with the same values, so many seconds from now."""
+def _reschedule(session: WritingSession, action: PendingAction, _settings: Settings) -> Job | None:
+    """Schedule the same job again, with the same values, so many seconds from now."""
     job = _ended(session, action)
     _require_on(job.runtemplate)
     at = session.clock() + timedelta(seconds=action.config["delay"])
@@ -112,27 +115,27 @@ def _reschedule(session: WritingSession, action: OwedAction, _settings: Settings
     return _waiting(session, again)
 
 
-def _stop(session: WritingSession, action: OwedAction, settings: Settings) -> None:
-    """The run template follows its schedule no more; by hand and by events it still starts."""
+def _stop(session: WritingSession, action: PendingAction, settings: Settings) -> None:
+    """Stop the schedule of a run template; by hand and by events it still starts."""
     template = _ended(session, action).runtemplate
     if template.retired_at is not None or template.interv == UNSCHEDULED:
         return
     template.interv = UNSCHEDULED
     keep_windows(session, template, settings)
-    wish(session, WishKind.APPLY_TEMPLATE, template.id)
+    enqueue(session, OutboxKind.APPLY_TEMPLATE, template.id)
 
 
-def _ended(session: WritingSession, action: OwedAction) -> Job:
-    """The job whose end this action follows."""
-    return queries.job_with_context(session, action.event.job_id or 0)
+def _ended(session: WritingSession, action: PendingAction) -> Job:
+    """Return the job whose end this action follows."""
+    return job_with_context(session, action.event.job_id or 0)
 
 
 def _require_on(template: RunTemplate) -> None:
-    if not is_on(template):
-        raise CannotAct(f"run template {template.id} ({template.name}) is not active")
+    if not is_active(template):
+        raise ActionImpossible(f"run template {template.id} ({template.name}) is not active")
 
 
-Carrier = Callable[[WritingSession, OwedAction, Settings], Job | None]
+Carrier = Callable[[WritingSession, PendingAction, Settings], Job | None]
 
 CARRIERS: Mapping[Action, Carrier] = {
     Action.CHAIN: _chain,

@@ -1,5 +1,6 @@
-"""How a flow run looks in Prefect's lists; workers decide it, and hold nothing of the ledger."""
+"""How flow runs look in Prefect's lists. Workers import this: nothing here needs the ledger."""
 
+import re
 from dataclasses import dataclass
 
 WARNING_TAG = "severity:warning"
@@ -7,16 +8,25 @@ WARNING_SUFFIX = " (warning)"
 
 
 @dataclass(frozen=True, slots=True)
-class Appearance:
+class RunAppearance:
     """The name and all tags of a flow run: Prefect replaces all tags at once."""
 
     name: str
     tags: tuple[str, ...] = ()
 
-    def ended(self, *, with_warning: bool) -> "Appearance":
+    def ended(self, *, with_warning: bool) -> "RunAppearance":
         """The same run once it is over; whatever it looked like before, it looks the same then."""
         name = self.name.removesuffix(WARNING_SUFFIX)
         others = tuple(tag for tag in self.tags if tag != WARNING_TAG)
         if not with_warning:
-            return Appearance(name, others)
-        return Appearance(f"{name}{WARNING_SUFFIX}", (*others, WARNING_TAG))
+            return RunAppearance(name, others)
+        return RunAppearance(f"{name}{WARNING_SUFFIX}", (*others, WARNING_TAG))
+
+
+_WINDOW = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}")
+
+
+def is_window_name(name: str, title: str) -> bool:
+    """Whether a flow run was named ahead, for a window of the run template of a launch's title."""
+    lead = f"{title.rpartition(' #')[0]} "
+    return name.startswith(lead) and _WINDOW.fullmatch(name, len(lead)) is not None

@@ -1,18 +1,19 @@
-"""A ledger that comes from a backup: nothing starts with it, and nobody's word of before counts."""
+"""A ledger restored from a backup: it is frozen, and workers of before are not trusted."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from jobauto_prefect.jobs.loss import lose
-from jobauto_prefect.jobs.maintenance import begin_freeze
-from jobauto_prefect.ledger import confirmations, queries, restoring
-from jobauto_prefect.ledger.attempts import lock_job
-from jobauto_prefect.ledger.audit import WritingSession, write_entry
+from jobauto_prefect.jobs.outcome.loss import mark_lost
+from jobauto_prefect.jobs.windows.freezes import begin_freeze
+from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
+from jobauto_prefect.ledger.jobs import confirmations, restoration
+from jobauto_prefect.ledger.jobs.attempts import lock_job
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.jobs import job_with_context
 from jobauto_prefect.ledger.records import Job, Lease
 from jobauto_prefect.ledger.states import JobState
-from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.runtime.protocol import Ending, Report
 from jobauto_prefect.settings import Settings
 
@@ -30,7 +31,7 @@ class LostJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class RestorationResult:
     """What was done to a restored ledger."""
 
     frozen_since: datetime
@@ -40,13 +41,13 @@ class Begun:
     told_again: int
 
 
-def begin_anew(
+def prepare_restored(
     session: WritingSession,
     settings: Settings,
     taken_at: datetime,
     prefect_taken_at: datetime | None,
     unknown_runs: Collection[UUID],
-) -> Begun:
+) -> RestorationResult:
     """Freeze a restored ledger, and settle what can't be as it was; one transaction, one entry.
 
     - Worker tokens are revoked, and their workers are silent.
@@ -59,29 +60,29 @@ def begin_anew(
     """
     reason = f"restored from a backup of {taken_at.isoformat(timespec='seconds')}"
     freeze = begin_freeze(session, reason, None)
-    revoked = restoring.revoke_worker_tokens(session)
+    revoked = restoration.revoke_worker_tokens(session)
     lease = timedelta(seconds=settings.lease_seconds)
-    restoring.silence_workers(session, session.clock() - lease - SECOND)
+    restoration.silence_workers(session, session.clock() - lease - SECOND)
     lost = tuple(
-        _lose(session, held, reason, settings) for held in restoring.running_leases(session)
+        _lose(session, held, reason, settings) for held in restoration.running_leases(session)
     )
     new_runs = tuple(_renew_runs(session, unknown_runs))
     told_again = 0
     if prefect_taken_at is not None:
-        since = prefect_taken_at - restoring.MARGIN
-        told_again = restoring.tell_again(session, since)
-        confirmations.doubt_since(session, since)
+        since = prefect_taken_at - restoration.MARGIN
+        told_again = restoration.enqueue_changed_since(session, since)
+        confirmations.require_confirmation_since(session, since)
     changes = {
         "taken_at": [None, taken_at.isoformat()],
         "worker_tokens_revoked": [None, revoked],
-        "lost": [None, [one.job_id for one in lost]],
+        "lost": [None, [lost_job.job_id for lost_job in lost]],
     }
     write_entry(session, "Backup", "restore", changes)
-    return Begun(freeze.since, revoked, lost, new_runs, told_again)
+    return RestorationResult(freeze.since, revoked, lost, new_runs, told_again)
 
 
 def _lose(session: WritingSession, held: Lease, reason: str, settings: Settings) -> LostJob:
-    job = queries.job_with_context(session, held.job_id)
+    job = job_with_context(session, held.job_id)
     report = Report(
         claim_id=held.claim_id,
         worker=held.worker,
@@ -90,19 +91,19 @@ def _lose(session: WritingSession, held: Lease, reason: str, settings: Settings)
         ended_at=session.clock(),
     )
     shown = LostJob(job.id, name_of(job), held.worker, held.ends_by)
-    lose(session, job, report, settings)
-    wish(session, WishKind.SHOW_JOB, job.id)
+    mark_lost(session, job, report, settings)
+    enqueue(session, OutboxKind.SHOW_JOB, job.id)
     return shown
 
 
 def _renew_runs(session: WritingSession, unknown: Collection[UUID]) -> list[int]:
     """The jobs that wait for these flow runs get new ones."""
-    waiting = [job for job in restoring.waiting_jobs(session) if job.flow_run_id in unknown]
+    waiting = [job for job in restoration.waiting_jobs(session) if job.flow_run_id in unknown]
     for job in waiting:
         lock_job(session, job)
         if job.state == JobState.SCHEDULED:
             job.flow_run_id = None
-            wish(session, WishKind.CREATE_RUN, job.id)
+            enqueue(session, OutboxKind.CREATE_RUN, job.id)
     return [job.id for job in waiting]
 
 

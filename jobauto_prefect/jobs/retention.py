@@ -1,4 +1,4 @@
-"""What is kept no longer, as steps: which records these are, and how they go.
+"""Retention: the steps that delete what is kept no longer.
 
 Companies and run templates may keep something else than the settings say (docs/operation.md).
 """
@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 
-from jobauto_prefect.definitions.retention import BOUNDS, NO_BOUND, Retention
-from jobauto_prefect.ledger import retention
-from jobauto_prefect.ledger.audit import WritingSession
-from jobauto_prefect.ledger.retention import Ended, Group
+from jobauto_prefect.definitions.records.retention import BOUNDS, NO_BOUND, Retention
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.jobs import retention
+from jobauto_prefect.ledger.jobs.retention import Ended, Group
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
 

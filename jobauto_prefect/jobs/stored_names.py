@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.definitions.environment_names import EnvironmentNames, unsafe_reason
-from jobauto_prefect.ledger import queries
+from jobauto_prefect.ledger.queries.companies import all_companies
+from jobauto_prefect.ledger.queries.credentials import all_credential_types
+from jobauto_prefect.ledger.queries.events import all_rules
+from jobauto_prefect.ledger.queries.run_templates import templates_with_context
 from jobauto_prefect.ledger.records import Company, CredentialType, EventRule, RunTemplate
 from jobauto_prefect.ledger.store import ReadingSession
 
@@ -27,12 +30,12 @@ class IdleNames:
 
 def idle_names(session: ReadingSession, extra: Collection[str]) -> Iterator[IdleNames]:
     """Every record with such names; `extra` are those an administrator adds for all."""
-    found = [_of_company(company) for company in queries.all_companies(session)]
-    found += [_of_type(type_) for type_ in queries.all_credential_types(session)]
-    templates = queries.templates_with_context(session, None)
-    found += [_of_template(template, extra) for template in templates]
-    found += [_of_rule(rule, extra) for rule in queries.all_rules(session)]
-    return (record for record in found if record.names)
+    records = [_of_company(company) for company in all_companies(session)]
+    records += [_of_type(type_) for type_ in all_credential_types(session)]
+    templates = templates_with_context(session, None)
+    records += [_of_template(template, extra) for template in templates]
+    records += [_of_rule(rule, extra) for rule in all_rules(session)]
+    return (record for record in records if record.names)
 
 
 def _of_company(company: Company) -> IdleNames:

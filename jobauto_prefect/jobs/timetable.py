@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from jobauto_prefect.errors import JobautoError
-from jobauto_prefect.ledger.agenda import Topic, agenda
-from jobauto_prefect.ledger.announcements import Announcement, Announcements, plain_url
+from jobauto_prefect.ledger.database.announcements import Announcement, Announcements, plain_url
+from jobauto_prefect.ledger.queries.agenda import Topic, agenda
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 

@@ -1,23 +1,23 @@
-"""Why a job that is due does not start."""
+"""Reasons why jobs that are due do not start."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from jobauto_prefect.jobs.closed_time import story_of
-from jobauto_prefect.ledger import waits
-from jobauto_prefect.ledger.prefect_status import PrefectStatus, read_status
+from jobauto_prefect.jobs.windows.closed_time import freeze_message
+from jobauto_prefect.ledger.jobs import waits
+from jobauto_prefect.ledger.jobs.waits import LivingWorker
 from jobauto_prefect.ledger.records import Job
+from jobauto_prefect.ledger.service_status import PrefectStatus, read_status
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import ReadingSession
-from jobauto_prefect.ledger.waits import LivingWorker
 from jobauto_prefect.runtime.fitness import NEEDED_BY_ALL
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.wording import counted
+from jobauto_prefect.wording import pluralize
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class WaitContext:
     """Whom jobs wait for. `workers`: work pool -> its living workers, at least one.
 
     `run_errors`: job whose flow run is still to be made -> why that was not possible; None: it was
@@ -30,7 +30,7 @@ class Surroundings:
     frozen: str | None = None
 
 
-def reasons(
+def wait_reasons(
     session: ReadingSession, jobs: Iterable[Job], settings: Settings, now: datetime
 ) -> dict[int, str]:
     """Job -> what it waits for, of those that are due; with as many queries for one as for all."""
@@ -40,22 +40,22 @@ def reasons(
     named, freeze = waits.pools_of(session, {job.runtemplate_id for job in waiting}, now)
     pools = {template: pool or settings.pool for template, pool in named.items()}
     alive_since = now - timedelta(seconds=settings.lease_seconds)
-    around = Surroundings(
+    around = WaitContext(
         read_status(session),
         waits.living_workers(session, set(pools.values()), alive_since),
         waits.run_errors(session, [job.id for job in waiting if job.flow_run_id is None]),
-        None if freeze is None else story_of(freeze),
+        None if freeze is None else freeze_message(freeze),
     )
-    found = {job.id: reason(job, pools[job.runtemplate_id], around) for job in waiting}
-    return {job_id: why for job_id, why in found.items() if why is not None}
+    by_job = {job.id: wait_reason(job, pools[job.runtemplate_id], around) for job in waiting}
+    return {job_id: why for job_id, why in by_job.items() if why is not None}
 
 
-def reason(job: Job, pool: str, around: Surroundings) -> str | None:
-    """What a due job waits for; None: for nothing that is known, it may start any moment."""
+def wait_reason(job: Job, pool: str, around: WaitContext) -> str | None:
+    """Return what a due job waits for; None if it may start at any moment."""
     return around.frozen or _in_prefect(job, pool, around) or _at_workers(job, pool, around)
 
 
-def _in_prefect(job: Job, pool: str, around: Surroundings) -> str | None:
+def _in_prefect(job: Job, pool: str, around: WaitContext) -> str | None:
     if around.prefect.away is not None:
         return "Prefect does not answer; the job starts when it is back"
     if pool in around.prefect.paused:
@@ -65,7 +65,7 @@ def _in_prefect(job: Job, pool: str, around: Surroundings) -> str | None:
     return None
 
 
-def _at_workers(job: Job, pool: str, around: Surroundings) -> str | None:
+def _at_workers(job: Job, pool: str, around: WaitContext) -> str | None:
     living = around.workers.get(pool)
     if not living and pool in around.prefect.foreign:
         return job.message
@@ -75,13 +75,13 @@ def _at_workers(job: Job, pool: str, around: Surroundings) -> str | None:
     hindrances = {worker.name: _hindrance(worker, job.executor) for worker in living}
     able = [worker for worker in living if hindrances[worker.name] is None]
     if not able:
-        said = "; ".join(f"{name}: {why}" for name, why in hindrances.items())
-        return f"no worker of work pool {pool} can start it: {said}"
+        causes = "; ".join(f"{name}: {why}" for name, why in hindrances.items())
+        return f"no worker of work pool {pool} can start it: {causes}"
     if job.message:
         return job.message  # its last claim was told to come again
     if all(worker.is_full for worker in able):
         running = sum(worker.running for worker in able)
-        return f"the workers of work pool {pool} are full: they run {counted(running, 'job')}"
+        return f"the workers of work pool {pool} are full: they run {pluralize(running, 'job')}"
     return None
 
 

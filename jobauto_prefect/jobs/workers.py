@@ -1,19 +1,29 @@
-"""A worker starts, or is gone for good."""
+"""The start of a worker, its renewals, and its loss."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from jobauto_prefect.errors import Forbidden
-from jobauto_prefect.jobs.loss import lose_for_certain
-from jobauto_prefect.ledger import queries, workers
-from jobauto_prefect.ledger.audit import WritingSession, write_entry
-from jobauto_prefect.runtime.protocol import LeftOver, WorkerHello, WorkerWelcome
+from jobauto_prefect.jobs.outcome.loss import mark_certainly_lost
+from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
+from jobauto_prefect.ledger.jobs import leases, workers
+from jobauto_prefect.ledger.queries.jobs import cancelled_among, leases_of_worker
+from jobauto_prefect.ledger.queries.run_templates import executors_used
+from jobauto_prefect.ledger.records import Lease, WorkerRecord
+from jobauto_prefect.runtime.protocol import (
+    LeftoverJob,
+    Renewal,
+    RenewalAnswer,
+    WorkerHello,
+    WorkerWelcome,
+)
 from jobauto_prefect.settings import Settings
 
 
-def welcome(
+def register_worker(
     session: WritingSession, hello: WorkerHello, pools: Sequence[str], settings: Settings
 ) -> WorkerWelcome:
-    """A worker starts: it has its name for itself, and hears of its predecessor's jobs.
+    """Register the start of a worker; it is told of its predecessor's jobs.
 
     Those on another host may still run there: they are left to their leases. `pools` are those
     the worker's token names.
@@ -35,13 +45,13 @@ def welcome(
     )
     same_host = workers.register(session, start, pools, settings.lease_seconds)
     left_over = [
-        LeftOver(
+        LeftoverJob(
             job_id=lease.job_id,
             claim_id=lease.claim_id,
             directory=lease.directory,
             flow_run_id=flow_run_id,
         )
-        for lease, flow_run_id in queries.leases_of_worker(session, hello.worker)
+        for lease, flow_run_id in leases_of_worker(session, hello.worker)
         if flow_run_id is not None and same_host
     ]
     return WorkerWelcome(
@@ -49,8 +59,8 @@ def welcome(
     )
 
 
-def lose_worker(session: WritingSession, name: str, settings: Settings) -> list[int]:
-    """Somebody says that a worker is gone for good; returns the ids of its jobs, which are lost.
+def declare_worker_lost(session: WritingSession, name: str, settings: Settings) -> list[int]:
+    """Declare a worker gone for good; return the ids of its jobs, which are lost.
 
     It counts as the watchdog's word: nothing of them lives, and what follows a loss follows now.
     The worker, should it live after all, is granted nothing and told to end what it has.
@@ -61,7 +71,81 @@ def lose_worker(session: WritingSession, name: str, settings: Settings) -> list[
     """
     held = workers.declare_lost(session, name, settings.lease_seconds)
     message = f"{session.actor.name} declared its worker {name} lost"
-    lose_for_certain(session, held, message, settings)
+    mark_certainly_lost(session, held, message, settings)
     lost = [lease.job_id for lease in held]
     write_entry(session, "Worker", "lost", {"name": [name, None], "jobs": [lost, None]})
     return lost
+
+
+NOT_HELD = "the ledger does not hold this job for running"
+NOT_HAD = "its worker has no process of it"
+
+
+class RenewalResult(NamedTuple):
+    """What a worker is answered, and the leases of jobs it says it does not have."""
+
+    answer: RenewalAnswer
+    not_had: Sequence[Lease]
+
+
+def renew_leases(
+    session: WritingSession, renewal: Renewal, pools: Sequence[str], settings: Settings
+) -> RenewalResult:
+    """Renew the leases of a worker's jobs, and say which are to be ended.
+
+    One of another start of the worker, or not later than the last one, renews and judges nothing.
+
+    Raises:
+        Forbidden: the worker is of a pool its token does not name.
+    """
+    worker = workers.lock_for_renewal(session, renewal.worker, pools)
+    present = worker is not None and worker.instance == renewal.instance
+    not_had: Sequence[Lease] = ()
+    useless = False
+    if worker is not None and present and renewal.number > worker.renewal:
+        _note(session, worker, renewal)
+        not_had = jobs_not_had(workers.leases_of(session, worker), renewal)
+        useless = _is_useless(session, worker, settings)
+    stop = _to_stop(session, renewal)
+    answer = RenewalAnswer(now=session.clock(), stop=stop, superseded=not present, useless=useless)
+    return RenewalResult(answer, not_had)
+
+
+def _note(session: WritingSession, worker: WorkerRecord, renewal: Renewal) -> None:
+    worker.renewal, worker.seen_at = renewal.number, session.clock()
+    worker.hindrances, worker.clock_ahead = dict(renewal.hindrances), renewal.clock_ahead
+    if renewal.jobs:
+        leases.renew(session, worker, renewal.jobs)
+
+
+def jobs_not_had(held: Iterable[Lease], renewal: Renewal) -> list[Lease]:
+    """Of the leases of this start of a worker, those of which it has no process.
+
+    A lease granted after the answered renewal may be of a claim that was sent after this renewal
+    was written; one granted before was answered, or waited for its answer, by then.
+    """
+    named = {*renewal.jobs.items(), *renewal.unknown.items()}
+    waiting = set(renewal.claims)
+    return [
+        lease
+        for lease in held
+        if lease.granted_renewal < renewal.answered
+        and (lease.job_id, lease.claim_id) not in named
+        and lease.claim_id not in waiting
+    ]
+
+
+def _is_useless(session: WritingSession, worker: WorkerRecord, settings: Settings) -> bool:
+    if not worker.hindrances:
+        return False
+    used = executors_used(session, worker.pool, settings.pool)
+    return bool(used) and used <= worker.hindrances.keys()
+
+
+def _to_stop(session: WritingSession, renewal: Renewal) -> dict[int, str]:
+    named = {**renewal.jobs, **renewal.unknown}
+    if not named:
+        return {}
+    held = leases.held_among(session, named)
+    cancelled = cancelled_among(session, list(held))
+    return {job_id: NOT_HELD for job_id in named if job_id not in held} | cancelled

@@ -35,7 +35,7 @@ BIGGEST_ID = 2**63 - 1
 BigId = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts only INTEGER keys by itself
 
 
-def holds(column: Any, number: int) -> bool:
+def can_hold(column: Any, number: int) -> bool:
     """Whether a column of whole numbers can hold this one: databases refuse to compare others."""
     limit = 2**63 if isinstance(column.type, BigInteger) else 2**31
     return -limit <= number < limit

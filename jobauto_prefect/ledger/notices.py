@@ -1,4 +1,4 @@
-"""What somebody is to be told of jobs: rows written with what they are about, sent in messages.
+"""Notices about jobs and windows: enqueued with what they are about, sent in messages.
 
 A recipient is told of the first at once and then, at most once in a span of time, of all that has
 come since. Who sends is `sources/notices.py`.
@@ -15,9 +15,15 @@ from uuid import UUID, uuid4
 from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
-from jobauto_prefect.definitions.notices import TROUBLES, Notices, Occasion, Recipient, recipients
-from jobauto_prefect.ledger import turns
-from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.definitions.records.notices import (
+    TROUBLES,
+    Notices,
+    Occasion,
+    Recipient,
+    recipients,
+)
+from jobauto_prefect.ledger import locks
+from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.records import Notice, RunTemplate
 
 BATCHES_AT_ONCE = 50
@@ -74,7 +80,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Failing:
-    """Notices that were tried in vain, and why."""
+    """Notices whose sending failed, and why."""
 
     channel: str
     error: str
@@ -82,7 +88,7 @@ class Failing:
 
 
 def recipients_of(template: RunTemplate, occasion: Occasion) -> list[Recipient]:
-    """Whom a run template, or else its company, has told of this."""
+    """Return whom a run template, or else its company, notifies of this occasion."""
     company = template.company
     if not template.notices and not company.notices:
         return []
@@ -90,8 +96,8 @@ def recipients_of(template: RunTemplate, occasion: Occasion) -> list[Recipient]:
     return [*recipients(occasion, own, Notices(company.notices, company.notice_secrets))]
 
 
-def owe(session: WritingSession, subject: Subject, told: Iterable[Recipient]) -> None:
-    """These are told, once this transaction is committed."""
+def enqueue(session: WritingSession, subject: Subject, recipients: Iterable[Recipient]) -> None:
+    """Enqueue a notice for each recipient; it is sent after this transaction."""
     now = session.clock()
     session.add_all(
         Notice(
@@ -108,13 +114,13 @@ def owe(session: WritingSession, subject: Subject, told: Iterable[Recipient]) ->
             due_at=now,
             created_at=now,
         )
-        for recipient in told
+        for recipient in recipients
     )
 
 
 def is_in_trouble(session: Session, template_id: int) -> bool:
-    """Whether somebody was told of a failure of a run template, and of no recovery since."""
-    found = (
+    """Whether a failure of a run template was notified, and no recovery since."""
+    query = (
         select(Notice.occasion)
         .where(
             Notice.runtemplate_id == template_id,
@@ -123,19 +129,19 @@ def is_in_trouble(session: Session, template_id: int) -> bool:
         .order_by(Notice.id.desc())
         .limit(1)
     )
-    return session.scalar(found) in TROUBLES
+    return session.scalar(query) in TROUBLES
 
 
 def has_told(session: Session, occasion: Occasion, job_id: int) -> bool:
-    """Whether there is such a notice of a job."""
-    found = select(Notice.id).where(Notice.job_id == job_id, Notice.occasion == occasion)
-    return session.scalar(found.limit(1)) is not None
+    """Whether a job has a notice of this occasion."""
+    query = select(Notice.id).where(Notice.job_id == job_id, Notice.occasion == occasion)
+    return session.scalar(query.limit(1)) is not None
 
 
 def has_told_late(session: Session, task_id: int) -> bool:
-    """Whether there is a notice that a window is late."""
-    found = select(Notice.id).where(Notice.task_id == task_id, Notice.occasion == Occasion.LATE)
-    return session.scalar(found.limit(1)) is not None
+    """Whether a task has a notice that its window is late."""
+    query = select(Notice.id).where(Notice.task_id == task_id, Notice.occasion == Occasion.LATE)
+    return session.scalar(query.limit(1)) is not None
 
 
 def are_due(session: Session, now: datetime) -> bool:
@@ -143,7 +149,7 @@ def are_due(session: Session, now: datetime) -> bool:
     return session.scalar(select(Notice.id).where(*_is_due(now)).limit(1)) is not None
 
 
-def take(
+def claim(
     session: WritingSession, holder: UUID, span: timedelta, in_hand: Collection[str]
 ) -> list[tuple[UUID, str]]:
     """Make messages of what is due, the caller's for `TAKEN`: one for a recipient, whose last one
@@ -151,7 +157,7 @@ def take(
 
     `in_hand` are the recipients of the messages that the caller is sending.
     """
-    if not turns.take(session, TURN, holder, timedelta()):
+    if not locks.acquire(session, TURN, holder, timedelta()):
         return []
     now = session.clock()
     due = select(Notice.target).where(*_is_due(now), Notice.target.not_in(in_hand))
@@ -169,7 +175,7 @@ def take(
 
 
 def _opens_at(session: Session, target: str, span: timedelta) -> datetime | None:
-    """When a recipient may be told something; None: at any time."""
+    """Return when the next message to a recipient may go; None: at any time."""
     owed = and_(Notice.target == target, Notice.state == NoticeState.OWED)
     # What could not be sent is tried again with what has come since.
     tried = case((Notice.attempts > 0, Notice.due_at))
@@ -186,7 +192,7 @@ def _opens_at(session: Session, target: str, span: timedelta) -> datetime | None
 
 
 def batch_of(session: Session, batch: UUID, target: str) -> Batch | None:
-    """A message that was made; None: there is nothing in it any more."""
+    """Return a claimed message; None if none of its notices is left."""
     held = _held(batch, target)
     first = session.scalars(select(Notice).where(*held).order_by(Notice.id).limit(LINES)).all()
     if not first:
@@ -205,14 +211,14 @@ def batch_of(session: Session, batch: UUID, target: str) -> Batch | None:
     )
 
 
-def sent(session: WritingSession, batch: Batch) -> None:
-    """Somebody has taken a message."""
+def mark_sent(session: WritingSession, batch: Batch) -> None:
+    """Mark the notices of a message as sent."""
     values = {"state": NoticeState.SENT, "sent_at": session.clock()}
     session.execute(_of(batch).values(**values, taken_until=None, error=None))
 
 
-def put_off(session: WritingSession, batch: Batch, error: str) -> None:
-    """Sending failed: it comes again, later each time; what is too old is given up."""
+def retry_later(session: WritingSession, batch: Batch, error: str) -> None:
+    """Retry a message later, with growing pauses; give up what is too old."""
     now = session.clock()
     wait = min(FIRST_WAIT * 2 ** min(batch.attempts, 20), LONGEST_WAIT)
     given_up = Notice.created_at < now - GIVEN_UP_AFTER
@@ -228,8 +234,8 @@ def put_off(session: WritingSession, batch: Batch, error: str) -> None:
     )
 
 
-def give_back(session: WritingSession, batch: Batch) -> None:
-    """Whoever took these does not send them; they are anybody's again."""
+def release(session: WritingSession, batch: Batch) -> None:
+    """Release a claimed message for another worker."""
     session.execute(_of(batch).values(taken_until=None, batch=None))
 
 
@@ -246,25 +252,25 @@ def _is_due(now: datetime) -> tuple[ColumnElement[bool], ...]:
     return Notice.state == NoticeState.OWED, Notice.due_at <= now, free
 
 
-def failing(session: Session) -> list[Failing]:
-    """What waits because it was not accepted, by channel and reason."""
-    found = (
+def failing_notices(session: Session) -> list[Failing]:
+    """Return the notices that were not accepted, by channel and reason."""
+    query = (
         select(Notice.channel, Notice.error, func.count())
         .where(Notice.state == NoticeState.OWED, Notice.attempts > 0)
         .group_by(Notice.channel, Notice.error)
         .order_by(Notice.channel, Notice.error)
     )
     return [
-        Failing(channel, error or "", number) for channel, error, number in session.execute(found)
+        Failing(channel, error or "", number) for channel, error, number in session.execute(query)
     ]
 
 
-def forget_old(session: WritingSession) -> None:
+def delete_old(session: WritingSession) -> None:
     """Let go of notices that were sent, or given up, long ago; the newest of a run template stays:
     it tells whether a good end is a recovery.
     """
-    other = aliased(Notice)
-    newest = select(func.max(other.id)).where(other.runtemplate_id == Notice.runtemplate_id)
+    newer = aliased(Notice)
+    newest = select(func.max(newer.id)).where(newer.runtemplate_id == Notice.runtemplate_id)
     old = (
         select(Notice.id)
         .where(

@@ -21,15 +21,15 @@ from jobauto_prefect.home import make_folder
 
 
 @dataclass(frozen=True, slots=True)
-class Ring:
-    """The keys of a file, the newest first; `stamp` tells one state of the file from another."""
+class KeyRing:
+    """The keys of a file, the newest first; `stamp` changes whenever the file does."""
 
     keys: tuple[bytes, ...] = field(repr=False)
     stamp: tuple[int, ...]
 
     @property
     def fingerprints(self) -> list[str]:
-        """What tells the keys apart, and says nothing of them."""
+        """Return what tells the keys apart without revealing them."""
         return [hashlib.sha256(b"jobauto key:" + key).hexdigest()[:16] for key in self.keys]
 
 
@@ -46,38 +46,38 @@ class SecretBox:
         self.confirm: Callable[[str], bool] | None = None
 
     @property
-    def ring(self) -> Ring:
-        """The keys as the file has them now; those of before where there is no file any more.
+    def ring(self) -> KeyRing:
+        """Return the keys of the file; those read before if the file is gone.
 
         Raises:
             KeyMissing: the file holds something else than this ledger's keys.
         """
         try:
-            found = _stamp(self.path)
+            stamp = _stamp(self.path)
         except OSError:
             return self._ring
-        if found != self._ring.stamp:
+        if stamp != self._ring.stamp:
             self._ring = self._accepted(_read(self.path))
         return self._ring
 
-    def _accepted(self, ring: Ring) -> Ring:
-        known = set(ring.keys) & set(self._ring.keys)
-        if known or (self.confirm is not None and self.confirm(ring.fingerprints[0])):
+    def _accepted(self, ring: KeyRing) -> KeyRing:
+        shared = set(ring.keys) & set(self._ring.keys)
+        if shared or (self.confirm is not None and self.confirm(ring.fingerprints[0])):
             return ring
         raise KeyMissing(f"{self.path} is not this ledger's key any more; restore that file")
 
     @property
     def fingerprint(self) -> str:
-        """That of the newest key."""
+        """Return the fingerprint of the newest key."""
         return self.ring.fingerprints[0]
 
     def derived(self, purpose: str) -> str:
-        """A secret of this installation for one purpose, the same in all of its processes."""
+        """Derive a secret for one purpose, the same in all processes of this installation."""
         key = base64.urlsafe_b64decode(self.ring.keys[0])
         return hmac.new(key, purpose.encode(), hashlib.sha256).hexdigest()
 
     def seal(self, values: Mapping[str, str]) -> dict[str, str]:
-        """The values, encrypted one by one."""
+        """Encrypt values one by one."""
         fernet = Fernet(self.ring.keys[0]) if values else None
         return {
             name: fernet.encrypt(value.encode()).decode()
@@ -86,7 +86,7 @@ class SecretBox:
         }
 
     def open(self, sealed: Mapping[str, str]) -> dict[str, str]:
-        """The values in clear.
+        """Decrypt values.
 
         Raises:
             KeyMissing: they were sealed with another key.
@@ -103,7 +103,7 @@ class SecretBox:
             ) from None
 
     def resealed(self, sealed: Mapping[str, str]) -> dict[str, str]:
-        """Those that the newest key does not open, sealed with it.
+        """Encrypt with the newest key those values that it does not open; return only these.
 
         Raises:
             KeyMissing: no key opens one.
@@ -156,8 +156,8 @@ def _write(descriptor: int, keys: Sequence[bytes]) -> None:
 
 
 @contextlib.contextmanager
-def only_rotation(path: Path) -> Iterator[None]:
-    """Let one process at a time rotate the key of a file, or make a backup with it.
+def rotation_lock(path: Path) -> Iterator[None]:
+    """Hold the lock that rotations of a key file and backups with it share.
 
     Raises:
         Conflict: another one is at it.
@@ -184,7 +184,7 @@ def load_key(path: Path) -> SecretBox:
     return SecretBox(path)
 
 
-def _read(path: Path) -> Ring:
+def _read(path: Path) -> KeyRing:
     try:
         stamp = _stamp(path)
         content = path.read_bytes()
@@ -204,9 +204,9 @@ def _read(path: Path) -> Ring:
         keys = ()
     if not keys:
         raise KeyMissing(f"{path} holds no key; restore the file it was") from None
-    return Ring(keys, stamp)
+    return KeyRing(keys, stamp)
 
 
 def _stamp(path: Path) -> tuple[int, ...]:
-    found = path.stat()
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size

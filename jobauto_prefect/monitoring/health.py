@@ -16,10 +16,10 @@ Check = Callable[[], Awaitable[str | None]]
 """Returns why not; None: all is well."""
 
 
-async def examined(checks: Mapping[str, Check]) -> dict[str, str | None]:
+async def run_checks(checks: Mapping[str, Check]) -> dict[str, str | None]:
     """What each check has found, all asked at once."""
-    found = await asyncio.gather(*(_answer(check) for check in checks.values()))
-    return dict(zip(checks, found, strict=True))
+    reasons = await asyncio.gather(*(_answer(check) for check in checks.values()))
+    return dict(zip(checks, reasons, strict=True))
 
 
 async def _answer(check: Check) -> str | None:
@@ -32,7 +32,7 @@ async def _answer(check: Check) -> str | None:
         return str(error)
 
 
-def turning(loops: Loops) -> Check:
+def check_loops(loops: Loops) -> Check:
     """Whether all loops turn."""
 
     async def check() -> str | None:
@@ -42,11 +42,11 @@ def turning(loops: Loops) -> Check:
     return check
 
 
-def answering(url: str) -> Check:
+def check_answers(url: str) -> Check:
     """Whether a server answers this address with success."""
 
     async def check() -> str | None:
-        verify = certificates.are_needed(url)
+        verify = certificates.needs_certificates(url)
         try:
             async with httpx.AsyncClient(timeout=ANSWER_SECONDS, verify=verify) as client:
                 answer = await client.get(url)

@@ -1,4 +1,4 @@
-"""Instruments of the facade and of the door before Prefect: what only the process itself knows."""
+"""Instruments of the facade and of the gateway: what only the process itself knows."""
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
@@ -67,8 +67,8 @@ class Latencies:
         )
 
 
-class DoorMonitor(Monitor):
-    """What the door before Prefect tells of itself."""
+class GatewayMonitor(Monitor):
+    """What the gateway tells of itself."""
 
     def __init__(self) -> None:
         super().__init__("prefect")

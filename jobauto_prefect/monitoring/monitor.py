@@ -68,13 +68,13 @@ class Monitor:
         return generate_latest(self.registry)
 
     def _loops(self) -> Iterator[Family]:
-        known = list(self.loops.by_name.items())
+        loops = list(self.loops.by_name.items())
         for name, about, value in (
             ("jobauto_loop_rounds", "Rounds of a loop.", "rounds"),
             ("jobauto_loop_failures", "Rounds that failed.", "failures"),
         ):
-            samples = [Sample(getattr(loop, value), (key,)) for key, loop in known]
+            samples = [Sample(getattr(loop, value), (key,)) for key, loop in loops]
             yield Family(name, about, samples, ("loop",), counts=True)
-        running = [Sample(loop.running_seconds, (key,)) for key, loop in known]
+        running = [Sample(loop.running_seconds, (key,)) for key, loop in loops]
         about = "For how long the present round of a loop has gone on; 0: it waits for the next."
         yield Family("jobauto_loop_running_seconds", about, running, ("loop",))

@@ -15,7 +15,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from jobauto_prefect.monitoring.health import examined
+from jobauto_prefect.monitoring.health import run_checks
 from jobauto_prefect.monitoring.monitor import Monitor
 from jobauto_prefect.settings import MANAGEMENT_PORTS, Settings
 
@@ -112,7 +112,7 @@ async def _answer(monitor: Monitor, method: str, path: str) -> tuple[int, str, b
     checks = {"/healthz": monitor.signs, "/readyz": monitor.signs | monitor.checks}.get(path)
     if checks is None:
         return 404, JSON, b'{"error": "there are /metrics, /healthz and /readyz"}'
-    found = await examined(checks)
-    well = all(why is None for why in found.values())
-    told = {"ok": well, "checks": {name: why or "ok" for name, why in found.items()}}
-    return 200 if well else 503, JSON, json.dumps(told).encode()
+    reasons = await run_checks(checks)
+    well = all(why is None for why in reasons.values())
+    answer = {"ok": well, "checks": {name: why or "ok" for name, why in reasons.items()}}
+    return 200 if well else 503, JSON, json.dumps(answer).encode()

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from jobauto_prefect.logs import current
+from jobauto_prefect.logs import current_log_context
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -83,7 +83,7 @@ def span(
 
     `parent` is a traceparent; without one that of what is being done.
     """
-    noted = current()
+    noted = current_log_context()
     before = noted.traceparent
     parent = parent or before
     if not _tracers:
@@ -143,5 +143,5 @@ def _context(traceparent: str | None) -> "Context":
 
 
 def _traceparent(made: "Span") -> str:
-    known: Any = made.get_span_context()
-    return f"00-{known.trace_id:032x}-{known.span_id:016x}-{int(known.trace_flags):02x}"
+    context: Any = made.get_span_context()
+    return f"00-{context.trace_id:032x}-{context.span_id:016x}-{int(context.trace_flags):02x}"

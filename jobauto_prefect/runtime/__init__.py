@@ -1,9 +1,8 @@
 """Running one job: environment, command, executors, output, artifacts, outcome."""
 
-from jobauto_prefect.runtime.environment import Layer
-from jobauto_prefect.runtime.launch import Prepared, prepare
-from jobauto_prefect.runtime.outcome import severity
-from jobauto_prefect.runtime.story import end_message
+from jobauto_prefect.runtime.launch.environment import Layer
+from jobauto_prefect.runtime.launch.preparation import Prepared, prepare
+from jobauto_prefect.runtime.outcome import end_message, severity
 
 __all__ = [
     "Layer",

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from jobauto_prefect.clock import Clock
-from jobauto_prefect.runtime.artifacts import Collector
-from jobauto_prefect.runtime.output import Stream
-from jobauto_prefect.runtime.plan import WorkerPlan
+from jobauto_prefect.runtime.executors.users import Users
+from jobauto_prefect.runtime.output.artifacts import Collector
+from jobauto_prefect.runtime.output.lines import Stream
 from jobauto_prefect.runtime.protocol import Launch, OutputLines, Report
-from jobauto_prefect.runtime.users import Users
-from jobauto_prefect.runtime.watchdog.client import Ended
-from jobauto_prefect.runtime.watchdog.keeper import WatchdogKeeper
-from jobauto_prefect.runtime.workplace import JobRecord, Workplace
+from jobauto_prefect.runtime.watchdog.job_handles import Ended
+from jobauto_prefect.runtime.watchdog.supervisor import WatchdogSupervisor
+from jobauto_prefect.runtime.worker_config import WorkerConfig
+from jobauto_prefect.runtime.workspace import JobRecord, WorkerWorkspace
 
 Sink = Callable[[Stream, bytes], Awaitable[None]]
 """Takes what was read of a stream; no bytes at all are its end."""
@@ -26,7 +26,7 @@ class Execution(Protocol):
     """One job."""
 
     async def prepare(self, sink: Sink) -> None:
-        """Get ready what may take long, such as an image; nothing of the job runs yet.
+        """Prepare what may take long, such as an image; the job does not start yet.
 
         `sink` takes what this has to say. Called once, and cancelled where the job is stopped
         meanwhile: then nothing may be left but what `discard` removes.
@@ -37,14 +37,14 @@ class Execution(Protocol):
         """
 
     async def put(self, path: str, content: bytes) -> None:
-        """Let the job find a file at a path in its directory; called between the two.
+        """Write an input file into the job's directory; called between `prepare` and `start`.
 
         Raises:
-            StartFailed: it can't.
+            StartFailed: the file can't be written.
         """
 
     async def start(self) -> None:
-        """Begin.
+        """Start the job.
 
         Raises:
             StartFailed: without an exit code where the job was given up before anyone tried.
@@ -52,10 +52,10 @@ class Execution(Protocol):
         """
 
     async def stream(self, sink: Sink) -> None:
-        """Hand all output on; returns when there is no more."""
+        """Pass all output to `sink`; return when there is no more."""
 
     async def wait(self) -> Ended:
-        """Returns when nothing of the job lives.
+        """Wait until no process of the job is alive.
 
         Raises:
             StartFailed: it turned out that it can't run; nothing of it did.
@@ -66,59 +66,59 @@ class Execution(Protocol):
 
     @property
     def is_reachable(self) -> bool:
-        """Whether what runs it answers, as far as is known; else nobody knows whether it runs."""
+        """Whether the job's runtime (watchdog, engine, cluster) answers, as far as is known."""
 
     @property
     def pid(self) -> int | None:
-        """The number of its leading process; None: it has none here, or has not begun."""
+        """The pid of the job's first process; None if it has none on this machine, or none yet."""
 
     async def collector(self) -> Collector:
-        """What takes its artifacts, once it has ended; brings them here first where that is due."""
+        """Return the collector of the job's artifacts, after copying them here where needed."""
 
     def keep(self, report: Report, unsent: list[OutputLines]) -> None:
-        """Write its outcome down, in case it can't be told before this worker ends.
+        """Save the outcome on disk, in case it can't be reported before this worker ends.
 
         `unsent` are the lines of its output that the ledger may not have yet.
         """
 
     async def discard(self) -> None:
-        """Remove what it left."""
+        """Remove what the job left on the worker."""
 
 
 class Executor(Protocol):
     """A way to execute jobs, such as processes of this machine."""
 
     def execution(self, launch: Launch) -> Execution:
-        """An execution that has not begun.
+        """Create an execution that has not started.
 
         Raises:
-            StartFailed: this worker lacks what it takes.
+            StartFailed: this worker lacks what the job needs.
         """
 
-    async def end_left(self, records: Sequence[JobRecord], stop_seconds: float) -> None:
-        """End what is left of these jobs of a predecessor; returns when nothing of them lives.
+    async def terminate_leftovers(self, records: Sequence[JobRecord], stop_seconds: float) -> None:
+        """Terminate what a predecessor's jobs left running; return when none of it is alive.
 
         Raises:
             StartFailed: it can't be known whether something of them lives.
         """
 
     async def check(self) -> None:
-        """Whether it can run jobs just now; asked while it could not.
+        """Check whether jobs can run now; called again while they can't.
 
         Raises:
             StartFailed: it can't; the message says why.
         """
 
     async def close(self) -> None:
-        """No more jobs."""
+        """Close the executor: no more jobs follow."""
 
 
 @dataclass(frozen=True, slots=True)
-class Equipment:
+class ExecutorContext:
     """What a worker gives to its executors. `clock` is the ledger's time."""
 
     clock: Clock
-    plan: WorkerPlan
-    workplace: Workplace
-    watchdogs: WatchdogKeeper
+    plan: WorkerConfig
+    workspace: WorkerWorkspace
+    watchdogs: WatchdogSupervisor
     users: Users

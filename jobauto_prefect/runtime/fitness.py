@@ -52,7 +52,7 @@ class Fitness:
 
     @property
     def missing_executors(self) -> list[str]:
-        """Those that can't run jobs just now."""
+        """The executors that can't run jobs now."""
         return sorted(self._hindrances.keys() - NEEDED_BY_ALL)
 
     @property
@@ -60,8 +60,8 @@ class Fitness:
         """Whether another start of this worker has its name."""
         return NAME in self._hindrances
 
-    def note(self, part: str, why: str) -> None:
-        """Something is missing; it is tried again soon."""
+    def note_missing(self, part: str, why: str) -> None:
+        """Note a missing part; it is checked again soon."""
         if self._hindrances.get(part) != why:
             logger.warning("this worker can't work: %s", why)
             self._hindrances[part] = why
@@ -93,7 +93,7 @@ class Fitness:
         try:
             await self._checks[part]()
         except (StartFailed, OSError) as error:
-            self.note(part, str(error))
+            self.note_missing(part, str(error))
         else:
             if self._hindrances.pop(part, None) is not None:
                 logger.info("%s is there again", part)

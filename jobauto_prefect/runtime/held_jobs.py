@@ -1,4 +1,4 @@
-"""What a worker has, as its renewals name it."""
+"""The claims and jobs a worker holds, as its renewals list them."""
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
@@ -25,7 +25,7 @@ class HeldJobs:
 
     @contextlib.contextmanager
     def claiming(self, claim_id: UUID) -> Iterator[None]:
-        """A claim waits for its answer; a job it is granted is to be held before the end."""
+        """Hold a claim while it waits for its answer; call `hold` for a granted job within."""
         self._claims.add(claim_id)
         try:
             yield
@@ -33,27 +33,27 @@ class HeldJobs:
             self._claims.discard(claim_id)
 
     def hold(self, launch: Launch) -> None:
-        """The worker was granted this job."""
+        """Hold a job that was granted."""
         self._jobs[launch.job_id] = launch.claim_id
 
     def release(self, job_id: int) -> None:
-        """Nothing of the job lives, and nothing is left to tell of it."""
+        """Release a job that has ended and was reported."""
         self._jobs.pop(job_id, None)
         self._stops.pop(job_id, None)
 
-    def leave(self, job_id: int) -> None:
-        """The job's outcome can't be told with this worker's token: a later start may."""
+    def leave_to_successor(self, job_id: int) -> None:
+        """Leave a job whose outcome this worker can't report to a later start."""
         if job_id in self._jobs:
             self._left[job_id] = self._jobs[job_id]
         self.release(job_id)
 
     def stop(self, job_id: int, why: str) -> None:
-        """A job is to end before it began; see `reason_to_stop`."""
+        """Mark a job to end before it starts; see `reason_to_stop`."""
         if job_id in self._jobs:
             self._stops.setdefault(job_id, why)
 
     def reason_to_stop(self, job_id: int) -> str | None:
-        """Why a job must not begin; None: it may."""
+        """Return why a job must not start; None if it may."""
         return self._stops.get(job_id)
 
     def next_renewal(
@@ -64,7 +64,7 @@ class HeldJobs:
         hindrances: Mapping[str, str] | None = None,
         clock_ahead: float = 0.0,
     ) -> Renewal:
-        """What to say now: `settled` jobs are held no more, `unreachable` ones can't be asked."""
+        """Build the next renewal; `settled` jobs are released, `unreachable` ones unknown."""
         self._number += 1
         held = {job: claim for job, claim in self._jobs.items() if job not in settled}
         unknown = {job: claim for job, claim in held.items() if job in unreachable}
@@ -81,5 +81,5 @@ class HeldJobs:
         )
 
     def answered(self, renewal: Renewal) -> None:
-        """Its answer has come."""
+        """Note that a renewal was answered."""
         self._answered = max(self._answered, renewal.number)

@@ -13,14 +13,13 @@ from jobauto_prefect.errors import (
     Unauthorized,
     WorkerUnable,
 )
-from jobauto_prefect.runtime.artifacts import Artifact
-from jobauto_prefect.runtime.client import FacadeClient, insist
 from jobauto_prefect.runtime.executor import Execution
-from jobauto_prefect.runtime.masking import Masker
-from jobauto_prefect.runtime.output import Output, Stream
-from jobauto_prefect.runtime.produced import plain_values
+from jobauto_prefect.runtime.facade_client import FacadeClient, retry_until_answered
+from jobauto_prefect.runtime.output.artifacts import Artifact, plain_values
+from jobauto_prefect.runtime.output.lines import Output, Stream
+from jobauto_prefect.runtime.output.masking import Masker
+from jobauto_prefect.runtime.output.sender import OutputSender
 from jobauto_prefect.runtime.protocol import Ending, Launch, OutputLines, Report, ReportAnswer
-from jobauto_prefect.runtime.sending import OutputSender
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +34,7 @@ Confirm = Callable[[Launch], Awaitable[None]]
 
 
 class Outcome(NamedTuple):
-    """What became of a job. `answer` is None where the ledger did not take the report; `kept`
+    """How a job ended. `answer` is None where the ledger did not take the report; `kept`
     says that it stays on disk for a later start of the worker.
     """
 
@@ -44,7 +43,7 @@ class Outcome(NamedTuple):
     kept: bool = False
 
 
-class Why(NamedTuple):
+class StopReason(NamedTuple):
     """Why a job is being ended."""
 
     ending: Ending
@@ -76,7 +75,7 @@ class Job:
         self._sender = OutputSender(launch, client, self._output, on_lines)
         self._masker = Masker(launch.secrets)
         self._produced: dict[str, dict[str, str]] = {}
-        self._why: Why | None = None
+        self._why: StopReason | None = None
         self._kept = False
         self.is_settled = False  # the ledger has its report, or wants none
         self.unable: WorkerUnable | None = None  # why this worker could not start it
@@ -88,11 +87,11 @@ class Job:
     def stop(self, message: str, ending: Ending = Ending.CANCELLED) -> None:
         """End the job's processes; the first reason counts. Without effect once it has ended."""
         if self._why is None:
-            self._why = Why(ending, message)
+            self._why = StopReason(ending, message)
             self._end_processes()
 
     def abandon(self) -> None:
-        """Do not wait for the facade any longer: what was not told stays on disk."""
+        """Stop waiting for the facade; what was not reported stays on disk."""
         if self._telling is not None:
             self._telling.cancel()
 
@@ -115,12 +114,12 @@ class Job:
             sending.cancel()
 
     def _keep(self, report: Report) -> None:
-        """On disk, where a worker that comes after finds what this one could not tell."""
+        """Save the report on disk for a later worker."""
         self._execution.keep(report, self._sender.unsent())
 
     @property
     def is_reachable(self) -> bool:
-        """Whether what runs it can be asked; else nobody knows whether it runs."""
+        """Whether the job's state is known; see `Execution.is_reachable`."""
         return self._execution.is_reachable
 
     # the processes
@@ -141,7 +140,7 @@ class Job:
             raise
 
     async def _prepare(self) -> None:
-        """Returns without being done where the job was stopped meanwhile."""
+        """Prepare the job; return early if it was stopped meanwhile."""
         if self._why is not None:
             return
         self._preparing = asyncio.create_task(self._get_ready())
@@ -155,12 +154,14 @@ class Job:
     async def _get_ready(self) -> None:
         await self._execution.prepare(self._read)
         job_id, claim_id = self.launch.job_id, self.launch.claim_id
-        for one in self.launch.inputs:
+        for file in self.launch.inputs:
             try:
-                content = await insist(self._client.input, job_id, claim_id, one.artifact_id)
+                content = await retry_until_answered(
+                    self._client.input, job_id, claim_id, file.artifact_id
+                )
             except JobautoError as error:
-                raise StartFailed(f"its input {one.path} can't be had: {error}", 126) from None
-            await self._execution.put(one.path, content)
+                raise StartFailed(f"its input {file.path} can't be had: {error}", 126) from None
+            await self._execution.put(file.path, content)
         try:
             if self._confirm is not None:
                 await self._confirm(self.launch)
@@ -183,8 +184,8 @@ class Job:
             timer.cancel()
             self._runs = False
             await _finish(streaming)
-        why = Why(Ending.LOST, ended.lost) if ended.lost else self._why
-        ending, message = why or Why(Ending.EXITED, "")
+        why = StopReason(Ending.LOST, ended.lost) if ended.lost else self._why
+        ending, message = why or StopReason(Ending.EXITED, "")
         return self._report(ending, message, ended.exit_code, started_at)
 
     def _end_processes(self) -> None:
@@ -250,7 +251,7 @@ class Job:
         job_id, claim_id = self.launch.job_id, self.launch.claim_id
         while (artifact := await asyncio.to_thread(next, artifacts, None)) is not None:
             try:
-                await insist(self._client.artifact, job_id, claim_id, artifact)
+                await retry_until_answered(self._client.artifact, job_id, claim_id, artifact)
             except JobautoError as error:
                 collector.notices.append(f"not kept: {artifact.path}: {error}")
             self._read_values(artifact)
@@ -265,7 +266,7 @@ class Job:
     async def _send_report(self, report: Report) -> ReportAnswer | None:
         job_id, answer = self.launch.job_id, None
         try:
-            answer = await insist(self._client.report, job_id, report)
+            answer = await retry_until_answered(self._client.report, job_id, report)
         except JobautoError as error:
             logger.warning("the outcome of job %s was refused: %s", job_id, error)
             if isinstance(error, Unauthorized | Forbidden):
@@ -277,7 +278,7 @@ class Job:
 
 
 async def _finish(streaming: asyncio.Task[None]) -> None:
-    """Let the last output be read; somebody may still hold the pipe open."""
+    """Read the last output; a process may still hold the pipe open."""
     await asyncio.wait({streaming}, timeout=LAST_OUTPUT_SECONDS)
     streaming.cancel()
     await asyncio.wait({streaming})

@@ -138,7 +138,7 @@ class PrefectState(StrEnum):
     SCHEDULED = "SCHEDULED"
 
 
-class Story(Message):
+class RunStatus(Message):
     """What Prefect shall show of a decision. `at` only with SCHEDULED: the new start time.
 
     `transition_id` is the same wherever the same end is told: Prefect counts it once. `tags`, of an
@@ -171,7 +171,7 @@ class Refusal(Message):
     """The ledger does not let this run start."""
 
     reason: str
-    story: Story
+    story: RunStatus
 
 
 class ClaimAnswer(Message):
@@ -278,7 +278,7 @@ class ReportAnswer(Message):
     """`recorded` is False where the job had already ended otherwise: nothing changed."""
 
     recorded: bool
-    story: Story
+    story: RunStatus
 
 
 class WorkerHello(Message):
@@ -299,7 +299,7 @@ class WorkerHello(Message):
     limit: int | None = Field(default=None, ge=1)
 
 
-class LeftOver(Message):
+class LeftoverJob(Message):
     """A job the ledger holds for running on this worker name."""
 
     job_id: int
@@ -316,7 +316,7 @@ class WorkerWelcome(Message):
 
     now: AwareDatetime
     lease_seconds: float
-    left_over: list[LeftOver] = []
+    left_over: list[LeftoverJob] = []
 
 
 class ApplicationDocument(Message):

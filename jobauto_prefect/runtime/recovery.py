@@ -1,55 +1,55 @@
-"""What a worker does about the jobs of its predecessor before it takes any of its own."""
+"""Recovery at start: a predecessor's jobs are ended and reported before new ones."""
 
 import logging
 from collections.abc import Iterable, Mapping
 
 from jobauto_prefect.clock import Clock
 from jobauto_prefect.errors import Forbidden, JobautoError, StartFailed, Unauthorized
-from jobauto_prefect.runtime.client import FacadeClient, insist
 from jobauto_prefect.runtime.executor import Executor
-from jobauto_prefect.runtime.protocol import Ending, LeftOver, Report
-from jobauto_prefect.runtime.sending import in_batches
-from jobauto_prefect.runtime.watchdog import tree
-from jobauto_prefect.runtime.workplace import JobRecord, Workplace
+from jobauto_prefect.runtime.facade_client import FacadeClient, retry_until_answered
+from jobauto_prefect.runtime.output.sender import in_batches
+from jobauto_prefect.runtime.protocol import Ending, LeftoverJob, Report
+from jobauto_prefect.runtime.watchdog import process_table
+from jobauto_prefect.runtime.workspace import JobRecord, WorkerWorkspace
 
 logger = logging.getLogger(__name__)
 
 
 async def recover(
     client: FacadeClient,
-    workplace: Workplace,
+    workspace: WorkerWorkspace,
     executors: Mapping[str, Executor],
     worker: str,
-    left_over: Iterable[LeftOver],
+    left_over: Iterable[LeftoverJob],
     *,
     stop_seconds: float,
 ) -> list[int]:
     """End what is left of a predecessor's jobs and tell all outcomes it could not tell.
 
-    Jobs that were not in this workplace are nobody's here and are left to their leases, and those
+    Jobs that were not in this workspace are nobody's here and are left to their leases, and those
     of an executor that can't be asked to the next start. Returns the ids of the jobs that are
     settled.
 
     Raises:
         Unauthorized, Forbidden: the token is not good for them.
     """
-    records = {record.job_id: record for record in workplace.records()}
+    records = {record.job_id: record for record in workspace.records()}
     for left in left_over:
-        if left.directory.rpartition("/")[0] == str(workplace.path):
+        if left.directory.rpartition("/")[0] == str(workspace.path):
             records.setdefault(left.job_id, _unrecorded(left))
     ended = await _end_all(executors, records.values(), stop_seconds)
     for record in ended:
         report = record.report or _lost(record, worker, client.clock)
         await _send_output(client, record)
         await _tell(client, record, report)
-        workplace.remove(record.job_id, record.directory)
+        workspace.remove(record.job_id, record.directory)
     return [record.job_id for record in ended]
 
 
 async def _end_all(
     executors: Mapping[str, Executor], records: Iterable[JobRecord], stop_seconds: float
 ) -> list[JobRecord]:
-    """Those of which nothing lives any more."""
+    """Terminate the jobs of these records; return those that are gone."""
     ended: list[JobRecord] = []
     by_executor: dict[str, list[JobRecord]] = {}
     for record in records:
@@ -66,25 +66,25 @@ async def _end(executor: Executor | None, records: list[JobRecord], stop_seconds
         logger.warning("jobs %s were of executor %s, which is gone", ids, records[0].executor)
         return False
     try:
-        await executor.end_left(records, stop_seconds)
+        await executor.terminate_leftovers(records, stop_seconds)
     except StartFailed as error:
         logger.warning("whether jobs %s still run is unknown: %s", ids, error)
         return False
     return True
 
 
-def _unrecorded(left: LeftOver) -> JobRecord:
-    """Claimed, but its predecessor did not come to write anything down."""
+def _unrecorded(left: LeftoverJob) -> JobRecord:
+    """Build the record of a job that was claimed but never recorded."""
     return JobRecord(
         job_id=left.job_id,
         claim_id=left.claim_id,
         directory=left.directory,
-        boot_id=tree.boot_id(),
+        boot_id=process_table.boot_id(),
     )
 
 
 def _lost(record: JobRecord, worker: str, clock: Clock) -> Report:
-    same_boot = record.boot_id == tree.boot_id()
+    same_boot = record.boot_id == process_table.boot_id()
     return Report(
         claim_id=record.claim_id,
         worker=worker,
@@ -97,10 +97,10 @@ def _lost(record: JobRecord, worker: str, clock: Clock) -> Report:
 
 
 async def _send_output(client: FacadeClient, record: JobRecord) -> None:
-    """Send the lines its predecessor did not come to send; those the ledger has are kept once."""
+    """Send the lines the predecessor could not send; the ledger ignores repeated ones."""
     try:
         for lines in in_batches(record.unsent):
-            await insist(client.output, record.job_id, record.claim_id, lines)
+            await retry_until_answered(client.output, record.job_id, record.claim_id, lines)
     except (Unauthorized, Forbidden):
         raise
     except JobautoError as error:
@@ -109,7 +109,7 @@ async def _send_output(client: FacadeClient, record: JobRecord) -> None:
 
 async def _tell(client: FacadeClient, record: JobRecord, report: Report) -> None:
     try:
-        await insist(client.report, record.job_id, report)
+        await retry_until_answered(client.report, record.job_id, report)
     except (Unauthorized, Forbidden):
         raise
     except JobautoError as error:

@@ -8,10 +8,10 @@ from types import TracebackType
 from typing import Self
 
 from jobauto_prefect.errors import JobautoError, StartFailed
-from jobauto_prefect.logs import about, current, valid_traceparent
+from jobauto_prefect.logs import current_log_context, log_context, valid_traceparent
 from jobauto_prefect.monitoring import tracing
-from jobauto_prefect.runtime.client import FacadeClient, insist
 from jobauto_prefect.runtime.executor import Execution, Executor
+from jobauto_prefect.runtime.facade_client import FacadeClient, retry_until_answered
 from jobauto_prefect.runtime.fitness import NAME, Fitness
 from jobauto_prefect.runtime.held_jobs import HeldJobs
 from jobauto_prefect.runtime.job import Confirm, Job, OnLines, Outcome
@@ -20,14 +20,14 @@ from jobauto_prefect.runtime.protocol import Ending, Launch, Report
 logger = logging.getLogger(__name__)
 
 RENEWALS_PER_LEASE = 3
-LAST_WORDS_SECONDS = 5.0  # for telling outcomes when the worker shuts down
+LAST_REPORT_SECONDS = 5.0  # for telling outcomes when the worker shuts down
 SHUTDOWN = "shutdown"
 TRACEPARENT = "TRACEPARENT"
 SUPERSEDED = "another worker has this one's name now, or it was declared lost"
 
 
 class Runner:
-    """Use it as an async context; leaving it closes the executors, which ends what still runs."""
+    """Runs the jobs of a worker; leaving its context closes executors and ends what runs."""
 
     def __init__(
         self,
@@ -89,10 +89,10 @@ class Runner:
         """
         self._held.hold(launch)
         try:
-            with about(job_id=launch.job_id), _span_of(launch) as traced:
+            with log_context(job_id=launch.job_id), _span_of(launch) as traced:
                 outcome = await self._run(traced, on_lines, confirm)
             if outcome.kept:
-                self._held.leave(launch.job_id)
+                self._held.leave_to_successor(launch.job_id)
             return outcome
         finally:
             self._held.release(launch.job_id)
@@ -122,7 +122,7 @@ class Runner:
             return await job.run()
         finally:
             if job.unable is not None:
-                self._fitness.note(job.unable.part, str(job.unable))
+                self._fitness.note_missing(job.unable.part, str(job.unable))
             del self._jobs[launch.job_id], self._begun_at[launch.job_id]
             if not self._jobs:
                 self._idle.set()
@@ -141,14 +141,14 @@ class Runner:
 
         An outcome the facade does not take soon stays on disk for the next worker of this name.
         """
-        if await self._idle_within(grace_seconds):
+        if await self._wait_until_idle(grace_seconds):
             return
         for job in self._jobs.values():
             job.stop(SHUTDOWN, Ending.LOST)
-        if not await self._idle_within(self._stop_seconds + LAST_WORDS_SECONDS):
+        if not await self._wait_until_idle(self._stop_seconds + LAST_REPORT_SECONDS):
             for job in self._jobs.values():
                 job.abandon()
-            await self._idle_within(1)
+            await self._wait_until_idle(1)
 
     def hurry(self, grace_seconds: float) -> None:
         """Shorten the grace period of a drain that is under way."""
@@ -156,7 +156,7 @@ class Runner:
             when = asyncio.get_running_loop().time() + grace_seconds
             self._grace.reschedule(min(when, self._grace.when() or when))
 
-    async def _idle_within(self, seconds: float) -> bool:
+    async def _wait_until_idle(self, seconds: float) -> bool:
         try:
             async with asyncio.timeout(seconds) as self._grace:
                 await self._idle.wait()
@@ -183,14 +183,14 @@ class Runner:
             ended_at=self._clock(),
         )
         try:
-            answer = await insist(self._client.report, launch.job_id, report)
+            answer = await retry_until_answered(self._client.report, launch.job_id, report)
         except JobautoError as error:
             logger.warning("the outcome of job %s was refused: %s", launch.job_id, error)
             return Outcome(report, None)
         return Outcome(report, answer)
 
     async def _renew_for_ever(self) -> None:
-        """One renewal for all jobs; it is the worker's sign of life also where it has none."""
+        """Renew for all jobs; without jobs it is still the worker's sign of life."""
         pause = self._lease_seconds / RENEWALS_PER_LEASE
         while True:
             try:
@@ -220,7 +220,7 @@ class Runner:
         self._held.answered(renewal)
         self._renewed_at = asked_at
         if answer.superseded:
-            self._fitness.note(NAME, SUPERSEDED)
+            self._fitness.note_missing(NAME, SUPERSEDED)
         self._fitness.note_useless(answer.useless)
         for job_id, why in answer.stop.items():
             self.stop(job_id, why)
@@ -241,5 +241,8 @@ def _span_of(launch: Launch) -> Iterator[Launch]:
         if made is None or given != parent:  # the definition means something else by that name
             yield launch
         else:
-            environment = {**launch.environment, TRACEPARENT: current().traceparent or ""}
+            environment = {
+                **launch.environment,
+                TRACEPARENT: current_log_context().traceparent or "",
+            }
             yield launch.model_copy(update={"environment": environment})

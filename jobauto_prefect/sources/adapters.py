@@ -33,7 +33,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from jobauto_prefect.errors import SourceUnavailable
-from jobauto_prefect.ledger.postgresql import Limits, timed_engine
+from jobauto_prefect.ledger.database.postgresql import Limits, timed_engine
 from jobauto_prefect.sources.targets import Target, TargetRules, address_of, file_of
 
 TABLE = "changes_cache"
@@ -73,11 +73,11 @@ class Adapter:
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        with self._said():
+        with self._translate_errors():
             engine = _engine(self._target, self._rules, self._limits)
             self._stack.callback(engine.dispose)
             self._connection: Connection = self._stack.enter_context(engine.connect())
-            self._table = self._described()
+            self._table = self._describe_table()
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -87,15 +87,15 @@ class Adapter:
     def after(self, inversion: int, limit: int) -> list[Change]:
         """The changes with a higher inversion, in their order, at most `limit`."""
         inversions = self._table.c.inversion
-        found = select(self._table).where(inversions > inversion).order_by(inversions).limit(limit)
-        with self._said():
-            rows = self._connection.execute(found).mappings().all()
+        query = select(self._table).where(inversions > inversion).order_by(inversions).limit(limit)
+        with self._translate_errors():
+            rows = self._connection.execute(query).mappings().all()
             self._connection.rollback()  # or the next look would see what this one saw
             return [Change(int(row["inversion"]), _members(row)) for row in rows]
 
     def remove(self, inversions: Sequence[int]) -> None:
         """Take changes out of the adapter; those that are gone already do no harm."""
-        with self._said():
+        with self._translate_errors():
             self._connection.execute(
                 delete(self._table).where(self._table.c.inversion.in_(inversions))
             )
@@ -103,15 +103,15 @@ class Adapter:
 
     def check_removal(self) -> None:
         """Find out whether changes may be removed, without removing any."""
-        with self._said():
+        with self._translate_errors():
             self._connection.execute(delete(self._table).where(false()))
             self._connection.rollback()
 
-    def _described(self) -> TableClause:
-        found = inspect(self._connection)
-        if not found.has_table(TABLE):
+    def _describe_table(self) -> TableClause:
+        inspector = inspect(self._connection)
+        if not inspector.has_table(TABLE):
             raise SourceUnavailable(f"the database answers, but has no table {TABLE}")
-        columns = [one["name"] for one in found.get_columns(TABLE)]
+        columns = [description["name"] for description in inspector.get_columns(TABLE)]
         missing = [name for name in REQUIRED if name not in columns]
         if missing:
             raise SourceUnavailable(f"the table {TABLE} has no column {', '.join(missing)}")
@@ -119,22 +119,22 @@ class Adapter:
         return table(TABLE, *(column(name) for name in columns))
 
     @contextlib.contextmanager
-    def _said(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         """What goes wrong in a driver, in a few words of its own."""
         try:
             yield
         except DBAPIError as error:
-            raise SourceUnavailable(self._words(error.orig or error)) from None
+            raise SourceUnavailable(self._explain(error.orig or error)) from None
         except (SQLAlchemyError, OSError, ValueError, RuntimeError) as error:
             # What a server says that is none reaches us as all kinds of errors.
-            raise SourceUnavailable(self._words(error)) from None
+            raise SourceUnavailable(self._explain(error)) from None
 
-    def _words(self, error: BaseException) -> str:
+    def _explain(self, error: BaseException) -> str:
         if self._target.kind == "sqlite":
             # Whether there is a file, and of what kind, is nothing to ask a source for.
             return f"there is no SQLite database with a readable table {TABLE} at that path"
-        said = error.args[-1] if error.args else ""  # MySQL's come after a number
-        lines = str(said).strip().splitlines()
+        text = error.args[-1] if error.args else ""  # MySQL's come after a number
+        lines = str(text).strip().splitlines()
         words = lines[0] if lines else type(error).__name__
         if self._target.password:
             words = words.replace(self._target.password, BLANK)

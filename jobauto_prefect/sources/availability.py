@@ -17,13 +17,13 @@ from typing import Any
 
 import httpx
 
-from jobauto_prefect.definitions.credentials import is_secret
 from jobauto_prefect.definitions.environment_names import unsafe_reason
+from jobauto_prefect.definitions.records.credentials import is_secret
 from jobauto_prefect.errors import Fault, SourceUnavailable
-from jobauto_prefect.runtime.masking import Masker
+from jobauto_prefect.runtime.output.masking import Masker
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.targets import TargetRules, address_of, fault_of_url, web_target
-from jobauto_prefect.wording import counted
+from jobauto_prefect.wording import pluralize
 
 PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 SHOWN = 200  # characters of what a command said
@@ -58,7 +58,7 @@ def fault_of_check(
     if url is not None and (fault := _fault_of_template(url, settings)) is not None:
         yield Fault("/availability/url", "target", fault)
     member = "/availability/url" if url is not None else "/availability/command"
-    open_ = {one["keyword"] for one in fields or () if not is_secret(one)}
+    open_ = {field["keyword"] for field in fields or () if not is_secret(field)}
     for name in PLACEHOLDER.findall(url or " ".join(command or ())):
         if fields is not None and name not in open_:
             message = f"{{{name}}} is no field of this type that may be in plain sight"
@@ -97,8 +97,8 @@ def may_run(executable: str, settings: Settings) -> bool:
     path = Path(executable)
     if not path.is_absolute() or ".." in path.parts:
         return False
-    allowed = [Path(one) for one in settings.availability_commands]
-    return any(path == one or one in path.parents for one in allowed)
+    allowed = [Path(entry) for entry in settings.availability_commands]
+    return any(path == entry or entry in path.parents for entry in allowed)
 
 
 def check_availability(
@@ -130,11 +130,11 @@ def _within(seconds: float, look: Callable[[], Availability]) -> Availability:
     """What a look finds, or that it took too long; a thread that hangs is left behind."""
     if not _free.acquire(blocking=False):
         return Availability(False, "too many checks are under way")
-    found: list[Availability] = []
+    answers: list[Availability] = []
 
     def work() -> None:
         try:
-            found.append(look())
+            answers.append(look())
         finally:
             _free.release()
 
@@ -142,7 +142,9 @@ def _within(seconds: float, look: Callable[[], Availability]) -> Availability:
     looking.start()
     looking.join(seconds)
     return (
-        found[0] if found else Availability(False, f"no answer within {counted(seconds, 'second')}")
+        answers[0]
+        if answers
+        else Availability(False, f"no answer within {pluralize(seconds, 'second')}")
     )
 
 
@@ -193,13 +195,13 @@ def _run(
     try:
         output, _ = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
-        return Availability(False, f"its check did not end within {counted(seconds, 'second')}")
+        return Availability(False, f"its check did not end within {pluralize(seconds, 'second')}")
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     if process.returncode == 0:
         return Availability(True)
-    said = masker.mask(output.decode(errors="replace")).strip().splitlines()
-    reason = said[0][:SHOWN] if said else f"its check ended with {process.returncode}"
+    lines = masker.mask(output.decode(errors="replace")).strip().splitlines()
+    reason = lines[0][:SHOWN] if lines else f"its check ended with {process.returncode}"
     return Availability(False, reason)

@@ -69,8 +69,8 @@ def read_values(kind: str, values: Fields, company: str, settings: Settings) -> 
     reason = source.refusal(values, company, settings)
     if reason is not None:
         raise SourceUnavailable(reason)
-    found = source.read(values)
-    return {name: to_text(value) for name, value in found.items() if value is not None}
+    values_by_name = source.read(values)
+    return {name: to_text(value) for name, value in values_by_name.items() if value is not None}
 
 
 def _refusal_of_file(values: Fields, company: str, settings: Settings) -> str | None:

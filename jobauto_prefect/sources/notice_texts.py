@@ -10,7 +10,7 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from typing import Any
 
-from jobauto_prefect.definitions.notices import Occasion
+from jobauto_prefect.definitions.records.notices import Occasion
 from jobauto_prefect.ledger.notices import Batch
 from jobauto_prefect.ledger.records import Notice
 from jobauto_prefect.settings import Settings

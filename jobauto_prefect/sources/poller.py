@@ -13,14 +13,16 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 from jobauto_prefect.errors import JobautoError, SourceUnavailable
-from jobauto_prefect.ledger import queries, turns
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.events import SourceChange, store_changes
+from jobauto_prefect.ledger import locks
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.events.event_store import SourceChange, store_changes
+from jobauto_prefect.ledger.queries.events import source_times
+from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.records import EventSource
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.adapters import Adapter, Change
-from jobauto_prefect.sources.known import rules_of, target_of
+from jobauto_prefect.sources.record_targets import source_rules, source_target
 
 logger = logging.getLogger(__name__)
 
@@ -68,7 +70,7 @@ class Poller:
         """The sources that are due, and in how many seconds to look again."""
         try:
             with self._ledger.reading() as session:
-                times = queries.source_times(session)
+                times = source_times(session)
         except JobautoError as error:
             logger.warning("%s", error)
             return [], LOOK_SECONDS
@@ -108,16 +110,16 @@ class Poller:
 
     def _begin(self, source_id: int) -> EventSource:
         with self._ledger.writing(SERVICE) as session:
-            if not turns.take(session, _turn(source_id), self._me, TURN):
+            if not locks.acquire(session, _turn(source_id), self._me, TURN):
                 raise NotOurTurn
-            return queries.get(session, EventSource, source_id)
+            return get_record(session, EventSource, source_id)
 
     def _end(self, source_id: int, error: str | None) -> None:
         with self._ledger.writing(SERVICE) as session:
             source = session.get(EventSource, source_id)
             if source is not None:
                 source.polled_at, source.poll_error = session.clock(), error
-            turns.pass_on(session, _turn(source_id), self._me)
+            locks.release(session, _turn(source_id), self._me)
 
 
 def _turn(source_id: int) -> str:
@@ -141,8 +143,8 @@ class _Reading:
             NotOurTurn: this took so long that somebody else has taken over.
         """
         unremoved = None
-        target = target_of(source, self._ledger.box)
-        with Adapter(target, rules_of(self._settings)) as adapter:
+        target = source_target(source, self._ledger.box)
+        with Adapter(target, source_rules(self._settings)) as adapter:
             after, full = _floor(source), True
             while full and (changes := adapter.after(after, BATCH)):
                 self._store(source, changes)
@@ -153,9 +155,9 @@ class _Reading:
             raise unremoved
 
     def _store(self, source: EventSource, changes: Sequence[Change]) -> None:
-        rows = [SourceChange(one.inversion, one.members) for one in changes]
+        rows = [SourceChange(change.inversion, change.members) for change in changes]
         with self._ledger.writing(SERVICE) as session:
-            if not turns.take(session, _turn(source.id), self._me, TURN):
+            if not locks.acquire(session, _turn(source.id), self._me, TURN):
                 raise NotOurTurn
             self.new += store_changes(session, session.get_one(EventSource, source.id), rows)
 
@@ -170,7 +172,7 @@ def _floor(source: EventSource) -> int:
 def _remove(adapter: Adapter, changes: Sequence[Change]) -> SourceUnavailable | None:
     """Take stored changes out. Where that is not allowed, reading goes on all the same."""
     try:
-        adapter.remove([one.inversion for one in changes])
+        adapter.remove([change.inversion for change in changes])
     except SourceUnavailable as error:
         return SourceUnavailable(f"its changes are stored but can't be removed: {error}")
     return None

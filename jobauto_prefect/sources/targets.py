@@ -67,19 +67,20 @@ class TargetRules:
     @property
     def networks(self) -> list[Network]:
         """The addresses and networks among the allowed."""
-        return [network for one in self.allowed if (network := _network(one)) is not None]
+        return [network for entry in self.allowed if (network := _network(entry)) is not None]
 
     def names(self, host: str) -> bool:
         """Whether the list has this host by its name."""
         wanted = host.lower().rstrip(".")
         return any(
-            wanted == one.lower() or (one.startswith("*.") and wanted.endswith(one[1:].lower()))
-            for one in self.allowed
+            wanted == entry.lower()
+            or (entry.startswith("*.") and wanted.endswith(entry[1:].lower()))
+            for entry in self.allowed
         )
 
     def has_folder_of(self, path: Path) -> bool:
         """Whether the list has a folder with this file in it."""
-        folders = [Path(one) for one in self.allowed if one.startswith("/")]
+        folders = [Path(network) for network in self.allowed if network.startswith("/")]
         return any(path.is_relative_to(folder.resolve()) for folder in folders)
 
 
@@ -130,10 +131,10 @@ def address_of(target: Target, rules: TargetRules) -> str:
         raise SourceUnavailable(fault)
     fault = f"the host {target.host} has no address"
     try:
-        found = socket.getaddrinfo(target.host, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(target.host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
-        found = []
-    for *_, place in found:
+        addresses = []
+    for *_, place in addresses:
         text = str(place[0])
         fault = _fault_of_address(ip_address(text.partition("%")[0]), target.host, rules)
         if fault is None:
@@ -170,12 +171,14 @@ def _fault_of_address(address: Address, host: str, rules: TargetRules) -> str | 
     for refused in REFUSED:
         if real in refused:
             opened = any(
-                real in one and one.version == refused.version and one.subnet_of(refused)  # type: ignore[arg-type]
-                for one in networks
+                real in network
+                and network.version == refused.version
+                and network.subnet_of(refused)  # type: ignore[arg-type]
+                for network in networks
             )
             message = f"the address {address} can't be {rules.use}'s; {rules.advice}"
             return None if opened else message
-    if rules.allowed and not rules.names(host) and not any(real in one for one in networks):
+    if rules.allowed and not rules.names(host) and not any(real in network for network in networks):
         return f"{host} is not allowed as {rules.use}; {rules.advice}"
     return None
 

@@ -1,34 +1,30 @@
-"""Telling addresses what happened: each webhook until it is accepted, or given up.
+"""Webhooks: addresses are told of changes and ends of jobs.
 
-Only rows of the ledger are sent, so no job waits for a receiver. A receiver may hear of something
-twice, where this process dies before it has written down the answer; the header `webhook-id` is
-then the same.
+The header `webhook-id` of one that is sent again is the same.
 """
 
-import asyncio
-import contextlib
+import base64
+import binascii
+import hashlib
+import hmac
 import json
-import logging
-from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 from uuid import UUID, uuid5
 
 import httpx
 
-from jobauto_prefect.errors import JobautoError
-from jobauto_prefect.ledger import actions
-from jobauto_prefect.ledger.audit import SERVICE, WritingSession
-from jobauto_prefect.ledger.records import OwedAction
-from jobauto_prefect.ledger.store import Ledger, ReadingSession
-from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources.known import webhook_rules
-from jobauto_prefect.sources.messages import body_of, signature
-from jobauto_prefect.sources.posting import post, posting_client
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.events import pending_actions
+from jobauto_prefect.ledger.events.deliveries import EventKind
+from jobauto_prefect.ledger.queries.jobs import artifacts_of, job_with_context
+from jobauto_prefect.ledger.records import Artifact, Event, EventSource, PendingAction
+from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.sources.http_post import post
+from jobauto_prefect.sources.sender import Sender
 
-logger = logging.getLogger(__name__)
-
-LOOK_SECONDS = 0.2
 EACH = 4  # webhooks under way to one address
 NAMESPACE = UUID("0d5f2f43-5d0c-4f6c-8f58-3a9c2f0a7b1e")
 TOKEN_HEADER = "X-MultiFlexi-Token"  # noqa: S105 - the name of a header
@@ -44,107 +40,139 @@ class Message:
     headers: Mapping[str, str]
 
 
-class Webhooks:
-    """Sends what is owed, until cancelled; several processes may do so at once."""
+class WebhookSender(Sender[PendingAction, Message]):
+    """Sends webhooks, some at a time to each address."""
 
-    def __init__(
-        self, ledger: Ledger, settings: Settings, wanted: asyncio.Event | None = None
-    ) -> None:
-        """`wanted` is set where there may be something to send; None: it is looked for always."""
-        self._ledger = ledger
-        self._settings = settings
-        self._wanted = wanted or asyncio.Event()
-        self._look_seconds = LOOK_SECONDS if wanted is None else None
-        self._rules = webhook_rules(settings)
-        self._sending: Counter[str] = Counter()
+    def is_due(self, session: ReadingSession) -> bool:
+        """Whether there is any webhook to send."""
+        return pending_actions.webhooks_are_due(session, self.ledger.clock())
 
-    async def run(self) -> None:
-        """Look what is to be sent and send it, until cancelled."""
-        async with (
-            posting_client() as client,
-            asyncio.TaskGroup() as group,
-        ):
-            while True:
-                for message in await self._next():
-                    self._sending[message.url] += 1
-                    sending = group.create_task(self._send(client, message))
-                    sending.add_done_callback(lambda _: self._wanted.set())  # there is room
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wanted.wait(), self._look_seconds)
-                self._wanted.clear()
+    def claim(self, session: WritingSession) -> Sequence[PendingAction]:
+        """Claim due webhooks, as far as their addresses have room."""
+        return pending_actions.claim_webhooks(session, self.sending, EACH)
 
-    async def _next(self) -> list[Message]:
-        try:
-            return await asyncio.to_thread(self._take)
-        except JobautoError as error:
-            logger.warning("%s", error)
-        except Exception:
-            logger.exception("webhooks can't be read; they are looked for again")
-        return []
-
-    def _take(self) -> list[Message]:
-        with self._ledger.reading() as session:
-            if not actions.webhooks_are_due(session, self._ledger.clock()):
-                return []  # looked for all the time: without writing anything
-        with self._ledger.writing(SERVICE) as session:
-            taken = actions.take_webhooks(session, self._sending, EACH)
-        with self._ledger.reading() as session:
-            return [self._message(session, one) for one in taken]
-
-    def _message(self, session: ReadingSession, action: OwedAction) -> Message:
-        event = action.event
+    def load(self, session: ReadingSession, claim: PendingAction) -> Message:
+        """Write the body and the headers of a webhook."""
+        event = claim.event
         content = json.dumps(body_of(session, event), ensure_ascii=False).encode()
         # A ledger begun anew counts from 1 again: its key tells its events from former ones.
-        name = f"{self._ledger.box.fingerprint} {event.id} {event.created_at.isoformat()}"
+        name = f"{self.ledger.box.fingerprint} {event.id} {event.created_at.isoformat()}"
         headers = {
             "Content-Type": "application/json",
-            "webhook-id": str(uuid5(NAMESPACE, f"{name} {action.target}")),
-            "webhook-timestamp": str(int(self._ledger.clock().timestamp())),
+            "webhook-id": str(uuid5(NAMESPACE, f"{name} {claim.target}")),
+            "webhook-timestamp": str(int(self.ledger.clock().timestamp())),
         }
-        secret = self._secret(action)
+        secret = self._secret(claim)
         if secret:
-            said = headers["webhook-id"], headers["webhook-timestamp"], content
-            headers["webhook-signature"] = signature(secret, *said)
-        token = self._settings.webhook_token
-        if token is not None and self._is_receiver(action):
+            signed = headers["webhook-id"], headers["webhook-timestamp"], content
+            headers["webhook-signature"] = signature(secret, *signed)
+        token = self.settings.webhook_token
+        if token is not None and self._is_receiver(claim):
             headers[TOKEN_HEADER] = token.get_secret_value()
-        return Message(action.id, action.target, content, headers)
+        return Message(claim.id, claim.target, content, headers)
 
-    def _secret(self, action: OwedAction) -> str | None:
+    def _secret(self, action: PendingAction) -> str | None:
         if action.secret is not None:
-            return self._ledger.box.open({"secret": action.secret})["secret"]
-        key = self._settings.webhook_secret
+            return self.ledger.box.open({"secret": action.secret})["secret"]
+        key = self.settings.webhook_secret
         return key.get_secret_value() if key is not None and self._is_receiver(action) else None
 
-    def _is_receiver(self, action: OwedAction) -> bool:
+    def _is_receiver(self, action: PendingAction) -> bool:
         """Whether the settings name it: others have no business with what the settings hold."""
-        return action.target in self._settings.webhook_urls
+        return action.target in self.settings.webhook_urls
 
-    async def _send(self, client: httpx.AsyncClient, message: Message) -> None:
+    def recipient(self, message: Message) -> str:
+        """Return the address."""
+        return message.url
+
+    def label(self, message: Message) -> str:
+        """Return the number of the webhook: its address may hold a secret."""
+        return f"webhook {message.action_id}"
+
+    async def send(self, client: httpx.AsyncClient, message: Message) -> str | None:
+        """Post a webhook; why it was not accepted, None: it was."""
+        return await post(client, self.rules, message.url, message.content, message.headers)
+
+    def release(self, session: WritingSession, message: Message) -> None:
+        """Release a claimed webhook for another process."""
+        pending_actions.release(session, [message.action_id])
+
+    def record(self, session: WritingSession, message: Message, error: str | None) -> None:
+        """Complete the action of a webhook, or have it sent again later."""
+        action = pending_actions.lock_pending(session, message.action_id)
+        if action is None:
+            return  # another process has sent it, too
+        if error is None:
+            pending_actions.complete(session, action)
+        else:
+            pending_actions.retry_later(session, action, error)
+
+
+ENCODED_KEY = "whsec_"
+"""Begins a key that is written in Base64."""
+
+Body = dict[str, Any]
+
+
+def body_of(session: ReadingSession, event: Event) -> Body:
+    """What a receiver is told of an event."""
+    body = _change(session, event) if event.kind == EventKind.CHANGE else _end(session, event)
+    return {"event": body.pop("event"), "ts": event.created_at.isoformat(), **body}
+
+
+def _change(session: ReadingSession, event: Event) -> Body:
+    source = session.get_one(EventSource, event.event_source_id)
+    names = ("inversion", "evidence", "operation", "recordid", "externalids")
+    return {
+        "event": "webhook.change",
+        "source_id": source.id,
+        "source_name": source.name,
+        "adapter_type": source.adapter_type,
+        **{name: event.data.get(name) for name in names},
+    }
+
+
+def _end(session: ReadingSession, event: Event) -> Body:
+    job = job_with_context(session, event.job_id or 0)
+    names = ("app_id", "company_id", "exitcode", "schedule_type", "executor")
+    return {
+        "event": "job.completed",
+        "job_id": job.id,
+        "runtemplate_id": job.runtemplate_id,
+        "app_uuid": job.runtemplate.app.uuid,
+        **{name: getattr(job, name) for name in names},
+        "begin": _time(job.begin),
+        "end": _time(job.end),
+        "artifacts": [_artifact(artifact) for artifact in artifacts_of(session, job.id)],
+    }
+
+
+def _artifact(artifact: Artifact) -> Body:
+    return {
+        "id": artifact.id,
+        "filename": artifact.path,
+        "content_type": artifact.content_type,
+        "note": artifact.name,
+        "created_at": _time(artifact.created_at),
+    }
+
+
+def _time(instant: datetime | None) -> str | None:
+    return instant.isoformat() if instant else None
+
+
+def signature(secret: str, message_id: str, timestamp: str, content: bytes) -> str:
+    """The header `webhook-signature`, as https://www.standardwebhooks.com has it."""
+    signed = f"{message_id}.{timestamp}.".encode() + content
+    digest = hmac.new(_key(secret), signed, hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(digest).decode()}"
+
+
+def _key(secret: str) -> bytes:
+    """The key's bytes: those of its text, or behind `whsec_` those that Base64 says."""
+    if secret.startswith(ENCODED_KEY):
         try:
-            error = await post(client, self._rules, message.url, message.content, message.headers)
-        except asyncio.CancelledError:  # this process ends; another one need not wait for it
-            self._write(lambda session: actions.give_back(session, [message.action_id]))
-            raise
-        finally:
-            self._sending[message.url] -= 1
-        await asyncio.to_thread(self._write, lambda session: _note(session, message, error))
-
-    def _write(self, work: Callable[[WritingSession], None]) -> None:
-        """What can't be written down is sent again."""
-        try:
-            with self._ledger.writing(SERVICE) as session:
-                work(session)
-        except JobautoError as error:
-            logger.warning("%s", error)
-
-
-def _note(session: WritingSession, message: Message, error: str | None) -> None:
-    action = actions.owed(session, message.action_id)
-    if action is None:
-        return  # another process has told it, too
-    if error is None:
-        actions.done(session, action)
-    else:
-        logger.warning("webhook %s is not accepted: %s", message.action_id, error)
-        actions.put_off(session, action, error)
+            return base64.b64decode(secret.removeprefix(ENCODED_KEY), validate=True)
+        except binascii.Error:
+            pass
+    return secret.encode()

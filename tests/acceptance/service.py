@@ -15,11 +15,12 @@ from typing import Any, TypeVar
 import httpx
 
 from tests.conftest import clean_environment, free_port
-from tests.planted import SAYS_NO_SECRET
-from tests.servers import prefect_client
+from tests.support.paths import ROOT
+from tests.support.secrets import SAYS_NO_SECRET
+from tests.support.servers import prefect_client
 
 JOBAUTO = str(Path(sys.executable).parent / "jobauto")
-EXAMPLES = Path(__file__).parents[2] / "deployments" / "examples"
+EXAMPLES = ROOT / "deployments" / "examples"
 READY_WITHIN = 120  # seconds
 ENDS_WITHIN = 40
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from tests.acceptance.service import Service, until
-from tests.databases import KINDS, database
-from tests.planted import secret
+from tests.support.databases import KINDS, database
+from tests.support.secrets import secret
 
 PASSPHRASE = secret("correct horse battery")
 BEFORE, DURING = 12, 8  # jobs that are taken before the backup begins, and while it goes on

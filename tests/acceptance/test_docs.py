@@ -10,8 +10,8 @@ import pytest
 
 from tests.acceptance.reading import Command, File, Shell, is_answer, steps
 from tests.acceptance.service import Service
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 DOCUMENTS = ("docs/tutorial.md", "README.md")
 IN_DOCUMENTS = ("http://127.0.0.1:8000", "http://127.0.0.1:4200")
 NUMBERED = re.compile(r"\b(job |#)\d+")

@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from tests.acceptance.service import EXAMPLES, Service, commands, until
-from tests.corpus import CORPUS, needs_corpus
-from tests.planted import secret
+from tests.support.corpus import CORPUS, needs_corpus
+from tests.support.secrets import secret
 
 PASSWORD = secret("correct horse battery")
 CORPUS_PROBE = (

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from tests.acceptance.service import EXAMPLES, Service
-from tests.planted import secret
+from tests.support.secrets import secret
 
 PASSWORD = secret("Grüße: 12 : Wölfe")
 

@@ -12,7 +12,7 @@ from selenium.webdriver.common.by import By
 
 from tests.acceptance.browser import RunForm, chromium, sign_in_to_prefect, words
 from tests.acceptance.service import Service, until
-from tests.corpus import needs_corpus, usable_documents
+from tests.support.corpus import needs_corpus, usable_documents
 
 pytestmark = needs_corpus
 

@@ -9,8 +9,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.acceptance.service import Service, until
-from tests.planted import SECRET
-from tests.receiver import Receiver, receiver
+from tests.support.secrets import SECRET
+from tests.support.webhook_receiver import Receiver, receiver
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 CALLER = "00f067aa0ba902b7"

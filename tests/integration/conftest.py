@@ -6,14 +6,15 @@ from pathlib import Path
 import httpx
 import pytest
 
-from jobauto_prefect.ledger import migrate
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
+from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests import contract
-from tests.claims import start_workers
-from tests.databases import KINDS, database
-from tests.servers import client, facade, free_port, user_token, worker_token
+from tests.support import contract_check
+from tests.support.claims import start_workers
+from tests.support.databases import KINDS, database
+from tests.support.servers import client, facade, free_port, user_token, worker_token
 
 
 @pytest.fixture(scope="session", params=KINDS)
@@ -23,7 +24,7 @@ def migrated(
     """A kind of database, and the URL of one with our tables to copy."""
     with database(request.param, tmp_path_factory.mktemp("migrated")) as url:
         engine = make_engine(Settings(database_url=url).ledger_url)
-        migrate.upgrade(engine)
+        migration.upgrade(engine)
         engine.dispose()
         yield request.param, url
 
@@ -68,7 +69,7 @@ def facade_url(facade_settings: Settings, ledger: Ledger) -> Iterator[str]:
 def rest(facade_url: str, ledger: Ledger) -> Iterator[httpx.Client]:
     """The REST contract, signed in as a super_admin; every answer is held to the document."""
     with client(f"{facade_url}/api/v1", user_token(ledger)) as signed_in:
-        signed_in.event_hooks["response"].append(contract.check)
+        signed_in.event_hooks["response"].append(contract_check.check)
         yield signed_in
 
 

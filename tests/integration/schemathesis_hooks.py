@@ -17,7 +17,7 @@ from schemathesis.openapi.checks import (
     UnsupportedMethodResponse,
 )
 
-from jobauto_prefect.facade.openapi.schemas import BODIES, examples
+from jobauto_prefect.facade.openapi.schemas import BODIES, load_examples
 from jobauto_prefect.settings import Settings
 
 TOKEN = os.environ["JOBAUTO_TEST_TOKEN"]
@@ -108,7 +108,7 @@ def _complete(case: schemathesis.Case, body: dict[str, Any]) -> None:
         body.pop("id", None)
     elif "id" not in body:
         number = len(json.dumps(body)) % 40
-        for name, value in examples()[BODIES[item]].items():
+        for name, value in load_examples()[BODIES[item]].items():
             is_key = name in ("slug", "name", "login", "code") and isinstance(value, str)
             body.setdefault(name, f"{value}-{number}" if is_key else value)
 

@@ -16,10 +16,10 @@ import pytest
 
 from jobauto_prefect.cli import main
 from jobauto_prefect.ledger.store import Ledger
-from tests.corpus import needs_corpus, source, verdicts
-from tests.definitions import PROBE
 from tests.integration.test_command_line import Home
-from tests.servers import user_token
+from tests.support.corpus import needs_corpus, source, verdicts
+from tests.support.definitions import PROBE
+from tests.support.servers import user_token
 
 FAULTY = """{
   "$schema": "https://example.org/schema.json",
@@ -121,7 +121,7 @@ def test_a_fault_is_told_with_its_line_and_as_json(empty: Home) -> None:
         '     7 │     "KIND": {"type": "colour"}',
         "       │                      ^",
     ]
-    assert told.stdout.splitlines()[-1].startswith("2 definitions in 2 files: 1 fault, ")
+    assert told.stdout.splitlines()[-1].startswith("2 definitions in 2 files: 1 error, ")
     (fault,) = listed["files"][0]["faults"]
     assert {key: fault[key] for key in ("pointer", "rule", "line", "column", "file")} == {
         "pointer": "/environment/KIND/type",

@@ -18,12 +18,12 @@ from jobauto_prefect.compiler.plan import (
 )
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.apply import Applied, AppliedIds, apply
-from jobauto_prefect.engine.runs import create_run
+from jobauto_prefect.engine.flow_runs.operations import create_run
+from jobauto_prefect.engine.sync.deployments import Applied, AppliedIds, apply
 from jobauto_prefect.errors import Conflict, PrefectUnavailable
 from tests.conftest import free_port
-from tests.corpus import needs_corpus, valid_documents
-from tests.plant import CountingTransport
+from tests.support.corpus import needs_corpus, valid_documents
+from tests.support.workers import CountingTransport
 
 
 @pytest.fixture
@@ -109,10 +109,35 @@ async def test_an_unchanged_plan_writes_nothing(
     first = await apply(api, plan, AppliedIds())
     transport.calls.clear()
     again = await apply(api, plan, ids(first))
-    from_scratch = await apply(api, plan, AppliedIds())
     assert transport.writes == []
     assert (again.written, again.deployment_id) == ((), first.deployment_id)
-    assert (from_scratch.written, from_scratch.deployment_id) == ((), first.deployment_id)
+
+
+async def test_who_was_killed_before_they_knew_the_id_has_the_same_deployment(
+    api: PrefectApi, plan: DeploymentPlan, transport: CountingTransport
+) -> None:
+    """Prefect answers 201 to the first POST of a name, and 200 to the next ones."""
+    first = await apply(api, plan, AppliedIds())
+    assert first.is_new
+    before = await deployment(api, first)
+    waiting = await api.post(f"/deployments/{first.deployment_id}/create_flow_run", {})
+    await api.patch(f"/deployments/{first.deployment_id}", {"description": "somebody's"})
+    transport.calls.clear()
+    again = await apply(api, plan, AppliedIds())
+    assert transport.writes == ["POST /deployments/"]
+    assert (again.is_new, again.retired, again.moved) == (False, None, {})
+    assert again.written == ("deployment acme - Nightly taken over",)
+    assert _lasting(await deployment(api, again)) == _lasting(before)
+    assert (await api.get(f"/flow_runs/{waiting['id']}"))["state_type"] == "SCHEDULED"
+
+
+def _lasting(found: dict[str, Any]) -> dict[str, Any]:
+    """All but when it was written."""
+    (schedule,) = found["schedules"]
+    written = ("created", "updated", "id")
+    kept = {name: value for name, value in schedule.items() if name not in written}
+    others = {name: value for name, value in found.items() if name != "updated"}
+    return {**others, "schedules": [kept]}
 
 
 @needs_corpus
@@ -257,7 +282,8 @@ async def test_names_with_characters_that_prefect_refuses_are_applied(
     flow = replace(plan.flow, name=prefect_name(f"R&D / <{plan.flow.name}> 100%"))
     named = replace(plan, flow=flow, name=prefect_name("a/b - 50% & <c>?#"))
     first = await apply(api, named, AppliedIds())
-    assert (await apply(api, named, AppliedIds())) == replace(first, written=(), is_new=False)
+    again = await apply(api, named, AppliedIds())
+    assert again == replace(first, written=again.written, is_new=False)
 
 
 async def test_a_plan_that_prefect_refuses_is_a_conflict_with_its_reason(

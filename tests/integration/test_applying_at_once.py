@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
-from jobauto_prefect.ledger.apply_lock import LOCK
+from jobauto_prefect.ledger.locks import APPLY_LOCK
 from jobauto_prefect.ledger.records import AuditEntry, Company
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.conftest import clean_environment
 from tests.integration.test_command_line import JOBAUTO
-from tests.servers import free_port
+from tests.support.servers import free_port
 
 PATIENCE = 60  # seconds
 SETS = {"a": range(12), "b": range(4, 16)}
@@ -124,5 +124,5 @@ def holders(ledger: Ledger) -> int:
     """How many hold the lock under which files are applied."""
     held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = :lock AND granted"
     with ledger.reading() as session:
-        found: int = session.scalar(text(held), {"lock": LOCK})
+        found: int = session.scalar(text(held), {"lock": APPLY_LOCK})
     return found

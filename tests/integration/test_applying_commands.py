@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from jobauto_prefect.cli.applying import MOST_PLANS, Wanted, carry_out
-from jobauto_prefect.cli.client import BASE, Client, speak
-from jobauto_prefect.cli.network import remote
+from jobauto_prefect.cli.commands.apply import MOST_PLANS, ApplyRequest, apply_plan
+from jobauto_prefect.cli.connection.client import BASE, Client, call_facade
+from jobauto_prefect.cli.connection.http_connection import connect_remote
 from jobauto_prefect.errors import Conflict, InvalidInput
 from jobauto_prefect.ledger.store import Ledger
-from tests.servers import user_token
+from tests.support.servers import user_token
 
 ACME = {"kind": "company", "slug": "acme", "name": "Acme"}
 
@@ -34,10 +34,10 @@ def written(folder: Path, **contents: Any) -> list[Path]:
 
 def apply(url: str, paths: list[Path], agree: Callable[[Any], None] | None = None) -> Any:
     async def work(client: Client) -> Any:
-        wanted = Wanted.of(paths)
-        return await carry_out(client, wanted, await wanted.planned(client), agree)
+        wanted = ApplyRequest.of(paths)
+        return await apply_plan(client, wanted, await wanted.planned(client), agree)
 
-    return speak(url, work)
+    return call_facade(url, work)
 
 
 def test_files_that_are_no_text_are_told_with_all_other_faults(url: str, tmp_path: Path) -> None:
@@ -104,6 +104,6 @@ def test_what_one_may_not_change_is_told_before_anybody_is_asked(
 
 
 async def test_a_remote_facade_is_asked_at_the_address_of_its_contract_too(url: str) -> None:
-    async with remote(f"{url}{BASE}", BASE) as connection:
+    async with connect_remote(f"{url}{BASE}", BASE) as connection:
         planned = await Client(connection).apply({"files": []})
     assert planned["changes"] == []

@@ -12,12 +12,17 @@ from sqlalchemy import func, select, text
 from sqlalchemy.exc import DBAPIError
 
 from jobauto_prefect.errors import AuditDamaged, Conflict
-from jobauto_prefect.ledger import archive_files, seals
-from jobauto_prefect.ledger.archive_files import archive, file_name, leave, whole_months_before
-from jobauto_prefect.ledger.audit import SERVICE, Actor, write_entry
+from jobauto_prefect.ledger.audit import archive_files, seals
+from jobauto_prefect.ledger.audit.archive_files import (
+    archive,
+    delete_archived,
+    file_name,
+    whole_months_before,
+)
+from jobauto_prefect.ledger.audit.seal_verification import verify, verify_newest
+from jobauto_prefect.ledger.audit.seals import Sealer
+from jobauto_prefect.ledger.audit.trail import SERVICE, Actor, write_entry
 from jobauto_prefect.ledger.records import AuditArchive, AuditEntry, AuditSeal
-from jobauto_prefect.ledger.seal_verification import verify, verify_newest
-from jobauto_prefect.ledger.seals import Sealer
 from jobauto_prefect.ledger.store import Ledger
 
 ANNA = Actor("anna", "rest", 7, "192.0.2.1", "curl ☃", "r-1")
@@ -108,7 +113,7 @@ def test_interrupted_the_same_command_goes_on(
         elif dies == "before the ledger knows":
             patch.setattr(archive_files, "_keep", _die)
         else:
-            patch.setattr(archive_files, "leave", _leave_some)
+            patch.setattr(archive_files, "delete_archived", _leave_some)
         with pytest.raises(InterruptedError):
             may(trail, tmp_path)
     assert all("are in archives, and here as well" in damage for damage in verify(trail).damages)
@@ -172,7 +177,7 @@ def test_an_archive_that_this_service_did_not_make_is_found(trail: Ledger, tmp_p
     )  # fmt: skip
     with trail.writing(SERVICE) as session:
         session.add(forged)
-    leave(trail, SERVICE)
+    delete_archived(trail, SERVICE)
     damages = verify(trail).damages
     assert "archive 1 (of 2026-03) is not one that this service made, or was changed" in damages
     with pytest.raises(AuditDamaged, match="nothing is archived"):

@@ -16,17 +16,19 @@ import pytest
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import DBAPIError
 
-from jobauto_prefect.engine import services
+from jobauto_prefect.engine.services import background
 from jobauto_prefect.errors import AuditDamaged
-from jobauto_prefect.ledger import migrate, seal_verification, seals
-from jobauto_prefect.ledger.audit import SERVICE, Actor, write_entry
-from jobauto_prefect.ledger.records import AuditEntry, AuditSeal, Base, Company, Fact
-from jobauto_prefect.ledger.rotation import rotate
-from jobauto_prefect.ledger.seal_verification import Verification, verify, verify_newest
-from jobauto_prefect.ledger.seals import MARK_FACT, Mark, Sealer, gaps_in, report, reported
-from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
+from jobauto_prefect.ledger.audit import seal_verification, seals
+from jobauto_prefect.ledger.audit.seal_verification import Verification, verify, verify_newest
+from jobauto_prefect.ledger.audit.seals import MARK_NAME, Mark, Sealer, gaps_in, log_mark, marks_in
+from jobauto_prefect.ledger.audit.trail import SERVICE, Actor, write_entry
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.ledger.key_rotation import rotate
+from jobauto_prefect.ledger.records import AuditEntry, AuditSeal, Base, Company, InstallationValue
+from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests.databases import database
+from tests.support.databases import database
 
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
 ANNA = Actor("anna", "rest", 7, "192.0.2.1", "curl ☃", "r-1")
@@ -97,7 +99,7 @@ def _do(ledger: Ledger, *statements: str) -> None:
 def test_entries_are_sealed_in_blocks_that_follow_each_other(
     ledger: Ledger, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "jobauto_prefect.ledger.seals")
+    caplog.set_level(logging.INFO, "jobauto_prefect.ledger.audit.seals")
     sealer = Sealer(ledger)
     assert sealer.seal()
     assert _intact(ledger).seals == 0
@@ -110,7 +112,7 @@ def test_entries_are_sealed_in_blocks_that_follow_each_other(
     assert (first.previous, second.previous) == ("", first.hmac)
     found = _intact(ledger)
     assert (found.seals, found.entries, found.unsealed) == (2, 5, 0)
-    logged = list(reported(caplog.messages))
+    logged = list(marks_in(caplog.messages))
     assert logged == [Mark(1, 3, first.hmac), Mark(2, 5, second.hmac)] == [logged[0], found.newest]
     assert verify(ledger, logged).damages == []
 
@@ -178,15 +180,15 @@ COPY = (
             ["seals 1 to 5 are missing: the end is cut off, which went up to entry 10"],
         ),
         (
-            [f"DELETE FROM fact WHERE name = '{MARK_FACT}'"],
+            [f"DELETE FROM installation_value WHERE name = '{MARK_NAME}'"],
             ["the key of the seals, or the mark of the newest, is gone"],
         ),
         (
-            [f"UPDATE fact SET value = '3:6:x:y' WHERE name = '{MARK_FACT}'"],
+            [f"UPDATE installation_value SET value = '3:6:x:y' WHERE name = '{MARK_NAME}'"],
             ["the key of the seals, or the mark of the newest, is gone"],
         ),
         (
-            ["DELETE FROM fact WHERE name = 'audit_key'"],
+            ["DELETE FROM installation_value WHERE name = 'audit_key'"],
             ["the key of the seals, or the mark of the newest, is gone"],
         ),
         (
@@ -228,7 +230,10 @@ def test_what_is_changed_removed_cut_off_or_added_is_found(
         ("DELETE FROM audit_seal WHERE id = 4", "seal 4 is missing"),
         ("DELETE FROM audit_seal WHERE id = 5", "seal 5 is missing: the end is cut off"),
         ("DELETE FROM audit_seal", "seals 1 to 5 are missing: the end is cut off"),
-        (f"DELETE FROM fact WHERE name = '{MARK_FACT}'", "the key of the seals, or the mark"),
+        (
+            f"DELETE FROM installation_value WHERE name = '{MARK_NAME}'",
+            "the key of the seals, or the mark",
+        ),
     ],
 )
 def test_at_the_end_of_the_trail_the_newest_seal_alone_finds_it(
@@ -282,24 +287,24 @@ def test_a_cut_end_stays_visible_whatever_is_sealed_after(
     _do(sealed, *cut)
     _write(sealed, 5)
     sealer.seal()
-    assert f"{report(logged)}: it is gone" in caplog.text
+    assert f"{log_mark(logged)}: it is gone" in caplog.text
     assert any(damage.startswith("seals 5 to 6 are missing") for damage in verify(sealed).damages)
 
 
 def test_an_older_copy_of_the_whole_database_is_found_by_the_log(sealed: Ledger) -> None:
     """Nothing inside of a database can tell that all of it is older."""
     with sealed.reading() as session:
-        mark = session.get_one(Fact, MARK_FACT).value
+        mark = session.get_one(InstallationValue, MARK_NAME).value
     _write(sealed)
     _seal_all(sealed)
     newest = verify(sealed).newest
     _do(
         sealed, "DELETE FROM audit_entry WHERE id > 10", "DELETE FROM audit_seal WHERE id > 5",
-        f"UPDATE fact SET value = '{mark}' WHERE name = '{MARK_FACT}'",
+        f"UPDATE installation_value SET value = '{mark}' WHERE name = '{MARK_NAME}'",
     )  # fmt: skip
     _intact(sealed)
-    log = ["2026 INFO jobauto_prefect.ledger.seals: " + report(newest), "something else"]
-    (damage,) = verify(sealed, reported(log)).damages
+    log = ["2026 INFO jobauto_prefect.ledger.audit.seals: " + log_mark(newest), "something else"]
+    (damage,) = verify(sealed, marks_in(log)).damages
     assert damage.startswith("seal 6 is in the log and not in the ledger")
     _write(sealed)
     _seal_all(sealed)
@@ -307,7 +312,7 @@ def test_an_older_copy_of_the_whole_database_is_found_by_the_log(sealed: Ledger)
 
 
 def test_nothing_is_sealed_on_top_of_a_mark_that_is_not_ours(sealed: Ledger) -> None:
-    _do(sealed, f"DELETE FROM fact WHERE name = '{MARK_FACT}'")
+    _do(sealed, f"DELETE FROM installation_value WHERE name = '{MARK_NAME}'")
     _write(sealed)
     with pytest.raises(AuditDamaged, match="run: jobauto audit verify"):
         Sealer(sealed).seal()
@@ -316,10 +321,10 @@ def test_nothing_is_sealed_on_top_of_a_mark_that_is_not_ours(sealed: Ledger) -> 
 
 def test_a_mark_that_is_set_back_is_found_and_nothing_is_sealed_on_top(sealed: Ledger) -> None:
     with sealed.reading() as session:
-        mark = session.get_one(Fact, MARK_FACT).value
+        mark = session.get_one(InstallationValue, MARK_NAME).value
     _write(sealed)
     _seal_all(sealed)
-    _do(sealed, f"UPDATE fact SET value = '{mark}' WHERE name = '{MARK_FACT}'")
+    _do(sealed, f"UPDATE installation_value SET value = '{mark}' WHERE name = '{MARK_NAME}'")
     (damage,) = verify(sealed).damages
     assert damage.startswith("the mark of the newest seal, 6, was set back to 5")
     _write(sealed)
@@ -485,8 +490,11 @@ def test_a_trail_that_moves_to_another_kind_of_database_stays_sealed(
     folder.mkdir()
     with database(other, folder) as url:
         engine = make_engine(Settings(database_url=url).ledger_url)
-        tables = [Base.metadata.tables[name] for name in ("fact", "audit_entry", "audit_seal")]
-        migrate.upgrade(engine)
+        tables = [
+            Base.metadata.tables[name]
+            for name in ("installation_value", "audit_entry", "audit_seal")
+        ]
+        migration.upgrade(engine)
         with ledger.engine.connect() as source, engine.begin() as target:
             for table in tables:
                 rows = [dict(row._mapping) for row in source.execute(select(table))]
@@ -500,9 +508,9 @@ def test_a_trail_that_moves_to_another_kind_of_database_stays_sealed(
 async def test_the_services_seal_what_is_written(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert services.SEAL_SECONDS + services.SEAL_LOOKS * services.SEAL_LOOK_SECONDS < 10
+    assert background.SEAL_SECONDS + background.SEAL_LOOKS * background.SEAL_LOOK_SECONDS < 10
     _write(ledger)
-    await services._seal(Sealer(ledger))
+    await background._seal(Sealer(ledger))
     assert _intact(ledger).unsealed == 0
 
 
@@ -518,10 +526,10 @@ def test_the_command_tells_what_it_found(sealed: Ledger, ledger_settings: Settin
         return done.returncode, done.stdout + done.stderr
 
     newest = verify(sealed).newest
-    code, said = run("--json", "--log", "-", log=f"INFO {report(newest)}\n")
+    code, said = run("--json", "--log", "-", log=f"INFO {log_mark(newest)}\n")
     assert (code, json.loads(said)["intact"], json.loads(said)["seals"]) == (0, True, 5)
     assert json.loads(said)["newest"] == newest._asdict()
-    code, said = run("--log", "-", log=f"INFO {report(newest._replace(number=6))}\n")
+    code, said = run("--log", "-", log=f"INFO {log_mark(newest._replace(number=6))}\n")
     assert (code, "seal 6 is in the log" in said) == (1, True)
     _do(sealed, "DELETE FROM audit_entry WHERE id = 3")
     _write(sealed)

@@ -21,26 +21,33 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.backup import postgresql, restoring, sqlite
-from jobauto_prefect.backup.archive import Backup, read
-from jobauto_prefect.backup.making import Made, make
-from jobauto_prefect.backup.restoring import Restored, restore
-from jobauto_prefect.cli.installation import prepare
+from jobauto_prefect.backup import postgresql, restoration, sqlite
+from jobauto_prefect.backup.archive import Backup, read_backup
+from jobauto_prefect.backup.creation import CreatedBackup, create_backup
+from jobauto_prefect.backup.restoration import RestoredInstallation, restore_backup
+from jobauto_prefect.cli.service.installation import prepare_home
 from jobauto_prefect.errors import BackupDamaged, Conflict, JobautoError, NotFound, NotReady
 from jobauto_prefect.home import RESTORING
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.freezes import present_freeze
-from jobauto_prefect.ledger.records import AuditEntry, Company, Job, RunTemplate, Task, Wish
-from jobauto_prefect.ledger.seal_verification import verify
-from jobauto_prefect.ledger.seals import Sealer
-from jobauto_prefect.ledger.secrets import only_rotation
+from jobauto_prefect.ledger.access.tokens import bearer
+from jobauto_prefect.ledger.audit.seal_verification import verify
+from jobauto_prefect.ledger.audit.seals import Sealer
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs.freezes import present_freeze
+from jobauto_prefect.ledger.records import (
+    AuditEntry,
+    Company,
+    Job,
+    OutboxMessage,
+    RunTemplate,
+    Task,
+)
+from jobauto_prefect.ledger.secrets import rotation_lock
 from jobauto_prefect.ledger.store import Ledger, open_ledger
-from jobauto_prefect.ledger.tokens import bearer
 from jobauto_prefect.settings import Settings
-from tests.claims import granted, own_run_of, refused, start_workers, template
-from tests.databases import database
-from tests.planted import secret
-from tests.servers import client, facade, free_port, worker_token
+from tests.support.claims import granted, own_run_of, refused, start_workers, template
+from tests.support.databases import database
+from tests.support.secrets import secret
+from tests.support.servers import client, facade, free_port, worker_token
 
 __all__ = ["template"]
 
@@ -57,14 +64,14 @@ class Place:
     empty: Settings
     file: Path
 
-    def make(self) -> Made:
-        return make(self.settings, self.ledger, self.file, PASSPHRASE, SERVICE)
+    def make(self) -> CreatedBackup:
+        return create_backup(self.settings, self.ledger, self.file, PASSPHRASE, SERVICE)
 
     def read(self) -> Backup:
-        return read(self.file, lambda: PASSPHRASE)
+        return read_backup(self.file, lambda: PASSPHRASE)
 
-    def restore(self) -> Restored:
-        return restore(self.empty, self.read(), SERVICE)
+    def restore(self) -> RestoredInstallation:
+        return restore_backup(self.empty, self.read(), SERVICE)
 
 
 @pytest.fixture
@@ -227,7 +234,7 @@ def with_prefect(
     made = place.make
 
     class WithPrefect(Place):
-        def make(self) -> Made:
+        def make(self) -> CreatedBackup:
             with pytest.MonkeyPatch.context() as patch:
                 url = f"sqlite+aiosqlite:///{path}"
                 patch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", url)
@@ -244,7 +251,7 @@ def test_what_the_copy_of_prefect_does_not_know_is_made_anew_and_told_again(
     unknown = uuid4()
     with place.ledger.writing(SERVICE) as session:
         session.get_one(Job, job_id).flow_run_id = unknown
-        for wished in session.scalars(select(Wish)):
+        for wished in session.scalars(select(OutboxMessage)):
             session.delete(wished)
     made = place.make()
     assert made.manifest.prefect_missing is None
@@ -256,7 +263,7 @@ def test_what_the_copy_of_prefect_does_not_know_is_made_anew_and_told_again(
     ledger = open_ledger(place.empty)
     with ledger.reading() as session:
         assert session.get_one(Job, job_id).flow_run_id is None
-        wished = {(one.kind, one.subject_id) for one in session.scalars(select(Wish))}
+        wished = {(one.kind, one.subject_id) for one in session.scalars(select(OutboxMessage))}
     assert {("create_run", job_id), ("apply_template", template["id"])} <= wished
     ledger.close()
 
@@ -315,9 +322,9 @@ def test_what_is_not_as_it_was_written_is_refused_before_anything_is_written(pla
             place.restore()
         place.file.write_bytes(whole)
     with pytest.raises(Conflict, match="passphrase is not the one"):
-        read(place.file, lambda: secret("another"))
+        read_backup(place.file, lambda: secret("another"))
     with pytest.raises(NotFound, match="can't be read"):
-        read(place.file.with_name("nowhere"), lambda: PASSPHRASE)
+        read_backup(place.file.with_name("nowhere"), lambda: PASSPHRASE)
     assert not place.empty.home.exists()
     assert b"secret.key" not in whole
     assert place.settings.key_path.read_bytes().strip() not in whole
@@ -329,17 +336,17 @@ def test_what_holds_something_is_left_alone(place: Place, tmp_path: Path) -> Non
     with pytest.raises(Conflict, match="already; name another file"):
         place.make()
     with pytest.raises(Conflict, match="an installation already"):
-        restore(place.settings, place.read(), SERVICE)
+        restore_backup(place.settings, place.read(), SERVICE)
     own = place.settings.model_copy(update={"home": tmp_path / "third"})
     with pytest.raises(Conflict, match="of ledger is not empty"):
-        restore(own, place.read(), SERVICE)
+        restore_backup(own, place.read(), SERVICE)
     assert not own.home.exists()
     other = {"sqlite": "postgresql://nobody@127.0.0.1:1/none", "postgresql": "sqlite:////tmp/no.db"}
     kind = place.ledger.engine.dialect.name
     with pytest.raises(Conflict, match="in this backup is"):
-        restore(own.model_copy(update={"database_url": other[kind]}), place.read(), SERVICE)
-    with only_rotation(place.ledger.box.path), pytest.raises(Conflict, match="being rotated"):
-        make(place.settings, place.ledger, tmp_path / "two.backup", PASSPHRASE, SERVICE)
+        restore_backup(own.model_copy(update={"database_url": other[kind]}), place.read(), SERVICE)
+    with rotation_lock(place.ledger.box.path), pytest.raises(Conflict, match="being rotated"):
+        create_backup(place.settings, place.ledger, tmp_path / "two.backup", PASSPHRASE, SERVICE)
 
 
 @pytest.mark.parametrize("at", ["ledger_at", "put_files"])
@@ -349,15 +356,15 @@ def test_a_restore_that_died_is_used_by_nothing_and_says_what_helps(place: Place
     backup = place.read()
     child = os.fork()
     if child == 0:
-        setattr(restoring, at, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        restore(place.empty, backup, SERVICE)
+        setattr(restoration, at, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
+        restore_backup(place.empty, backup, SERVICE)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     assert (place.empty.home / RESTORING).exists()
     assert not place.empty.key_path.exists()
     for work in (
-        lambda: restore(place.empty, backup, SERVICE),
+        lambda: restore_backup(place.empty, backup, SERVICE),
         lambda: open_ledger(place.empty),
-        lambda: prepare(place.empty),
+        lambda: prepare_home(place.empty),
     ):
         with pytest.raises(NotReady, match="did not come to its end; nothing has run with it"):
             work()
@@ -372,7 +379,7 @@ def test_what_fails_before_anything_is_in_place_leaves_nothing(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patch:
-        patch.setattr(restoring, "begin_anew", fail)
+        patch.setattr(restoration, "prepare_restored", fail)
         with pytest.raises(NotReady, match="No space left on device"):
             place.restore()
     if place.ledger.engine.dialect.name == "sqlite":
@@ -393,7 +400,7 @@ def test_settings_come_along_but_for_places(place: Place, monkeypatch: pytest.Mo
         settings = place.settings.model_copy(
             update={"timezone": "Europe/Prague", "language": "cs", "pool": "own"}
         )
-        make(settings, place.ledger, place.file, PASSPHRASE, SERVICE)
+        create_backup(settings, place.ledger, place.file, PASSPHRASE, SERVICE)
     done = place.restore()
     home = place.empty.home
     assert "Europe/Prague" in (home / "jobauto.env").read_text()
@@ -430,7 +437,9 @@ def test_without_the_programs_of_the_server_a_word_says_which(
     helps = f"postgresql-client-{major}"
     for _ in range(2):
         with pytest.raises(NotReady, match=f"pg_dump of PostgreSQL {major} is missing .*{helps}"):
-            make(place.settings, place.ledger, tmp_path / "two.backup", PASSPHRASE, SERVICE)
+            create_backup(
+                place.settings, place.ledger, tmp_path / "two.backup", PASSPHRASE, SERVICE
+            )
         with pytest.raises(NotReady, match=f"pg_restore of PostgreSQL .*{helps}"):
             place.restore()
         old(tmp_path / "bin", "pg_dump")
@@ -470,5 +479,5 @@ def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
 
 def test_a_passphrase_has_a_length(place: Place) -> None:
     with pytest.raises(JobautoError, match="fewer than 8 characters"):
-        make(place.settings, place.ledger, place.file, "short", SERVICE)
+        create_backup(place.settings, place.ledger, place.file, "short", SERVICE)
     assert not place.file.exists()

@@ -13,7 +13,7 @@ import asyncio, json, os, sys
 from prefect.server.database import provide_database_interface
 from prefect.server.models import block_documents, block_schemas, block_types, configuration
 from prefect.server.schemas import actions
-from jobauto_prefect.engine.block_key import take_over_blocks
+from jobauto_prefect.engine.prefect_server.block_encryption import reencrypt_blocks
 
 async def make():
     database = provide_database_interface()
@@ -40,7 +40,7 @@ async def read():
         print(json.dumps([[one.data for one in found], own is not None]))
 
 async def take():
-    print(await take_over_blocks(os.environ["PREFECT_SERVER_ENCRYPTION_KEY"]))
+    print(await reencrypt_blocks(os.environ["PREFECT_SERVER_ENCRYPTION_KEY"]))
 
 asyncio.run({"make": make, "read": read, "take": take}[sys.argv[1]]())
 """

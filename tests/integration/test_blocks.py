@@ -10,18 +10,18 @@ import httpx
 import pytest
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.block_drift import restore_blocks
-from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.wishes import Carrier
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
+from jobauto_prefect.engine.sync.credentials import BlockComparison
 from jobauto_prefect.ledger.records import Credential, CredentialType, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.claims import claim_of, granted, refused, start_workers
 from tests.integration.test_credentials import BANK, SECRET, entries, post
 from tests.integration.test_facade import make_template
 from tests.integration.test_wishes import eventually, facade_settings, no_wishes
-from tests.planted import secret
-from tests.servers import client, prefect_client, worker_token
+from tests.support.claims import claim_of, granted, refused, start_workers
+from tests.support.secrets import secret
+from tests.support.servers import client, prefect_client, worker_token
 
 SECRET_OF_OTHERS = secret("s3cret-of-others")
 __all__ = ["facade_settings"]
@@ -144,10 +144,12 @@ def test_what_somebody_changes_in_prefect_is_put_back_and_audited(
 
     async def look() -> tuple[list[int], list[int]]:
         async with PrefectApi(prefect_server) as api:
-            near = Neighbours(ledger, api, facade_settings)
-            found = await restore_blocks(near)
-            await Carrier(near).carry_all()
-            return [one.id for one in found], [one.id for one in await restore_blocks(near)]
+            context = EngineContext(ledger, api, facade_settings)
+            comparison = BlockComparison(context)
+            found, _ = await comparison.correct()
+            await OutboxWorker(context).handle_all()
+            again, _ = await comparison.correct()
+            return [one.id for one in found], [one.id for one in again]
 
     assert asyncio.run(look()) == ([changed["id"], deleted["id"]], [])
     assert block(prefect, ledger, changed)["data"] == before["data"]

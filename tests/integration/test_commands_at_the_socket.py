@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from jobauto_prefect.local_socket import FOLDER, NAME, answers
+from jobauto_prefect.local_socket import FOLDER, NAME, is_answering
 from tests.conftest import free_port
 from tests.integration.test_app_commands import prepared
 from tests.integration.test_command_line import COMPANY, JOBAUTO, Home
@@ -44,7 +44,7 @@ class Served(Home):
                 [JOBAUTO, "api", "start"], env=self.environment, stderr=log, stdout=log
             )
         until = time.monotonic() + STARTS_WITHIN
-        while not answers(self.path / "home"):
+        while not is_answering(self.path / "home"):
             assert time.monotonic() < until, self.log.read_text()
             assert self.service.poll() is None, self.log.read_text()
             time.sleep(0.05)
@@ -120,7 +120,7 @@ def test_a_command_loads_nothing_heavy(served: Served) -> None:
     )
 
     loaded = {line.rpartition("|")[2].strip() for line in ran.stderr.splitlines()}
-    assert "jobauto_prefect.cli.client" in loaded
+    assert "jobauto_prefect.cli.connection.client" in loaded
     assert loaded.isdisjoint(HEAVY)
 
 

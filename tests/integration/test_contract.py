@@ -14,16 +14,16 @@ import yaml
 from sqlalchemy import select
 from sqlalchemy import text as sql
 
-from jobauto_prefect.facade.published import PREFIXES
-from jobauto_prefect.facade.resources import RESOURCES, Resource
-from jobauto_prefect.ledger import services_status
-from jobauto_prefect.ledger.attempts import new_job
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.facade.compat.translation import PREFIXES
+from jobauto_prefect.facade.resources.registry import RESOURCES, Resource
+from jobauto_prefect.ledger import service_status
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs.attempts import new_job
 from jobauto_prefect.ledger.records import Artifact, AuditEntry, Company, Job, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
 from tests.integration.test_facade import make_template
-from tests.planted import secret
-from tests.servers import client, user_token
+from tests.support.secrets import secret
+from tests.support.servers import client, user_token
 
 HIDDEN, PASSWORD = secret("hid-den"), secret("dlouhe-heslo-1")
 TYPE = {
@@ -428,10 +428,10 @@ def test_the_states_of_service_and_jobs_have_what_published_clients_read(
     assert status["database"].startswith(("SQLite 3.", "PostgreSQL "))
     assert status["daemon"] == "inactive"
     with ledger.writing(SERVICE) as session:
-        services_status.sign(session)
+        service_status.record_heartbeat(session)
     assert ok(rest.get(f"{facade_url}{address}/status.json"))["daemon"] == "active"
     now = ledger.clock()
-    ledger.clock = lambda: now + services_status.PATIENCE
+    ledger.clock = lambda: now + service_status.HEARTBEAT_HOLDS
     assert ok(rest.get(f"{facade_url}{address}/status.json"))["daemon"] == "inactive"
     again, *_ = _many_jobs(ledger, everything["runtemplate"], 3)
     with ledger.writing(SERVICE) as session:
@@ -685,7 +685,7 @@ def test_logins_and_their_failures_are_in_the_trail(
 def test_output_and_artifacts_are_served_whole_and_inert(
     rest: httpx.Client, everything: dict[str, int], ledger: Ledger
 ) -> None:
-    from jobauto_prefect.ledger import leases
+    from jobauto_prefect.ledger.jobs import leases
 
     now = datetime.now(UTC)
     with ledger.writing(SERVICE) as session:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.corpus import CORPUS, needs_corpus
 from tests.integration.test_plan_and_apply import Place, place, prepared
-from tests.planted import secret
+from tests.support.corpus import CORPUS, needs_corpus
+from tests.support.secrets import secret
 
 __all__ = ["place", "prepared"]
 
@@ -127,7 +127,7 @@ def test_an_address_in_a_file_changes_together_with_its_secret_on_the_command_li
 
     files("b.example", "https://b.example/")
     refused = place.run("apply", "files", "--yes").stderr
-    assert "2 faults" in refused
+    assert "2 errors" in refused
     of_source = f"jobauto source set '{source}' db_host=… --secret db_password"
     of_credential = f"jobauto credential set '{named}' --env BANK_URL=… --secret PIN"
     assert f"db_host; change them together: {of_source}" in refused

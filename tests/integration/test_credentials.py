@@ -9,13 +9,13 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import AuditEntry, Credential, Job, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from tests.claims import DEPLOYMENT, claim_of, granted, refused
-from tests.definitions import PROBE
 from tests.integration.test_facade import make_template
-from tests.planted import secret
+from tests.support.claims import DEPLOYMENT, claim_of, granted, refused
+from tests.support.definitions import PROBE
+from tests.support.secrets import secret
 
 BANK: dict[str, Any] = {
     "code": "Bank",

@@ -8,16 +8,16 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from jobauto_prefect.engine import pauses
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.deployment_drift import settle_some
-from jobauto_prefect.engine.drift import Settled
-from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.wishes import Carrier
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
+from jobauto_prefect.engine.sync.deployment_drift import PREFECT_USER, DeploymentComparison
+from jobauto_prefect.engine.sync.drift import Correction
+from jobauto_prefect.engine.sync.pauses import adopt_pauses
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import AuditEntry, EventRule, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.settings import Settings
 from tests.integration.test_blocks import prefect
 from tests.integration.test_credentials import entries
@@ -26,7 +26,7 @@ from tests.integration.test_wishes import eventually, facade_settings, no_wishes
 
 __all__ = ["facade_settings", "prefect"]
 
-Settle = Callable[[], list[Settled]]
+Settle = Callable[[], list[Correction]]
 SAME = ("name", "tags", "parameters", "description", "paused")
 KEPT = ("id", "name", "description", "enabled", "tags", "actions")  # a trigger's id changes
 NOTE = "differed in Prefect, restored"
@@ -90,18 +90,20 @@ def make(rest: httpx.Client, prefect: httpx.Client, ledger: Ledger) -> Callable[
 def settle(prefect_server: str, ledger: Ledger, facade_settings: Settings) -> Settle:
     """Settle twice, the wishes carried out in between: the second time there is nothing left."""
 
-    async def look() -> list[Settled]:
+    async def look() -> list[Correction]:
         async with PrefectApi(prefect_server) as api:
-            found, more = await settle_some(Neighbours(ledger, api, facade_settings))
+            found, more = await DeploymentComparison(
+                EngineContext(ledger, api, facade_settings)
+            ).correct()
             assert more == 0
             return found
 
     async def carry() -> bool:
         async with PrefectApi(prefect_server) as api:
-            await Carrier(Neighbours(ledger, api, facade_settings)).carry_all()
+            await OutboxWorker(EngineContext(ledger, api, facade_settings)).handle_all()
             return no_wishes(ledger)
 
-    def twice() -> list[Settled]:
+    def twice() -> list[Correction]:
         found = asyncio.run(look())
         eventually(lambda: asyncio.run(carry()))
         assert asyncio.run(look()) == []
@@ -181,7 +183,7 @@ def test_pauses_and_times_are_the_records(make: Callable[[], Place], settle: Set
     assert told.changes == {
         "interv": ["d", "c"], "cron": [None, "30 9 * * 1-5"], "timezone": ["UTC", "Asia/Tokyo"],
     }  # fmt: skip
-    assert (told.actor, told.door) == (pauses.SOMEBODY.name, pauses.SOMEBODY.door)
+    assert (told.actor, told.door) == (PREFECT_USER.name, PREFECT_USER.door)
     other = all_of_it.record
     assert (other.active, other.interv, other.cron) == (False, "c", "0 5 * * *")
     assert all_of_it.deployment()["paused"]
@@ -267,8 +269,8 @@ def test_a_schedule_that_was_switched_and_changed_is_taken_over_by_the_lookout_t
 
     async def look() -> set[int]:
         async with PrefectApi(prefect_server) as api:
-            near = Neighbours(ledger, api, facade_settings)
-            return await pauses.take_over(near, [place.id])
+            context = EngineContext(ledger, api, facade_settings)
+            return await adopt_pauses(context, [place.id])
 
     assert asyncio.run(look()) == {place.id}
     found = place.record
@@ -282,11 +284,11 @@ def test_what_waits_to_be_told_to_prefect_is_no_drift(
     place = make()
     place.reschedule(cron="0 5 * * *", timezone="UTC")
     with ledger.writing(SERVICE) as session:
-        wish(session, WishKind.APPLY_TEMPLATE, place.id)
+        enqueue(session, OutboxKind.APPLY_TEMPLATE, place.id)
 
-    async def look() -> tuple[list[Settled], int]:
+    async def look() -> tuple[list[Correction], int]:
         async with PrefectApi(prefect_server) as api:
-            return await settle_some(Neighbours(ledger, api, facade_settings))
+            return await DeploymentComparison(EngineContext(ledger, api, facade_settings)).correct()
 
     assert asyncio.run(look()) == ([], 0)
     assert place.record.interv == "d"

@@ -12,7 +12,7 @@ import pytest
 
 from jobauto_prefect.clock import utc_now
 from jobauto_prefect.engine.api import PrefectApi, authorization, environment_authorization
-from jobauto_prefect.engine.logs import LogShipper
+from jobauto_prefect.engine.worker.log_shipper import LogShipper
 from jobauto_prefect.errors import (
     Conflict,
     Forbidden,
@@ -60,7 +60,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(content)
 
-    do_GET = do_POST = answer  # noqa: N815 - the names of http.server
+    do_GET = do_POST = do_PATCH = answer  # noqa: N815 - the names of http.server
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
@@ -158,17 +158,20 @@ async def test_lines_wait_for_a_prefect_that_is_away_and_keep_their_order(
 
 
 async def test_what_is_asked_alike_at_once_is_asked_once(server: Scripted) -> None:
-    server.answers = [(200, {"name": "pool"}), (404, {"detail": "gone"}), (200, {"name": "new"})]
+    pool, changed, new = (200, {"name": "pool"}), (200, {}), (200, {"name": "new"})
+    server.answers = [pool, changed, (404, {"detail": "gone"}), new]
     async with PrefectApi(server.url) as prefect:
-        answers = await asyncio.gather(*(prefect.get_together("/work_pools/x") for _ in range(5)))
+        answers = await asyncio.gather(*(prefect.get_shared("/work_pools/x") for _ in range(5)))
         assert answers == [{"name": "pool"}] * 5
+        assert await prefect.get_shared("/work_pools/x") == {"name": "pool"}  # for a moment
+        await prefect.patch("/work_pools/x", {})
         gone = await asyncio.gather(
-            *(prefect.get_together("/work_pools/x") for _ in range(3)), return_exceptions=True
+            *(prefect.get_shared("/work_pools/x") for _ in range(3)), return_exceptions=True
         )
         assert [type(error) for error in gone] == [NotFound] * 3
-        given_up = asyncio.create_task(prefect.get_together("/work_pools/x"))
-        other = asyncio.create_task(prefect.get_together("/work_pools/x"))
+        given_up = asyncio.create_task(prefect.get_shared("/work_pools/x"))
+        other = asyncio.create_task(prefect.get_shared("/work_pools/x"))
         await asyncio.sleep(0)
         given_up.cancel()
         assert await other == {"name": "new"}
-    assert len(server.asked) == 3
+    assert len(server.asked) == 4

@@ -5,16 +5,16 @@ from typing import Any
 import httpx
 import pytest
 
-from jobauto_prefect.facade.addresses import CONTRACT
-from jobauto_prefect.facade.published import PREFIXES
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.facade.compat.translation import PREFIXES
+from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Company, CredentialType, Job, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.claims import DEPLOYMENT, claim_of, granted, own_run_of, report
-from tests.definitions import PROBE
-from tests.planted import secret
-from tests.servers import client, free_port, user_token
+from tests.support.claims import DEPLOYMENT, claim_of, granted, own_run_of, report
+from tests.support.definitions import PROBE
+from tests.support.secrets import secret
+from tests.support.servers import client, free_port, user_token
 
 FAMILIES = ["BASH_ENV", "BASH_FUNC_x%%", "PERL5OPT", "NODE_OPTIONS", "GCONV_PATH", "http_proxy"]
 BANK = {

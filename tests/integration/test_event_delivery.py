@@ -12,20 +12,27 @@ import pytest
 from sqlalchemy import select
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.delivering import deliver_all
-from jobauto_prefect.engine.emitting import Emitter
-from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.wishes import Carrier
-from jobauto_prefect.ledger.records import Delivery, Event, EventRule, Job, RunTemplate, Wish
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
+from jobauto_prefect.engine.services.event_dispatch import dispatch_all
+from jobauto_prefect.engine.services.event_emitter import EventEmitter
+from jobauto_prefect.ledger.records import (
+    Delivery,
+    Event,
+    EventRule,
+    Job,
+    OutboxMessage,
+    RunTemplate,
+)
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Poller
-from tests.claims import claim_of, granted, refused, report, start_workers
-from tests.definitions import PROBE
 from tests.integration.sources.adapters import AdapterDatabase, adapter_database
 from tests.integration.test_facade import make_template
-from tests.planted import SECRET
-from tests.servers import client, prefect_client, worker_token
+from tests.support.claims import claim_of, granted, refused, report, start_workers
+from tests.support.definitions import PROBE
+from tests.support.secrets import SECRET
+from tests.support.servers import client, prefect_client, worker_token
 
 PATIENCE = 60  # seconds
 
@@ -109,7 +116,7 @@ class World:
 
     def tell(self) -> None:
         """Emit what Prefect has not heard."""
-        self._with_prefect(lambda near: Emitter(near.ledger, near.prefect).emit_all())
+        self._with_prefect(lambda context: EventEmitter(context.ledger, context.prefect).emit_all())
 
     def deliver(self, later: timedelta) -> None:
         """Look after deliveries, some time later."""
@@ -118,10 +125,10 @@ class World:
         self._with_prefect(_deliver)
         self.ledger.clock = clock
 
-    def _with_prefect(self, work: Callable[[Neighbours], Awaitable[None]]) -> None:
+    def _with_prefect(self, work: Callable[[EngineContext], Awaitable[None]]) -> None:
         async def run() -> None:
             async with PrefectApi(self.settings.prefect_api_url) as api:
-                await work(Neighbours(self.ledger, api, self.settings))
+                await work(EngineContext(self.ledger, api, self.settings))
 
         asyncio.run(run())
 
@@ -145,9 +152,9 @@ class World:
         )
 
 
-async def _deliver(near: Neighbours) -> None:
-    await deliver_all(near)
-    await Carrier(near).carry_all()
+async def _deliver(context: EngineContext) -> None:
+    await dispatch_all(context)
+    await OutboxWorker(context).handle_all()
 
 
 @pytest.fixture
@@ -328,4 +335,4 @@ def test_with_prefect_away_events_wait_and_come_in_order(
     world.tell()
     with world.ledger.reading() as session:
         assert session.scalars(select(Event).where(Event.emitted_at.is_(None))).all() == []
-        assert session.scalars(select(Wish)).all() == []
+        assert session.scalars(select(OutboxMessage)).all() == []

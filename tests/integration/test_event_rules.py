@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.claims import template
-from tests.definitions import PROBE
+from tests.support.claims import template
+from tests.support.definitions import PROBE
 
 __all__ = ["template"]
 

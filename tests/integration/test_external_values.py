@@ -9,17 +9,17 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.facade.stock import add_stock_types, stock_types
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.facade.stock_credential_types import add_stock_types, load_stock_types
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import AuditEntry, CredentialType, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.claims import DEPLOYMENT, claim_of, granted, refused
-from tests.definitions import PROBE
 from tests.integration.test_credentials import post
 from tests.integration.test_facade import make_template
-from tests.planted import secret
-from tests.vault import ROLE, TOKEN, Vault, vault
+from tests.support.claims import DEPLOYMENT, claim_of, granted, refused
+from tests.support.definitions import PROBE
+from tests.support.secrets import secret
+from tests.support.vault import ROLE, TOKEN, Vault, vault
 
 PIN = secret("p1n-in-a-file")
 CONTENT = f"BANK_PIN='{PIN}' # of the bank\nexport BANK_USER=anna\nHOME_OF=${{HOME}}\nOTHER=1\n"
@@ -205,17 +205,17 @@ def test_stock_types_come_once_and_only_to_a_new_ledger(
     rest: httpx.Client, ledger: Ledger, ledger_settings: Settings, types: None
 ) -> None:
     made = rest.get("/credential_types.json").json().values()
-    assert {record["code"] for record in made} == {body["code"] for body in stock_types()}
+    assert {record["code"] for record in made} == {body["code"] for body in load_stock_types()}
     assert all(record["company_id"] is None for record in made)
     with ledger.reading() as session:
         entries = session.scalars(
             select(AuditEntry).where(AuditEntry.entity_type == "CredentialType")
         ).all()
-    assert len(entries) == len(stock_types())
+    assert len(entries) == len(load_stock_types())
     first = min(record["id"] for record in made)
     assert rest.delete(f"/credential_type/{first}.json").status_code in (200, 204)
     assert not add_stock_types(ledger, ledger_settings)
-    assert len(rest.get("/credential_types.json").json()) == len(stock_types()) - 1
+    assert len(rest.get("/credential_types.json").json()) == len(load_stock_types()) - 1
 
 
 def test_a_ledger_that_is_in_use_gets_no_stock_types(
@@ -242,7 +242,7 @@ def test_a_stock_type_is_required_once_the_company_has_a_credential_of_it(
 def test_a_stock_type_that_somebody_writes_is_one_like_others(
     rest: httpx.Client, ledger: Ledger, types: None
 ) -> None:
-    (body,) = [body for body in stock_types() if body["code"] == "AbraFlexi"]
+    (body,) = [body for body in load_stock_types() if body["code"] == "AbraFlexi"]
     assert not post(rest, "/credential_type/", **body)["created"]
     with ledger.reading() as session:
         written = session.scalars(select(CredentialType).where(CredentialType.stock.is_(False)))

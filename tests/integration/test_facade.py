@@ -11,12 +11,12 @@ import httpx
 import psycopg
 import pytest
 
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import Company, Job, RunTemplate, Wish
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import Company, Job, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from tests.databases import POSTGRESQL
-from tests.definitions import PROBE
-from tests.planted import SECRET, secret
+from tests.support.databases import POSTGRESQL
+from tests.support.definitions import PROBE
+from tests.support.secrets import SECRET, secret
 
 PASSWORD = secret("kůň:long enough")
 
@@ -245,7 +245,7 @@ def test_a_job_is_committed_before_prefect_knows_of_it(rest: httpx.Client, ledge
     )
     assert job["env"] == {"GREETING": "hi", "PASSWORD": "********"}
     with ledger.reading() as session:
-        kinds = {wish.kind for wish in session.query(Wish)}
+        kinds = {wish.kind for wish in session.query(OutboxMessage)}
         assert SECRET not in repr(session.get_one(Job, job["id"]).overrides)
     assert "create_run" in kinds
 
@@ -301,7 +301,7 @@ def test_secrets_stay_out_of_every_answer_and_the_trail(rest: httpx.Client, ledg
     with ledger.engine.connect() as connection:
         answers += [
             repr(connection.exec_driver_sql(f"SELECT * FROM {table}").all())
-            for table in ("audit_entry", "job", "runtemplate", "wish")
+            for table in ("audit_entry", "job", "runtemplate", "outbox_message")
         ]
     for text in answers:
         assert "s3cret" not in text

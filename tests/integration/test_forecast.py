@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from jobauto_prefect.cli.forecasting import COLUMNS
+from jobauto_prefect.cli.commands.forecast import COLUMNS
 from jobauto_prefect.compiler import schedule_of, windows_between
 from jobauto_prefect.settings import Settings
 from tests.conftest import clean_environment
-from tests.definitions import PROBE
 from tests.integration.test_command_line import JOBAUTO
+from tests.support.definitions import PROBE
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from jobauto_prefect.errors import InProgress, InvalidInput, KeyReused
-from jobauto_prefect.facade.idempotency import REPLAYED, Once, once
-from jobauto_prefect.ledger.answers import KEPT, forget_old_answers
-from jobauto_prefect.ledger.audit import Actor
-from jobauto_prefect.ledger.records import Company, KeptAnswer
+from jobauto_prefect.facade.http.idempotency import REPLAYED, IdempotentRequest, idempotent_request
+from jobauto_prefect.ledger.audit.trail import Actor
+from jobauto_prefect.ledger.idempotency import KEPT, delete_expired
+from jobauto_prefect.ledger.records import Company, IdempotencyRecord
 from jobauto_prefect.ledger.store import Ledger
 
 EVA = Actor(name="eva", door="rest", user_id=7)
@@ -29,16 +29,16 @@ def _once(
     route: str = "write company",
     query: str = "",
     body: bytes = BODY,
-) -> Once:
+) -> IdempotentRequest:
     headers = [] if key is None else [(b"idempotency-key", key.encode("latin-1"))]
     scope = {"type": "http", "headers": headers, "query_string": query.encode()}
-    return once(Request(scope), actor, route, body)
+    return idempotent_request(Request(scope), actor, route, body)
 
 
-def _write(ledger: Ledger, request: Once, slug: str = "acme") -> Response:
+def _write(ledger: Ledger, request: IdempotentRequest, slug: str = "acme") -> Response:
     """What a route does: make a company, and answer 201."""
     with ledger.writing(EVA) as session:
-        again = request.first_answer(session)
+        again = request.stored_response(session)
         if again is not None:
             return again
         company = Company(slug=slug, name=slug)
@@ -46,11 +46,11 @@ def _write(ledger: Ledger, request: Once, slug: str = "acme") -> Response:
         session.flush()
         headers = {"Location": f"/company/{company.id}", "X-Request-ID": "first"}
         answer = JSONResponse({"id": company.id}, 201, headers)
-        request.keep(session, answer)
+        request.store(session, answer)
     return answer
 
 
-def _count(ledger: Ledger, kind: type[Company | KeptAnswer]) -> int:
+def _count(ledger: Ledger, kind: type[Company | IdempotencyRecord]) -> int:
     with ledger.reading() as session:
         return session.scalar(select(func.count()).select_from(kind)) or 0
 
@@ -72,7 +72,7 @@ def test_the_second_request_has_the_first_answer_and_changes_nothing(ledger: Led
 def test_without_a_key_every_request_is_done(ledger: Ledger) -> None:
     _write(ledger, _once(None))
     _write(ledger, _once(None), "umbrella")
-    assert (_count(ledger, Company), _count(ledger, KeptAnswer)) == (2, 0)
+    assert (_count(ledger, Company), _count(ledger, IdempotencyRecord)) == (2, 0)
 
 
 @pytest.mark.parametrize("change", [{"body": b"{}"}, {"body": b""}, {"query": "companyId=1"}])
@@ -119,12 +119,12 @@ def test_what_failed_has_no_answer_and_is_done_when_it_comes_again(ledger: Ledge
         pass
 
     with pytest.raises(CrashError), ledger.writing(EVA) as session:
-        assert _once().first_answer(session) is None
+        assert _once().stored_response(session) is None
         session.add(Company(slug="acme", name="acme"))
-        _once().keep(session, JSONResponse({}, 201))
+        _once().store(session, JSONResponse({}, 201))
         session.flush()
         raise CrashError
-    assert (_count(ledger, Company), _count(ledger, KeptAnswer)) == (0, 0)
+    assert (_count(ledger, Company), _count(ledger, IdempotencyRecord)) == (0, 0)
     assert REPLAYED not in _write(ledger, _once()).headers
     assert _count(ledger, Company) == 1
 
@@ -134,14 +134,14 @@ def test_a_second_request_during_the_first_waits_or_is_told_to(ledger: Ledger) -
     waits = ledger.engine.dialect.name == "sqlite"
     with ThreadPoolExecutor(1) as pool:
         with ledger.writing(EVA) as session:
-            assert _once().first_answer(session) is None
+            assert _once().stored_response(session) is None
             second = pool.submit(_write, ledger, _once())
             if not waits:
                 with pytest.raises(InProgress) as caught:
                     second.result()
                 assert caught.value.retry_after >= 1
                 _write(ledger, _once("k2"), "umbrella")
-            _once().keep(session, JSONResponse({"id": 1}, 201, {"Location": "/company/1"}))
+            _once().store(session, JSONResponse({"id": 1}, 201, {"Location": "/company/1"}))
         if waits:
             assert REPLAYED in second.result().headers
     assert REPLAYED in _write(ledger, _once()).headers
@@ -173,7 +173,7 @@ def test_an_answer_is_kept_for_a_day(ledger: Ledger) -> None:
     ledger.clock = lambda: now + KEPT + timedelta(minutes=1)
     assert REPLAYED not in _write(ledger, _once(body=b"{}"), "umbrella").headers
     assert REPLAYED in _write(ledger, _once(body=b"{}")).headers
-    assert _count(ledger, KeptAnswer) == 1
+    assert _count(ledger, IdempotencyRecord) == 1
 
 
 def test_old_answers_are_forgotten_and_younger_ones_kept(ledger: Ledger) -> None:
@@ -184,9 +184,9 @@ def test_old_answers_are_forgotten_and_younger_ones_kept(ledger: Ledger) -> None
     _write(ledger, _once("young"), "umbrella")
     ledger.clock = lambda: now + KEPT
     with ledger.writing(EVA) as session:
-        forget_old_answers(session)
+        delete_expired(session)
     with ledger.reading() as session:
-        assert session.scalars(select(KeptAnswer.key)).all() == ["young"]
+        assert session.scalars(select(IdempotencyRecord.key)).all() == ["young"]
 
 
 @pytest.mark.parametrize("key", ["", "a b", "x" * 256, "\xe9", "a\x7f"])
@@ -200,4 +200,4 @@ def test_two_keys_are_one_too_many() -> None:
     headers = [(b"idempotency-key", b"a"), (b"idempotency-key", b"b")]
     scope = {"type": "http", "headers": headers, "query_string": b""}
     with pytest.raises(InvalidInput):
-        once(Request(scope), EVA, "write company", b"")
+        idempotent_request(Request(scope), EVA, "write company", b"")

@@ -10,18 +10,18 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jobauto_prefect.facade.addresses import CONTRACT
 from jobauto_prefect.facade.app import ALIAS, create_app
-from jobauto_prefect.facade.gateway.app import door
-from jobauto_prefect.facade.gateway.table import OPEN, ROUTES
-from jobauto_prefect.facade.internal import router as internal
+from jobauto_prefect.facade.compat.translation import PREFIXES
+from jobauto_prefect.facade.gateway.asgi import create_middleware
+from jobauto_prefect.facade.gateway.routes import OPEN_PATHS, ROUTES
+from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.facade.middleware.transport import TransportMiddleware
 from jobauto_prefect.facade.openapi import document
-from jobauto_prefect.facade.published import PREFIXES
-from jobauto_prefect.facade.transport import TransportRules
+from jobauto_prefect.facade.worker_api import router as internal
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.asgi import spoken
-from tests.servers import client, user_token, worker_token
+from tests.support.asgi_server import spoken
+from tests.support.servers import client, user_token, worker_token
 
 ADDRESSES = (CONTRACT, ALIAS, *PREFIXES)
 BROKEN = b'{"broken": [NaN, \xff'
@@ -239,15 +239,15 @@ class Unreached:
 
 @pytest.fixture
 def refused_at_the_door(tmp_path: Path, facade_settings: Settings, ledger: Ledger) -> Refused:
-    inner = door(facade_settings, ledger, Unreached(), "door:secret")
-    return Refused(TransportRules(inner, facade_settings))
+    inner = create_middleware(facade_settings, ledger, Unreached(), "door:secret")
+    return Refused(TransportMiddleware(inner, facade_settings))
 
 
 async def test_every_route_of_prefect_is_401_before_its_body_is_read(
     refused_at_the_door: Refused,
 ) -> None:
     requests = {(route.method, f"/api{_filled(route.path, other='x')}") for route in ROUTES}
-    requests -= {("GET", f"/api{path}") for path in OPEN}
+    requests -= {("GET", f"/api{path}") for path in OPEN_PATHS}
     requests |= {("POST", "/api/nothing"), ("POST", "/api"), ("OPTIONS", "/api/flows/filter")}
     requests |= {("POST", "/"), ("DELETE", "/runs"), ("OPTIONS", "/runs"), ("PUT", "/docs")}
     requests |= {("GET", "/docs"), ("HEAD", "/openapi.json"), ("POST", "/ui-settings")}

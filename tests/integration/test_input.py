@@ -6,11 +6,17 @@ from typing import Any
 
 import httpx
 
-from jobauto_prefect.facade.lists import PAGING
-from jobauto_prefect.facade.resources import RESOURCES, instant, integer, truth, words
-from tests.planted import secret
+from jobauto_prefect.facade.http.field_types import (
+    parse_bool,
+    parse_datetime,
+    parse_int,
+    parse_text,
+)
+from jobauto_prefect.facade.resources.lists import PAGING
+from jobauto_prefect.facade.resources.registry import RESOURCES
+from tests.support.secrets import secret
 
-VALUES = {integer: "1", truth: "true", instant: "2026-05-01", words: "x"}
+VALUES = {parse_int: "1", parse_bool: "true", parse_datetime: "2026-05-01", parse_text: "x"}
 HUGE = "9" * 5000
 
 

@@ -10,17 +10,17 @@ from typing import Any
 
 from typer.main import get_command
 
-from jobauto_prefect.cli.root import app
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.cli.app import app
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Delivery, Event, OutputLine, Task
 from jobauto_prefect.ledger.states import TaskState
 from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
-from tests.definitions import PROBE
 from tests.integration.test_app_commands import Here
-from tests.planted import SECRET, secret
+from tests.support.definitions import PROBE
+from tests.support.paths import ROOT
+from tests.support.secrets import SECRET, secret
 
-ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| `(jobauto [a-z -]+)` \| (record|records|lines|members)\b(.*) \|$")
 STARTS_PROCESSES = {"jobauto up", "jobauto worker lost"}
 PLACE = ("JOBAUTO_HOME", "JOBAUTO_CONFIG_DIR")

@@ -9,8 +9,8 @@ from sqlalchemy import select
 
 from jobauto_prefect.ledger.records import Lease
 from jobauto_prefect.ledger.store import Ledger
-from tests.claims import claim_of, granted
 from tests.integration.test_template_executors import PROBE, deployed
+from tests.support.claims import claim_of, granted
 from tests.unit.definitions.documents import RICHEST
 
 

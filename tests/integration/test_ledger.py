@@ -12,11 +12,13 @@ from sqlalchemy.exc import DBAPIError
 
 from jobauto_prefect.definitions import Severity
 from jobauto_prefect.errors import Conflict, KeyMissing, NotReady
-from jobauto_prefect.jobs.claims import Grant, grant
-from jobauto_prefect.jobs.outcome import Settlement, record_end
-from jobauto_prefect.ledger import migrate
-from jobauto_prefect.ledger.attempts import new_job
-from jobauto_prefect.ledger.audit import SERVICE, Actor, UnauditedWrite
+from jobauto_prefect.jobs.claims.decision import Grant, grant_job
+from jobauto_prefect.jobs.outcome.results import JobResult, record_end
+from jobauto_prefect.ledger.audit.trail import SERVICE, Actor, UnauditedWrite
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.ledger.jobs.attempts import new_job
+from jobauto_prefect.ledger.outbox import OutboxKind, claim_next, complete, enqueue, retry_later
 from jobauto_prefect.ledger.records import (
     App,
     AuditEntry,
@@ -24,18 +26,17 @@ from jobauto_prefect.ledger.records import (
     Company,
     Job,
     Lease,
+    OutboxMessage,
     RunTemplate,
     User,
     UserRole,
-    Wish,
     WorkerRecord,
 )
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.states import JobState
-from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
-from jobauto_prefect.ledger.wishes import WishKind, done, put_off, take_next, wish
+from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests.planted import SECRET
+from tests.support.secrets import SECRET
 
 ANNA = Actor(name="anna", door="rest", user_id=7, address="127.0.0.1", request_id="r-1")
 
@@ -166,7 +167,7 @@ def _running_job(ledger: Ledger) -> int:
         session.flush()
         job = new_job(template, schedule=ledger.clock(), schedule_type="adhoc")
         session.add(job)
-        grant(session, job, _grant(1))
+        grant_job(session, job, _grant(1))
         return job.id
 
 
@@ -185,7 +186,7 @@ def _grant(number: int) -> Grant:
 
 def test_a_settled_job_stays_settled(ledger: Ledger) -> None:
     job_id = _running_job(ledger)
-    end = Settlement(
+    end = JobResult(
         state=JobState.SUCCEEDED,
         severity=Severity.SUCCESS,
         message="",
@@ -208,40 +209,40 @@ def test_the_database_allows_one_live_job_of_a_flow_run(ledger: Ledger) -> None:
         twin = new_job(job.runtemplate, schedule=ledger.clock(), schedule_type="adhoc")
         twin.flow_run_id, twin.run_number = _uuid(9), 2
         session.add(twin)
-        grant(session, twin, _grant(2))
+        grant_job(session, twin, _grant(2))
 
 
 def test_a_wish_is_taken_once_and_comes_again_when_put_off(ledger: Ledger) -> None:
     with ledger.writing(SERVICE) as session:
-        wish(session, WishKind.CREATE_RUN, 5)
-    taken = take_next(ledger)
+        enqueue(session, OutboxKind.CREATE_RUN, 5)
+    taken = claim_next(ledger)
     assert taken is not None
-    assert take_next(ledger) is None
-    put_off(ledger, taken, "no answer")
+    assert claim_next(ledger) is None
+    retry_later(ledger, taken, "no answer")
     with ledger.reading() as session:
-        again = session.scalars(select(Wish)).one()
+        again = session.scalars(select(OutboxMessage)).one()
         assert (again.attempts, again.error, again.taken_until) == (1, "no answer", None)
         assert again.not_before > taken.not_before
-    done(ledger, again)
+    complete(ledger, again)
     with ledger.reading() as session:
-        assert session.scalars(select(Wish)).all() == []
+        assert session.scalars(select(OutboxMessage)).all() == []
 
 
 def test_a_wish_with_the_number_of_one_that_came_true_is_nobody_elses(ledger: Ledger) -> None:
     with ledger.writing(SERVICE) as session:
-        wish(session, WishKind.RETIRE_DEPLOYMENT, 5)
-    former = take_next(ledger)
+        enqueue(session, OutboxKind.RETIRE_DEPLOYMENT, 5)
+    former = claim_next(ledger)
     assert former is not None
-    done(ledger, former)
+    complete(ledger, former)
     with ledger.writing(SERVICE) as session:
-        wish(session, WishKind.APPLY_TEMPLATE, 6)
+        enqueue(session, OutboxKind.APPLY_TEMPLATE, 6)
         session.flush()
-        session.execute(update(Wish).values(id=former.id))  # as SQLite does
-    put_off(ledger, former, "late")
-    done(ledger, former)
-    taken = take_next(ledger)
+        session.execute(update(OutboxMessage).values(id=former.id))  # as SQLite does
+    retry_later(ledger, former, "late")
+    complete(ledger, former)
+    taken = claim_next(ledger)
     assert taken is not None
-    assert (taken.id, taken.kind, taken.attempts) == (former.id, WishKind.APPLY_TEMPLATE, 0)
+    assert (taken.id, taken.kind, taken.attempts) == (former.id, OutboxKind.APPLY_TEMPLATE, 0)
 
 
 def test_a_ledger_does_not_open_without_its_key(settings: Settings) -> None:
@@ -252,7 +253,7 @@ def test_a_ledger_does_not_open_without_its_key(settings: Settings) -> None:
     with pytest.raises(NotReady, match="jobauto db upgrade"):
         open_ledger(settings)
     engine = make_engine(settings.ledger_url)
-    migrate.upgrade(engine)
+    migration.upgrade(engine)
     engine.dispose()
     settings.key_path.unlink()
     with pytest.raises(KeyMissing, match="bring back your copy of that file"):
@@ -261,7 +262,7 @@ def test_a_ledger_does_not_open_without_its_key(settings: Settings) -> None:
 
 def test_a_ledger_does_not_open_with_another_key_or_one_others_can_read(settings: Settings) -> None:
     create_key(settings.key_path)
-    migrate.upgrade(make_engine(settings.ledger_url))
+    migration.upgrade(make_engine(settings.ledger_url))
     open_ledger(settings).close()
     settings.key_path.chmod(0o644)
     with pytest.raises(KeyMissing, match="chmod 600"):

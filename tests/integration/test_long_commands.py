@@ -8,12 +8,12 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from jobauto_prefect.ledger.announcements import plain_url
+from jobauto_prefect.ledger.database.announcements import plain_url
 from jobauto_prefect.settings import Settings
-from tests.databases import database
 from tests.integration.test_app_commands import Here
 from tests.integration.test_command_line import Home
-from tests.plant import eventually
+from tests.support.databases import database
+from tests.support.workers import eventually
 
 WAITING_LONG = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()

@@ -11,11 +11,11 @@ import httpx
 import pytest
 
 from jobauto_prefect.errors import InvalidInput
-from jobauto_prefect.monitoring.health import answering, turning
+from jobauto_prefect.monitoring.health import check_answers, check_loops
 from jobauto_prefect.monitoring.monitor import Monitor
 from jobauto_prefect.monitoring.ports import Part, management_port, ports_of
 from jobauto_prefect.settings import MANAGEMENT_PORTS, Settings, load_settings
-from tests.metrics import scraped
+from tests.support.metrics import scraped
 
 
 def free_range() -> int:
@@ -69,8 +69,8 @@ async def test_metrics_and_health_are_answered_and_nothing_else(settings: Settin
 
 async def test_readiness_says_what_is_missing(settings: Settings) -> None:
     monitor = Monitor("services")
-    monitor.checks["prefect"] = answering("http://127.0.0.1:9/api/health")
-    monitor.checks["loops"] = turning(monitor.loops)
+    monitor.checks["prefect"] = check_answers("http://127.0.0.1:9/api/health")
+    monitor.checks["loops"] = check_loops(monitor.loops)
     async with management_port(settings, Part.SERVICES, monitor):
         ready = await _get(settings, Part.SERVICES, "/readyz")
         alive = await _get(settings, Part.SERVICES, "/healthz")
@@ -87,7 +87,7 @@ async def test_a_round_without_an_end_is_a_loop_that_is_stuck(
     monkeypatch.setattr("jobauto_prefect.monitoring.loops.STUCK_SECONDS", 0.0)
     monitor = Monitor("services")
     monitor.loops.loop("turns")
-    check = turning(monitor.loops)
+    check = check_loops(monitor.loops)
     assert await check() is None
     with monitor.loops.loop("reaper").round():
         await asyncio.sleep(0.01)

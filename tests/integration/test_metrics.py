@@ -11,7 +11,8 @@ from sqlalchemy import event, func, make_url, select, text
 from jobauto_prefect import __version__
 from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.metrics import LedgerMetrics
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.seals import Sealer
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import (
     AuditEntry,
     AuditSeal,
@@ -20,19 +21,18 @@ from jobauto_prefect.ledger.records import (
     EventSource,
     Lease,
     Notice,
-    OwedAction,
+    OutboxMessage,
+    PendingAction,
     SignInFailure,
     Task,
-    Wish,
 )
-from jobauto_prefect.ledger.seals import Sealer
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests.breakable import Relay
-from tests.claims import claim_of, granted, own_run_of, refused, report, template
-from tests.metrics import Scraped, scraped
-from tests.plant import eventually
-from tests.servers import client, user_token
+from tests.support.breakable import Relay
+from tests.support.claims import claim_of, granted, own_run_of, refused, report, template
+from tests.support.metrics import Scraped, scraped
+from tests.support.servers import client, user_token
+from tests.support.workers import eventually
 
 __all__ = ["template"]
 
@@ -42,7 +42,7 @@ HOUR = timedelta(hours=1)
 @pytest.fixture(autouse=True)
 def always_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures are not remembered."""
-    monkeypatch.setattr("jobauto_prefect.facade.metrics.SHARE", 0)
+    monkeypatch.setattr("jobauto_prefect.facade.metrics.REREAD_FACTOR", 0)
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_the_ledgers_counts_are_what_the_metrics_say(
 
 def _outbox_is_told(scraper: httpx.Client, ledger: Ledger) -> bool:
     found = scraped(scraper.get("/metrics"))
-    waiting = _counted(ledger, "SELECT kind, count(*) FROM wish GROUP BY 1")
+    waiting = _counted(ledger, "SELECT kind, count(*) FROM outbox_message GROUP BY 1")
     assert waiting
     return bool(found.by("jobauto_outbox", "kind") == waiting)
 
@@ -159,7 +159,7 @@ def test_ages_dead_letters_lags_and_failures(
         session.flush()
         for number, state in enumerate(("dead", "dead", "owed", "done")):
             webhook = {"kind": "webhook", "target": f"https://example.org/{number}"}
-            session.add(OwedAction(event_id=change.id, state=state, due_at=now, **webhook))
+            session.add(PendingAction(event_id=change.id, state=state, due_at=now, **webhook))
         for state, attempts in (("owed", 2), ("owed", 0), ("dead", 9), ("sent", 1)):
             said = {"occasion": "failure", "channel": "mail", "target": "a@b.example", "data": {}}
             of = {"company_id": 1, "runtemplate_id": template["id"], "attempts": attempts}
@@ -167,7 +167,7 @@ def test_ages_dead_letters_lags_and_failures(
         for _ in range(3):
             session.add(SignInFailure(account="a", network="n", failed_at=now))
         session.add(SignInFailure(account="a", network="n", failed_at=now - HOUR))
-        for wish in session.scalars(select(Wish)):
+        for wish in session.scalars(select(OutboxMessage)):
             wish.created_at = now - HOUR
 
     found = scraped(scraper.get("/metrics"))
@@ -238,7 +238,7 @@ def test_numbers_of_all_companies_are_for_administrators(
 def test_figures_are_remembered_for_a_share_of_what_reading_them_takes(
     ledger: Ledger, ledger_settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobauto_prefect.facade.metrics.SHARE", 1e9)
+    monkeypatch.setattr("jobauto_prefect.facade.metrics.REREAD_FACTOR", 1e9)
     metrics = LedgerMetrics(ledger, ledger_settings)
     before = list(metrics.families())
     with ledger.writing(SERVICE) as session:

@@ -15,11 +15,12 @@ from pathlib import Path
 import httpx
 import pytest
 
-from jobauto_prefect.facade.published import PREFIXES
+from jobauto_prefect.facade.compat.translation import PREFIXES
 from jobauto_prefect.ledger.store import Ledger
-from tests.servers import free_port
+from tests.support.paths import ROOT
+from tests.support.servers import free_port
 
-PAGE = Path(__file__).parents[2] / "docs" / "migration.md"
+PAGE = ROOT / "docs" / "migration.md"
 PASSWORD = "Topics-of-the-proxy 7"
 PATIENCE = 20  # seconds
 

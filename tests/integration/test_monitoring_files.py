@@ -4,21 +4,20 @@ import json
 import re
 import shutil
 import subprocess
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from jobauto_prefect.engine.worker_monitor import watch_jobs, worker_monitor
+from jobauto_prefect.engine.worker.worker_monitor import watch_jobs, worker_monitor
 from jobauto_prefect.facade.app import create_app
-from jobauto_prefect.ledger import services_status
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger import service_status
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.metrics import Scraped
+from tests.support.metrics import Scraped
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "deployments" / "monitoring"
 ALERTS = yaml.safe_load((FOLDER / "alerts.yaml").read_text())
 RULES: list[dict[str, Any]] = [rule for group in ALERTS["groups"] for rule in group["rules"]]
@@ -40,7 +39,7 @@ class _Opened:
 def exposition(ledger: Ledger, facade_settings: Settings) -> bytes:
     """What a facade with services and a worker tell, together."""
     with ledger.writing(SERVICE) as session:
-        services_status.sign(session)
+        service_status.record_heartbeat(session)
     facade = create_app(facade_settings, ledger).state.service.monitor
     with facade.loops.loop("seal").round():
         pass

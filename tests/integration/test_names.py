@@ -9,16 +9,16 @@ import httpx
 import pytest
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.flow_records import clear_retired
-from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.sync.application_flows import delete_unused_flows
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import App, Job, RunTemplate
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.definitions import PROBE
 from tests.integration.test_wishes import eventually, no_wishes
-from tests.servers import prefect_client
+from tests.support.definitions import PROBE
+from tests.support.servers import prefect_client
 
 
 @pytest.fixture
@@ -218,9 +218,9 @@ async def test_the_flow_of_a_deleted_application_stays_as_long_as_its_runs(
         named.rest.delete(path).raise_for_status()
     named.applied()
     async with PrefectApi(prefect_server) as api:
-        near = Neighbours(named.ledger, api, Settings())
-        await clear_retired(near)
+        context = EngineContext(named.ledger, api, Settings())
+        await delete_unused_flows(context)
         assert named.get(f"/flows/{flow['id']}")["id"] == flow["id"]
         named.prefect.delete(f"/flow_runs/{run['id']}").raise_for_status()
-        await clear_retired(near)
+        await delete_unused_flows(context)
     assert named.prefect.get(f"/flows/{flow['id']}").status_code == 404

@@ -4,7 +4,7 @@ import yaml
 
 from tests.integration.test_app_commands import prepared
 from tests.integration.test_owners_in_files import Files, app, company, files, template
-from tests.planted import secret
+from tests.support.secrets import secret
 
 __all__ = ["files", "prepared"]
 

@@ -2,7 +2,6 @@
 
 import json
 import re
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,15 +9,16 @@ import pytest
 from fastapi.routing import APIRoute
 from jsonschema import Draft202012Validator
 
+from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.openapi import document
-from jobauto_prefect.facade.openapi.published import published
-from jobauto_prefect.facade.openapi.schemas import BODIES, examples
-from jobauto_prefect.facade.openapi.table import RECORDS
-from jobauto_prefect.facade.resources import RESOURCES
-from jobauto_prefect.facade.routes import contract_router
-from tests import contract
+from jobauto_prefect.facade.openapi.document import document_text
+from jobauto_prefect.facade.openapi.resource_operations import schema_name
+from jobauto_prefect.facade.openapi.schemas import BODIES, load_examples
+from jobauto_prefect.facade.resources.crud import build_contract_router
+from jobauto_prefect.facade.resources.registry import BY_ITEM, RESOURCES
+from tests.support import contract_check
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 LISTS = {one.item: one.collection for one in RESOURCES}
 
 
@@ -36,13 +36,13 @@ def shape(path: str) -> str:
 
 
 def test_the_published_document_is_the_services() -> None:
-    assert (ROOT / "api" / "openapi.json").read_text() == published(), "run make publish"
+    assert (ROOT / "api" / "openapi.json").read_text() == document_text(), "run make publish"
 
 
 def test_every_route_is_documented_and_nothing_else() -> None:
     routes = {
-        (method.lower(), shape(route.path))
-        for route in contract_router().routes
+        (method.lower(), shape(route.path.removeprefix(CONTRACT)))
+        for route in build_contract_router().routes
         if isinstance(route, APIRoute) and route.include_in_schema
         for method in route.methods
     }
@@ -91,16 +91,16 @@ def test_all_references_and_links_lead_somewhere() -> None:
     assert len(linked) > 60
 
 
-@pytest.mark.parametrize("name", sorted(examples()))
+@pytest.mark.parametrize("name", sorted(load_examples()))
 def test_an_example_is_what_its_schema_says(name: str) -> None:
     schemas = {"components": document()["components"]}
     Draft202012Validator({"$ref": f"#/components/schemas/{name}", **schemas}).validate(
-        examples()[name]
+        load_examples()[name]
     )
 
 
 def test_the_examples_are_what_happens(rest: httpx.Client) -> None:
-    shown = examples()
+    shown = load_examples()
     for item in ("app", "company", "runtemplate", "job", "user", "credential_type", "credential",
                  "topic", "calendar", "eventsource", "eventrule"):  # fmt: skip
         written = rest.post(f"/{item}/", json=shown[BODIES[item]])
@@ -110,7 +110,7 @@ def test_the_examples_are_what_happens(rest: httpx.Client) -> None:
             for one in rest.get(f"/{LISTS[item]}.json").json().values()
             if one["id"] == written.json()["id"]
         )
-        expected = shown[RECORDS[item][1]]
+        expected = shown[schema_name(BY_ITEM[item])]
         assert {**record, **times(expected)} == expected, item
 
 
@@ -158,11 +158,13 @@ def test_head_is_get_without_the_body_and_405_names_what_is_possible(rest: httpx
 
 def test_an_answer_that_is_not_as_documented_is_noticed() -> None:
     """The check of every other test would fail if an answer had a member more, or less."""
-    company = examples()["Company"]
+    company = load_examples()["Company"]
     request = httpx.Request("GET", "http://x/api/v1/company/1.json")
 
     def problems(status: int, body: dict[str, Any]) -> list[str]:
-        return list(contract.disagreements(httpx.Response(status, json=body, request=request)))
+        return list(
+            contract_check.disagreements(httpx.Response(status, json=body, request=request))
+        )
 
     assert problems(200, company) == []
     assert problems(200, company | {"password": "x"})

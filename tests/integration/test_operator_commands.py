@@ -11,16 +11,16 @@ from uuid import uuid4
 import pytest
 from sqlalchemy import text
 
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.seals import Sealer
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs.workers import Registration, WorkerRecord, register
 from jobauto_prefect.ledger.records import Company, CredentialType, Job, RunTemplate
-from jobauto_prefect.ledger.seals import Sealer
 from jobauto_prefect.ledger.store import open_ledger
-from jobauto_prefect.ledger.workers import Registration, WorkerRecord, register
 from jobauto_prefect.settings import Settings
 from tests.integration.test_app_commands import Here, prepared
 from tests.integration.test_command_line import Home
-from tests.planted import SECRET
-from tests.servers import facade, free_port, prefect_client
+from tests.support.secrets import SECRET
+from tests.support.servers import facade, free_port, prefect_client
 
 __all__ = ["prepared"]
 

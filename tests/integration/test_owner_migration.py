@@ -9,12 +9,12 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 
-from jobauto_prefect.ledger import migrate
-from jobauto_prefect.ledger.store import make_engine
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.settings import Settings
-from tests.databases import KINDS, database
+from tests.support.databases import KINDS, database
 
-BEFORE = f"{int(next((migrate.MIGRATIONS / 'versions').glob('*_owners.py')).name[:4]) - 1:04}"
+BEFORE = f"{int(next((migration.MIGRATIONS / 'versions').glob('*_owners.py')).name[:4]) - 1:04}"
 """The version whose records had no owners."""
 
 
@@ -55,7 +55,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     with database(request.param, tmp_path) as url:
         engine = make_engine(Settings(home=tmp_path, database_url=url).ledger_url)
         config = Config()
-        config.set_main_option("script_location", str(migrate.MIGRATIONS))
+        config.set_main_option("script_location", str(migration.MIGRATIONS))
         with engine.execution_options(jobauto_writes=True).begin() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, BEFORE)
@@ -93,7 +93,7 @@ def test_a_record_that_one_company_uses_becomes_that_companys(engine: sa.Engine)
         types = {code: rows.add("credential_type", code=code) for code in ("one", "both", "none")}
         for code, company in (("one", here), ("both", here), ("both", there)):
             rows.add("credential", name=code, company_id=company, credential_type_id=types[code])
-    migrate.upgrade(engine)
+    migration.upgrade(engine)
     with engine.connect() as connection:
         for table, records in (("app", apps), ("topic", topics), ("credential_type", types)):
             found = connection.execute(sa.text(f"SELECT id, company_id FROM {table}"))

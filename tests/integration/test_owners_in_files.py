@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.definitions import PROBE
 from tests.integration.test_app_commands import Here, prepared
+from tests.support.definitions import PROBE
 
 __all__ = ["prepared"]
 
@@ -46,7 +46,7 @@ class Files(Here):
 @pytest.fixture
 def files(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
     """Nobody waits for Prefect, which is away."""
-    monkeypatch.setattr("jobauto_prefect.cli.client.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("jobauto_prefect.cli.connection.client.PATIENCE_SECONDS", 0.0)
     shutil.copytree(prepared, tmp_path / "home")
     return Files(tmp_path)
 

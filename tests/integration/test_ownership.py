@@ -13,18 +13,18 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from jobauto_prefect.facade.addresses import CONTRACT
-from jobauto_prefect.facade.published import PREFIXES
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.ownership import lock_for_use
+from jobauto_prefect.facade.compat.translation import PREFIXES
+from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.ledger.access.ownership import lock_for_use
+from jobauto_prefect.ledger.access.tokens import issue_user_token
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import App, CompanyUser, Job, RunTemplate, User, UserRole
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.ledger.tokens import issue_user_token
-from tests import contract
-from tests.claims import claim_of, granted, refused
-from tests.definitions import PROBE
-from tests.servers import client
+from tests.support import contract_check
+from tests.support.claims import claim_of, granted, refused
+from tests.support.definitions import PROBE
+from tests.support.servers import client
 
 UUIDS = {
     "app": "6a2c6d4e-30e4-4f6b-9d6e-7c8ad9f2b0{:02x}",
@@ -68,7 +68,7 @@ class World:
         """The contract at an address, signed in as the editor of a company."""
         with client(f"{self.url}{address}", self.tokens[person]) as http:
             if address == CONTRACT:
-                http.event_hooks["response"].append(contract.check)
+                http.event_hooks["response"].append(contract_check.check)
             yield http
 
     def everywhere(self, person: str) -> Iterator[tuple[str, httpx.Client]]:

@@ -11,7 +11,7 @@ from prefect.utilities.schema_tools import is_valid_schema, validate
 
 from jobauto_prefect.compiler import ParameterSchema, parameters
 from jobauto_prefect.definitions import VariableType, check, parse, upgrade
-from tests.corpus import needs_corpus, valid_documents
+from tests.support.corpus import needs_corpus, valid_documents
 from tests.unit.definitions.documents import RICHEST, smallest
 
 FLOW_ID = "00000000-0000-0000-0000-000000000001"

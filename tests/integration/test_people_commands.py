@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.integration.test_command_line import Home, empty
-from tests.planted import secret
+from tests.support.secrets import secret
 
 __all__ = ["empty"]
 

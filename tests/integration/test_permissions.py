@@ -1,6 +1,6 @@
 """Every operation by every kind of person on own and foreign companies, from one table.
 
-The table says in words what `facade/permissions.py` says in sets; it names every route, and a
+The table says in words what `facade/auth/permissions.py` says in sets; it names every route, and a
 route without a row fails. Each row is tried at every address of the contract, each time by
 another person. `make test` tries a fixed part of it, `make soak` all.
 """
@@ -15,10 +15,11 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from jobauto_prefect.facade.addresses import CONTRACT
-from jobauto_prefect.facade.published import PREFIXES
-from jobauto_prefect.facade.routes import contract_router
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.facade.compat.translation import PREFIXES
+from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.facade.resources.crud import build_contract_router
+from jobauto_prefect.ledger.access.tokens import issue_user_token
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import (
     Artifact,
     Company,
@@ -30,11 +31,10 @@ from jobauto_prefect.ledger.records import (
     WorkerRecord,
 )
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.ledger.tokens import issue_user_token
-from tests.definitions import PROBE
 from tests.integration.test_contract import TYPE
-from tests.planted import secret
-from tests.servers import client
+from tests.support.definitions import PROBE
+from tests.support.secrets import secret
+from tests.support.servers import client
 
 # What a person is: roles, and the membership of the company the records belong to.
 PEOPLE: dict[str, tuple[tuple[str, ...], str | None]] = {
@@ -194,8 +194,8 @@ TABLE = rows()
 
 def test_every_route_has_a_row_or_is_open() -> None:
     routes = {
-        (method, route.path)
-        for route in contract_router().routes
+        (method, route.path.removeprefix(CONTRACT))
+        for route in build_contract_router().routes
         if isinstance(route, APIRoute) and route.include_in_schema
         for method in route.methods or ()
     }
@@ -433,7 +433,7 @@ def test_everybody_changes_their_own_profile_and_nothing_more(
 
 
 def test_the_people_of_the_table_cover_all_roles_and_memberships() -> None:
-    from jobauto_prefect.facade.permissions import Membership, Role
+    from jobauto_prefect.facade.auth.permissions import Membership, Role
 
     assert set(itertools.chain(*(roles for roles, _ in PEOPLE.values()))) == set(Role)
     assert {membership for _, membership in PEOPLE.values() if membership} == set(Membership)

@@ -15,14 +15,15 @@ import pytest
 
 from tests.integration.test_app_commands import Here, prepared
 from tests.integration.test_command_line import JOBAUTO
-from tests.planted import SECRET
-from tests.proxy import Counted, counted
-from tests.servers import prefect_client
+from tests.support.counting_proxy import Counted, counted
+from tests.support.paths import ROOT
+from tests.support.secrets import SECRET
+from tests.support.servers import prefect_client
 
 __all__ = ["prepared"]
 
 PATIENCE = 150  # seconds; what somebody who was killed had taken is free after 60
-EXAMPLES = Path(__file__).parents[2] / "deployments" / "examples"
+EXAMPLES = ROOT / "deployments" / "examples"
 
 
 class Place(Here):

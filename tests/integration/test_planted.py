@@ -14,13 +14,12 @@ import httpx
 import psycopg
 import pytest
 
-from tests.databases import database
-from tests.planted import SECRET, check, leaks
-
-ROOT = Path(__file__).parents[2]
+from tests.support.databases import database
+from tests.support.paths import ROOT
+from tests.support.secrets import SECRET, check, leaks
 
 LEAVES_A_LOG = """
-from tests.planted import secret
+from tests.support.secrets import secret
 
 def test_that_leaves_a_log(tmp_path):
     (tmp_path / "service.log").write_text("password=" + SAID)
@@ -115,7 +114,15 @@ def test_a_session_that_leaves_a_secret_fails_and_says_where(
 ) -> None:
     (outside / "pytest.ini").write_text("[pytest]\n")
     (outside / "test_one.py").write_text(LEAVES_A_LOG.replace("SAID", said))
-    command = [sys.executable, "-m", "pytest", "-p", "tests.planted", "-p", "no:cacheprovider"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "tests.support.secrets",
+        "-p",
+        "no:cacheprovider",
+    ]
     ran = subprocess.run(
         [*command, "--basetemp", str(outside / "temporary"), *workers],
         cwd=outside,

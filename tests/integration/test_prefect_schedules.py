@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 from prefect.server.schemas.schedules import CronSchedule
 
-from jobauto_prefect.compiler.handover import handed_over
 from jobauto_prefect.compiler.plan import SchedulePlan
-from jobauto_prefect.compiler.schedule import schedule_of
-from jobauto_prefect.compiler.windows import windows_between
-from jobauto_prefect.compiler.zones import changes_of
+from jobauto_prefect.compiler.scheduling.prefect_schedule import schedule_for_prefect
+from jobauto_prefect.compiler.scheduling.schedule import schedule_of
+from jobauto_prefect.compiler.scheduling.utc_offsets import changes_of
+from jobauto_prefect.compiler.scheduling.windows import windows_between
 from jobauto_prefect.errors import InvalidInput
 from tests.unit.compiler import oracle
 
@@ -53,7 +53,7 @@ def test_prefect_makes_runs_at_the_starts_of_our_windows(
         schedule = schedule_of(code, cron, zone.key)
     except InvalidInput:
         schedule = None
-    plan = handed_over(schedule) if schedule else None
+    plan = schedule_for_prefect(schedule) if schedule else None
     assume(schedule is not None and plan is not None)
     assert schedule is not None
     assert plan is not None
@@ -98,7 +98,7 @@ def both(
 def handed(cron: str, zone: str) -> SchedulePlan | None:
     schedule = schedule_of("c", cron, zone)
     assert schedule is not None
-    return handed_over(schedule)
+    return schedule_for_prefect(schedule)
 
 
 def near_changes(zone: str, each: int) -> None:

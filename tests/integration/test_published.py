@@ -7,24 +7,25 @@ import base64
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from jobauto_prefect.facade.published import PREFIXES
-from jobauto_prefect.ledger import migrate
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.facade.compat.translation import PREFIXES
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.records import Job, Task
 from jobauto_prefect.ledger.states import TaskState
-from jobauto_prefect.ledger.store import Ledger, make_engine
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.databases import database
-from tests.definitions import PROBE
 from tests.integration.test_contract import everything  # noqa: F401 - a fixture
-from tests.planted import SECRET, secret
-from tests.servers import client, user_token
+from tests.support.databases import database
+from tests.support.definitions import PROBE
+from tests.support.paths import ROOT
+from tests.support.secrets import SECRET, secret
+from tests.support.servers import client, user_token
 
 BY_ID = ("apps", "jobs", "runtemplates")
 ARRAYS = (
@@ -39,7 +40,7 @@ def migrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, st
     """One kind of database: what is tested here comes before any."""
     with database("sqlite", tmp_path_factory.mktemp("published")) as url:
         engine = make_engine(Settings(database_url=url).ledger_url)
-        migrate.upgrade(engine)
+        migration.upgrade(engine)
         engine.dispose()
         yield "sqlite", url
 
@@ -502,13 +503,13 @@ def test_a_job_says_how_far_it_is_by_its_times(
 
 
 def test_the_core_does_not_know_the_dialect() -> None:
-    package = Path(__file__).parents[2] / "jobauto_prefect"
+    package = ROOT / "jobauto_prefect"
     knowing = {
         path.relative_to(package).as_posix()
         for path in package.rglob("*.py")
-        if "published" in path.read_text() and "facade/published/" not in path.as_posix()
+        if "facade/compat/" not in path.as_posix()
     }
-    importing = {name for name in knowing if "facade.published" in (package / name).read_text()}
+    importing = {name for name in knowing if "facade.compat" in (package / name).read_text()}
     assert importing == {"facade/app.py"}
 
 

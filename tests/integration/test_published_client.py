@@ -14,10 +14,10 @@ import pytest
 from multiflexi_client.configuration import Configuration
 from pydantic import ValidationError
 
-from jobauto_prefect.facade.published import PREFIXES
+from jobauto_prefect.facade.compat.translation import PREFIXES
 from tests.integration.test_contract import everything  # noqa: F401 - a fixture
 from tests.integration.test_published import migrated, ok  # noqa: F401 - a fixture
-from tests.planted import secret
+from tests.support.secrets import secret
 
 PASSWORD = secret("long horse: battery 17")
 

@@ -7,13 +7,13 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from jobauto_prefect.definitions.actions import Action
-from jobauto_prefect.definitions.slugs import code_of
-from jobauto_prefect.facade.addresses import CONTRACT
-from jobauto_prefect.facade.published import PREFIXES
-from tests.definitions import PROBE
+from jobauto_prefect.definitions.records.actions import Action
+from jobauto_prefect.definitions.records.slugs import code_of
+from jobauto_prefect.facade.compat.translation import PREFIXES
+from jobauto_prefect.facade.http.addresses import CONTRACT
 from tests.integration.test_contract import ok
 from tests.integration.test_ownership import World, world
+from tests.support.definitions import PROBE
 
 __all__ = ["world"]
 

@@ -13,13 +13,13 @@ from cryptography.fernet import Fernet
 from sqlalchemy import select
 
 from jobauto_prefect.errors import Conflict, KeyMissing
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.key_rotation import rotate
 from jobauto_prefect.ledger.records import AuditEntry, Company, EventSource
-from jobauto_prefect.ledger.rotation import rotate
-from jobauto_prefect.ledger.secrets import load_key, only_rotation
+from jobauto_prefect.ledger.secrets import load_key, rotation_lock
 from jobauto_prefect.ledger.store import Ledger, open_ledger, prefect_key
 from jobauto_prefect.settings import Settings
-from tests.planted import SECRET
+from tests.support.secrets import SECRET
 
 COMPANIES = 250  # several batches
 
@@ -118,7 +118,7 @@ def test_a_value_no_key_opens_stops_the_rotation_before_it_begins(
 
 
 def test_one_rotation_at_a_time(ledger: Ledger, ledger_settings: Settings) -> None:
-    with only_rotation(ledger_settings.key_path), pytest.raises(Conflict):
+    with rotation_lock(ledger_settings.key_path), pytest.raises(Conflict):
         rotate(ledger, SERVICE, 0)
 
 

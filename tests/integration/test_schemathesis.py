@@ -19,11 +19,11 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from jobauto_prefect.facade.openapi.schemas import BODIES, examples
-from jobauto_prefect.facade.permissions import Membership, Role
-from jobauto_prefect.facade.resources import RESOURCES
-from jobauto_prefect.ledger import leases
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.facade.auth.permissions import Membership, Role
+from jobauto_prefect.facade.openapi.schemas import BODIES, load_examples
+from jobauto_prefect.facade.resources.registry import RESOURCES
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import leases
 from jobauto_prefect.ledger.records import (
     Artifact,
     CompanyUser,
@@ -35,9 +35,9 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.servers import client, facade, user_token
+from tests.support.paths import ROOT
+from tests.support.servers import client, facade, user_token
 
-ROOT = Path(__file__).parents[2]
 PUBLISHED = ROOT / "api" / "openapi.json"
 
 REACHED = 80
@@ -137,7 +137,7 @@ def made(rest: httpx.Client, item: str, body: dict[str, Any]) -> int:
 
 def bodies(number: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """One record of each kind, depending on each other."""
-    shown = examples()
+    shown = load_examples()
     company, named = f"company-{number}", f"{FOREIGN} {number}"
     own: dict[str, dict[str, Any]] = {
         "app": {"name": f"App-{number}", "uuid": f"0c7a1f5e-6d1b-4f0e-9a54-{number:012}"},

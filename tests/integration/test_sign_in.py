@@ -9,14 +9,14 @@ import pytest
 from sqlalchemy import select
 
 from jobauto_prefect.facade.app import create_app
-from jobauto_prefect.facade.passwords import hash_password
-from jobauto_prefect.ledger.audit import SERVICE, Actor
+from jobauto_prefect.facade.auth.passwords import hash_password
+from jobauto_prefect.ledger.audit.trail import SERVICE, Actor
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.asgi import spoken
-from tests.planted import secret
-from tests.servers import facade, user_token
+from tests.support.asgi_server import spoken
+from tests.support.secrets import secret
+from tests.support.servers import facade, user_token
 
 LOGIN, PASSWORD = "eva", secret("kůň:heslo 1")
 GOOD = base64.b64encode(f"{LOGIN}:{PASSWORD}".encode()).decode()

@@ -6,14 +6,14 @@ from typing import Any
 import httpx
 import pytest
 
-from jobauto_prefect.ledger.attempts import new_job
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.access.tokens import issue_user_token
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs.attempts import new_job
 from jobauto_prefect.ledger.records import RunTemplate, Task, User
 from jobauto_prefect.ledger.states import TaskState
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.ledger.tokens import issue_user_token
-from tests.definitions import PROBE
 from tests.integration.test_contract import everything, ok
+from tests.support.definitions import PROBE
 
 __all__ = ["everything"]
 

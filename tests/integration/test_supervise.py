@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.cli.supervise import Part, Supervisor
+from jobauto_prefect.cli.service.supervisor import Part, Supervisor
 from jobauto_prefect.errors import JobautoError
-from tests.plant import is_alive
+from tests.support.workers import is_alive
 
 SLEEPER = "import time; time.sleep(60)"
 STUBBORN = """
@@ -122,8 +122,8 @@ async def test_a_part_that_ends_before_it_is_ready_is_told_with_its_last_words(
 
 async def test_a_part_says_itself_when_it_is_ready(tmp_path: Path) -> None:
     program = (
-        "import time; from jobauto_prefect.cli.supervise import say_ready;"
-        "time.sleep(0.3); open('worked', 'w').write('yes'); say_ready(); say_ready();"
+        "import time; from jobauto_prefect.cli.service.supervisor import signal_ready;"
+        "time.sleep(0.3); open('worked', 'w').write('yes'); signal_ready(); signal_ready();"
         f"{SLEEPER}"
     )
     parts = supervisor(tmp_path, program, Told(), says_ready=True)

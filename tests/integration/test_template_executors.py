@@ -6,17 +6,17 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from jobauto_prefect.facade.addresses import CONTRACT
-from jobauto_prefect.facade.published import PREFIXES
-from jobauto_prefect.facade.writes.templates import TemplateBody
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.facade.compat.translation import PREFIXES
+from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.facade.writes.run_templates import TemplateBody
+from jobauto_prefect.ledger.access.tokens import issue_user_token
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import RunTemplate, User
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.ledger.tokens import issue_user_token
-from tests.claims import DEPLOYMENT, claim_of, granted, own_run_of, refused, report
-from tests.definitions import PROBE
-from tests.planted import secret
-from tests.servers import client, user_token
+from tests.support.claims import DEPLOYMENT, claim_of, granted, own_run_of, refused, report
+from tests.support.definitions import PROBE
+from tests.support.secrets import secret
+from tests.support.servers import client, user_token
 
 IMAGE = "docker.io/acme/probe:1"
 SETTINGS = {"memory": "64m", "cpu": 0.5, "network": "none", "ulimits": {"nofile": "1024"}}

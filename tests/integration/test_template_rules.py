@@ -4,8 +4,8 @@ from typing import Any
 
 import httpx
 
-from jobauto_prefect.facade.apply.documents import Document, judge
-from tests.definitions import PROBE
+from jobauto_prefect.facade.apply.documents import Document, check_document
+from tests.support.definitions import PROBE
 
 RULES: dict[str, Any] = {
     "interv": "c",
@@ -85,10 +85,10 @@ def test_a_companys_zone_must_be_one(rest: httpx.Client) -> None:
 def test_a_file_may_say_them_all() -> None:
     content = {"kind": "runtemplate", "company": "acme", "app": "Probe", "name": "Ruled"}
     right = Document("x.yaml", content | RULES, lambda _pointer: None)
-    assert list(judge(right, "runtemplate").faults) == []
+    assert list(check_document(right, "runtemplate").faults) == []
     said = content | {"deadline_offset": "3h", "misfire": "no"}
     wrong = Document("x.yaml", said, lambda _pointer: None)
-    found = {fault.pointer for fault in judge(wrong, "runtemplate").faults}
+    found = {fault.pointer for fault in check_document(wrong, "runtemplate").faults}
     assert found == {"/deadline_offset", "/misfire"}
 
 

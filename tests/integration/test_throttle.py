@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select
 
 from jobauto_prefect.errors import TooManyRequests, Unauthorized
-from jobauto_prefect.facade.throttle import SignInThrottle
+from jobauto_prefect.facade.auth.throttle import SignInThrottle
 from jobauto_prefect.ledger.records import SignInFailure, SignInSuccess
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings

@@ -9,16 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
-from jobauto_prefect.jobs.windows import open_windows
-from jobauto_prefect.ledger import keeping
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.events import SourceChange, store_changes
+from jobauto_prefect.jobs.windows.due_windows import open_windows
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.events.event_store import SourceChange, store_changes
+from jobauto_prefect.ledger.jobs import windows
 from jobauto_prefect.ledger.records import Event, EventSource, Job
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.logs import trace_id_of, valid_traceparent
 from jobauto_prefect.monitoring import tracing
-from tests.claims import claim_of, granted, own_run_of, report, template
-from tests.receiver import receiver
+from tests.support.claims import claim_of, granted, own_run_of, report, template
+from tests.support.webhook_receiver import receiver
 
 __all__ = ["template"]
 
@@ -82,7 +82,9 @@ def test_windows_changes_and_clicks_begin_traces_of_their_own(
     now = ledger.clock()
     ledger.clock = lambda: now + timedelta(hours=1)
     with ledger.writing(SERVICE) as session:
-        open_windows(session, keeping.hold_due(session, ledger.clock(), 10), ledger.clock())
+        open_windows(
+            session, windows.lock_due_templates(session, ledger.clock(), 10), ledger.clock()
+        )
         record = session.get_one(EventSource, made["id"])
         store_changes(session, record, [SourceChange(1, {"recordid": "7"})])
     with ledger.reading() as session:

@@ -14,11 +14,11 @@ import websockets
 from websockets.sync.client import connect
 
 from jobauto_prefect.errors import InvalidInput
-from jobauto_prefect.facade.serving import server_options, tls_options
-from jobauto_prefect.facade.transport import TransportRules
+from jobauto_prefect.facade.middleware.transport import TransportMiddleware
+from jobauto_prefect.facade.server_options import server_options, tls_options
 from jobauto_prefect.settings import Settings
-from tests.asgi import mirror, serving, spoken
-from tests.certificates import self_made
+from tests.support.asgi_server import mirror, serving, spoken
+from tests.support.certificates import self_made
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def port(settings: Settings) -> Iterator[int]:
-    with serving(TransportRules(mirror, settings), settings) as listening:
+    with serving(TransportMiddleware(mirror, settings), settings) as listening:
         yield listening
 
 
@@ -36,7 +36,7 @@ def port(settings: Settings) -> Iterator[int]:
 def proxied(settings: Settings) -> Iterator[int]:
     """The port of a server whose peers on this machine are trusted proxies."""
     trusting = Settings(home=settings.home, trusted_proxies="127.0.0.0/8")  # type: ignore[arg-type]
-    with serving(TransportRules(mirror, trusting), trusting) as listening:
+    with serving(TransportMiddleware(mirror, trusting), trusting) as listening:
         yield listening
 
 
@@ -127,7 +127,7 @@ def test_malformed_requests_are_refused_and_the_next_one_is_answered(
 
 async def test_a_command_in_the_same_process_passes(settings: Settings) -> None:
     async def ask(peer: str, url: str) -> int:
-        transport = httpx.ASGITransport(TransportRules(mirror, settings), client=(peer, 1))
+        transport = httpx.ASGITransport(TransportMiddleware(mirror, settings), client=(peer, 1))
         async with httpx.AsyncClient(transport=transport, base_url=url) as client:
             return (await client.post("/x", json={})).status_code
 
@@ -253,7 +253,7 @@ def encrypted(settings: Settings) -> Settings:
 
 
 def test_tls_is_served_directly_to_any_name(encrypted: Settings) -> None:
-    with serving(TransportRules(mirror, encrypted), encrypted) as port:
+    with serving(TransportMiddleware(mirror, encrypted), encrypted) as port:
         context = ssl.create_default_context(cafile=str(encrypted.tls_cert))
         context.check_hostname = False  # it is not made for this machine's address
         url = f"https://127.0.0.1:{port}/x"

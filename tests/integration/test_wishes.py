@@ -12,18 +12,18 @@ import pytest
 from sqlalchemy import select
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.reconciler import Reconciler
-from jobauto_prefect.engine.unclaimed import UnclaimedRuns
-from jobauto_prefect.engine.wishes import Carrier, carry_out
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import Job, RunTemplate, Wish
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.flow_runs.unclaimed_runs import UnclaimedRuns
+from jobauto_prefect.engine.outbox_worker import OutboxWorker, handle
+from jobauto_prefect.engine.services.reconciler import Reconciler
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.settings import Settings
 from tests.integration.test_facade import make_template
-from tests.planted import SECRET, secret
-from tests.servers import client, facade, prefect_client, user_token
+from tests.support.secrets import SECRET, secret
+from tests.support.servers import client, facade, prefect_client, user_token
 
 PATIENCE = 20  # seconds
 
@@ -58,7 +58,7 @@ def bound_job(ledger: Ledger, job_id: int) -> Job | None:
 
 def no_wishes(ledger: Ledger) -> bool:
     with ledger.reading() as session:
-        return not session.scalars(select(Wish)).all()
+        return not session.scalars(select(OutboxMessage)).all()
 
 
 def test_a_template_becomes_a_deployment_and_a_job_a_flow_run(
@@ -149,12 +149,12 @@ def test_a_wish_carried_out_twice_makes_one_flow_run(
     run_id = eventually(lambda: bound_job(ledger, job["id"])).flow_run_id
     with ledger.writing(SERVICE) as session:
         session.get_one(Job, job["id"]).flow_run_id = None
-        wish(session, WishKind.CREATE_RUN, job["id"])
+        enqueue(session, OutboxKind.CREATE_RUN, job["id"])
 
     async def carry() -> None:
         async with PrefectApi(prefect_server) as api:
-            near = Neighbours(ledger, api, facade_settings)
-            await Carrier(near).carry_all()
+            context = EngineContext(ledger, api, facade_settings)
+            await OutboxWorker(context).handle_all()
 
     asyncio.run(carry())
     assert eventually(lambda: bound_job(ledger, job["id"])).flow_run_id == run_id
@@ -173,7 +173,7 @@ def test_with_prefect_away_the_job_is_taken_and_its_run_follows(
     async def services() -> None:
         async with PrefectApi(prefect_server) as api:
             carrying = asyncio.create_task(
-                Carrier(Neighbours(ledger, api, facade_settings), 0.1).run()
+                OutboxWorker(EngineContext(ledger, api, facade_settings), 0.1).run()
             )
             await asyncio.to_thread(eventually, lambda: bound_job(ledger, job.json()["id"]))
             carrying.cancel()
@@ -204,7 +204,7 @@ def test_the_reconciler_makes_both_sides_tell_the_same(
 
     async def once() -> None:
         async with PrefectApi(prefect_server) as api:
-            await Reconciler(Neighbours(ledger, api, facade_settings)).reconcile()
+            await Reconciler(EngineContext(ledger, api, facade_settings)).reconcile()
 
     now = ledger.clock
     ledger.clock = lambda: now() + timedelta(seconds=11)  # a worker has had time to show it
@@ -247,12 +247,14 @@ def test_a_running_run_that_nobody_claims_becomes_crashed_after_a_minute(
     async def looks() -> None:
         nonlocal answering
         async with PrefectApi(prefect_server) as api:
-            unclaimed = UnclaimedRuns(Neighbours(ledger, api, facade_settings), is_answering)
+            unclaimed = UnclaimedRuns(EngineContext(ledger, api, facade_settings), is_answering)
             await unclaimed.look()
             answering = True
             await unclaimed.look()
             assert state_of(jobless) == "RUNNING"
-            monkeypatch.setattr("jobauto_prefect.engine.unclaimed.CLAIM_WITHIN", timedelta(0))
+            monkeypatch.setattr(
+                "jobauto_prefect.engine.flow_runs.unclaimed_runs.CLAIM_WITHIN", timedelta(0)
+            )
             answering = False
             await unclaimed.look()
             assert state_of(jobless) == "RUNNING"
@@ -291,10 +293,10 @@ async def test_a_wish_for_something_gone_is_no_error(
     ledger: Ledger, prefect_server: str, facade_settings: Settings
 ) -> None:
     async with PrefectApi(prefect_server) as api:
-        near = Neighbours(ledger, api, facade_settings)
-        for kind in WishKind:
+        context = EngineContext(ledger, api, facade_settings)
+        for kind in OutboxKind:
             gone = {"id": "00000000-0000-4000-8000-000000000000"}
-            await carry_out(near, Wish(kind=kind, subject_id=4711, payload=gone))
+            await handle(context, OutboxMessage(kind=kind, subject_id=4711, payload=gone))
 
 
 async def test_a_carrier_that_is_stopped_gives_its_wish_back(
@@ -308,12 +310,14 @@ async def test_a_carrier_that_is_stopped_gives_its_wish_back(
     silent = await asyncio.start_server(never, "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
     with ledger.writing(SERVICE) as session:
-        wish(session, WishKind.DELETE_RUN, 1, {"id": "00000000-0000-4000-8000-000000000000"})
+        enqueue(session, OutboxKind.DELETE_RUN, 1, {"id": "00000000-0000-4000-8000-000000000000"})
     async with PrefectApi(f"http://127.0.0.1:{port}/api") as api:
-        carrying = asyncio.create_task(Carrier(Neighbours(ledger, api, facade_settings)).run())
+        carrying = asyncio.create_task(
+            OutboxWorker(EngineContext(ledger, api, facade_settings)).run()
+        )
         await reached.wait()
         carrying.cancel()
         await asyncio.gather(carrying, return_exceptions=True)
     silent.close()
     with ledger.reading() as session:
-        assert session.scalars(select(Wish)).one().taken_until is None
+        assert session.scalars(select(OutboxMessage)).one().taken_until is None

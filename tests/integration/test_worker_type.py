@@ -4,8 +4,8 @@ from typing import Any
 
 import httpx
 
-from jobauto_prefect.engine.worker import JobautoWorker
-from jobauto_prefect.engine.worker_type import LOGO_URL
+from jobauto_prefect.engine.prefect_server.worker_type import LOGO_URL
+from jobauto_prefect.engine.worker.jobauto_worker import JobautoWorker
 
 
 def test_prefect_offers_it_beside_its_own_with_name_description_and_logo(

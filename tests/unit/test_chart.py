@@ -14,10 +14,10 @@ import yaml
 from prefect.server.schemas.actions import validate_base_job_template
 from typer.main import get_command
 
-from jobauto_prefect.cli.root import app
+from jobauto_prefect.cli.app import app
 from jobauto_prefect.settings import Settings
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 CHART = ROOT / "deployments" / "helm"
 TEMPLATES = sorted((CHART / "templates").iterdir())
 HELM = shutil.which("helm")

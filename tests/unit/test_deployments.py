@@ -11,10 +11,11 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from jobauto_prefect.cli.root import app
+from jobauto_prefect.cli.app import app
 from jobauto_prefect.settings import Settings
+from tests.support.paths import ROOT
 
-FOLDER = Path(__file__).parents[2] / "deployments"
+FOLDER = ROOT / "deployments"
 UNITS = sorted((FOLDER / "systemd").glob("*.service"))
 POOLS = sorted((FOLDER / "work-pools").glob("*.json"))
 PLACEHOLDER = re.compile(r"\{\{ *([a-z_]+) *\}\}")

@@ -15,7 +15,7 @@ from jobauto_prefect.engine.flows import compile_flow, run_application
 from jobauto_prefect.errors import NotReady
 from jobauto_prefect.runtime.protocol import ApplicationDocument
 from jobauto_prefect.settings import Settings
-from tests.corpus import valid_documents
+from tests.support.corpus import valid_documents
 
 ODD: dict[str, Any] = {
     "$schema": "https://example.com/application.schema.json",

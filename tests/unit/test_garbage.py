@@ -8,9 +8,9 @@ LIMIT_SECONDS = 30  # half of the time the writer below is ready to wait for its
 
 CHAIN = """
 import sqlite3, sys, threading, time
-from jobauto_prefect.engine.garbage import collect_aside
+from jobauto_prefect.engine.prefect_server.app import collect_in_thread
 
-collect_aside()
+collect_in_thread()
 path = sys.argv[1]
 holder = sqlite3.connect(path, isolation_level=None)
 holder.execute("PRAGMA journal_mode = WAL")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.local_socket import FOLDER, NAME, answers, connected, listening, peer_of
+from jobauto_prefect.local_socket import FOLDER, NAME, connect, is_answering, listen, peer_user_id
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +25,7 @@ def test_it_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
     (tmp_path / FOLDER).mkdir(mode=0o777)
     before = os.umask(0)
     try:
-        with listening(tmp_path):
+        with listen(tmp_path):
             assert modes(tmp_path) == (0o700, 0o600)
             assert os.umask(0) == 0
     finally:
@@ -33,28 +33,28 @@ def test_it_is_its_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
 
 
 def test_who_connects_is_known_by_the_kernels_word(tmp_path: Path) -> None:
-    with listening(tmp_path) as listener:
+    with listen(tmp_path) as listener:
         assert listener is not None
-        client = connected(tmp_path)
+        client = connect(tmp_path)
         assert client is not None
         server, _ = listener.accept()
         with client, server:
-            assert peer_of(server) == os.geteuid()
+            assert peer_user_id(server) == os.geteuid()
 
 
 def test_a_path_longer_than_addresses_of_sockets_is_no_hindrance(tmp_path: Path) -> None:
     home = tmp_path / ("long" * 50)
     home.mkdir()
 
-    with listening(home):
-        assert answers(home)
+    with listen(home):
+        assert is_answering(home)
 
 
 def test_nobody_answers_where_nobody_listens(tmp_path: Path) -> None:
-    assert not answers(tmp_path)
-    with listening(tmp_path):
+    assert not is_answering(tmp_path)
+    with listen(tmp_path):
         pass
-    assert not answers(tmp_path)
+    assert not is_answering(tmp_path)
     assert not (tmp_path / FOLDER / NAME).exists()
 
 
@@ -65,26 +65,26 @@ def test_what_a_killed_service_left_answers_nobody_and_is_replaced(tmp_path: Pat
         killed.listen()
 
     assert (tmp_path / FOLDER / NAME).exists()
-    assert not answers(tmp_path)
-    with listening(tmp_path):
-        assert answers(tmp_path)
+    assert not is_answering(tmp_path)
+    with listen(tmp_path):
+        assert is_answering(tmp_path)
 
 
 def test_the_second_of_a_home_leaves_it_to_the_first(tmp_path: Path) -> None:
-    with listening(tmp_path):
-        with listening(tmp_path) as second:
+    with listen(tmp_path):
+        with listen(tmp_path) as second:
             assert second is None
-        assert answers(tmp_path)
+        assert is_answering(tmp_path)
 
 
 def test_who_was_told_of_another_database_is_not_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JOBAUTO_DATABASE_URL", "postgresql://me:hush@host/one")
-    with listening(tmp_path):
-        assert answers(tmp_path)
+    with listen(tmp_path):
+        assert is_answering(tmp_path)
         monkeypatch.setenv("JOBAUTO_DATABASE_URL", "postgresql://me:hush@host/other")
-        assert not answers(tmp_path)
+        assert not is_answering(tmp_path)
         monkeypatch.delenv("JOBAUTO_DATABASE_URL")
-        assert answers(tmp_path)
+        assert is_answering(tmp_path)
         assert all(b"hush" not in file.read_bytes() for file in (tmp_path / FOLDER).glob("*.lock"))

@@ -13,8 +13,8 @@ from jobauto_prefect.logs import (
     FIELDS,
     JsonFormatter,
     TextFormatter,
-    about,
-    current,
+    current_log_context,
+    log_context,
     valid_traceparent,
 )
 
@@ -32,7 +32,7 @@ def record() -> logging.LogRecord:
 
 def test_a_line_of_json_is_one_line_with_all_that_is_known(record: logging.LogRecord) -> None:
     setattr(record, FIELDS, {"status": 200})
-    with about("r-1", 7, PARENT):
+    with log_context("r-1", 7, PARENT):
         line = JsonFormatter().format(record)
     assert "\n" not in line
     found = json.loads(line)
@@ -51,20 +51,20 @@ def test_a_line_of_json_is_one_line_with_all_that_is_known(record: logging.LogRe
 
 def test_a_line_of_text_names_what_it_does_not_say_itself(record: logging.LogRecord) -> None:
     record.exc_info = None
-    with about("r-1", 7, PARENT):
+    with log_context("r-1", 7, PARENT):
         assert TextFormatter().format(record).endswith(f"late [request r-1 trace {TRACE}]")
     assert TextFormatter().format(record).endswith("is\nlate")
 
 
 def test_what_a_thread_finds_out_is_known_to_its_request() -> None:
     def find() -> None:
-        current().job_id = 9
+        current_log_context().job_id = 9
 
-    with about("r-1"), ThreadPoolExecutor(1) as threads:
+    with log_context("r-1"), ThreadPoolExecutor(1) as threads:
         threads.submit(copy_context().run, find).result()
-        assert current().job_id == 9
-    current().job_id = 1
-    assert current().job_id is None
+        assert current_log_context().job_id == 9
+    current_log_context().job_id = 1
+    assert current_log_context().job_id is None
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from packaging.requirements import Requirement
@@ -16,17 +17,18 @@ from packaging.utils import canonicalize_name
 from pydantic import BaseModel
 
 from jobauto_prefect.definitions import schema
-from jobauto_prefect.definitions.files import RECORD_KINDS, record_schema
-from jobauto_prefect.facade.resources import ACTIONS, ENTITIES
+from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, record_schema
+from jobauto_prefect.facade.models.audit_entries import AuditAction
+from jobauto_prefect.facade.resources.registry import ENTITIES
 from jobauto_prefect.facade.writes.calendars import CalendarBody
 from jobauto_prefect.facade.writes.companies import CompanyBody
 from jobauto_prefect.facade.writes.credential_types import CredentialTypeBody
 from jobauto_prefect.facade.writes.credentials import CredentialBody, TopicBody
 from jobauto_prefect.facade.writes.events import RuleBody, SourceBody
-from jobauto_prefect.facade.writes.templates import TemplateBody
+from jobauto_prefect.facade.writes.run_templates import TemplateBody
 from jobauto_prefect.settings import Settings
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 HEAVY = {"prefect", "sqlalchemy", "fastapi", "httpx"}
 
 
@@ -172,11 +174,20 @@ print("loaded:", *sorted({HEAVY!r} & set(sys.modules)))
 @pytest.mark.parametrize(
     ("module", "without"),
     [
-        ("jobauto_prefect.cli.supervision", {*HEAVY, "pydantic", "typer", "rich"}),
+        ("jobauto_prefect.cli.service.process", {*HEAVY, "pydantic", "typer", "rich"}),
         ("jobauto_prefect.engine.worker", {"sqlalchemy", "cryptography"}),
-        ("jobauto_prefect.engine.shift", {"sqlalchemy", "cryptography"}),
-        ("jobauto_prefect.runtime.opening", {"sqlalchemy", "cryptography"}),
-        ("jobauto_prefect.facade.app", {"prefect", "prometheus_client"}),
+        ("jobauto_prefect.engine.worker.session", {"sqlalchemy", "cryptography"}),
+        ("jobauto_prefect.runtime.worker_context", {"sqlalchemy", "cryptography"}),
+        (
+            "jobauto_prefect.facade.app",  # every command without a service loads it
+            {
+                "prefect",
+                "prometheus_client",
+                "jinja2",
+                "yaml",
+                "jobauto_prefect.facade.openapi.response_models",
+            },
+        ),
     ],
 )
 def test_processes_hold_nothing_in_their_memory_that_they_do_not_use(
@@ -194,7 +205,7 @@ def test_processes_hold_nothing_in_their_memory_that_they_do_not_use(
 def test_every_command_explains_itself_and_is_documented() -> None:
     from typer.main import get_command
 
-    from jobauto_prefect.cli.root import app
+    from jobauto_prefect.cli.app import app
 
     documented = (ROOT / "docs" / "cli.md").read_text()
     waiting = [("jobauto", get_command(app))]
@@ -217,4 +228,4 @@ def test_every_entry_of_the_trail_can_be_asked_for_by_its_kind_and_its_action() 
     found = {pair for file in files for pair in called.findall(file.read_text("utf-8"))}
     assert found
     assert {kind for kind, _ in found} <= {*ENTITIES}
-    assert {action for _, action in found} <= {*ACTIONS}
+    assert {action for _, action in found} <= {*get_args(AuditAction)}

@@ -1,9 +1,10 @@
 """Each line of the table in docs/security.md names a test that is there."""
 
 import ast
-from pathlib import Path
 
-TESTS = Path(__file__).parents[1]
+from tests.support.paths import ROOT
+
+TESTS = ROOT / "tests"
 DOCUMENT = TESTS.parent / "docs" / "security.md"
 
 

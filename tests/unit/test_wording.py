@@ -1,13 +1,13 @@
 """Words agree with numbers."""
 
 import re
-from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.wording import counted
+from jobauto_prefect.wording import pluralize
+from tests.support.paths import ROOT
 
-PACKAGE = Path(__file__).parents[2] / "jobauto_prefect"
+PACKAGE = ROOT / "jobauto_prefect"
 BY_HAND = re.compile(r"""\(s\)["' ]|["']s["'] if|["']{2} if \w+ == 1 else ["']s["']""")
 
 
@@ -16,12 +16,12 @@ BY_HAND = re.compile(r"""\(s\)["' ]|["']s["'] if|["']{2} if \w+ == 1 else ["']s[
     [(0, "0 faults"), (1, "1 fault"), (2, "2 faults"), (1.0, "1 fault"), (0.5, "0.5 faults")],
 )
 def test_a_noun_agrees_with_its_number(number: float, said: str) -> None:
-    assert counted(number, "fault") == said
+    assert pluralize(number, "fault") == said
 
 
 def test_an_odd_plural_and_none_at_all_are_said() -> None:
-    assert counted(2, "company", "companies") == "2 companies"
-    assert counted(0, "fault", zero="no") == "no faults"
+    assert pluralize(2, "company", "companies") == "2 companies"
+    assert pluralize(0, "fault", zero="no") == "no faults"
 
 
 def test_nobody_else_makes_plurals() -> None:

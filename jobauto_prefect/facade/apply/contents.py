@@ -4,8 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from jobauto_prefect.errors import Fault
-from jobauto_prefect.facade.apply.documents import Document, judge, take, without_twins
-from jobauto_prefect.facade.apply.refused import Refused
+from jobauto_prefect.facade.apply.documents import (
+    Document,
+    check_document,
+    drop_twins,
+    read_documents,
+)
+from jobauto_prefect.facade.apply.refusals import Refusals
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,29 +27,29 @@ class Contents:
     unread: bool
     """Whether nobody knows what is in some files."""
 
-    def refused(self) -> Refused:
+    def refused(self) -> Refusals:
         """The invalid records, to add to."""
-        refused = Refused(unread=self.unread)
+        refused = Refusals(unread=self.unread)
         for document in self.invalid:
             refused.add(document)
         return refused
 
 
-def contents_of(files: Iterable[tuple[str, bytes]]) -> Contents:
+def read_contents(files: Iterable[tuple[str, bytes]]) -> Contents:
     """What is in files, given by name and content."""
     faults: list[Fault] = []
-    found: list[Document] = []
+    read: list[Document] = []
     names: list[str] = []
     for name, content in files:
         names.append(name)
-        documents, unread = take(name, content)
-        found += documents
+        documents, unread = read_documents(name, content)
+        read += documents
         faults += unread
     is_unread = bool(faults)
     valid: list[Document] = []
     invalid: list[Document] = []
-    for document in found:
-        judged = judge(document, document.kind)
+    for document in read:
+        judged = check_document(document, document.kind)
         faults += judged.faults
         (invalid if judged.faults else valid).append(document)
-    return Contents(names, without_twins(valid), invalid, list(dict.fromkeys(faults)), is_unread)
+    return Contents(names, drop_twins(valid), invalid, list(dict.fromkeys(faults)), is_unread)

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from jobauto_prefect.definitions import check, validate
-from jobauto_prefect.definitions.files import RECORD_KINDS, check_record
-from jobauto_prefect.definitions.older_credentials import (
+from jobauto_prefect.definitions.legacy.credential_types import (
     Older,
-    is_older_type,
-    older_kind,
-    upgraded_type,
+    is_legacy_type,
+    legacy_kind,
+    upgrade_type,
 )
-from jobauto_prefect.definitions.positions import locate
+from jobauto_prefect.definitions.validation.positions import locate
+from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, check_record
 from jobauto_prefect.errors import Fault
 
 STANDARD_INPUT = "-"
@@ -53,7 +53,7 @@ class Document:
             return kind
         return "app" if "executable" in self.content else None
 
-    def placed(self, fault: Fault) -> Fault:
+    def locate_fault(self, fault: Fault) -> Fault:
         """A fault of this record with its file, line and column."""
         if fault.line is not None:
             return replace(fault, file=self.file)
@@ -62,15 +62,15 @@ class Document:
 
     def _nearest(self, pointer: str) -> tuple[int, int] | None:
         """A member that is missing has no place: that of what should hold it is taken."""
-        found = self.place(pointer)
-        while found is None and pointer:
+        position = self.place(pointer)
+        while position is None and pointer:
             pointer = pointer.rpartition("/")[0]
-            found = self.place(pointer)
-        return found
+            position = self.place(pointer)
+        return position
 
 
 @dataclass(slots=True)
-class Judged:
+class CheckedDocument:
     """A record and what was found in it."""
 
     document: Document
@@ -78,49 +78,51 @@ class Judged:
     warnings: tuple[Fault, ...] = ()
 
 
-def judge(document: Document, kind: str | None) -> Judged:
+def check_document(document: Document, kind: str | None) -> CheckedDocument:
     """What is wrong with a record, taken for one of that kind."""
     if kind is None:
         *names, last = sorted(RECORD_KINDS)
-        known = f"kind: {', '.join(names)} or {last}"
+        known_kinds = f"kind: {', '.join(names)} or {last}"
         fault = Fault(
             "",
             "kind",
-            f"is no record: an application has the member executable, others say {known}",
+            f"is no record: an application has the member executable, others say {known_kinds}",
         )
-        return Judged(document, (document.placed(fault),))
+        return CheckedDocument(document, (document.locate_fault(fault),))
     if kind != "app":
         faults = check_record(kind, document.content)
-        placed = tuple(map(document.placed, faults))
-        return Judged(document, placed, tuple(map(document.placed, document.notes)))
+        placed = tuple(map(document.locate_fault, faults))
+        return CheckedDocument(document, placed, tuple(map(document.locate_fault, document.notes)))
     report = check(document.content) if document.raw is None else validate(document.raw)
-    return Judged(
+    return CheckedDocument(
         document,
-        tuple(map(document.placed, report.faults)),
-        tuple(map(document.placed, report.warnings)),
+        tuple(map(document.locate_fault, report.faults)),
+        tuple(map(document.locate_fault, report.warnings)),
     )
 
 
-def take(name: str, raw: bytes) -> tuple[list[Document], list[Fault]]:
+def read_documents(name: str, raw: bytes) -> tuple[list[Document], list[Fault]]:
     """The records in the content of a file of that name, or why there are none."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         return [], _unread(name, raw)
-    found, faults = _read_yaml(name, text) if is_yaml(name, text) else _read_json(name, text, raw)
-    return [_of_today(each) for each in found], faults
+    documents, faults = (
+        _read_yaml(name, text) if is_yaml(name, text) else _read_json(name, text, raw)
+    )
+    return [_upgraded(each) for each in documents], faults
 
 
-def _of_today(document: Document) -> Document:
+def _upgraded(document: Document) -> Document:
     """A credential type that is written the older way, as its record; others as they are."""
-    if not is_older_type(document.content):
+    if not is_legacy_type(document.content):
         return document
-    content, notes = upgraded_type(document.content)
-    older = older_kind(document.content)
+    content, notes = upgrade_type(document.content)
+    older = legacy_kind(document.content)
     return replace(document, content=content, raw=None, notes=tuple(notes), older=older)
 
 
-def without_twins(documents: Sequence[Document]) -> list[Document]:
+def drop_twins(documents: Sequence[Document]) -> list[Document]:
     """One of the older files that describe one credential type, by its UUID; others as they are.
 
     The reference service keeps a type, and the prototype that it was made from, in a file each. The
@@ -186,7 +188,7 @@ def _read_json(name: str, text: str, raw: bytes) -> tuple[list[Document], list[F
 
 
 def _read_yaml(name: str, text: str) -> tuple[list[Document], list[Fault]]:
-    from jobauto_prefect.facade.apply.yamls import YamlFault, load_all
+    from jobauto_prefect.facade.apply.yaml_parser import YamlError, load_all
 
     documents: list[Document] = []
     try:
@@ -195,7 +197,7 @@ def _read_yaml(name: str, text: str) -> tuple[list[Document], list[Fault]]:
                 documents += _each(name, content, places.get)
             elif content is not None:
                 documents.append(Document(name, content, places.get))
-    except YamlFault as fault:
+    except YamlError as fault:
         return [], [Fault("", "syntax", str(fault), fault.line, fault.column, name)]
     return documents, []
 

@@ -7,22 +7,22 @@ from typing import Any
 
 from jobauto_prefect.definitions import to_text
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.apply.actions import in_order
+from jobauto_prefect.facade.apply.action_references import sort_by_references
 from jobauto_prefect.facade.apply.documents import Document
-from jobauto_prefect.facade.apply.kinds import (
+from jobauto_prefect.facade.apply.record_index import RecordIndex
+from jobauto_prefect.facade.apply.record_kinds import (
     KINDS,
     NOT_MEMBERS,
     Record,
     company_bearing,
     definition_in,
-    means,
     owner_in,
+    refers_to,
     says_owner,
     title_of,
     titles_meant,
     topics_in,
 )
-from jobauto_prefect.facade.apply.known import Known
 
 Fields = Mapping[str, tuple[Any, Any]]
 """Member -> its value before and after."""
@@ -72,18 +72,20 @@ class Planner:
 
     def __init__(
         self,
-        known: Known,
+        index: RecordIndex,
         documents: Sequence[Document],
         *,
         definitions: Mapping[int, Record],
         labels: Collection[str] = (),
         drift: Mapping[int, Fields] | None = None,
     ) -> None:
-        self._known = known
+        self._index = index
         self._documents = [
             each
             for kind in KINDS
-            for each in _in_order(kind, [one for one in documents if one.kind == kind])
+            for each in _in_order(
+                kind, [document for document in documents if document.kind == kind]
+            )
         ]
         self._definitions = definitions
         self._labels = frozenset(labels)
@@ -95,11 +97,11 @@ class Planner:
 
     def _change(self, document: Document) -> Change:
         kind = document.kind or ""
-        title = title_of(kind, self._known.with_owner(kind, document.content))
-        number = self._known.id_of(kind, document.content)
+        title = title_of(kind, self._index.with_owner(kind, document.content))
+        number = self._index.id_of(kind, document.content)
         if number is None:
             return Change(kind, title, "create", self._labelled(document, ()))
-        record = self._known.records[kind][number]
+        record = self._index.records[kind][number]
         document = self._labelled(document, record["labels"])
         compare = self._of_app if kind == "app" else _compared
         fields = dict(compare(document, record))
@@ -134,7 +136,7 @@ class Planner:
         """What a definition lists itself is attached, as far as there are topics for it."""
         if not isinstance(document.content.get("topics"), list):
             return
-        owner = company_bearing("app", self._known.with_owner("app", document.content))
+        owner = company_bearing("app", self._index.with_owner("app", document.content))
         named = [name for name in topics_in("app", document.content) if self._is_topic(name, owner)]
         if named != record["topics"]:
             yield "attached topics", (record["topics"], named)
@@ -142,13 +144,13 @@ class Planner:
     def _is_topic(self, name: str, company: str | None) -> bool:
         """Whether there is a topic of that name, or will be by these files."""
         given = {
-            title_of("topic", self._known.with_owner("topic", document.content))
+            title_of("topic", self._index.with_owner("topic", document.content))
             for document in self._documents
             if document.kind == "topic"
         }
-        return self._known.titled("topic", name, company) is not None or not given.isdisjoint(
-            titles_meant("topic", name, company)
-        )
+        return self._index.find_by_title(
+            "topic", name, company
+        ) is not None or not given.isdisjoint(titles_meant("topic", name, company))
 
     def deletions(self) -> list[Change]:
         """What bears only labels that the documents own, and no document names or refers to.
@@ -166,40 +168,47 @@ class Planner:
         last_first = list(reversed(gone))
         last_first.sort(key=self._is_borne_by_companies)
         return [
-            Change(kind, self._known.title(kind, number), "delete", None, number)
+            Change(kind, self._index.title(kind, number), "delete", None, number)
             for kind, number in last_first
         ]
 
-    def _is_borne_by_companies(self, one: tuple[str, int]) -> bool:
+    def _is_borne_by_companies(self, record_key: tuple[str, int]) -> bool:
         """Whether it goes last: what companies bear, and is none of theirs."""
-        kind, number = one
+        kind, number = record_key
         if kind == "calendar":
             return True
-        return kind == "topic" and owner_in(kind, self._known.records[kind][number]) is None
+        return kind == "topic" and owner_in(kind, self._index.records[kind][number]) is None
 
     def _needed(self, gone: Sequence[tuple[str, int]]) -> Iterator[Fault]:
         for kind, number in gone:
-            stays = [one for one in self._known.dependents(kind, number) if one not in gone]
+            stays = [
+                dependent
+                for dependent in self._index.dependents(kind, number)
+                if dependent not in gone
+            ]
             if stays:
-                named = ", ".join(f"{one} {self._known.title(one, other)}" for one, other in stays)
+                named = ", ".join(
+                    f"{dependent_kind} {self._index.title(dependent_kind, other)}"
+                    for dependent_kind, other in stays
+                )
                 message = (
-                    f"would delete the {kind} {self._known.title(kind, number)}, which is still "
+                    f"would delete the {kind} {self._index.title(kind, number)}, which is still "
                     f"needed by {named}; name it in a file, or delete these first"
                 )
                 yield Fault("", "prune", message)
 
     def _in_order(self, gone: list[tuple[str, int]]) -> list[tuple[str, int]]:
         """Run templates after those that their actions start."""
-        records = self._known.records["runtemplate"]
+        records = self._index.records["runtemplate"]
         templates = [number for kind, number in gone if kind == "runtemplate"]
-        ordered = iter(in_order(templates, lambda number: records[number]))
+        ordered = iter(sort_by_references(templates, lambda number: records[number]))
         return [(kind, next(ordered) if kind == "runtemplate" else number) for kind, number in gone]
 
     def _owned(self) -> frozenset[str]:
-        said = chain.from_iterable(
+        labels = chain.from_iterable(
             each.content.get("labels", ()) for each in self._documents if each.kind != "app"
         )
-        owned = self._labels | frozenset(said)
+        owned = self._labels | frozenset(labels)
         if not owned:
             message = "the files own nothing: say labels in them, or --label"
             raise InvalidInput([Fault("", "labels", message)], f"--prune: {message}")
@@ -210,21 +219,25 @@ class Planner:
         named: set[tuple[str, int]] = set()
         for document in self._documents:
             kind = document.kind or ""
-            named |= {*self._known.referred(kind, document.content)}
-            number = self._known.id_of(kind, document.content)
+            named |= {*self._index.references_of(kind, document.content)}
+            number = self._index.id_of(kind, document.content)
             if number is not None:
                 named.add((kind, number))
         return [
             (kind, number)
             for kind in KINDS
-            for number, record in self._known.records[kind].items()
+            for number, record in self._index.records[kind].items()
             if record["labels"] and owned.issuperset(record["labels"])
             if (kind, number) not in named
         ]
 
 
 def _in_order(kind: str, documents: list[Document]) -> list[Document]:
-    return in_order(documents, lambda one: one.content) if kind == "runtemplate" else documents
+    return (
+        sort_by_references(documents, lambda document: document.content)
+        if kind == "runtemplate"
+        else documents
+    )
 
 
 def _compared(document: Document, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
@@ -245,8 +258,8 @@ def _plain(name: str, value: Any) -> Any:
     if name == "db_port":
         return None if value is None else str(value)
     if name == "fields":
-        without = [{key: each for key, each in one.items() if each is not None} for one in value]
-        return [{"type": "string", "required": False, **one} for one in without]
+        without = [{key: each for key, each in item.items() if each is not None} for item in value]
+        return [{"type": "string", "required": False, **item} for item in without]
     if name == "availability" and value:
         return {"timeout_seconds": 5, "retry_seconds": 60, **value}
     return value
@@ -254,7 +267,7 @@ def _plain(name: str, value: Any) -> Any:
 
 def _app_compared(content: Record, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
     """A reference has changed only where it means another application than the record's."""
-    if not means(content, record["application"]):
+    if not refers_to(content, record["application"]):
         name = "app" if "app" in content else "app_uuid"
         yield name, (record["app"], content[name])
 

@@ -2,34 +2,34 @@
 
 from typing import Any
 
-from jobauto_prefect.facade.apply.actions import MODES, as_fields
+from jobauto_prefect.facade.apply.action_references import MODES, to_field_actions
 from jobauto_prefect.facade.apply.documents import Document
-from jobauto_prefect.facade.apply.kinds import (
+from jobauto_prefect.facade.apply.record_index import RecordIndex
+from jobauto_prefect.facade.apply.record_kinds import (
     KINDS,
     NOT_MEMBERS,
     OWNED,
     Record,
-    meant,
+    matching_apps,
     owner_in,
     says_owner,
     title_of,
     titles_meant,
 )
-from jobauto_prefect.facade.apply.known import Known
 
 
-class References:
+class ReferenceResolver:
     """The ids of the records there are, and of those that are written meanwhile."""
 
-    def __init__(self, known: Known) -> None:
-        self._known = known
+    def __init__(self, index: RecordIndex) -> None:
+        self._index = index
         self._written: dict[tuple[str, str], int] = {}
-        self._apps: dict[int, Record] = dict(known.records["app"])
+        self._apps: dict[int, Record] = dict(index.records["app"])
 
     def note(self, document: Document, number: int) -> None:
         """The record of a document is there now, under this id."""
         kind = document.kind or ""
-        content = self._known.with_owner(kind, document.content)
+        content = self._index.with_owner(kind, document.content)
         self._written[kind, title_of(kind, content)] = number
         if kind == "app":
             self._apps[number] = {**content, "id": number, "company": owner_in("app", content)}
@@ -41,11 +41,13 @@ class References:
         members = {name: value for name, value in content.items() if name not in apart}
         if document.labels is not None:
             members["labels"] = list(document.labels)
-        for name, one in KINDS[document.kind or ""].references.items():
-            if one.kind == "app":
-                members[one.member] = self._app(content)
+        for name, reference in KINDS[document.kind or ""].references.items():
+            if reference.kind == "app":
+                members[reference.member] = self._app(content)
             elif content.get(name) is not None:
-                members[one.member] = self._id(one.kind, content[name], content.get("company"))
+                members[reference.member] = self._id(
+                    reference.kind, content[name], content.get("company")
+                )
         if document.kind in OWNED and says_owner(document.kind, content):
             members.setdefault("company_id", None)
         named = {mode: content[mode] for mode in MODES if mode in content}
@@ -54,7 +56,9 @@ class References:
             app = {"app": title, "company": content["company"]}
             return self._app(app) if kind == "app" else self._id(kind, title)
 
-        return members | {mode: as_fields(said, number) for mode, said in named.items()}
+        return members | {
+            mode: to_field_actions(actions, number) for mode, actions in named.items()
+        }
 
     def company_of(self, document: Document) -> int | None:
         """The id of the company whose a definition is, as its file says; None: nobody's."""
@@ -62,15 +66,15 @@ class References:
 
     def _app(self, content: Record) -> int | None:
         """The service knows names in its own language only; a file may use any."""
-        found = meant(content, self._apps.values())
-        return found[0]["id"] if found else None
+        matching = matching_apps(content, self._apps.values())
+        return matching[0]["id"] if matching else None
 
     def _id(self, kind: str, title: str | None, company: str | None = None) -> int | None:
         if title is None:
             return None
         for wanted in titles_meant(kind, title, company):
             written = self._written.get((kind, wanted))
-            found = written if written is not None else self._known.titled(kind, wanted)
-            if found is not None:
-                return found
+            record_id = written if written is not None else self._index.find_by_title(kind, wanted)
+            if record_id is not None:
+                return record_id
         return None

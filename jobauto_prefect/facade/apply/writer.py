@@ -1,38 +1,43 @@
 """Making planned changes, one record after the other, in one transaction."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jobauto_prefect.errors import Fault
-from jobauto_prefect.facade.access import allow
+from jobauto_prefect.errors import Fault, Forbidden, JobautoError, NotReady, Unavailable
 from jobauto_prefect.facade.apply.documents import Document
-from jobauto_prefect.facade.apply.kinds import definition_in, says_owner
-from jobauto_prefect.facade.apply.known import Known
 from jobauto_prefect.facade.apply.plans import Change
-from jobauto_prefect.facade.apply.references import References
-from jobauto_prefect.facade.auth import Identity
-from jobauto_prefect.facade.names import with_ids
-from jobauto_prefect.facade.requests import WHOLE, Fields
-from jobauto_prefect.facade.resources import BY_ITEM
+from jobauto_prefect.facade.apply.record_index import RecordIndex
+from jobauto_prefect.facade.apply.record_kinds import NOUNS, definition_in, says_owner
+from jobauto_prefect.facade.apply.references import ReferenceResolver
+from jobauto_prefect.facade.apply.refusals import Refusals
+from jobauto_prefect.facade.auth.access import require_permission
+from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.http.requests import WHOLE_BODY, Fields
+from jobauto_prefect.facade.resources.natural_keys import resolve_names
+from jobauto_prefect.facade.resources.registry import BY_ITEM
 from jobauto_prefect.facade.service import Service
-from jobauto_prefect.facade.writes.base import Write, Written
-from jobauto_prefect.jobs.tasks import switch_off
-from jobauto_prefect.ledger import listing, queries
-from jobauto_prefect.ledger.audit import WritingSession
-from jobauto_prefect.ledger.retiring import retire
+from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
+from jobauto_prefect.jobs.windows.tasks import deactivate
+from jobauto_prefect.ledger import locks
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.database.engine import database_errors
+from jobauto_prefect.ledger.queries import lists
+from jobauto_prefect.ledger.queries.lookup import get_record
+from jobauto_prefect.ledger.soft_delete import soft_delete
 
 
 class Writer:
     """Writes as single requests of the same person would, with the same rights."""
 
     def __init__(
-        self, service: Service, who: Identity, session: WritingSession, known: Known
+        self, service: Service, who: Identity, session: WritingSession, index: RecordIndex
     ) -> None:
         self._service = service
         self._who = who
         self._session = session
-        self._references = References(known)
+        self._references = ReferenceResolver(index)
         self._owing: list[tuple[int, Any]] = []
 
     def write(self, change: Change) -> list[Fault]:
@@ -55,7 +60,7 @@ class Writer:
             if topics is not None:
                 self._owing.append((written.record.id, topics))
         self._references.note(document, written.record.id)
-        return list(_told(change.kind, written))
+        return list(_warnings(change.kind, written))
 
     def finish(self) -> None:
         """Write what had to wait: a company's own topics can't be there before it is."""
@@ -64,14 +69,14 @@ class Writer:
 
     def _delete(self, item: str, number: int) -> None:
         resource = BY_ITEM[item]
-        record = queries.get(self._session, resource.kind, number)
-        company = listing.company_of(record)
-        allow(self._who, resource.permissions, "delete", company, record)
-        retire(self._session, record, switch_off)
+        record = get_record(self._session, resource.kind, number)
+        company = lists.company_of(record)
+        require_permission(self._who, resource.permissions, "delete", company, record)
+        soft_delete(self._session, record, deactivate)
 
-    def _post_definition(self, document: Document, number: int | None) -> Written:
+    def _post_definition(self, document: Document, number: int | None) -> WriteResult:
         content, raw = document.content, document.raw
-        fields: Fields = {"definition": WHOLE}
+        fields: Fields = {"definition": WHOLE_BODY}
         if document.labels is not None:
             fields["labels"] = list(document.labels)
         if says_owner("app", content):
@@ -80,20 +85,104 @@ class Writer:
         text = json.dumps(definition_in(content), ensure_ascii=False, indent=2).encode()
         return self._post("app", fields, number, raw or text)
 
-    def _post(self, item: str, fields: Fields, number: int | None, raw: bytes = b"") -> Written:
+    def _post(self, item: str, fields: Fields, number: int | None, raw: bytes = b"") -> WriteResult:
         service, who = self._service, self._who
         resource = BY_ITEM[item]
         assert resource.write is not None  # noqa: S101 - files have no other kinds
-        ids = with_ids(self._session, who, item, fields, number)
+        ids = resolve_names(self._session, who, item, fields, number)
         box, settings = service.ledger.box, service.settings
-        write = Write(self._session, box, settings, who, ids, number, raw)
+        write = WriteRequest(self._session, box, settings, who, ids, number, raw)
         written = resource.write(write)
         self._session.flush()
         return written
 
 
-def _told(kind: str, written: Written) -> Iterator[Fault]:
+def _warnings(kind: str, written: WriteResult) -> Iterator[Fault]:
     """What is odd in definitions is told when they are judged; here what is missing beside them."""
     for warning in written.warnings:
         if kind != "app" or warning.rule == "unknown_requirement":
             yield warning
+
+
+@dataclass(slots=True)
+class WriteOutcome:
+    """What came of writing: warnings with kind and title of a record, what is wrong, and what who
+    asks may not do.
+    """
+
+    warnings: list[tuple[str, str, Fault]] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    forbidden: list[Fault] = field(default_factory=list)
+
+
+def write_all(session: WritingSession, writer: Writer, changes: Sequence[Change]) -> WriteOutcome:
+    """Write in the order of a plan.
+
+    Raises:
+        JobautoError: the first that is refused.
+    """
+    outcome = WriteOutcome()
+    _lock(session, changes)
+    for change in changes:
+        _write(writer, change, outcome)
+    writer.finish()
+    return outcome
+
+
+def try_each(
+    session: WritingSession, writer: Writer, changes: Sequence[Change], refused: Refusals
+) -> WriteOutcome:
+    """The same, but what is refused keeps no other from being tried, unless that refers to it."""
+    outcome = WriteOutcome()
+    _lock(session, changes)
+    for change in changes:
+        if change.document is not None and refused.is_needed_by(change.document):
+            refused.add(change.document)
+        else:
+            _try(session, writer, change, refused, outcome)
+    return outcome
+
+
+def _lock(session: WritingSession, changes: Sequence[Change]) -> None:
+    def numbers(kind: str) -> list[int]:
+        changed = (each for each in changes if each.action != "unchanged" and each.kind == kind)
+        return [each.number for each in changed if each.number is not None]
+
+    locks.lock_run_templates(session, numbers("runtemplate"), numbers("company"))
+
+
+def _write(writer: Writer, change: Change, outcome: WriteOutcome) -> None:
+    if change.action != "unchanged":
+        warnings = writer.write(change)
+        outcome.warnings += [(change.kind, change.title, warning) for warning in warnings]
+
+
+def _try(
+    session: WritingSession,
+    writer: Writer,
+    change: Change,
+    refused: Refusals,
+    outcome: WriteOutcome,
+) -> None:
+    try:
+        with database_errors(), session.begin_nested():
+            _write(writer, change, outcome)
+    except (Unavailable, NotReady):
+        raise
+    except JobautoError as error:
+        into = outcome.forbidden if isinstance(error, Forbidden) else outcome.faults
+        into += _faults_of(error, change)
+        if change.document is not None:
+            refused.add(change.document)
+
+
+def _faults_of(error: JobautoError, change: Change) -> Iterator[Fault]:
+    """What a refusal says, with its place in the file; without a file, of which record."""
+    rule = "forbidden" if isinstance(error, Forbidden) else "refused"
+    faults: Sequence[Fault] = getattr(error, "faults", ()) or [Fault("", rule, str(error))]
+    for fault in faults:
+        if change.document is not None:
+            yield change.document.locate_fault(replace(fault, line=None, column=None))
+        else:
+            named = f"{NOUNS[change.kind]} {change.title}: {fault.message}"
+            yield replace(fault, message=named, line=None, column=None)

@@ -1,1 +1,1 @@
-"""The door before Prefect: who may do what with Prefect's own API and pages."""
+"""The gateway before Prefect: who may do what with its API and pages."""

@@ -7,43 +7,43 @@ from dataclasses import dataclass, field
 
 from jobauto_prefect.errors import TooManyRequests
 
-AT_ONCE = 8
+MAX_CONCURRENT = 8
 """Requests of one user that are under way."""
 
-MOST_WAITING = 64
+MAX_WAITING = 64
 """Further ones that wait for them."""
 
 RETRY_AFTER = 1  # seconds
 
 
 @dataclass(slots=True)
-class _Places:
-    free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
+class _Slots:
+    free: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(MAX_CONCURRENT))
     present: int = 0
 
 
 class UserConcurrency:
-    """Counts the requests of each user, in this process."""
+    """Bounds the requests of each user at once, in this process."""
 
     def __init__(self) -> None:
-        self._users: dict[Hashable, _Places] = {}
+        self._users: dict[Hashable, _Slots] = {}
 
     @contextlib.asynccontextmanager
-    async def place(self, user: Hashable) -> AsyncIterator[None]:
-        """A place among the requests of a user that are under way; it may have to be waited for.
+    async def slot(self, user: Hashable) -> AsyncIterator[None]:
+        """Hold one of the user's slots, once one is free.
 
         Raises:
             TooManyRequests: too many are waiting.
         """
-        places = self._users.setdefault(user, _Places())
-        if places.present >= AT_ONCE + MOST_WAITING:
-            message = f"{AT_ONCE} requests of yours are under way and {MOST_WAITING} wait"
+        slots = self._users.setdefault(user, _Slots())
+        if slots.present >= MAX_CONCURRENT + MAX_WAITING:
+            message = f"{MAX_CONCURRENT} requests of yours are under way and {MAX_WAITING} wait"
             raise TooManyRequests(RETRY_AFTER, f"{message}; send fewer at once")
-        places.present += 1
+        slots.present += 1
         try:
-            async with places.free:
+            async with slots.free:
                 yield
         finally:
-            places.present -= 1
-            if not places.present:
+            slots.present -= 1
+            if not slots.present:
                 del self._users[user]

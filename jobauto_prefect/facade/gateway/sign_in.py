@@ -1,4 +1,4 @@
-"""Who stands at the door: a user, a worker, or this service itself."""
+"""Sign-in of Prefect's clients: users, workers, and this service itself."""
 
 import base64
 import hmac
@@ -10,55 +10,58 @@ from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
 from jobauto_prefect.engine.api import service_authorization
-from jobauto_prefect.facade.auth import PREFECT_CHAIN, Identity, identified
-from jobauto_prefect.facade.credentials import authorization
-from jobauto_prefect.facade.passwords import RememberedPasswords
-from jobauto_prefect.facade.remembered_tokens import RememberedTokens
-from jobauto_prefect.facade.throttle import SignInThrottle
+from jobauto_prefect.facade.auth.headers import parse_authorization
+from jobauto_prefect.facade.auth.identity import PREFECT_CHAIN, Identity, check_credentials
+from jobauto_prefect.facade.auth.passwords import PasswordVerifier
+from jobauto_prefect.facade.auth.throttle import SignInThrottle
+from jobauto_prefect.facade.auth.token_cache import TokenCache
 from jobauto_prefect.ledger.store import Ledger
 
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """The facade's way of signing in, for Prefect's clients."""
+    """Signs Prefect's clients in as the facade does."""
 
     ledger: Ledger
     throttle: SignInThrottle
-    passwords: RememberedPasswords
-    tokens: RememberedTokens
+    passwords: PasswordVerifier
+    tokens: TokenCache
 
-    def is_service(self, given: str) -> bool:
-        """Whether an Authorization header is that of this installation's own processes."""
-        return hmac.compare_digest(given.encode(), service_authorization(self.ledger.box).encode())
+    def is_service(self, header: str) -> bool:
+        """Tell whether an Authorization header is that of this installation's own processes."""
+        return hmac.compare_digest(header.encode(), service_authorization(self.ledger.box).encode())
 
-    async def by_header(self, connection: HTTPConnection) -> Identity:
-        """Who sends a request.
+    async def identify_request(self, connection: HTTPConnection) -> Identity:
+        """Identify the sender of a request.
 
         Raises:
-            Unauthorized: nobody we know.
+            Unauthorized: the credentials are missing or wrong.
             TooManyRequests: this account has failed too often lately.
         """
-        return await self._identified(connection, *authorization(connection.headers))
+        return await self._identify(connection, *parse_authorization(connection.headers))
 
-    async def by_text(self, connection: HTTPConnection, text: str) -> Identity | None:
-        """Who sends this text as the first message of a socket; None: this service itself.
+    async def identify_socket(self, connection: HTTPConnection, text: str) -> Identity | None:
+        """Identify the sender of a socket's first message. Raises as `identify_request`.
 
-        It is `PREFECT_API_AUTH_STRING`, or a token alone. Raises as `by_header`.
+        It is `PREFECT_API_AUTH_STRING`, or a token alone.
+
+        Returns:
+            None for this service itself.
         """
         basic = base64.b64encode(text.encode("utf-8", "replace")).decode()
         if self.is_service(f"Basic {basic}"):
             return None
         scheme, credentials = ("basic", basic) if ":" in text else ("bearer", text)
-        return await self._identified(connection, scheme, credentials)
+        return await self._identify(connection, scheme, credentials)
 
-    async def _identified(
+    async def _identify(
         self, connection: HTTPConnection, scheme: str, credentials: str
     ) -> Identity:
-        found = partial(identified, self, connection, scheme, credentials, PREFECT_CHAIN)
-        return await run_in_threadpool(found)
+        identify = partial(check_credentials, self, connection, scheme, credentials, PREFECT_CHAIN)
+        return await run_in_threadpool(identify)
 
 
-def given_by(headers: Headers) -> str:
-    """The Authorization header, empty where there is none or several."""
+def authorization_header(headers: Headers) -> str:
+    """Read the Authorization header; empty where there is none, or several."""
     values = headers.getlist("authorization")
     return values[0] if len(values) == 1 else ""

@@ -1,4 +1,4 @@
-"""Prefect's websockets: their first message says who it is."""
+"""Prefect's websockets: the first message signs the client in, the others are filtered."""
 
 import asyncio
 import contextlib
@@ -11,98 +11,107 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Send
 
 from jobauto_prefect.errors import Forbidden, JobautoError, Unauthorized, Unavailable
-from jobauto_prefect.facade.auth import Identity
-from jobauto_prefect.facade.gateway.asking import Ask
-from jobauto_prefect.facade.gateway.checks import grant
-from jobauto_prefect.facade.gateway.matching import socket_of
-from jobauto_prefect.facade.gateway.reach import Holdings
+from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.gateway.policy.owners import Ownership
+from jobauto_prefect.facade.gateway.policy.scope_rules import apply_rule
+from jobauto_prefect.facade.gateway.policy.scoped_request import ScopedRequest
+from jobauto_prefect.facade.gateway.request import ProxyRequest
+from jobauto_prefect.facade.gateway.route_lookup import find_socket
+from jobauto_prefect.facade.gateway.routes import ScopeRule, Socket
 from jobauto_prefect.facade.gateway.sign_in import SignIn
-from jobauto_prefect.facade.gateway.table import Reach, Socket
 
 logger = logging.getLogger(__name__)
 
 API = "/api"
 SUBPROTOCOL = "prefect"
 FIRST_WITHIN_SECONDS = 10.0
-"""How long a socket may stay open without saying who it is."""
+"""How long a socket may stay open without signing in."""
 
-LONGEST_FIRST = 64 * 1024
-"""Characters of the message that says it; longer ones are not parsed."""
+MAX_FIRST_LENGTH = 64 * 1024
+"""Characters of the first message; longer ones are not parsed."""
 
 PROTOCOL_ERROR, POLICY_VIOLATION, TRY_AGAIN = 1002, 1008, 1013
-LONGEST_REASON = 120  # bytes; the protocol allows 123
+MAX_REASON_BYTES = 120  # bytes; the protocol allows 123
 
-Look = Callable[[Message], Awaitable[Message]]
-"""What of a client's message may be passed on. Raises Forbidden."""
+MessageFilter = Callable[[Message], Awaitable[Message]]
+"""Narrows a client's message to what may be passed on. Raises Forbidden."""
 
 
-class Sockets:
-    """Lets sockets through, each once it has signed in."""
+class SocketGateway:
+    """Serves sockets, each once it has signed in."""
 
-    def __init__(self, prefect: ASGIApp, sign_in: SignIn, holdings: Holdings, inner: str) -> None:
+    def __init__(self, prefect: ASGIApp, sign_in: SignIn, ownership: Ownership, inner: str) -> None:
         self._prefect = prefect
         self._sign_in = sign_in
-        self._holdings = holdings
+        self._ownership = ownership
         self._inner = inner
 
     async def serve(self, connection: HTTPConnection, receive: Receive, send: Send) -> None:
-        """One socket, until it is closed."""
+        """Serve one socket, until it is closed."""
         await receive()  # the opening handshake
         if SUBPROTOCOL not in connection.scope.get("subprotocols", ()):
             await _close(send, PROTOCOL_ERROR, "the subprotocol prefect is needed to sign in")
             return
         await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL})
         try:
-            look = await self._admitted(connection, receive)
-        except _Gone:
+            message_filter = await self._sign_client_in(connection, receive)
+        except _ClientClosed:
             return
         except JobautoError as error:
             code = TRY_AGAIN if isinstance(error, Unavailable) else POLICY_VIOLATION
             await _refuse(connection, send, code, error)
             return
-        await self._pass(connection, receive, send, look)
+        await self._forward(connection, receive, send, message_filter)
 
-    async def _admitted(self, connection: HTTPConnection, receive: Receive) -> Look:
-        """What to look at each message with, once the first one has said who it is."""
-        text = await _token(receive)
-        who = await self._sign_in.by_text(connection, text)
-        found = socket_of(connection.scope["path"].removeprefix(API))
-        if found is None:
+    async def _sign_client_in(self, connection: HTTPConnection, receive: Receive) -> MessageFilter:
+        """Read the first message, and choose the filter for those that follow it."""
+        text = await _receive_token(receive)
+        identity = await self._sign_in.identify_socket(connection, text)
+        match = find_socket(connection.scope["path"].removeprefix(API))
+        if match is None:
             raise Forbidden("this is no socket of Prefect that this door knows")
-        socket, said = found
-        if who is None:
-            return _unseen
-        return await self._allowed(who, socket, said)
+        socket, path_parameters = match
+        if identity is None:
+            return _pass_through
+        return await self._choose_filter(identity, socket, path_parameters)
 
-    async def _allowed(self, who: Identity, socket: Socket, said: Mapping[str, str]) -> Look:
-        if who.worker_pools is None:
-            if socket.permission in who.rights.everywhere:
-                return _unseen
+    async def _choose_filter(
+        self, identity: Identity, socket: Socket, path_parameters: Mapping[str, str]
+    ) -> MessageFilter:
+        if identity.worker_pools is None:
+            if socket.permission in identity.rights.everywhere:
+                return _pass_through
             raise Forbidden("this can't be narrowed to your companies; ask an administrator")
-        if socket.workers is None:
+        if socket.worker_rule is None:
             raise Forbidden("a worker's token does not open this")
-        domain = self._holdings.domain(None, frozenset(who.worker_pools))
-        reach = socket.workers
-        if reach is Reach.POOL:
-            await grant(reach, self._holdings, domain, Ask(socket.path, said))
-            return _unseen
+        access_scope = self._ownership.scope(None, frozenset(identity.worker_pools))
+        rule = socket.worker_rule
+        if rule is ScopeRule.POOL:
+            request = ProxyRequest(socket.path, path_parameters)
+            await apply_rule(rule, ScopedRequest(request, access_scope, self._ownership))
+            return _pass_through
 
-        async def look(message: Message) -> Message:
-            body = _json(message.get("text"))
-            granted = await grant(reach, self._holdings, domain, Ask(socket.path, said, body=body))
-            return {**message, "text": json.dumps(granted.body)}
+        async def narrow(message: Message) -> Message:
+            body = _parse_json(message.get("text"))
+            request = ProxyRequest(socket.path, path_parameters, body=body)
+            decision = await apply_rule(rule, ScopedRequest(request, access_scope, self._ownership))
+            return {**message, "text": json.dumps(decision.body)}
 
-        return look
+        return narrow
 
-    async def _pass(
-        self, connection: HTTPConnection, receive: Receive, send: Send, look: Look
+    async def _forward(
+        self,
+        connection: HTTPConnection,
+        receive: Receive,
+        send: Send,
+        message_filter: MessageFilter,
     ) -> None:
-        """Prefect's application sees a socket that signs in as its own administrator."""
+        """Show Prefect's application a socket that signs in as its own administrator."""
         opening: list[Message] = [
             {"type": "websocket.connect"},
-            {"type": "websocket.receive", "text": _signing_in(self._inner)},
+            {"type": "websocket.receive", "text": _sign_in_message(self._inner)},
         ]
-        refused = asyncio.Event()
+        is_refused = asyncio.Event()
 
         async def from_client() -> Message:
             if opening:
@@ -110,52 +119,52 @@ class Sockets:
             message = await receive()
             if message["type"] == "websocket.receive":
                 try:
-                    return await look(message)
+                    return await message_filter(message)
                 except JobautoError as error:
-                    refused.set()
+                    is_refused.set()
                     await _refuse(connection, send, POLICY_VIOLATION, error)
                     return {"type": "websocket.disconnect", "code": POLICY_VIOLATION}
             return message
 
         async def to_client(message: Message) -> None:
-            if message["type"] != "websocket.accept" and not refused.is_set():
+            if message["type"] != "websocket.accept" and not is_refused.is_set():
                 await send(message)
 
         await self._prefect(connection.scope, from_client, to_client)
 
 
-class _Gone(Exception):
+class _ClientClosed(Exception):
     """The client closed the socket."""
 
 
-async def _token(receive: Receive) -> str:
+async def _receive_token(receive: Receive) -> str:
     try:
         async with asyncio.timeout(FIRST_WITHIN_SECONDS):
             message = await receive()
     except TimeoutError:
         raise Unauthorized("the first message has to say who it is") from None
     if message["type"] == "websocket.disconnect":
-        raise _Gone
+        raise _ClientClosed
     text = message.get("text") or ""
-    first = _json(text) if len(text) <= LONGEST_FIRST else None
+    first = _parse_json(text) if len(text) <= MAX_FIRST_LENGTH else None
     token = first.get("token") if isinstance(first, dict) and first.get("type") == "auth" else None
     if not isinstance(token, str) or not token:
         raise Unauthorized("set PREFECT_API_AUTH_STRING to LOGIN:TOKEN")
     return token
 
 
-def _json(text: Any) -> Any:
+def _parse_json(text: Any) -> Any:
     with contextlib.suppress(ValueError, TypeError, RecursionError):
         return json.loads(text)
     return None
 
 
-def _signing_in(inner: str) -> str:
+def _sign_in_message(inner: str) -> str:
     return json.dumps({"type": "auth", "token": inner})
 
 
-async def _unseen(message: Message) -> Message:
-    """Every message passes."""
+async def _pass_through(message: Message) -> Message:
+    """Pass every message on."""
     return message
 
 
@@ -165,5 +174,5 @@ async def _refuse(connection: HTTPConnection, send: Send, code: int, error: Joba
 
 
 async def _close(send: Send, code: int, reason: str) -> None:
-    short = reason.encode()[:LONGEST_REASON].decode(errors="ignore")
+    short = reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")
     await send({"type": "websocket.close", "code": code, "reason": short})

@@ -2,7 +2,7 @@
 
 import sys
 
-from jobauto_prefect.facade.openapi.published import published
+from jobauto_prefect.facade.openapi.document import document_text
 
 if __name__ == "__main__":
-    sys.stdout.write(published())
+    sys.stdout.write(document_text())

@@ -1,13 +1,14 @@
 """The OpenAPI document of `/api/v1`, made from the table of resources and the bodies."""
 
+import json
 from functools import cache
 
 from jobauto_prefect import __version__
-from jobauto_prefect.facade.openapi.others import SERVICE, SIGNING_IN, other_operations
-from jobauto_prefect.facade.openapi.parts import error_responses, parameters
-from jobauto_prefect.facade.openapi.schemas import Json, schemas
-from jobauto_prefect.facade.openapi.table import table_operations
-from jobauto_prefect.facade.rendering import KINDS
+from jobauto_prefect.facade.models.catalog import KINDS
+from jobauto_prefect.facade.openapi.components import error_responses, parameters
+from jobauto_prefect.facade.openapi.custom_operations import SERVICE, SIGNING_IN, custom_operations
+from jobauto_prefect.facade.openapi.resource_operations import resource_operations
+from jobauto_prefect.facade.openapi.schemas import Json, component_schemas
 
 ABOUT = """\
 Applications, companies, run templates, jobs and what belongs to them.
@@ -17,7 +18,7 @@ for people), and csv for lists. Without a suffix the header Accept says it; the 
 - **Lists** are objects keyed by id, `{}` when empty. Readers which sort integer keys must sort by \
 `id` themselves. `limit` asks for a page, the header `Link` leads to the next one.
 - **Writing.** POST creates or updates and answers 201 both times, with `created`. Bodies are \
-JSON, whatever their Content-Type says; members may be in the query, too, except secrets.
+JSON, whatever their Content-Type says; fields may be in the query, too, except secrets.
 - **Errors** look all alike, see the schema Error.
 - **Times** have an offset in answers. In requests they are ISO 8601 or `Y-m-d H:i:s`, of UTC \
 where they have no offset.
@@ -29,12 +30,7 @@ Permissions, paging and all else are explained in docs/rest.md.
 
 @cache
 def document() -> Json:
-    """The document; do not change what is returned."""
-    paths: Json = {}
-    for operations in (table_operations(), other_operations()):
-        for path, method, operation in operations:
-            paths.setdefault(path, {})[method] = operation
-    _complete_links(paths)
+    """Make the document once; do not change it."""
     return {
         "openapi": "3.1.0",
         "info": {
@@ -50,9 +46,9 @@ def document() -> Json:
         ],
         "tags": [{"name": name} for name in tags()],
         "security": [{"bearer": []}, {"basic": []}],
-        "paths": paths,
+        "paths": paths(),
         "components": {
-            "schemas": schemas(),
+            "schemas": component_schemas(),
             "responses": error_responses(),
             "parameters": parameters(),
             "securitySchemes": {
@@ -71,21 +67,40 @@ def document() -> Json:
     }
 
 
+@cache
+def paths() -> Json:
+    """Describe the operations, by path and method; do not change what is returned."""
+    described: Json = {}
+    for operations in (resource_operations(), custom_operations()):
+        for path, method, operation in operations:
+            described.setdefault(path, {})[method] = operation
+    _complete_links(described)
+    return described
+
+
+def document_text() -> str:
+    """Write the text of `api/openapi.json`."""
+    return json.dumps(document(), indent=2, ensure_ascii=False) + "\n"
+
+
 def tags() -> list[str]:
-    """The sections of the document, in their order."""
+    """List the sections of the document, in their order."""
     return [*(kind.many for kind in KINDS.values()), SIGNING_IN, SERVICE]
 
 
 def _complete_links(paths: Json) -> None:
-    """Where the operation that a link leads to has a suffix, the link says one."""
+    """Give links a suffix where the operation they lead to has one."""
     suffixed = {
         operation["operationId"]
         for path, methods in paths.items()
         for operation in methods.values()
         if path.endswith(".{suffix}")
     }
-    for operation in (one for methods in paths.values() for one in methods.values()):
-        for answer in operation["responses"].values():
-            for link in answer.get("links", {}).values():
-                if link["operationId"] in suffixed:
-                    link.setdefault("parameters", {})["suffix"] = "json"
+    operations = [operation for methods in paths.values() for operation in methods.values()]
+    responses = [
+        response for operation in operations for response in operation["responses"].values()
+    ]
+    for response in responses:
+        for link in response.get("links", {}).values():
+            if link["operationId"] in suffixed:
+                link.setdefault("parameters", {})["suffix"] = "json"

@@ -3,20 +3,20 @@
 import json
 import re
 from collections.abc import Mapping
+from functools import cache
 from importlib import resources
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from jobauto_prefect.definitions import schema as definition_schema
-from jobauto_prefect.facade.applying import ApplyBody
-from jobauto_prefect.facade.events import ReplayBody
-from jobauto_prefect.facade.maintenance import MaintenanceBody
-from jobauto_prefect.facade.memberships import MemberBody, RolesBody
-from jobauto_prefect.facade.obligations import ExcuseBody
-from jobauto_prefect.facade.openapi.answers import SHAPES
-from jobauto_prefect.facade.openapi.members import about
-from jobauto_prefect.facade.resources import RESOURCES
+from jobauto_prefect.facade.apply.endpoint import ApplyBody
+from jobauto_prefect.facade.openapi.field_descriptions import describe_field
+from jobauto_prefect.facade.resources.event_replay import ReplayBody
+from jobauto_prefect.facade.resources.maintenance import MaintenanceBody
+from jobauto_prefect.facade.resources.memberships import MemberBody, RolesBody
+from jobauto_prefect.facade.resources.registry import RESOURCES
+from jobauto_prefect.facade.resources.task_actions import ExcuseBody
 from jobauto_prefect.facade.writes.base import NEVER_NULL
 from jobauto_prefect.facade.writes.calendars import CalendarBody
 from jobauto_prefect.facade.writes.companies import CompanyBody
@@ -24,13 +24,13 @@ from jobauto_prefect.facade.writes.credential_types import CredentialTypeBody
 from jobauto_prefect.facade.writes.credentials import CredentialBody, TopicBody
 from jobauto_prefect.facade.writes.events import RuleBody, SourceBody
 from jobauto_prefect.facade.writes.jobs import JobBody
-from jobauto_prefect.facade.writes.templates import TemplateBody
+from jobauto_prefect.facade.writes.run_templates import TemplateBody
 from jobauto_prefect.facade.writes.users import UserBody
 from jobauto_prefect.ledger.base import BIGGEST_ID
-from jobauto_prefect.ledger.names import LOOKS
+from jobauto_prefect.ledger.queries.names import LOOKS
 
 Json = dict[str, Any]
-PLACE = "#/components/schemas/"
+SCHEMA_PREFIX = "#/components/schemas/"
 
 BODIES: Mapping[str, str] = {
     "company": "CompanyBody",
@@ -53,7 +53,7 @@ _MODELS = (
     TopicBody, UserBody,
 )  # fmt: skip
 
-TRUTH: Json = {"anyOf": [{"type": "boolean"}, {"enum": [0, 1, "0", "1", "true", "false"]}]}
+BOOLEAN: Json = {"anyOf": [{"type": "boolean"}, {"enum": [0, 1, "0", "1", "true", "false"]}]}
 _LABEL = "[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
 LABELS: Json = {
     "anyOf": [
@@ -80,25 +80,25 @@ KEY: Json = {
 
 
 KEY_OR_NAME: Json = {**KEY, "anyOf": [*KEY["anyOf"], {"type": "string", "pattern": "[^0-9]"}]}
-NAMED = frozenset(resource.item for resource in RESOURCES if resource.kind in LOOKS)
+KINDS_WITH_NAMES = frozenset(resource.item for resource in RESOURCES if resource.kind in LOOKS)
 """The items whose records have names."""
 
 _LOCAL = re.compile(r'"#/definitions/(\w+)"')
 
 
 def reference(name: str) -> Json:
-    """A reference to one of the schemas."""
-    return {"$ref": PLACE + name}
+    """Refer to one of the schemas."""
+    return {"$ref": SCHEMA_PREFIX + name}
 
 
-def examples() -> dict[str, Any]:
-    """An example of each record and each body, by the name of its schema."""
+def load_examples() -> dict[str, Any]:
+    """Read an example of each record and each body, by the name of its schema."""
     text = (resources.files(__package__) / "examples.json").read_text("utf-8")
-    read: dict[str, Any] = json.loads(text)
-    return read
+    examples: dict[str, Any] = json.loads(text)
+    return examples
 
 
-class _Plain(GenerateJsonSchema):
+class _SchemaGenerator(GenerateJsonSchema):
     """Without titles, which repeat the names; where keys have a pattern, no others are allowed."""
 
     def dict_schema(self, schema: Any) -> Json:
@@ -111,27 +111,31 @@ class _Plain(GenerateJsonSchema):
         return False
 
 
-def schemas() -> Json:
-    """All of them, by name."""
+@cache
+def component_schemas() -> Json:
+    """Make all schemas, by name; do not change what is returned."""
+    # Many models, which only the document needs.
+    from jobauto_prefect.facade.openapi.response_models import SHAPES
+
     modes: list[Any] = [(model, "validation") for model in _MODELS]
     modes += [(shape, "serialization") for shape in SHAPES]
     _, generated = models_json_schema(
-        modes, ref_template=f"{PLACE}{{model}}", schema_generator=_Plain
+        modes, ref_template=f"{SCHEMA_PREFIX}{{model}}", schema_generator=_SchemaGenerator
     )
-    found: Json = {**generated["$defs"], **_definition_schemas(), **_application_schemas()}
+    made: Json = {**generated["$defs"], **_definition_schemas(), **_application_schemas()}
     for item, name in BODIES.items():
-        key = KEY_OR_NAME if item in NAMED else KEY
-        found[name]["properties"] |= {"id": key, f"{item}_id": key}
-    found["JobChange"] = _job_change(found["JobBody"])
-    for name, schema in found.items():
-        _finish(name, schema)
-    for name, example in examples().items():
-        found[name]["examples"] = [example]
-    return dict(sorted(found.items()))
+        key = KEY_OR_NAME if item in KINDS_WITH_NAMES else KEY
+        made[name]["properties"] |= {"id": key, f"{item}_id": key}
+    made["JobChange"] = _job_change(made["JobBody"])
+    for name, schema in made.items():
+        _describe_fields(name, schema)
+    for name, example in load_examples().items():
+        made[name]["examples"] = [example]
+    return dict(sorted(made.items()))
 
 
 def _job_change(body: Json) -> Json:
-    """What may change of a job."""
+    """Describe what may change of a job."""
     changing = ("scheduled", "note", "state", "reason", "id", "job_id")
     return {
         **body,
@@ -141,30 +145,32 @@ def _job_change(body: Json) -> Json:
     }
 
 
-def _finish(name: str, schema: Json) -> None:
-    """Say what each member means, and what is not worth saying."""
+def _describe_fields(name: str, schema: Json) -> None:
+    """Describe each field, and drop what says nothing."""
     if name.startswith("Definition"):
         return
     schema.pop("title", None)
-    for member, said in schema.get("properties", {}).items():
-        if "$ref" not in said and "default" in said and said["default"] is None:
-            del said["default"]
-        if name in BODIES.values() and member in NEVER_NULL:
-            said["anyOf"] = [each for each in said["anyOf"] if each != {"type": "null"}]
-        meaning = about(name, member)
+    for field, value in schema.get("properties", {}).items():
+        if "$ref" not in value and "default" in value and value["default"] is None:
+            del value["default"]
+        if name in BODIES.values() and field in NEVER_NULL:
+            value["anyOf"] = [each for each in value["anyOf"] if each != {"type": "null"}]
+        meaning = describe_field(name, field)
         if meaning:
-            said.setdefault("description", meaning)
+            value.setdefault("description", meaning)
 
 
 def _definition_schemas() -> Json:
-    """The parts of the definition's schema, and its members without what it requires."""
+    """Make schemas of the definition's parts, and of its fields without what it requires."""
     text = json.dumps(definition_schema())
-    whole: Json = json.loads(_LOCAL.sub(lambda found: f'"{PLACE}{_part_name(found[1])}"', text))
-    parts = whole.pop("definitions")
-    for member in ("$schema", "required"):
-        del whole[member]
+    definition: Json = json.loads(
+        _LOCAL.sub(lambda match: f'"{SCHEMA_PREFIX}{_part_name(match[1])}"', text)
+    )
+    parts = definition.pop("definitions")
+    for keyword in ("$schema", "required"):
+        del definition[keyword]
     named = {_part_name(name): part for name, part in parts.items()}
-    return {"DefinitionMembers": whole, **named}
+    return {"DefinitionMembers": definition, **named}
 
 
 def _part_name(name: str) -> str:
@@ -187,7 +193,7 @@ def _application_schemas() -> Json:
     }
     return {
         "Application": {
-            "description": "An application: the members of its definition, and ours.",
+            "description": "An application: the fields of its definition, and ours.",
             "type": "object",
             "allOf": [reference("DefinitionMembers")],
             "required": [*required, *ours],
@@ -203,7 +209,7 @@ def _application_schemas() -> Json:
         },
         "ApplicationBody": {
             "description": "A whole definition, or a part of one, which is merged into the one "
-            "there is. Members of an answer that are not the definition's are read over.",
+            "there is. Fields of an answer that are not the definition's are read over.",
             "type": "object",
             "allOf": [reference("DefinitionMembers")],
             "anyOf": [
@@ -212,11 +218,11 @@ def _application_schemas() -> Json:
             ],
             "properties": {
                 "company_id": {"anyOf": [KEY_OR_NAME, {"type": "null"}]},
-                "enabled": TRUTH,
+                "enabled": BOOLEAN,
                 "labels": LABELS,
                 "topics": TOPICS,
                 "force": {
-                    **TRUTH,
+                    **BOOLEAN,
                     "description": "Take a definition although its version is older.",
                 },
             },

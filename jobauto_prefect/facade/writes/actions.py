@@ -15,15 +15,21 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from jobauto_prefect.definitions.actions import Action, ActionMode
-from jobauto_prefect.definitions.masks import MASK
+from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.records.actions import Action, ActionMode
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.destinations import given_again
-from jobauto_prefect.facade.requests import Body
-from jobauto_prefect.facade.spellings import READ_INTEGER, OrText
-from jobauto_prefect.facade.writes.base import OBJECT_TEXT, Ref, ShortText, Write, read_object
-from jobauto_prefect.facade.writes.rules import circle_faults
-from jobauto_prefect.ledger import actions
+from jobauto_prefect.facade.http.field_types import READ_INTEGER, OrText
+from jobauto_prefect.facade.http.requests import Body
+from jobauto_prefect.facade.writes.base import (
+    OBJECT_TEXT,
+    Ref,
+    ShortText,
+    WriteRequest,
+    parse_object,
+)
+from jobauto_prefect.facade.writes.rule_checks import cycle_faults
+from jobauto_prefect.facade.writes.secret_destinations import resubmission_fault
+from jobauto_prefect.ledger.events import pending_actions
 from jobauto_prefect.ledger.records import App, RunTemplate
 from jobauto_prefect.settings import WebAddress
 from jobauto_prefect.sources import fault_of_url, webhook_rules
@@ -45,17 +51,17 @@ class OrSwitch:
         self, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Called by pydantic."""
-        needed = any(one.is_required() for one in self.body.model_fields.values())
+        needed = any(model_field.is_required() for model_field in self.body.model_fields.values())
         whole: list[JsonSchemaValue] = handler(core)["anyOf"]
         return {"anyOf": [*whole, {"enum": [False] if needed else [True, False]}]}
 
 
-def _switched(value: Any) -> Any:
+def _expand_switch(value: Any) -> Any:
     """Published clients know only whether an action is on."""
     return {} if value is True else value
 
 
-ON = BeforeValidator(_switched)
+ON = BeforeValidator(_expand_switch)
 
 
 class ChainBody(Body):
@@ -113,7 +119,11 @@ class ActionsBody(BaseModel):
     def _without_nothing(cls, value: Any) -> Any:
         if not isinstance(value, Mapping):
             return value
-        return {name: one for name, one in value.items() if one is not None and one is not False}
+        return {
+            name: config
+            for name, config in value.items()
+            if config is not None and config is not False
+        }
 
     def configured(self) -> dict[str, dict[str, Any]]:
         """Action -> configuration, of those that are given."""
@@ -121,7 +131,7 @@ class ActionsBody(BaseModel):
         return {str(name): config for name, config in given.items()}
 
 
-class OrNothing:
+class OrEmpty:
     """Says in a JSON Schema how published clients write that there is nothing."""
 
     def __get_pydantic_json_schema__(
@@ -131,16 +141,16 @@ class OrNothing:
         return {"anyOf": [handler(core), {"enum": [None, []]}, *OBJECT_TEXT]}
 
 
-def _read(value: Any) -> Any:
+def _parse_actions(value: Any) -> Any:
     """An object, its JSON text, or nothing."""
-    return {} if value is None or value == [] else read_object(value)
+    return {} if value is None or value == [] else parse_object(value)
 
 
-Actions = Annotated[ActionsBody, BeforeValidator(_read), OrNothing()]
+Actions = Annotated[ActionsBody, BeforeValidator(_parse_actions), OrEmpty()]
 
 
-def take_actions(
-    write: Write, template: RunTemplate, given: Mapping[ActionMode, ActionsBody]
+def apply_actions(
+    write: WriteRequest, template: RunTemplate, given: Mapping[ActionMode, ActionsBody]
 ) -> None:
     """The actions of these modes, instead of those there are; the template is flushed.
 
@@ -149,10 +159,12 @@ def take_actions(
             of a circle.
     """
     secrets = dict(template.action_secrets)
-    faults = [fault for mode in given for fault in _moved(template, mode, given[mode].webhook)]
+    faults = [
+        fault for mode in given for fault in _address_faults(template, mode, given[mode].webhook)
+    ]
     for mode, body in given.items():
         configured = body.configured()
-        sealed = _sealed(write, template, mode, body.webhook)
+        sealed = _seal_secret(write, template, mode, body.webhook)
         configured.get(Action.WEBHOOK, {}).pop(SECRET, None)
         secrets.pop(mode, None)
         if sealed is not None:
@@ -161,15 +173,17 @@ def take_actions(
     template.action_secrets = secrets
     write.session.flush()
     faults += [fault for mode in given for fault in _faults(write, template, mode)]
-    starts = [mode for mode in ActionMode if actions.STARTING & getattr(template, mode).keys()]
+    starts = [
+        mode for mode in ActionMode if pending_actions.STARTING & getattr(template, mode).keys()
+    ]
     if starts and not faults:
-        faults += circle_faults(write.session, template.id, f"/{starts[0]}")
+        faults += cycle_faults(write.session, template.id, f"/{starts[0]}")
     if faults:
         raise InvalidInput(faults)
 
 
-def _sealed(
-    write: Write, template: RunTemplate, mode: str, webhook: WebHookBody | None
+def _seal_secret(
+    write: WriteRequest, template: RunTemplate, mode: str, webhook: WebHookBody | None
 ) -> str | None:
     """The key of a webhook's signature."""
     if webhook is None:
@@ -183,57 +197,59 @@ def _keeps_secret(webhook: WebHookBody) -> bool:
     return SECRET not in webhook.model_fields_set or webhook.secret == MASK
 
 
-def _moved(template: RunTemplate, mode: str, webhook: WebHookBody | None) -> Iterator[Fault]:
+def _address_faults(
+    template: RunTemplate, mode: str, webhook: WebHookBody | None
+) -> Iterator[Fault]:
     """The key of a signature that would stay with another address."""
     if webhook is None or mode not in template.action_secrets or not _keeps_secret(webhook):
         return
     before = getattr(template, mode).get(Action.WEBHOOK, {})
     if before.get("uri") != webhook.uri:
-        yield given_again(f"/{mode}/{Action.WEBHOOK}/{SECRET}", SECRET, ["uri"])
+        yield resubmission_fault(f"/{mode}/{Action.WEBHOOK}/{SECRET}", SECRET, ["uri"])
 
 
-def _faults(write: Write, template: RunTemplate, mode: ActionMode) -> Iterator[Fault]:
+def _faults(write: WriteRequest, template: RunTemplate, mode: ActionMode) -> Iterator[Fault]:
     actions_of = getattr(template, mode)
-    for name, look in LOOKS.items():
+    for name, look in CHECKS.items():
         if name in actions_of:
             yield from look(write, template, actions_of[name], f"/{mode}/{name}")
 
 
 def _chain_faults(
-    write: Write, _template: RunTemplate, config: Mapping[str, Any], place: str
+    write: WriteRequest, _template: RunTemplate, config: Mapping[str, Any], place: str
 ) -> Iterator[Fault]:
     pointer = f"{place}/runtemplate_id"
     try:
-        target = write.referred(RunTemplate, config["runtemplate_id"], pointer, "jobs")
+        target = write.resolve_reference(RunTemplate, config["runtemplate_id"], pointer, "jobs")
     except InvalidInput as error:
         yield from error.faults
     else:
-        write.creating("jobs", target.company_id)
+        write.authorize_create("jobs", target.company_id)
 
 
 def _launch_faults(
-    write: Write, template: RunTemplate, config: Mapping[str, Any], place: str
+    write: WriteRequest, template: RunTemplate, config: Mapping[str, Any], place: str
 ) -> Iterator[Fault]:
     pointer, app_id = f"{place}/app_id", config["app_id"]
     try:
-        write.referred(App, app_id, pointer, "applications")
+        write.resolve_reference(App, app_id, pointer, "applications")
     except InvalidInput as error:
         yield from error.faults
         return
-    found = actions.launched(write.session, template.company_id, app_id)
-    if len(found) != 1:
-        yield Fault(pointer, "reference", actions.not_launched(app_id, found))
+    candidates = pending_actions.launch_candidates(write.session, template.company_id, app_id)
+    if len(candidates) != 1:
+        yield Fault(pointer, "reference", pending_actions.launch_refusal(app_id, candidates))
 
 
 def _webhook_faults(
-    write: Write, _template: RunTemplate, config: Mapping[str, Any], place: str
+    write: WriteRequest, _template: RunTemplate, config: Mapping[str, Any], place: str
 ) -> Iterator[Fault]:
     fault = fault_of_url(config["uri"], webhook_rules(write.settings))
     if fault is not None:
         yield Fault(f"{place}/uri", "target", fault)
 
 
-LOOKS = {
+CHECKS = {
     Action.CHAIN: _chain_faults,
     Action.LAUNCH: _launch_faults,
     Action.WEBHOOK: _webhook_faults,

@@ -4,41 +4,50 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from jobauto_prefect.definitions import Definition, check, parse, text, validate, version_numbers
+from jobauto_prefect.definitions import (
+    Definition,
+    check,
+    parse,
+    pick_text,
+    validate,
+    version_numbers,
+)
 from jobauto_prefect.errors import Conflict, Fault, InvalidDefinition
-from jobauto_prefect.facade.requests import WHOLE, Body, Fields, json_fields
-from jobauto_prefect.facade.requests import parse as parse_body
-from jobauto_prefect.facade.values import Values, resealed
-from jobauto_prefect.facade.writes.base import LabelledBody, Write, Written, flag
+from jobauto_prefect.facade.http.requests import WHOLE_BODY, Body, Fields, read_json_object
+from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.writes.base import LabelledBody, WriteRequest, WriteResult, parse_flag
+from jobauto_prefect.facade.writes.env import StoredValues, seal_exposed
 from jobauto_prefect.facade.writes.ownership import (
     OwnedBody,
     Owner,
-    create_definition,
-    namesakes,
-    owner_of_body,
-    require_wide,
-    take_owner,
-    updatable_named,
-    updatable_visible,
+    apply_owner,
+    authorize_definition,
+    authorize_visible,
+    namesake_warnings,
+    require_administrator,
+    resolve_owner,
+    select_named,
 )
 from jobauto_prefect.facade.writes.topics import (
     TopicRefs,
+    apply_existing_topics,
+    apply_topics,
     require_own_topics,
-    take_known_topics,
-    take_topics,
 )
-from jobauto_prefect.jobs.credentials import unknown_requirements
-from jobauto_prefect.jobs.windows import keep_windows
-from jobauto_prefect.ledger import queries
+from jobauto_prefect.jobs.claims.credential_warnings import unknown_requirements
+from jobauto_prefect.jobs.windows.due_windows import keep_windows
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.applications import app_with_uuid, apps_named, versions_of
+from jobauto_prefect.ledger.queries.companies import all_companies
+from jobauto_prefect.ledger.queries.run_templates import templates_of_app
+from jobauto_prefect.ledger.queries.topics import enqueue_bearer
 from jobauto_prefect.ledger.records import App, AppVersion, Company, RunTemplate
-from jobauto_prefect.ledger.topics import apply_bearer
-from jobauto_prefect.ledger.wishes import WishKind, wish
 
-ANSWERED = ("created_at", "updated_at", "prefect_url")
+READ_ONLY = ("created_at", "updated_at", "prefect_url")
 """What every record that was read has: where one comes back these are no members of a document."""
 
 OURS = ("enabled", "company_id")
-RECORDED = ("id", "enabled", "company_id", "labels", "topics", "rule_selectors", *ANSWERED)
+RECORD_FIELDS = ("id", "enabled", "company_id", "labels", "topics", "rule_selectors", *READ_ONLY)
 """What records have beside the definition, which may have members of these names, too."""
 
 UNREADABLE = frozenset({"duplicate", "number", "text", "key", "depth", "size", "syntax"})
@@ -66,7 +75,7 @@ def read_definition(raw: bytes) -> Fields:
     return dict(report.document)
 
 
-def write_app(write: Write) -> Written:
+def write_app(write: WriteRequest) -> WriteResult:
     """A whole definition replaces the one of its uuid, else its name; a part of one is merged.
 
     Raises:
@@ -74,20 +83,20 @@ def write_app(write: Write) -> Written:
         Conflict: its version is older than the one that is here, and `force` is not said; or it
             can't belong to that company.
     """
-    force = flag(write.fields.pop("force", False), "/force")
-    labels, owner = _taken_labels(write), _taken_owner(write)
-    topics = _taken_topics(write)
-    is_definition = write.fields.pop("definition", None) is WHOLE
+    force = parse_flag(write.fields.pop("force", False), "/force")
+    labels, owner = _pop_labels(write), _resolve_owner(write)
+    topics = _parse_topics(write)
+    is_definition = write.fields.pop("definition", None) is WHOLE_BODY
     given = read_definition(write.raw) if is_definition else _document_in(write)
-    app = _known_app(write, given, owner)
+    app = _find_app(write, given, owner)
     if app is None:
-        create_definition(write, owner)
-    document = given if is_definition else _completed(write, app, given)
+        authorize_definition(write, owner)
+    document = given if is_definition else _complete(write, app, given)
     created, warnings = app is None, list[Fault]()
     if app is not None:
-        require_wide(write, app, _identity_changed(app, document))
-    if app is None or not _same(document, app.document):
-        definition, warnings = _judged(write, document)
+        require_administrator(write, app, _identity_changed(app, document))
+    if app is None or not _is_same(document, app.document):
+        definition, warnings = _validate(write, document)
         if app is None:
             app = App(name="", source="", document={}, company_id=owner.company_id)
             # Before it is added: a query would flush it, and what it holds so far be a version.
@@ -98,29 +107,29 @@ def write_app(write: Write) -> Written:
         _store_definition(write, app, definition)
     elif _is_raw(write, document):
         app.source = write.raw.decode()  # the same, written in another way
-    if take_owner(write, app, owner):
+    if apply_owner(write, app, owner):
         _seal_values(write, app, parse(app.document))
     if "enabled" in write.fields:
-        app.enabled = flag(write.fields["enabled"], "/enabled")
+        app.enabled = parse_flag(write.fields["enabled"], "/enabled")
     if labels is not None:
         app.labels = labels
-    warnings += _take_topics(write, app, topics, given)
+    warnings += _apply_topics(write, app, topics, given)
     required = parse(app.document).requirements
     unknown = unknown_requirements(write.session, required, app.company_id)
-    return Written(app, created, [*warnings, *unknown])
+    return WriteResult(app, created, [*warnings, *unknown])
 
 
-def _document_in(write: Write) -> Fields:
+def _document_in(write: WriteRequest) -> Fields:
     """The members of the definition, or of the part of one, among those of a request."""
-    ours = (*OURS, *RECORDED) if _is_record(write) else OURS
+    ours = (*OURS, *RECORD_FIELDS) if _is_record(write) else OURS
     ours = (*ours, "topics") if _says_topics(write) else ours
     return {name: value for name, value in write.fields.items() if name not in ours}
 
 
-def _taken_owner(write: Write) -> Owner:
+def _resolve_owner(write: WriteRequest) -> Owner:
     """Whose it is to be; a definition may have a member `company` of its own."""
     given = {name: write.fields[name] or None for name in ("company_id",) if name in write.fields}
-    return owner_of_body(write, parse_body(OwnedBody, given))
+    return resolve_owner(write, parse_body(OwnedBody, given))
 
 
 def _identity_changed(app: App, document: Fields) -> set[str]:
@@ -134,19 +143,19 @@ def _identity_changed(app: App, document: Fields) -> set[str]:
     return {name for name in before if before[name] != after[name]}
 
 
-def _namesakes(write: Write, app: App, definition: Definition, owner: Owner) -> list[Fault]:
+def _namesakes(write: WriteRequest, app: App, definition: Definition, owner: Owner) -> list[Fault]:
     if owner.is_said:
         return []
-    return namesakes(write, app, queries.apps_named(write.session, _text(write, definition.name)))
+    return namesake_warnings(write, app, apps_named(write.session, _text(write, definition.name)))
 
 
-def _completed(write: Write, app: App | None, given: Fields) -> Fields:
+def _complete(write: WriteRequest, app: App | None, given: Fields) -> Fields:
     """What is given, over what there is of it: a whole definition stands alone."""
     if app is None:
         return {**write.defaults, **given}
     whole = all(name in given for name in REQUIRED)
     if whole and _is_record(write):
-        own = {name: app.document[name] for name in app.document if name in RECORDED}
+        own = {name: app.document[name] for name in app.document if name in RECORD_FIELDS}
         return {
             name: given.get(name, own.get(name))
             for name in dict.fromkeys((*write.fields, *own))
@@ -155,7 +164,7 @@ def _completed(write: Write, app: App | None, given: Fields) -> Fields:
     return given if whole else {**app.document, **given}
 
 
-def _taken_labels(write: Write) -> list[str] | None:
+def _pop_labels(write: WriteRequest) -> list[str] | None:
     """The labels given, as a list or with commas; an object of that name is the definition's."""
     given = write.fields.get("labels")
     if not isinstance(given, str | list):
@@ -165,21 +174,21 @@ def _taken_labels(write: Write) -> list[str] | None:
     return parse_body(LabelledBody, {"labels": listed}).labels
 
 
-def _says_topics(write: Write) -> bool:
+def _says_topics(write: WriteRequest) -> bool:
     """Whether `topics` are those attached: in the query, in a part of a definition without its
     `executable`, or in a record that was read. Else the member is the definition's own.
     """
     if "topics" not in write.fields:
         return False
     is_part = "executable" not in write.fields
-    return is_part or _is_record(write) or "topics" not in json_fields(write.raw)
+    return is_part or _is_record(write) or "topics" not in read_json_object(write.raw)
 
 
-def _is_record(write: Write) -> bool:
-    return all(name in write.fields for name in ANSWERED)
+def _is_record(write: WriteRequest) -> bool:
+    return all(name in write.fields for name in READ_ONLY)
 
 
-def _taken_topics(write: Write) -> list[int | str] | None:
+def _parse_topics(write: WriteRequest) -> list[int | str] | None:
     """The topics that are attached; None: nothing is said."""
     if not _says_topics(write):
         return None
@@ -188,51 +197,51 @@ def _taken_topics(write: Write) -> list[int | str] | None:
     return parse_body(TopicsBody, {"topics": listed}).topics
 
 
-def _take_topics(
-    write: Write, app: App, topics: list[int | str] | None, document: Fields
+def _apply_topics(
+    write: WriteRequest, app: App, topics: list[int | str] | None, document: Fields
 ) -> list[Fault]:
     """Attach what is said, else what a definition lists itself and there are topics for."""
     before, listed = app.topics, document.get("topics")
     warnings = list[Fault]()
     if topics is not None:
-        take_topics(write, app, topics)
+        apply_topics(write, app, topics)
     elif isinstance(listed, list) and all(isinstance(name, str) for name in listed):
-        warnings = take_known_topics(write, app, listed)
+        warnings = apply_existing_topics(write, app, listed)
     require_own_topics(write, app)
     if app.topics != before:
         write.session.flush()
-        apply_bearer(write.session, app)
+        enqueue_bearer(write.session, app)
     return warnings
 
 
-def _judged(write: Write, document: Fields) -> tuple[Definition, list[Fault]]:
+def _validate(write: WriteRequest, document: Fields) -> tuple[Definition, list[Fault]]:
     report = validate(write.raw) if _is_raw(write, document) else check(document)
     return report.definition(), list(report.warnings)
 
 
-def _same(document: Fields, other: Fields) -> bool:
+def _is_same(document: Fields, other: Fields) -> bool:
     """As texts: the order of members counts, for forms have it too, and `1` is not `true`."""
     return json.dumps(document) == json.dumps(other)
 
 
-def _is_raw(write: Write, document: Fields) -> bool:
+def _is_raw(write: WriteRequest, document: Fields) -> bool:
     """Whether the body is this document and nothing else."""
     return write.raw != b"" and read_definition(write.raw) == document
 
 
-def _known_app(write: Write, document: Fields, owner: Owner) -> App | None:
+def _find_app(write: WriteRequest, document: Fields, owner: Owner) -> App | None:
     if write.record_id is not None:
-        return write.known(App, "applications")
+        return write.get_for_update(App, "applications")
     uuid, name = document.get("uuid"), document.get("name")
     if isinstance(uuid, str):
-        return updatable_visible(write, queries.app_with_uuid(write.session, uuid.lower()))
+        return authorize_visible(write, app_with_uuid(write.session, uuid.lower()))
     if not isinstance(name, str | dict) or not name:
         return None
-    return updatable_named(write, owner, queries.apps_named(write.session, _text(write, name)))
+    return select_named(write, owner, apps_named(write.session, _text(write, name)))
 
 
-def _text(write: Write, localized: Any) -> str:
-    return text(localized, write.settings.language)
+def _text(write: WriteRequest, localized: Any) -> str:
+    return pick_text(localized, write.settings.language)
 
 
 def _refuse_older(app: App, definition: Definition) -> None:
@@ -244,11 +253,11 @@ def _refuse_older(app: App, definition: Definition) -> None:
         )
 
 
-def _store_definition(write: Write, app: App, definition: Definition) -> None:
+def _store_definition(write: WriteRequest, app: App, definition: Definition) -> None:
     """Take over the document and keep the former; values that have become secret are sealed."""
     document = dict(definition.document)
     if app.id is not None:
-        write.session.add(_former(write, app))
+        write.session.add(_former_version(write, app))
     raw = _is_raw(write, document)
     app.source = write.raw.decode() if raw else json.dumps(document, ensure_ascii=False, indent=2)
     app.document = document
@@ -257,17 +266,17 @@ def _store_definition(write: Write, app: App, definition: Definition) -> None:
     app.version = definition.version
     write.session.flush()
     _seal_values(write, app, definition)
-    wish(write.session, WishKind.APPLY_APP, app.id)
-    for template in queries.templates_of_app(write.session, app.id):
+    enqueue(write.session, OutboxKind.APPLY_APP, app.id)
+    for template in templates_of_app(write.session, app.id):
         keep_windows(write.session, template, write.settings)
-        wish(write.session, WishKind.APPLY_TEMPLATE, template.id)
+        enqueue(write.session, OutboxKind.APPLY_TEMPLATE, template.id)
 
 
-def _former(write: Write, app: App) -> AppVersion:
-    known = queries.versions_of(write.session, app.id)
+def _former_version(write: WriteRequest, app: App) -> AppVersion:
+    versions = versions_of(write.session, app.id)
     return AppVersion(
         app_id=app.id,
-        number=len(known) + 1,
+        number=len(versions) + 1,
         version=app.version,
         source=app.source,
         replaced_at=write.session.clock(),
@@ -275,18 +284,18 @@ def _former(write: Write, app: App) -> AppVersion:
     )
 
 
-def _companies_with(write: Write, app: App) -> Sequence[Company]:
+def _companies_with(write: WriteRequest, app: App) -> Sequence[Company]:
     """The companies that may use an application."""
     if app.company_id is None:
-        return queries.all_companies(write.session)
+        return all_companies(write.session)
     return [write.session.get_one(Company, app.company_id)]
 
 
-def _seal_values(write: Write, app: App, definition: Definition) -> None:
+def _seal_values(write: WriteRequest, app: App, definition: Definition) -> None:
     secret = definition.secret_keys
-    owners: list[Company | RunTemplate] = [*queries.templates_of_app(write.session, app.id)]
+    owners: list[Company | RunTemplate] = [*templates_of_app(write.session, app.id)]
     owners += _companies_with(write, app) if secret else []
     for owner in owners:
-        sealed = resealed(Values(owner.env, owner.secrets), secret, write.box)
+        sealed = seal_exposed(StoredValues(owner.env, owner.secrets), secret, write.box)
         if sealed.secrets != owner.secrets:
             owner.env, owner.secrets = sealed.env, sealed.secrets

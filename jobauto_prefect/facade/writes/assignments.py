@@ -6,13 +6,13 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints
 
 from jobauto_prefect.definitions import parse
-from jobauto_prefect.definitions.value_rules import ValueRules
+from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
-from jobauto_prefect.facade.access import see
-from jobauto_prefect.facade.requests import Body
-from jobauto_prefect.facade.writes.base import Id, Name, Write
-from jobauto_prefect.jobs.credentials import requirement_warnings, withheld_warnings
-from jobauto_prefect.ledger import queries
+from jobauto_prefect.facade.auth.access import can_read
+from jobauto_prefect.facade.http.requests import Body
+from jobauto_prefect.facade.writes.base import Id, Name, WriteRequest
+from jobauto_prefect.jobs.claims.credential_warnings import requirement_warnings, withheld_warnings
+from jobauto_prefect.ledger.queries.credentials import credential_named
 from jobauto_prefect.ledger.records import Credential, RunTemplate, TemplateCredential
 
 BLOCKS_PERMISSION = "system.config"
@@ -33,78 +33,83 @@ class BlockBody(Body):
     )
 
 
-def take_credentials(write: Write, template: RunTemplate, given: Sequence[int | str]) -> None:
+def apply_credentials(
+    write: WriteRequest, template: RunTemplate, given: Sequence[int | str]
+) -> None:
     """The credentials of a run template, in this order, instead of those it has.
 
     Raises:
         InvalidInput: one is not there, is another company's, or is named twice.
     """
-    found = [_found(write, template, one) for one in given]
-    faults = list(_faults(template, found, given))
+    credentials = [_find_credential(write, template, reference) for reference in given]
+    faults = list(_faults(template, credentials, given))
     if faults:
         raise InvalidInput(faults)
-    known = {one.credential_id: one for one in template.assignments}
+    assigned_before = {assignment.credential_id: assignment for assignment in template.assignments}
     assigned = [
-        known.get(one.id) or TemplateCredential(credential=one, credential_id=one.id)
-        for one in found
-        if one is not None
+        assigned_before.get(credential.id)
+        or TemplateCredential(credential=credential, credential_id=credential.id)
+        for credential in credentials
+        if credential is not None
     ]
-    for position, one in enumerate(assigned):
-        one.position = position
+    for position, assignment in enumerate(assigned):
+        assignment.position = position
     template.assignments = assigned
 
 
-def _found(write: Write, template: RunTemplate, given: int | str) -> Credential | None:
+def _find_credential(
+    write: WriteRequest, template: RunTemplate, given: int | str
+) -> Credential | None:
     if isinstance(given, int):
-        found = write.session.get(Credential, given)
+        credential = write.session.get(Credential, given)
     else:
-        found = queries.credential_named(write.session, template.company.id, given)
-    if found is None or found.retired_at is not None:
+        credential = credential_named(write.session, template.company.id, given)
+    if credential is None or credential.retired_at is not None:
         return None
-    return found if see(write.who, "companies", found.company_id) else None
+    return credential if can_read(write.who, "companies", credential.company_id) else None
 
 
 def _faults(
-    template: RunTemplate, found: Sequence[Credential | None], given: Sequence[int | str]
+    template: RunTemplate, credentials: Sequence[Credential | None], given: Sequence[int | str]
 ) -> Iterator[Fault]:
     seen = set[int]()
-    for place, (one, said) in enumerate(zip(found, given, strict=True)):
+    for place, (credential, reference) in enumerate(zip(credentials, given, strict=True)):
         at = f"/credentials/{place}"
-        if one is None:
-            yield Fault(at, "reference", f"{template.company.slug} has no credential {said!r}")
-        elif one.company_id != template.company.id:
-            message = f"the credential {one.name} is not one of {template.company.slug}"
+        if credential is None:
+            yield Fault(at, "reference", f"{template.company.slug} has no credential {reference!r}")
+        elif credential.company_id != template.company.id:
+            message = f"the credential {credential.name} is not one of {template.company.slug}"
             yield Fault(at, "reference", message)
-        elif one.id in seen:
-            yield Fault(at, "duplicate", f"the credential {one.name} is named twice")
+        elif credential.id in seen:
+            yield Fault(at, "duplicate", f"the credential {credential.name} is named twice")
         else:
-            seen.add(one.id)
+            seen.add(credential.id)
 
 
-def require_own(template: RunTemplate) -> None:
+def require_own_credentials(template: RunTemplate) -> None:
     """A run template that moved to another company must not take credentials along.
 
     Raises:
         InvalidInput: it has one of another company.
     """
-    foreign = [one.credential for one in template.assignments]
+    foreign = [assignment.credential for assignment in template.assignments]
     faults = [
-        Fault("/credentials", "reference", f"the credential {one.name} is another company's")
-        for one in foreign
-        if one.company_id != template.company.id
+        Fault("/credentials", "reference", f"the credential {credential.name} is another company's")
+        for credential in foreign
+        if credential.company_id != template.company.id
     ]
     if faults:
         raise InvalidInput(faults)
 
 
-def take_blocks(write: Write, template: RunTemplate, given: Sequence[BlockBody]) -> None:
+def apply_blocks(write: WriteRequest, template: RunTemplate, given: Sequence[BlockBody]) -> None:
     """The blocks of other people that a run template has.
 
     Raises:
         Forbidden: they change, and who asks may not name blocks.
         InvalidInput: a variable is none of the application.
     """
-    blocks: list[dict[str, Any]] = [one.model_dump() for one in given]
+    blocks: list[dict[str, Any]] = [block.model_dump() for block in given]
     if blocks == (template.blocks or []):
         return
     if not write.who.rights.may(BLOCKS_PERMISSION, None):
@@ -115,15 +120,15 @@ def take_blocks(write: Write, template: RunTemplate, given: Sequence[BlockBody])
     rules = ValueRules(parse(template.app.document), write.settings.extra_env)
     faults = [
         fault
-        for place, one in enumerate(given)
-        for fault in rules.name_faults(one.env, f"/blocks/{place}/env")
+        for place, block in enumerate(given)
+        for fault in rules.name_faults(block.env, f"/blocks/{place}/env")
     ]
     if faults:
         raise InvalidInput(faults)
     template.blocks = blocks
 
 
-def assignment_warnings(write: Write, template: RunTemplate) -> list[Fault]:
+def assignment_warnings(write: WriteRequest, template: RunTemplate) -> list[Fault]:
     """What keeps jobs of a run template from starting, or from having all, by its credentials."""
     return [
         *requirement_warnings(write.session, template),

@@ -10,18 +10,19 @@ from pydantic import Field, StringConstraints
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
-from jobauto_prefect.definitions.value_rules import ValueRules
+from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.access import allow, see
-from jobauto_prefect.facade.auth import Identity
-from jobauto_prefect.facade.requests import Body, Fields, json_fields
-from jobauto_prefect.facade.spellings import READ_INTEGER, OrText, as_truth
-from jobauto_prefect.facade.values import Values, merged
-from jobauto_prefect.ledger import queries
-from jobauto_prefect.ledger.audit import WritingSession
+from jobauto_prefect.facade.auth.access import can_read, require_permission
+from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.http.field_types import READ_INTEGER, OrText, as_bool
+from jobauto_prefect.facade.http.requests import Body, Fields, read_json_object
+from jobauto_prefect.facade.writes.env import StoredValues, merge_values
+from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.base import Base
-from jobauto_prefect.ledger.listing import company_of
-from jobauto_prefect.ledger.records import Company, RunTemplate, Wish
+from jobauto_prefect.ledger.queries.companies import company_with_slug
+from jobauto_prefect.ledger.queries.lists import company_of
+from jobauto_prefect.ledger.queries.lookup import get_record
+from jobauto_prefect.ledger.records import Company, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.settings import Settings
 
@@ -42,14 +43,14 @@ OBJECT_TEXT: tuple[JsonSchemaValue, ...] = (
     {"type": "string", "contentMediaType": "application/json", "contentSchema": {"type": "object"}},
     {"type": "string", "pattern": "^[ \\t\\r\\n]*$"},
 )
-"""The texts that `read_object` takes, in a JSON Schema."""
+"""The texts that `parse_object` takes, in a JSON Schema."""
 
 R = TypeVar("R", bound=Base)
 NEVER_NULL = frozenset({"name", "slug", "login", "code", "db_database", "runtemplate_id"})
 """Members that a body may leave out and no record can be without."""
 
 
-def read_object(value: Any) -> Any:
+def parse_object(value: Any) -> Any:
     """The object whose JSON text this is; blank text is an empty one. Other values stay.
 
     Raises:
@@ -58,7 +59,7 @@ def read_object(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json_fields(value.encode()) if value.strip(" \t\r\n") else {}
+        return read_json_object(value.encode()) if value.strip(" \t\r\n") else {}
     except InvalidInput as error:
         message = "must be a JSON object, or the text of one: {reason}"
         raise PydanticCustomError("json", message, {"reason": str(error)}) from None
@@ -71,11 +72,11 @@ class LabelledBody(Body):
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteRequest:
     """One request to create or update; `record_id` is None where it names none.
 
     `defaults` is what a new record takes where the request says nothing. `carries`: this process
-    carries out the messages for Prefect that are `Written`.
+    carries out the messages for Prefect that are `WriteResult`.
     """
 
     session: WritingSession
@@ -88,7 +89,7 @@ class Write:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     carries: bool = False
 
-    def known(self, kind: type[R], permissions: str) -> R | None:
+    def get_for_update(self, kind: type[R], permissions: str) -> R | None:
         """The record that the request names by its id, if it does; who asks may update it.
 
         Raises:
@@ -97,71 +98,73 @@ class Write:
         """
         if self.record_id is None:
             return None
-        return self.updatable(queries.get(self.session, kind, self.record_id), permissions)
+        return self.authorize_update(get_record(self.session, kind, self.record_id), permissions)
 
-    def updatable(self, record: R, permissions: str) -> R:
+    def authorize_update(self, record: R, permissions: str) -> R:
         """A record that is there, for somebody who may update it."""
-        allow(self.who, permissions, "update", company_of(record), record)
+        require_permission(self.who, permissions, "update", company_of(record), record)
         return record
 
-    def creating(self, permissions: str, company_id: int | None) -> None:
+    def authorize_create(self, permissions: str, company_id: int | None) -> None:
         """Who asks may create a record of this kind (in this company).
 
         Raises:
             Forbidden: they may not.
         """
-        allow(self.who, permissions, "create", company_id)
+        require_permission(self.who, permissions, "create", company_id)
 
-    def referred(self, kind: type[R], record_id: int, pointer: str, permissions: str) -> R:
+    def resolve_reference(self, kind: type[R], record_id: int, pointer: str, permissions: str) -> R:
         """A record that the body refers to.
 
         Raises:
             InvalidInput: there is none, or none this person may see.
         """
         record = self.session.get(kind, record_id)
-        return self.found(
+        return self.require_visible(
             record, pointer, f"there is no {kind.__tablename__} {record_id}", permissions
         )
 
-    def found(self, record: R | None, pointer: str, message: str, permissions: str) -> R:
+    def require_visible(self, record: R | None, pointer: str, message: str, permissions: str) -> R:
         """As `referred`, for a record that was looked up by a natural key."""
         gone = record is None or getattr(record, "retired_at", None) is not None
-        if record is None or gone or not see(self.who, permissions, company_of(record)):
+        if record is None or gone or not can_read(self.who, permissions, company_of(record)):
             raise InvalidInput([Fault(pointer, "reference", message)])
         return record
 
 
 @dataclass(slots=True)
-class Written:
-    """What came of it. `messages` are for Prefect; this process carries them out."""
+class WriteResult:
+    """The record that was written. This process handles `messages`, which are for Prefect."""
 
     record: Any
     created: bool
     warnings: list[Fault] = field(default_factory=list)
-    messages: Sequence[Wish] = ()
+    messages: Sequence[OutboxMessage] = ()
 
 
-def company_of_body(write: Write, company_id: int | None, slug: str | None) -> Company | None:
+def resolve_company(
+    write: WriteRequest, company_id: int | None, slug: str | None
+) -> Company | None:
     """The company a body names by `company_id` or by `company`, its slug; None: it names none."""
     if company_id is not None:
-        return write.referred(Company, company_id, "/company_id", "companies")
+        return write.resolve_reference(Company, company_id, "/company_id", "companies")
     if slug is None:
         return None
-    found = queries.company_with_slug(write.session, slug)
+    company = company_with_slug(write.session, slug)
     message = f"there is no company with the slug {slug}"
-    return write.found(found, "/company", message, "companies")
+    return write.require_visible(company, "/company", message, "companies")
 
 
-def require(body: Body, *names: str) -> None:
-    """A new record needs these.
+def require_fields(body: Body, *names: str) -> None:
+    """Require these fields of a new record.
 
     Raises:
         InvalidInput: naming every one that is missing.
     """
-    require_all({name: getattr(body, name) for name in names})
+    require_values({name: getattr(body, name) for name in names})
 
 
-def require_all(given: dict[str, Any]) -> None:
+def require_values(given: dict[str, Any]) -> None:
     """As `require`, for values that were looked up."""
     faults = [
         Fault(f"/{name}", "required", f"{name} is required")
@@ -172,8 +175,10 @@ def require_all(given: dict[str, Any]) -> None:
         raise InvalidInput(faults)
 
 
-def take(record: Any, body: Body, except_for: frozenset[str] | set[str] = frozenset()) -> None:
-    """The fields given; a new record takes the defaults of the others."""
+def apply_fields(
+    record: Any, body: Body, except_for: frozenset[str] | set[str] = frozenset()
+) -> None:
+    """Apply the given fields to a record; a new one gets the defaults of the others."""
     new = record.id is None
     for name in type(body).model_fields if new else body.model_fields_set:
         if name not in except_for:
@@ -183,7 +188,7 @@ def take(record: Any, body: Body, except_for: frozenset[str] | set[str] = frozen
             setattr(record, name, value)
 
 
-def take_values(
+def apply_env(
     owner: Company | RunTemplate,
     given: Fields,
     secret: set[str],
@@ -196,17 +201,17 @@ def take_values(
         InvalidInput: a value given is wrong, or the record has a name that is not permitted.
     """
     if given:
-        values = merged(Values(owner.env, owner.secrets), given, secret, box, rules)
+        values = merge_values(StoredValues(owner.env, owner.secrets), given, secret, box, rules)
         owner.env, owner.secrets = values.env, values.secrets
 
 
-def flag(value: Any, pointer: str) -> bool:
+def parse_flag(value: Any, pointer: str) -> bool:
     """True or false, as clients write it.
 
     Raises:
         InvalidInput: it is neither.
     """
     try:
-        return as_truth(value)
+        return as_bool(value)
     except ValueError as error:
         raise InvalidInput([Fault(pointer, "type", f"{pointer[1:]} {error}")]) from None

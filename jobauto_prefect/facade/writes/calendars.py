@@ -6,26 +6,26 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints
 
-from jobauto_prefect.compiler.calendars import countries
-from jobauto_prefect.compiler.schedule import zone_of
+from jobauto_prefect.compiler.scheduling.calendars import countries
+from jobauto_prefect.compiler.scheduling.schedule import zone_of
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.requests import Body
-from jobauto_prefect.facade.requests import parse as parse_body
-from jobauto_prefect.facade.spellings import Truth
+from jobauto_prefect.facade.http.field_types import Boolean
+from jobauto_prefect.facade.http.requests import Body
+from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.writes.base import (
     Id,
     LabelledBody,
     Name,
     ShortText,
-    Write,
-    Written,
-    require,
-    take,
+    WriteRequest,
+    WriteResult,
+    apply_fields,
+    require_fields,
 )
-from jobauto_prefect.jobs.closed_time import plan_of
-from jobauto_prefect.jobs.windows import judge_again
-from jobauto_prefect.ledger import keeping
-from jobauto_prefect.ledger.calendars import (
+from jobauto_prefect.jobs.windows.closed_time import calendar_plan
+from jobauto_prefect.jobs.windows.due_windows import recheck_closed_time
+from jobauto_prefect.ledger.jobs import windows
+from jobauto_prefect.ledger.queries.calendars import (
     Keeper,
     calendars_named,
     keepers_of,
@@ -48,7 +48,7 @@ Moment = Annotated[
 ]
 Title = Annotated[str, StringConstraints(max_length=255)]
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
-LONGEST_YEARLY = 364  # days between the first and the last one
+MAX_YEARLY_DAYS = 364  # days between the first and the last one
 
 
 class DaysBody(Body):
@@ -56,7 +56,7 @@ class DaysBody(Body):
 
     date: Day
     until: Day | None = None
-    yearly: Truth = False
+    yearly: Boolean = False
     title: Title | None = None
 
 
@@ -101,81 +101,81 @@ class CalendarBody(LabelledBody):
 LISTS = ("days", "times", "periods")
 
 
-def write_calendar(write: Write) -> Written:
+def write_calendar(write: WriteRequest) -> WriteResult:
     """A calendar.
 
     Raises:
         InvalidInput: with every fault.
     """
     body = parse_body(CalendarBody, write.fields)
-    calendar = write.known(Calendar, PERMISSIONS)
+    calendar = write.get_for_update(Calendar, PERMISSIONS)
     if calendar is None and write.record_id is None and body.name is not None:
         named = calendars_named(write.session, [body.name])
-        calendar = write.updatable(named[0], PERMISSIONS) if named else None
+        calendar = write.authorize_update(named[0], PERMISSIONS) if named else None
     created = calendar is None
     if calendar is None:
-        write.creating(PERMISSIONS, None)
-        require(body, "name")
+        write.authorize_create(PERMISSIONS, None)
+        require_fields(body, "name")
         calendar = Calendar()
         write.session.add(calendar)
     before = calendar.name
-    take(calendar, body, except_for=frozenset(LISTS))
+    apply_fields(calendar, body, except_for=frozenset(LISTS))
     for name in LISTS if created else body.model_fields_set.intersection(LISTS):
         given: Sequence[Body] = getattr(body, name)
         kept = [each.model_dump(by_alias=True, exclude_defaults=True) for each in given]
         setattr(calendar, name, kept)
-    _require_sound(calendar)
+    _require_valid(calendar)
     write.session.flush()
     if not created:
-        _follow(write, calendar, before)
-    return Written(calendar, created)
+        _update_bearers(write, calendar, before)
+    return WriteResult(calendar, created)
 
 
-def _follow(write: Write, calendar: Calendar, before: str) -> None:
+def _update_bearers(write: WriteRequest, calendar: Calendar, before: str) -> None:
     """Who has the calendar knows it by its name, and goes by what it says now."""
     for keeper in keepers_of(write.session, before):
         if calendar.name != before:
             keeper.calendars = [calendar.name if each == before else each
                                 for each in keeper.calendars]  # fmt: skip
-        judge_under(write, keeper)
+        reassess_windows(write, keeper)
 
 
-def judge_under(write: Write, keeper: Keeper) -> None:
+def reassess_windows(write: WriteRequest, keeper: Keeper) -> None:
     """What closes the time of a record was changed: its windows to come are judged again."""
     for template in templates_under(write.session, keeper):
-        keeping.hold(write.session, template)
-        judge_again(write.session, [template])
+        windows.lock_windows(write.session, template)
+        recheck_closed_time(write.session, [template])
 
 
-def take_calendars(write: Write, keeper: Keeper, given: Sequence[int | str]) -> bool:
+def apply_calendars(write: WriteRequest, keeper: Keeper, given: Sequence[int | str]) -> bool:
     """The calendars of a record, instead of those it has; whether they are others now.
 
     Raises:
         InvalidInput: naming each that is not there.
     """
     names = {each for each in given if isinstance(each, str)}
-    known = {calendar.name for calendar in calendars_named(write.session, names)}
-    found = [_by_id(write, each) if isinstance(each, int) else each for each in given]
+    known_names = {calendar.name for calendar in calendars_named(write.session, names)}
+    calendar_names = [_find_name(write, each) if isinstance(each, int) else each for each in given]
     faults = [
         Fault(f"/calendars/{place}", "reference", f"there is no calendar {each!r}")
-        for place, (name, each) in enumerate(zip(found, given, strict=True))
-        if name is None or (isinstance(each, str) and name not in known)
+        for place, (name, each) in enumerate(zip(calendar_names, given, strict=True))
+        if name is None or (isinstance(each, str) and name not in known_names)
     ]
     if faults:
         raise InvalidInput(faults)
-    wanted = list(dict.fromkeys(name for name in found if name is not None))
+    wanted = list(dict.fromkeys(name for name in calendar_names if name is not None))
     if wanted == (keeper.calendars or []):
         return False
     keeper.calendars = wanted
     return True
 
 
-def _by_id(write: Write, record_id: int) -> str | None:
+def _find_name(write: WriteRequest, record_id: int) -> str | None:
     calendar = write.session.get(Calendar, record_id)
     return calendar.name if calendar is not None and calendar.retired_at is None else None
 
 
-def _require_sound(calendar: Calendar) -> None:
+def _require_valid(calendar: Calendar) -> None:
     """Raises InvalidInput: with what no pattern tells."""
     faults = [
         *_faults_of_days(calendar.days),
@@ -185,7 +185,7 @@ def _require_sound(calendar: Calendar) -> None:
     zone_of(calendar.timezone or "UTC")
     if faults:
         raise InvalidInput(faults)
-    for place, period in enumerate(plan_of(calendar, "UTC").periods):
+    for place, period in enumerate(calendar_plan(calendar, "UTC").periods):
         if period.end is None or period.end <= period.start:
             faults.append(Fault(f"/periods/{place}/end", "order", "it must end after its start"))
     if faults:
@@ -193,22 +193,25 @@ def _require_sound(calendar: Calendar) -> None:
 
 
 def _faults_of_days(days: Sequence[dict[str, Any]]) -> Iterable[Fault]:
-    for place, said in enumerate(days):
+    for place, day in enumerate(days):
         pointer = f"/days/{place}"
-        first, last = _read(date, said["date"]), _read(date, said.get("until") or said["date"])
+        first, last = (
+            _parse_iso(date, day["date"]),
+            _parse_iso(date, day.get("until") or day["date"]),
+        )
         if first is None or last is None:
             wrong = "date" if first is None else "until"
             yield Fault(f"{pointer}/{wrong}", "date", "there is no such day")
         elif last < first:
             yield Fault(f"{pointer}/until", "order", "it must not be before `date`")
-        elif said.get("yearly") and (last - first).days >= LONGEST_YEARLY:
+        elif day.get("yearly") and (last - first).days >= MAX_YEARLY_DAYS:
             yield Fault(f"{pointer}/until", "order", "in each year some day must be open")
 
 
 def _faults_of_periods(periods: Sequence[dict[str, Any]]) -> Iterable[Fault]:
-    for place, said in enumerate(periods):
+    for place, period in enumerate(periods):
         for name in ("start", "end"):
-            if _read(datetime, said[name]) is None:
+            if _parse_iso(datetime, period[name]) is None:
                 yield Fault(f"/periods/{place}/{name}", "time", "there is no such time")
 
 
@@ -217,19 +220,19 @@ def _faults_of_country(calendar: Calendar) -> Iterable[Fault]:
         if calendar.subdivision is not None:
             yield Fault("/subdivision", "required", "it needs a country")
         return
-    known = countries()
-    if known is None:
+    known_countries = countries()
+    if known_countries is None:
         message = "public holidays need: pip install 'jobauto-prefect[holidays]'"
         yield Fault("/country", "missing", message)
-    elif calendar.country not in known:
+    elif calendar.country not in known_countries:
         message = f"the public holidays of {calendar.country} are not known"
         yield Fault("/country", "reference", message)
-    elif calendar.subdivision not in (None, *known[calendar.country]):
-        listed = ", ".join(known[calendar.country]) or "none"
+    elif calendar.subdivision not in (None, *known_countries[calendar.country]):
+        listed = ", ".join(known_countries[calendar.country]) or "none"
         yield Fault("/subdivision", "reference", f"{calendar.country} has {listed}")
 
 
-def _read(kind: type[date] | type[datetime], text: str) -> Any:
+def _parse_iso(kind: type[date] | type[datetime], text: str) -> Any:
     try:
         return kind.fromisoformat(text)
     except ValueError:

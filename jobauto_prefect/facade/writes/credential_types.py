@@ -5,42 +5,45 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
-from jobauto_prefect.definitions import text
-from jobauto_prefect.definitions.credentials import secret_keywords
+from jobauto_prefect.definitions import pick_text
 from jobauto_prefect.definitions.environment_names import unsafe_reason
+from jobauto_prefect.definitions.records.credentials import secret_keywords
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.destinations import Destination, destination_of
-from jobauto_prefect.facade.requests import Body
-from jobauto_prefect.facade.requests import parse as parse_body
-from jobauto_prefect.facade.spellings import READ_NUMBER, Truth
-from jobauto_prefect.facade.values import Values, resealed
+from jobauto_prefect.facade.http.field_types import READ_NUMBER, Boolean
+from jobauto_prefect.facade.http.requests import Body
+from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.writes.base import (
     LongText,
     Name,
     ShortText,
     Slug,
-    Write,
-    Written,
-    require,
-    take,
+    WriteRequest,
+    WriteResult,
+    apply_fields,
+    require_fields,
 )
-from jobauto_prefect.facade.writes.credentials import tell_prefect
+from jobauto_prefect.facade.writes.credentials import enqueue_sync
+from jobauto_prefect.facade.writes.env import StoredValues, seal_exposed
 from jobauto_prefect.facade.writes.ownership import (
     OWNER,
     OwnedBody,
     Owner,
-    create_definition,
-    namesakes,
-    owner_of_body,
-    require_wide,
-    take_owner,
-    updatable_named,
-    updatable_visible,
+    apply_owner,
+    authorize_definition,
+    authorize_visible,
+    namesake_warnings,
+    require_administrator,
+    resolve_owner,
+    select_named,
 )
-from jobauto_prefect.ledger import queries
-from jobauto_prefect.ledger.credentials import credentials_of_type
+from jobauto_prefect.facade.writes.secret_destinations import Destination, destination_of
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.credentials import (
+    credential_type_with_uuid,
+    credential_types_coded,
+    credentials_of_type,
+)
 from jobauto_prefect.ledger.records import CredentialType
-from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.sources.availability import fault_of_check
 from jobauto_prefect.sources.external_values import faults_of_type
 
@@ -63,7 +66,7 @@ class CredentialField(Body):
     description: str | dict[str, str] | None = None
     hint: str | dict[str, str] | None = None
     default_value: Any = None
-    required: Truth = False
+    required: Boolean = False
     options: dict[str, Any] | list[Any] | None = None
 
 
@@ -104,7 +107,7 @@ class CredentialTypeBody(OwnedBody):
 APART = {*LOCALIZED, *OWNER, "fields", "availability"}
 
 
-def write_credential_type(write: Write) -> Written:
+def write_credential_type(write: WriteRequest) -> WriteResult:
     """A credential type; its fields are replaced as a whole.
 
     Values of fields that have become secret are sealed. Prefect is told of it, of its credentials
@@ -114,38 +117,38 @@ def write_credential_type(write: Write) -> Written:
         InvalidInput: with every fault.
     """
     body = parse_body(CredentialTypeBody, write.fields)
-    owner = owner_of_body(write, body)
-    known = _known_type(write, body, owner)
-    faults = list(_faults(write, body, known))
+    owner = resolve_owner(write, body)
+    kind = _find_type(write, body, owner)
+    faults = list(_faults(write, body, kind))
     if faults:
         raise InvalidInput(faults)
-    created, warnings = known is None, list[Fault]()
-    if known is None:
-        create_definition(write, owner)
-        require(body, "code", "name")
-        known = CredentialType(fields=[], translations={}, company_id=owner.company_id)
-        warnings += _namesakes(write, known, body, owner)
-    destinations, identity = _destinations(write, known), _identity(known)
-    take(known, body, except_for=APART)
-    known.stock = False
-    _take_texts(write, known, body)
+    created, warnings = kind is None, list[Fault]()
+    if kind is None:
+        authorize_definition(write, owner)
+        require_fields(body, "code", "name")
+        kind = CredentialType(fields=[], translations={}, company_id=owner.company_id)
+        warnings += _namesakes(write, kind, body, owner)
+    destinations, identity = _destinations(write, kind), _identity(kind)
+    apply_fields(kind, body, except_for=APART)
+    kind.stock = False
+    _apply_texts(write, kind, body)
     if created:
-        write.session.add(known)
+        write.session.add(kind)
     else:  # before the database compares it with records of others
-        after = _identity(known)
+        after = _identity(kind)
         changed = {name for name, value in identity.items() if value != after[name]}
-        require_wide(write, known, changed)
-    take_owner(write, known, owner)
+        require_administrator(write, kind, changed)
+    apply_owner(write, kind, owner)
     if "fields" in body.model_fields_set:
-        known.fields = [one.model_dump(mode="json", exclude_none=True) for one in body.fields]
+        kind.fields = [field.model_dump(mode="json", exclude_none=True) for field in body.fields]
     if "availability" in body.model_fields_set:
         check = body.availability
-        known.availability = check.model_dump(exclude_none=True) if check else None
-    _refuse_other_destinations(destinations, _destinations(write, known))
+        kind.availability = check.model_dump(exclude_none=True) if check else None
+    _refuse_other_destinations(destinations, _destinations(write, kind))
     write.session.flush()
-    wish(write.session, WishKind.APPLY_CREDENTIAL_TYPE, known.id)
-    _follow(write, known)
-    return Written(known, created, warnings)
+    enqueue(write.session, OutboxKind.APPLY_CREDENTIAL_TYPE, kind.id)
+    _update_credentials(write, kind)
+    return WriteResult(kind, created, warnings)
 
 
 def _identity(kind: CredentialType) -> Mapping[str, Any]:
@@ -155,44 +158,45 @@ def _identity(kind: CredentialType) -> Mapping[str, Any]:
 
 
 def _namesakes(
-    write: Write, kind: CredentialType, body: CredentialTypeBody, owner: Owner
+    write: WriteRequest, kind: CredentialType, body: CredentialTypeBody, owner: Owner
 ) -> list[Fault]:
     if owner.is_said or body.code is None:
         return []
-    return namesakes(write, kind, queries.credential_types_coded(write.session, body.code))
+    return namesake_warnings(write, kind, credential_types_coded(write.session, body.code))
 
 
 def _faults(
-    write: Write, body: CredentialTypeBody, known: CredentialType | None
+    write: WriteRequest, body: CredentialTypeBody, kind: CredentialType | None
 ) -> Iterator[Fault]:
     seen = set[str]()
-    for place, one in enumerate(body.fields):
+    for place, field in enumerate(body.fields):
         at = f"/fields/{place}/keyword"
-        if one.keyword in seen:
-            yield Fault(at, "duplicate", f"{one.keyword} is there twice")
-        elif reason := unsafe_reason(one.keyword):
-            yield Fault(at, "name", f"{one.keyword} {reason}")
-        seen.add(one.keyword)
+        if field.keyword in seen:
+            yield Fault(at, "duplicate", f"{field.keyword} is there twice")
+        elif reason := unsafe_reason(field.keyword):
+            yield Fault(at, "name", f"{field.keyword} {reason}")
+        seen.add(field.keyword)
     fields = [field.model_dump() for field in body.fields]
-    if known is not None and "fields" not in body.model_fields_set:
-        fields = known.fields
+    if kind is not None and "fields" not in body.model_fields_set:
+        fields = kind.fields
     if body.availability is not None:
         yield from fault_of_check(body.availability.model_dump(), write.settings, fields)
-    kind: str | None = body.source
-    if known is not None and "source" not in body.model_fields_set:
-        kind = known.source
-    yield from faults_of_type(kind, [field["keyword"] for field in fields])
+    source: str | None = body.source
+    if kind is not None and "source" not in body.model_fields_set:
+        source = kind.source
+    yield from faults_of_type(source, [field["keyword"] for field in fields])
 
 
-def _destinations(write: Write, kind: CredentialType) -> dict[int, Destination]:
+def _destinations(write: WriteRequest, kind: CredentialType) -> dict[int, Destination]:
     """Where the secrets of this type's credentials are sent, of those that hold some which who
     writes may not read.
     """
     held = credentials_of_type(write.session, kind.id) if kind.id else ()
     return {
-        one.id: destination_of(kind, one.values, one.secrets, write.box)
-        for one in held
-        if one.secrets and not write.who.rights.may("credentials.reveal", one.company_id)
+        credential.id: destination_of(kind, credential.values, credential.secrets, write.box)
+        for credential in held
+        if credential.secrets
+        and not write.who.rights.may("credentials.reveal", credential.company_id)
     }
 
 
@@ -218,40 +222,44 @@ def _refuse_other_destinations(
         raise InvalidInput(faults)
 
 
-def _take_texts(write: Write, known: CredentialType, body: CredentialTypeBody) -> None:
+def _apply_texts(write: WriteRequest, kind: CredentialType, body: CredentialTypeBody) -> None:
     """One text for lists, and all of them where there are several."""
-    translations = dict(known.translations)
+    translations = dict(kind.translations)
     for member in LOCALIZED:
         if member not in body.model_fields_set:
             continue
-        said = getattr(body, member)
-        if member == "name" and said is None:
-            require(body, "name")
+        value = getattr(body, member)
+        if member == "name" and value is None:
+            require_fields(body, "name")
         translations.pop(member, None)
-        if isinstance(said, dict):
-            translations[member] = said
-            said = text(said, write.settings.language)
-        setattr(known, member, said)
-    known.translations = translations
+        if isinstance(value, dict):
+            translations[member] = value
+            value = pick_text(value, write.settings.language)
+        setattr(kind, member, value)
+    kind.translations = translations
 
 
-def _follow(write: Write, kind: CredentialType) -> None:
+def _update_credentials(write: WriteRequest, kind: CredentialType) -> None:
     secret = secret_keywords(kind.fields)
     for credential in credentials_of_type(write.session, kind.id):
-        sealed = resealed(Values(credential.values, credential.secrets), secret, write.box)
+        sealed = seal_exposed(
+            StoredValues(credential.values, credential.secrets), secret, write.box
+        )
         if sealed.secrets != credential.secrets:
             credential.values, credential.secrets = sealed.env, sealed.secrets
-        tell_prefect(write.session, credential)
+        enqueue_sync(write.session, credential)
 
 
-def _known_type(write: Write, body: CredentialTypeBody, owner: Owner) -> CredentialType | None:
+def _find_type(
+    write: WriteRequest, body: CredentialTypeBody, owner: Owner
+) -> CredentialType | None:
     if write.record_id is not None:
-        return write.known(CredentialType, "applications")
+        return write.get_for_update(CredentialType, "applications")
     if body.uuid is not None:
-        of_uuid = queries.credential_type_with_uuid(write.session, body.uuid)
-        if (known := updatable_visible(write, of_uuid)) is not None:
-            return known
+        of_uuid = credential_type_with_uuid(write.session, body.uuid)
+        if (kind := authorize_visible(write, of_uuid)) is not None:
+            return kind
     if body.code is None:
         return None
-    coded = queries.credential_types_coded(write.session, body.code)
-    return updatable_named(write, owner, coded)
+    coded = credential_types_coded(write.session, body.code)
+    return select_named(write, owner, coded)

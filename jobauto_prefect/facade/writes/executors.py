@@ -5,14 +5,14 @@ from typing import Annotated
 from pydantic import WithJsonSchema
 
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
-from jobauto_prefect.facade.auth import Identity
+from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.ledger.records import RunTemplate
-from jobauto_prefect.runtime.executors import OURS, executor_faults, isolates
+from jobauto_prefect.runtime.executors.registry import BUILT_IN, executor_faults, isolates
 
-ExecutorName = Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(OURS)})]
+ExecutorName = Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(BUILT_IN)})]
 
 
-def require_usable(template: RunTemplate) -> None:
+def require_usable_executors(template: RunTemplate) -> None:
     """Each executor of a run template is there and can run its jobs.
 
     Raises:
@@ -25,7 +25,7 @@ def require_usable(template: RunTemplate) -> None:
         raise InvalidInput(list(dict.fromkeys(faults)))
 
 
-def require_named(name: str, template: RunTemplate) -> None:
+def require_allowed_executor(name: str, template: RunTemplate) -> None:
     """A job may name this executor: it is the run template's, or among its `executors`.
 
     Raises:
@@ -50,7 +50,7 @@ def _faults(name: str, template: RunTemplate, pointer: str) -> list[Fault]:
     return executor_faults(name, template.executor_settings, image, pointer)
 
 
-def exposed(template: RunTemplate) -> frozenset[str]:
+def unisolated_executors(template: RunTemplate) -> frozenset[str]:
     """The executors of a run template that run an application outside of the image it has."""
     if not template.app.document.get("ociimage"):
         return frozenset()
@@ -65,7 +65,7 @@ def require_isolation(who: Identity, template: RunTemplate, before: frozenset[st
     Raises:
         Forbidden: there are more now.
     """
-    chosen = exposed(template) - before
+    chosen = unisolated_executors(template) - before
     if chosen and not who.rights.system_wide:
         raise Forbidden(
             f"{template.app.name} has an image, and {', '.join(sorted(chosen))} runs it without; "

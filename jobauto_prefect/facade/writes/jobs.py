@@ -7,22 +7,29 @@ from pydantic.json_schema import JsonSchemaValue
 
 from jobauto_prefect.definitions import EVENT_VARIABLES, parse
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
-from jobauto_prefect.definitions.value_rules import ValueRules
+from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
-from jobauto_prefect.facade.access import allow
-from jobauto_prefect.facade.requests import Body
-from jobauto_prefect.facade.requests import parse as parse_body
-from jobauto_prefect.facade.spellings import Instant
-from jobauto_prefect.facade.values import Values, doubtful_values, merged, short_secrets
-from jobauto_prefect.facade.writes.base import Id, LongText, Ref, Write, Written
-from jobauto_prefect.facade.writes.executors import ExecutorName, require_named
-from jobauto_prefect.jobs.cancellation import cancel
-from jobauto_prefect.jobs.retry import inherit
-from jobauto_prefect.ledger import attempts, queries
-from jobauto_prefect.ledger.attempts import inactive_reason
+from jobauto_prefect.facade.auth.access import require_permission
+from jobauto_prefect.facade.http.field_types import Timestamp
+from jobauto_prefect.facade.http.requests import Body
+from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.writes.base import Id, LongText, Ref, WriteRequest, WriteResult
+from jobauto_prefect.facade.writes.env import (
+    StoredValues,
+    address_warnings,
+    merge_values,
+    short_secret_warnings,
+)
+from jobauto_prefect.facade.writes.executors import ExecutorName, require_allowed_executor
+from jobauto_prefect.jobs.outcome.cancellation import cancel
+from jobauto_prefect.jobs.outcome.retry import inherit_values
+from jobauto_prefect.ledger.jobs import attempts
+from jobauto_prefect.ledger.jobs.attempts import inactive_reason
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.lookup import get_record
+from jobauto_prefect.ledger.queries.run_templates import template_with_context
 from jobauto_prefect.ledger.records import Job, RunTemplate
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
-from jobauto_prefect.ledger.wishes import WishKind, wish
 
 SCHEDULED: JsonSchemaValue = {
     "anyOf": [
@@ -46,7 +53,7 @@ class JobBody(Body):
 
     runtemplate_id: Ref | None = None
     retry_of: Id | None = None
-    scheduled: Annotated[Instant | None, WithJsonSchema(SCHEDULED)] = None
+    scheduled: Annotated[Timestamp | None, WithJsonSchema(SCHEDULED)] = None
     executor: ExecutorName | None = None
     env: dict[str, Any] = Field(default_factory=dict)
     state: Literal["cancelled"] | None = None
@@ -59,7 +66,7 @@ class JobBody(Body):
         return None if value in ("", "now") else value
 
 
-def write_job(write: Write) -> Written:
+def write_job(write: WriteRequest) -> WriteResult:
     """Without an id a new job is committed first, and its flow run wished for.
 
     Raises:
@@ -68,13 +75,13 @@ def write_job(write: Write) -> Written:
     """
     body = parse_body(JobBody, write.fields)
     if write.record_id is not None:
-        return Written(_change(write, body), created=False)
-    retried = _retried(write, body)
+        return WriteResult(_change_job(write, body), created=False)
+    retried = _job_to_retry(write, body)
     if body.runtemplate_id is None:
         fault = Fault("/runtemplate_id", "required", "runtemplate_id is required: what to run")
         raise InvalidInput([fault])
-    template = queries.template_with_context(write.session, body.runtemplate_id)
-    allow(write.who, "jobs", "create", template.company_id, template)
+    template = template_with_context(write.session, body.runtemplate_id)
+    require_permission(write.who, "jobs", "create", template.company_id, template)
     _require_active(template)
     job = attempts.new_job(
         template,
@@ -84,15 +91,15 @@ def write_job(write: Write) -> Written:
     job.launched_by, job.note = write.who.user_id, body.note
     if retried is not None:
         job.attempt, job.retry_of = retried.attempt + 1, retried.retry_of or retried.id
-        inherit(job, retried)
-    warnings = _take_overrides(write, job, template, body, retried)
+        inherit_values(job, retried)
+    warnings = _apply_overrides(write, job, template, body, retried)
     write.session.add(job)
     write.session.flush()
-    message = wish(write.session, WishKind.CREATE_RUN, job.id, own=write.carries)
-    return Written(job, created=True, warnings=warnings, messages=[message])
+    message = enqueue(write.session, OutboxKind.CREATE_RUN, job.id, own=write.carries)
+    return WriteResult(job, created=True, warnings=warnings, messages=[message])
 
 
-def _retried(write: Write, body: JobBody) -> Job | None:
+def _job_to_retry(write: WriteRequest, body: JobBody) -> Job | None:
     """The job to run once more, with its template in the body; None: a job of its own.
 
     Raises:
@@ -100,8 +107,8 @@ def _retried(write: Write, body: JobBody) -> Job | None:
     """
     if body.retry_of is None:
         return None
-    job = queries.get(write.session, Job, body.retry_of)
-    allow(write.who, "jobs", "read", job.company_id, job)
+    job = get_record(write.session, Job, body.retry_of)
+    require_permission(write.who, "jobs", "read", job.company_id, job)
     if body.runtemplate_id not in (None, job.runtemplate_id):
         message = f"job {job.id} is one of run template {job.runtemplate_id}"
         raise InvalidInput([Fault("/runtemplate_id", "mismatch", message)])
@@ -122,43 +129,47 @@ def _require_active(template: RunTemplate) -> None:
         raise Conflict(f"{reason}; activate it first")
 
 
-def _take_overrides(
-    write: Write, job: Job, template: RunTemplate, body: JobBody, retried: Job | None
+def _apply_overrides(
+    write: WriteRequest, job: Job, template: RunTemplate, body: JobBody, retried: Job | None
 ) -> list[Fault]:
     """The values of this job; warnings about those it has not, and about short secrets."""
     definition, extra = parse(template.app.document), write.settings.extra_env
     secret = definition.secret_keys
     given = {name: value for name, value in body.env.items() if value is not None}
-    inherited, told, warnings = _inherited(retried, EnvironmentNames.of(definition, extra))
-    values = merged(inherited, given, secret, write.box, ValueRules(definition, extra))
-    job.overrides, job.override_secrets = told | values.env, values.secrets
+    inherited, event_values, warnings = _inherited_values(
+        retried, EnvironmentNames.of(definition, extra)
+    )
+    values = merge_values(inherited, given, secret, write.box, ValueRules(definition, extra))
+    job.overrides, job.override_secrets = event_values | values.env, values.secrets
     files = retried.input_files if retried else {}
-    job.input_files = {key: one for key, one in files.items() if key not in given}
+    job.input_files = {key: artifact_id for key, artifact_id in files.items() if key not in given}
     job.env = values.shown()
     if body.executor is not None:
-        require_named(body.executor, template)
+        require_allowed_executor(body.executor, template)
         job.executor = body.executor
-    warnings += doubtful_values(body.env, definition)
-    return [*warnings, *short_secrets(body.env, secret)]
+    warnings += address_warnings(body.env, definition)
+    return [*warnings, *short_secret_warnings(body.env, secret)]
 
 
-def _inherited(
+def _inherited_values(
     retried: Job | None, names: EnvironmentNames
-) -> tuple[Values, dict[str, str], list[Fault]]:
+) -> tuple[StoredValues, dict[str, str], list[Fault]]:
     """What a job has of the one it repeats: values, what that was told of its event, and a
     warning for each value that is left out.
     """
     if retried is None:
-        return Values({}, {}), {}, []
-    told = {name: text for name, text in retried.overrides.items() if name in EVENT_VARIABLES}
+        return StoredValues({}, {}), {}, []
+    event_values = {
+        name: text for name, text in retried.overrides.items() if name in EVENT_VARIABLES
+    }
     env = {name: text for name, text in retried.overrides.items() if names.permits(name)}
     secrets = {name: text for name, text in retried.override_secrets.items() if names.permits(name)}
-    given = {*retried.overrides, *retried.override_secrets} - {*told, *env, *secrets}
+    given = {*retried.overrides, *retried.override_secrets} - {*event_values, *env, *secrets}
     left_out = [
         Fault(fault.pointer, fault.rule, f"left out: {fault.message}")
         for fault in names.faults(sorted(given))
     ]
-    return Values(env, secrets), told, left_out
+    return StoredValues(env, secrets), event_values, left_out
 
 
 def _refuse_fixed(body: JobBody) -> None:
@@ -168,14 +179,14 @@ def _refuse_fixed(body: JobBody) -> None:
         raise InvalidInput([Fault(f"/{name}", "fixed", message) for name in sorted(fixed)])
 
 
-def _change(write: Write, body: JobBody) -> Job:
+def _change_job(write: WriteRequest, body: JobBody) -> Job:
     """Cancel a job, or change what may change while it waits."""
-    job = queries.get(write.session, Job, write.record_id or 0)
+    job = get_record(write.session, Job, write.record_id or 0)
     if body.state == "cancelled":
-        allow(write.who, "jobs", "execute", job.company_id, job)
+        require_permission(write.who, "jobs", "execute", job.company_id, job)
         cancel(write.session, job, body.reason or f"cancelled by {write.session.actor.name}")
         return job
-    allow(write.who, "jobs", "update", job.company_id, job)
+    require_permission(write.who, "jobs", "update", job.company_id, job)
     _refuse_fixed(body)
     if not body.model_fields_set:
         return job
@@ -186,5 +197,5 @@ def _change(write: Write, body: JobBody) -> Job:
         job.note = body.note
     if "scheduled" in body.model_fields_set:
         job.schedule = body.scheduled or write.session.clock()
-        wish(write.session, WishKind.RESCHEDULE_RUN, job.id)
+        enqueue(write.session, OutboxKind.RESCHEDULE_RUN, job.id)
     return job

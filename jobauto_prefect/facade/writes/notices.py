@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from jobauto_prefect.compiler import relative_of
-from jobauto_prefect.definitions.masks import MASK
-from jobauto_prefect.definitions.notices import Channel, Occasion
+from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.records.notices import Channel, Occasion
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.requests import Body
-from jobauto_prefect.facade.writes.base import ShortText, Write
+from jobauto_prefect.facade.http.requests import Body
+from jobauto_prefect.facade.writes.base import ShortText, WriteRequest
 from jobauto_prefect.ledger.records import Company, RunTemplate
 from jobauto_prefect.settings import WEB_ADDRESS, MailAddress
 from jobauto_prefect.sources import fault_of_url, webhook_rules
@@ -49,8 +49,8 @@ class NoticesBody(Body):
     finished_by: ShortText | None = None
 
 
-def take_notices(
-    write: Write, record: Company | RunTemplate, body: NoticesBody | None
+def apply_notices(
+    write: WriteRequest, record: Company | RunTemplate, body: NoticesBody | None
 ) -> list[Fault]:
     """The notices given, instead of those there are; the warnings.
 
@@ -65,13 +65,13 @@ def take_notices(
     secrets: dict[str, str] = {}
     if body.mail is not None:
         channels[Channel.MAIL] = {
-            "on": _once(body.mail.on), "to": list(dict.fromkeys(body.mail.to))
+            "on": _unique(body.mail.on), "to": list(dict.fromkeys(body.mail.to))
         }  # fmt: skip
     if body.slack is not None:
-        channels[Channel.SLACK] = {"on": _once(body.slack.on)}
-        known, sealed = _address(write, record, body.slack.uri)
+        channels[Channel.SLACK] = {"on": _unique(body.slack.on)}
+        fingerprint, sealed = _seal_address(write, record, body.slack.uri)
         if sealed is not None:
-            channels[Channel.SLACK]["target"] = known
+            channels[Channel.SLACK]["target"] = fingerprint
             secrets[Channel.SLACK] = sealed
     if body.finished_by is not None:
         channels["finished_by"] = body.finished_by
@@ -79,18 +79,18 @@ def take_notices(
     return [*_warnings(write, body, secrets)]
 
 
-def _once(occasions: list[Occasion]) -> list[str]:
+def _unique(occasions: list[Occasion]) -> list[str]:
     return list(dict.fromkeys(map(str, occasions)))
 
 
-def _faults(write: Write, body: NoticesBody) -> Iterator[Fault]:
+def _faults(write: WriteRequest, body: NoticesBody) -> Iterator[Fault]:
     if body.mail is not None and body.mail.on and not body.mail.to:
         yield Fault("/notices/mail/to", "required", "name at least one address, or leave on empty")
     if body.finished_by is not None:
         try:
             relative_of(body.finished_by)
         except InvalidInput as error:
-            yield from (replace(one, pointer="/notices/finished_by") for one in error.faults)
+            yield from (replace(fault, pointer="/notices/finished_by") for fault in error.faults)
     uri = body.slack.uri if body.slack is not None else None
     if uri is not None and uri != MASK:
         fault = fault_of_url(uri, webhook_rules(write.settings))
@@ -98,7 +98,7 @@ def _faults(write: Write, body: NoticesBody) -> Iterator[Fault]:
             yield Fault("/notices/slack/uri", "target", fault)
 
 
-def _warnings(write: Write, body: NoticesBody, secrets: dict[str, str]) -> Iterator[Fault]:
+def _warnings(write: WriteRequest, body: NoticesBody, secrets: dict[str, str]) -> Iterator[Fault]:
     if body.mail is not None and body.mail.on and write.settings.smtp_host is None:
         message = "no mail is sent: there is no JOBAUTO_SMTP_HOST in the settings"
         yield Fault("/notices/mail", "smtp", message)
@@ -107,13 +107,13 @@ def _warnings(write: Write, body: NoticesBody, secrets: dict[str, str]) -> Itera
         yield Fault("/notices/slack", "address", message)
 
 
-def _address(
-    write: Write, record: Company | RunTemplate, uri: str | None
+def _seal_address(
+    write: WriteRequest, record: Company | RunTemplate, uri: str | None
 ) -> tuple[str | None, str | None]:
     """What a Slack address is known by, and the address sealed; None: there is none."""
     if uri is None or uri == MASK:
         before = (record.notices or {}).get(Channel.SLACK, {})
         return before.get("target"), (record.notice_secrets or {}).get(Channel.SLACK)
     key = write.box.derived("notices").encode()
-    known = hmac.new(key, uri.encode(), hashlib.sha256).hexdigest()[:32]
-    return known, write.box.seal({"uri": uri})["uri"]
+    fingerprint = hmac.new(key, uri.encode(), hashlib.sha256).hexdigest()[:32]
+    return fingerprint, write.box.seal({"uri": uri})["uri"]

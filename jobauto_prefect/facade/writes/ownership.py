@@ -5,24 +5,24 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from jobauto_prefect.errors import Conflict, Fault, Forbidden, MissingReference
-from jobauto_prefect.facade.access import allow, see
-from jobauto_prefect.facade.writes.base import LabelledBody, Ref, Write, company_of_body
-from jobauto_prefect.ledger.ownership import (
+from jobauto_prefect.facade.auth.access import can_read, require_permission
+from jobauto_prefect.facade.writes.base import LabelledBody, Ref, WriteRequest, resolve_company
+from jobauto_prefect.ledger.access.ownership import (
     OwnedRecord,
     is_usable,
     lock_for_owner,
     lock_for_use,
     users_of,
 )
+from jobauto_prefect.ledger.queries.topics import bearers_of, company_bearing
 from jobauto_prefect.ledger.records import App, Company, CredentialType, Topic
-from jobauto_prefect.ledger.topics import bearers_of, company_bearing
 
 D = TypeVar("D", App, CredentialType, Topic)
 
 PERMISSIONS = "applications"
 """The first part of the permissions on definitions."""
 
-WORDS: Mapping[type[Any], str] = {
+NOUNS: Mapping[type[Any], str] = {
     App: "application",
     CredentialType: "credential type",
     Topic: "topic",
@@ -56,22 +56,22 @@ class Owner:
         return self.company.id if self.company else None
 
 
-def owner_of_body(write: Write, body: OwnedBody) -> Owner:
+def resolve_owner(write: WriteRequest, body: OwnedBody) -> Owner:
     """What a body says of its record's owner.
 
     Raises:
         InvalidInput: there is no such company, or none this person may see.
     """
-    said = OWNER & body.model_fields_set
-    return Owner(bool(said), company_of_body(write, body.company_id, body.company))
+    owner_fields = OWNER & body.model_fields_set
+    return Owner(bool(owner_fields), resolve_company(write, body.company_id, body.company))
 
 
-def is_wide(write: Write) -> bool:
+def may_change_shared(write: WriteRequest) -> bool:
     """Whether who asks may change what belongs to no company."""
     return write.who.rights.may(f"{PERMISSIONS}.update", None)
 
 
-def updatable_visible(write: Write, record: D | None) -> D | None:
+def authorize_visible(write: WriteRequest, record: D | None) -> D | None:
     """A record that was looked up by its uuid, for somebody who may update it.
 
     None: there is none, or none this person may see: that is the same to them.
@@ -79,12 +79,12 @@ def updatable_visible(write: Write, record: D | None) -> D | None:
     Raises:
         Forbidden: they may see it and not change it.
     """
-    if record is None or not see(write.who, PERMISSIONS, record.company_id):
+    if record is None or not can_read(write.who, PERMISSIONS, record.company_id):
         return None
-    return write.updatable(record, PERMISSIONS)
+    return write.authorize_update(record, PERMISSIONS)
 
 
-def updatable_named(write: Write, owner: Owner, found: Sequence[D]) -> D | None:
+def select_named(write: WriteRequest, owner: Owner, namesakes: Sequence[D]) -> D | None:
     """Of the records of a name or code, the one that is meant; who asks may update it.
 
     That of the company that is said; where none is said, that of the company of who asks, else
@@ -94,23 +94,25 @@ def updatable_named(write: Write, owner: Owner, found: Sequence[D]) -> D | None:
         Conflict: several companies of who asks have one.
         Forbidden: they may see it and not change it.
     """
-    meant = _named_by(found, owner.company_id) if owner.is_said else _meant(write, found)
-    return write.updatable(meant, PERMISSIONS) if meant is not None else None
+    meant = (
+        _owned_by(namesakes, owner.company_id) if owner.is_said else _select_meant(write, namesakes)
+    )
+    return write.authorize_update(meant, PERMISSIONS) if meant is not None else None
 
 
-def _named_by(found: Sequence[D], company_id: int | None) -> D | None:
-    return next((record for record in found if record.company_id == company_id), None)
+def _owned_by(records: Sequence[D], company_id: int | None) -> D | None:
+    return next((record for record in records if record.company_id == company_id), None)
 
 
-def _meant(write: Write, found: Sequence[D]) -> D | None:
+def _select_meant(write: WriteRequest, namesakes: Sequence[D]) -> D | None:
     companies = write.who.rights.companies_with(f"{PERMISSIONS}.read") or frozenset()
-    own = [record for record in found if record.company_id in companies]
+    own = [record for record in namesakes if record.company_id in companies]
     if len({record.company_id for record in own}) > 1:
         raise Conflict("several of your companies have one of this name; say company_id")
-    return own[0] if own else _named_by(found, None)
+    return own[0] if own else _owned_by(namesakes, None)
 
 
-def take_owner(write: Write, record: OwnedRecord, owner: Owner) -> bool:
+def apply_owner(write: WriteRequest, record: OwnedRecord, owner: Owner) -> bool:
     """Give a record the owner that a request says; whether it has another one now.
 
     Raises:
@@ -125,21 +127,21 @@ def take_owner(write: Write, record: OwnedRecord, owner: Owner) -> bool:
     return True
 
 
-def _require_movable(write: Write, record: OwnedRecord, owner: Owner) -> None:
-    words = WORDS[type(record)]
+def _require_movable(write: WriteRequest, record: OwnedRecord, owner: Owner) -> None:
+    words = NOUNS[type(record)]
     if write.record_id is None:
         raise Conflict(
             f"the {words} of this uuid is {record.id} and has another company_id; "
             f"to change that, write it by its id: POST /{record.__tablename__}/{record.id}.json"
         )
-    require_wide(write, record, {"company_id"})
+    require_administrator(write, record, {"company_id"})
     lock_for_owner(write.session, record)
     named = ", ".join(_other_users(write, record, owner))
     if owner.company is not None and named:
         raise Conflict(f"the {words} is used by others, retired records included: {named}")
 
 
-def _other_users(write: Write, record: OwnedRecord, owner: Owner) -> list[str]:
+def _other_users(write: WriteRequest, record: OwnedRecord, owner: Owner) -> list[str]:
     if isinstance(record, Topic):
         bearers = bearers_of(write.session, record)
         return [
@@ -151,53 +153,57 @@ def _other_users(write: Write, record: OwnedRecord, owner: Owner) -> list[str]:
     return [f"company {number}" for number in sorted(filter(None, others))]
 
 
-def require_wide(write: Write, record: OwnedRecord, changed: Collection[str]) -> None:
+def require_administrator(
+    write: WriteRequest, record: OwnedRecord, changed: Collection[str]
+) -> None:
     """Only system-wide roles change what tells definitions apart.
 
     Raises:
         Forbidden: something of it has changed, and who asks has no such role.
     """
-    if changed and not is_wide(write):
+    if changed and not may_change_shared(write):
         raise Forbidden(
-            f"{', '.join(sorted(changed))} of a {WORDS[type(record)]} can be changed by "
+            f"{', '.join(sorted(changed))} of a {NOUNS[type(record)]} can be changed by "
             "administrators only; leave it as it is"
         )
 
 
-def create_definition(write: Write, owner: Owner) -> None:
+def authorize_definition(write: WriteRequest, owner: Owner) -> None:
     """Who asks may create a definition of that owner.
 
     Raises:
         Forbidden: they may not.
     """
-    allow(write.who, PERMISSIONS, "create", owner.company_id)
+    require_permission(write.who, PERMISSIONS, "create", owner.company_id)
 
 
-def namesakes(write: Write, record: D, found: Sequence[D]) -> list[Fault]:
+def namesake_warnings(write: WriteRequest, record: D, namesakes: Sequence[D]) -> list[Fault]:
     """A warning where others have a definition of the same name: a write of it was meant, maybe."""
-    others = [other for other in found if other is not record and is_wide(write)]
+    others = [other for other in namesakes if other is not record and may_change_shared(write)]
     named = ", ".join(f"{other.__tablename__} {other.id}" for other in others)
     message = f"others have the same name: {named}; to change one of these, say its id"
     return [Fault("/company_id", "namesake", message)] if others else []
 
 
-def visible_definition(write: Write, found: D | None, pointer: str, message: str) -> D:
+def require_visible_definition(
+    write: WriteRequest, definition: D | None, pointer: str, message: str
+) -> D:
     """A definition that a body refers to.
 
     Raises:
         MissingReference: there is none, or none this person may see.
     """
-    if found is None or found.retired_at is not None or not _may_see(write, found):
+    if definition is None or definition.retired_at is not None or not _can_read(write, definition):
         raise MissingReference(Fault(pointer, "reference", message))
-    return found
+    return definition
 
 
-def _may_see(write: Write, record: OwnedRecord) -> bool:
-    return see(write.who, PERMISSIONS, record.company_id)
+def _can_read(write: WriteRequest, record: OwnedRecord) -> bool:
+    return can_read(write.who, PERMISSIONS, record.company_id)
 
 
 def require_accessible(
-    write: Write, definition: OwnedRecord, company: Company, pointer: str
+    write: WriteRequest, definition: OwnedRecord, company: Company, pointer: str
 ) -> None:
     """Keep a company from what is another's; the owner stays as it is until the write is done.
 
@@ -208,6 +214,6 @@ def require_accessible(
     if is_usable(definition, company.id):
         return
     message = f"there is no {definition.__tablename__} {definition.id}"
-    if _may_see(write, definition):
+    if _can_read(write, definition):
         message += f" for {company.slug}: it is another company's"
     raise MissingReference(Fault(pointer, "reference", message))

@@ -5,8 +5,8 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
 
-from jobauto_prefect.definitions.retention import LONGEST_DAYS, NO_BOUND
-from jobauto_prefect.facade.spellings import READ_INTEGER, OrText
+from jobauto_prefect.definitions.records.retention import LONGEST_DAYS, NO_BOUND
+from jobauto_prefect.facade.http.field_types import READ_INTEGER, OrText
 
 Days = Annotated[
     int, Field(ge=NO_BOUND, le=LONGEST_DAYS), READ_INTEGER, OrText(r"^(0|[1-9][0-9]{0,4})$")

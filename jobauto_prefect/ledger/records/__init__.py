@@ -1,31 +1,35 @@
 """What is remembered: one class per record kind."""
 
 from jobauto_prefect.ledger.base import Base
-from jobauto_prefect.ledger.records.actions import OwedAction
 from jobauto_prefect.ledger.records.applications import App, AppVersion, Company, RunTemplate
-from jobauto_prefect.ledger.records.bookkeeping import (
-    Fact,
-    KeptAnswer,
-    SignInFailure,
-    SignInSuccess,
-    Turn,
-    UnconfirmedEnd,
-    Wish,
-    WorkerRecord,
-)
-from jobauto_prefect.ledger.records.calendars import Calendar
+from jobauto_prefect.ledger.records.audit import AuditArchive, AuditEntry, AuditSeal
+from jobauto_prefect.ledger.records.closed_time import Calendar, Freeze
 from jobauto_prefect.ledger.records.credentials import (
     Credential,
     CredentialType,
     TemplateCredential,
     Topic,
 )
-from jobauto_prefect.ledger.records.events import Delivery, Event, EventRule, EventSource
-from jobauto_prefect.ledger.records.maintenance import Freeze
-from jobauto_prefect.ledger.records.notices import Notice
-from jobauto_prefect.ledger.records.people import CompanyUser, Token, User, UserRole
-from jobauto_prefect.ledger.records.trail import AuditArchive, AuditEntry, AuditSeal
-from jobauto_prefect.ledger.records.work import Artifact, Job, Lease, OutputLine, Task
+from jobauto_prefect.ledger.records.events import (
+    Delivery,
+    Event,
+    EventRule,
+    EventSource,
+    PendingAction,
+)
+from jobauto_prefect.ledger.records.internal import (
+    IdempotencyRecord,
+    InstallationValue,
+    NamedLock,
+    Notice,
+    OutboxMessage,
+    SignInFailure,
+    SignInSuccess,
+    UnconfirmedEnd,
+    WorkerRecord,
+)
+from jobauto_prefect.ledger.records.jobs import Artifact, Job, Lease, OutputLine, Task
+from jobauto_prefect.ledger.records.users import CompanyUser, Token, User, UserRole
 
 __all__ = [
     "App",
@@ -44,14 +48,16 @@ __all__ = [
     "Event",
     "EventRule",
     "EventSource",
-    "Fact",
     "Freeze",
+    "IdempotencyRecord",
+    "InstallationValue",
     "Job",
-    "KeptAnswer",
     "Lease",
+    "NamedLock",
     "Notice",
+    "OutboxMessage",
     "OutputLine",
-    "OwedAction",
+    "PendingAction",
     "RunTemplate",
     "SignInFailure",
     "SignInSuccess",
@@ -59,10 +65,8 @@ __all__ = [
     "TemplateCredential",
     "Token",
     "Topic",
-    "Turn",
     "UnconfirmedEnd",
     "User",
     "UserRole",
-    "Wish",
     "WorkerRecord",
 ]

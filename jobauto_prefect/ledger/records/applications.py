@@ -1,4 +1,4 @@
-"""Applications, companies, and how the one runs the other."""
+"""Records of applications, companies and run templates."""
 
 from datetime import datetime
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""Credential types, credentials, and topics."""
+"""Records of credential types, credentials and topics."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar

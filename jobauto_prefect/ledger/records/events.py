@@ -1,4 +1,4 @@
-"""Event sources and the rules that react to them."""
+"""Records of event sources, rules, events, and what events start."""
 
 from datetime import datetime
 from typing import Any, ClassVar
@@ -28,7 +28,6 @@ from jobauto_prefect.ledger.base import (
     ordered_by,
     unique_while_active,
 )
-from jobauto_prefect.ledger.records.actions import OwedAction
 from jobauto_prefect.ledger.records.applications import RunTemplate
 
 
@@ -97,7 +96,7 @@ class EventRule(Audited, Labelled, Retirable, Base):
 
 
 class Delivery(Base):
-    """What one event owes one rule: there is one, so a rule starts once for an event.
+    """The start of one rule by one event: there is one such row, so a rule starts once.
 
     Of a rule that fans out there is one for each `element` of the list, from 0; the others come
     when the first is claimed.
@@ -137,9 +136,53 @@ class Delivery(Base):
     rule: Mapped[EventRule] = relationship()
 
 
+class PendingAction(Base):
+    """One action after an event: there is one for each kind and target, so it is done once.
+
+    `config` is what the run template said when the job ended, `secret` the encrypted key of a
+    webhook's signature. `target` is a webhook's address, else empty. While it is owed, `due_at` is
+    when it is to be done, or tried again, and until `taken_until` it is in somebody's hands.
+    `job_id` is the job it started, `error` why it failed, or failed last.
+    """
+
+    __tablename__ = "pending_action"
+    __table_args__ = (
+        UniqueConstraint("event_id", "kind", "target"),
+        Index(
+            "ix_pending_action_due",
+            "due_at",
+            sqlite_where=text("state = 'owed'"),
+            postgresql_where=text("state = 'owed'"),
+        ),
+        Index(
+            "ix_pending_action_dead",
+            "kind",
+            sqlite_where=text("state = 'dead'"),
+            postgresql_where=text("state = 'dead'"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    event_id: Mapped[int] = mapped_column(ForeignKey("event.id", ondelete="CASCADE"))
+    kind: Mapped[str]
+    target: Mapped[str] = mapped_column(Text, default="")
+    config: Mapped[dict[str, Any]] = mapped_column(default=dict)
+    secret: Mapped[str | None] = mapped_column(Text, info=SEALED)
+    state: Mapped[str]
+    attempts: Mapped[int] = mapped_column(default=0)
+    due_at: Mapped[datetime]
+    taken_until: Mapped[datetime | None]
+    job_id: Mapped[int | None] = mapped_column(BigId)
+    error: Mapped[str | None] = mapped_column(Text)
+    created_at: Mapped[datetime]
+    done_at: Mapped[datetime | None]
+
+    event: Mapped["Event"] = relationship()
+
+
 def _owing(event_id: Any, state: str) -> ColumnElement[bool]:
     delivery = exists().where(Delivery.event_id == event_id, Delivery.state == state)
-    action = exists().where(OwedAction.event_id == event_id, OwedAction.state == state)
+    action = exists().where(PendingAction.event_id == event_id, PendingAction.state == state)
     return or_(delivery, action)
 
 

@@ -11,6 +11,6 @@ runtime.__path__ = [str(here.parent)]
 sys.modules[runtime.__name__] = runtime
 sys.path.append(str(here.parents[2]))
 
-from jobauto_prefect.runtime.watchdog.process import main  # noqa: E402 - the path comes first
+from jobauto_prefect.runtime.watchdog.server import main  # noqa: E402 - the path comes first
 
 main(int(sys.argv[1]))

@@ -6,138 +6,24 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
-from uuid import UUID
 
 from jobauto_prefect.clock import Clock, seconds_since_boot, utc_now
 from jobauto_prefect.errors import StartFailed, WorkerUnable
-from jobauto_prefect.runtime.survivors import Traces, end_all
-from jobauto_prefect.runtime.watchdog.jobs import MARKER
-from jobauto_prefect.runtime.watchdog.wire import Inbox, Message, pack
+from jobauto_prefect.runtime.orphan_processes import ProcessFingerprint, terminate_all
+from jobauto_prefect.runtime.watchdog.framing import Inbox, Message, pack
+from jobauto_prefect.runtime.watchdog.job_handles import Ended, ExternalJob, Group, ProcessStart
 
 BEATS_PER_LEASE = 6
 BYE_SECONDS = 5.0
-PASSED_ON = ("PATH", "HOME", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR",
+PASSED_VARIABLES = ("PATH", "HOME", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR",
              "http_proxy", "https_proxy", "no_proxy", "HTTPS_PROXY", "NO_PROXY",
              "DOCKER_TLS_VERIFY", "DOCKER_CERT_PATH", "KUBECONFIG", "KUBERNETES_SERVICE_HOST",
              "KUBERNETES_SERVICE_PORT")  # fmt: skip
 """What a watchdog and its commands need of their worker's environment to reach their servers."""
-
-
-@dataclass(frozen=True, slots=True)
-class User:
-    """Whom a job runs as; `groups` are the supplementary ones."""
-
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
-    home: str
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """What a watchdog starts. `record` is the job's file in the work directory.
-
-    It runs in the job's directory, or in a `folder` where there is one.
-    """
-
-    job: int
-    claim: UUID
-    argv: Sequence[str] = field(repr=False)
-    environment: Mapping[str, str] = field(repr=False)
-    directory: str
-    record: str
-    user: User | None = None
-    folder: str | None = None
-
-    def message(self) -> Message:
-        """As it goes over the wire."""
-        user = self.user and {
-            "uid": self.user.uid,
-            "gid": self.user.gid,
-            "groups": list(self.user.groups),
-        }
-        return {
-            "type": "start",
-            "job": self.job,
-            "claim": str(self.claim),
-            "argv": list(self.argv),
-            "environment": dict(self.environment),
-            "directory": self.directory,
-            "record": self.record,
-            "folder": self.folder or self.directory,
-            "user": user,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """What a watchdog holds for a job that runs elsewhere, see `watchdog/holds.py`.
-
-    `undo` is a command without secrets that ends it and returns 0 once nothing of it runs nor can
-    be started; asked for what is not there it returns 0 as well.
-    """
-
-    job: int
-    claim: UUID
-    directory: str
-    record: str
-    undo: Sequence[str]
-
-    def message(self) -> Message:
-        """As it goes over the wire."""
-        return {
-            "type": "hold",
-            "job": self.job,
-            "claim": str(self.claim),
-            "directory": self.directory,
-            "record": self.record,
-            "undo": list(self.undo),
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """The end of a job's processes, all of them.
-
-    `exit_code` is None where nobody saw it. `lost` says why watchdog or worker gave the job up;
-    None where it ended by itself or was asked to.
-    """
-
-    exit_code: int | None
-    lost: str | None = None
-
-
-class Group:
-    """A job's processes, or what is held for it; then it is started when it is held, as number 0.
-
-    A pid of None: it has no process here, or not yet.
-    """
-
-    def __init__(self, start: Start | Held) -> None:
-        loop = asyncio.get_running_loop()
-        self.marker = f"{MARKER}={start.directory}"
-        self.started: asyncio.Future[int] = loop.create_future()
-        self.ended: asyncio.Future[Ended] = loop.create_future()
-
-    @property
-    def pid(self) -> int | None:
-        """The leader's, which is the group's and the session's."""
-        if self.started.done() and not self.started.cancelled() and not self.started.exception():
-            return self.started.result() or None
-        return None
-
-    def settle(self, ended: Ended) -> None:
-        """It is over, also for whoever still waits for the start."""
-        if not self.ended.done():
-            self.ended.set_result(ended)
-        if not self.started.done():
-            self.started.set_exception(StartFailed(ended.lost or "the job ended before its start"))
-            self.started.exception()  # seen: perhaps nobody waits for it
 
 
 class Watchdog:
@@ -156,7 +42,7 @@ class Watchdog:
 
     @property
     def pid(self) -> int:
-        """The watchdog's own."""
+        """The pid of the watchdog itself."""
         return self._process.pid
 
     @classmethod
@@ -196,7 +82,7 @@ class Watchdog:
         ]
         return watchdog
 
-    async def spawn(self, start: Start, stdout: int, stderr: int) -> Group:
+    async def spawn(self, start: ProcessStart, stdout: int, stderr: int) -> Group:
         """Start a process whose output goes to these two descriptors, which the caller closes.
 
         Raises:
@@ -219,8 +105,8 @@ class Watchdog:
             raise
         return group
 
-    async def hold(self, held: Held) -> Group:
-        """Have the watchdog end something elsewhere if this worker can't; call it before the start.
+    async def hold(self, held: ExternalJob) -> Group:
+        """Let the watchdog end an external job if this worker can't; call it before the start.
 
         The group's `ended` says that the watchdog ended it, or died.
 
@@ -239,7 +125,7 @@ class Watchdog:
         return group
 
     async def release(self, job: int) -> None:
-        """What was held for this job has ended."""
+        """Release an external job that has ended."""
         if self._groups.pop(job, None) is not None:
             await self._send({"type": "release", "job": job})
 
@@ -248,7 +134,7 @@ class Watchdog:
         await self._send({"type": "stop", "job": job, "seconds": seconds})
 
     async def close(self) -> None:
-        """Let the watchdog go. Jobs that still run are ended and reported by it."""
+        """Close the watchdog; it ends and reports jobs that still run."""
         await self._send({"type": "bye"})
         for task in self._tasks:
             task.cancel()
@@ -256,19 +142,19 @@ class Watchdog:
         self.alive = False
         self._socket.close()
         if not self._groups:
-            await asyncio.to_thread(self._let_go)
+            await asyncio.to_thread(self._say_bye)
         for group in self._groups.values():
             group.settle(Ended(None, "the worker has stopped"))
 
-    def _let_go(self) -> None:
-        """Without a job it ends at once, unless somebody stopped it."""
+    def _say_bye(self) -> None:
+        """Say bye; a watchdog without jobs exits at once."""
         try:
             self._process.wait(BYE_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
-    def _timed(self, start: Start | Held) -> Message:
+    def _timed(self, start: ProcessStart | ExternalJob) -> Message:
         zero = self._clock() - timedelta(seconds=seconds_since_boot())
         return start.message() | {"zero": zero.isoformat()}
 
@@ -324,8 +210,8 @@ class Watchdog:
     async def _end_groups(self) -> None:
         """The watchdog died: its jobs' leaders were killed with it, the rest is killed here."""
         groups, self._groups = list(self._groups.values()), {}
-        traces = [Traces(group.pid, None, group.marker) for group in groups]
-        await end_all(traces, stop_seconds=0)
+        traces = [ProcessFingerprint(group.pid, None, group.marker) for group in groups]
+        await terminate_all(traces, stop_seconds=0)
         for group in groups:
             group.settle(Ended(None, "the watchdog of this worker died"))
 
@@ -340,7 +226,7 @@ def _open(descriptor: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-I", "-S", str(Path(__file__).with_name("__main__.py")), str(descriptor)],
         pass_fds=(descriptor,),
-        env={name: os.environ[name] for name in PASSED_ON if name in os.environ},
+        env={name: os.environ[name] for name in PASSED_VARIABLES if name in os.environ},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,  # it outlives the worker, whose stderr may be a pipe

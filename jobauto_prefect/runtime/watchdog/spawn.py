@@ -1,4 +1,4 @@
-"""Starting one job's process."""
+"""The start of one job's process."""
 
 import errno
 import os
@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable
 from typing import NamedTuple
 
-from jobauto_prefect.runtime.watchdog.wire import Message
+from jobauto_prefect.runtime.watchdog.framing import Message
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what a POSIX shell returns
 UNABLE = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)

@@ -11,16 +11,18 @@ import pytest
 from fastapi import FastAPI
 
 from jobauto_prefect.facade.app import create_app
-from jobauto_prefect.ledger import migrate, queries
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.ledger.outbox import waiting_messages
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
+from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests.claims import claim_of, report_of, start_workers
-from tests.databases import database
-from tests.proxy import Counted as Calls
-from tests.proxy import counted as prefect_counted
-from tests.servers import user_token, worker_token
-from tests.statements import Statements, counted_database
+from tests.support.claims import claim_of, report_of, start_workers
+from tests.support.counting_proxy import Counted as Calls
+from tests.support.counting_proxy import counted as prefect_counted
+from tests.support.databases import database
+from tests.support.servers import user_token, worker_token
+from tests.support.statements import Statements, counted_database
 
 QUIET = {
     "$schema": "https://example.com/application.schema.json",
@@ -36,7 +38,7 @@ def migrated_postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[st
     """The URL of a PostgreSQL database with our tables to copy."""
     with database("postgresql", tmp_path_factory.mktemp("counted")) as url:
         engine = make_engine(Settings(database_url=url).ledger_url)
-        migrate.upgrade(engine)
+        migration.upgrade(engine)
         engine.dispose()
         yield url
 
@@ -54,7 +56,7 @@ class Counted:
     def ledger_wishes(self) -> int:
         """How many messages for Prefect wait."""
         with self.ledger.reading() as session:
-            return queries.waiting_wishes(session)
+            return waiting_messages(session)
 
     async def template(self, **members: Any) -> int:
         """A run template of a program that says nothing; its id."""

@@ -3,11 +3,11 @@
 import asyncio
 import contextlib
 
-from jobauto_prefect.engine.services import run_services
+from jobauto_prefect.engine.services.background import run_services
 from jobauto_prefect.jobs.timetable import timetable_of
-from jobauto_prefect.ledger.agenda import Topic
-from jobauto_prefect.sources import Poller, Webhooks
-from jobauto_prefect.sources.notices import Notifier
+from jobauto_prefect.ledger.queries.agenda import Topic
+from jobauto_prefect.sources import Poller, WebhookSender
+from jobauto_prefect.sources.notices import NoticeSender
 from tests.integration.costs.conftest import Counted
 
 SECONDS = 20
@@ -22,8 +22,8 @@ async def test_idle_services(counted: Counted, prefect_server: str) -> None:
     services = [
         asyncio.create_task(run_services(settings, counted.ledger, timetable)),
         asyncio.create_task(Poller(counted.ledger, settings, wanted[Topic.EVENTS]).run()),
-        asyncio.create_task(Webhooks(counted.ledger, settings, wanted[Topic.WEBHOOKS]).run()),
-        asyncio.create_task(Notifier(counted.ledger, settings, wanted[Topic.NOTICES]).run()),
+        asyncio.create_task(WebhookSender(counted.ledger, settings, wanted[Topic.WEBHOOKS]).run()),
+        asyncio.create_task(NoticeSender(counted.ledger, settings, wanted[Topic.NOTICES]).run()),
     ]
     found: list[int] = []
     for _ in range(WINDOWS):  # the first ones see the beginning of it all
@@ -36,5 +36,6 @@ async def test_idle_services(counted: Counted, prefect_server: str) -> None:
         service.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await service
-    assert any("FROM wish" in text for text in counted.asked.executed)  # it was looked for
+    # The outbox was looked at:
+    assert any("FROM outbox_message" in text for text in counted.asked.executed)
     assert found[-1] <= A_SECOND * SECONDS, f"{found}{counted.asked.shown()}"

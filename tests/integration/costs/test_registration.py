@@ -1,18 +1,26 @@
 """What it costs to register a run template in Prefect, and to open its windows."""
 
 import asyncio
+import json
+from pathlib import Path
 
 from sqlalchemy.orm import joinedload
 
-from jobauto_prefect.jobs import windows
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
+from jobauto_prefect.jobs.windows import due_windows
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import RunTemplate
-from tests.claims import DEPLOYMENT
 from tests.integration.costs.conftest import Counted
-from tests.plant import eventually
-from tests.proxy import Counted as Calls
+from tests.support.claims import DEPLOYMENT
+from tests.support.counting_proxy import Counted as Calls
+from tests.support.counting_proxy import counted as prefect_counted
+from tests.support.workers import eventually
 
-LOOKS = ("count(wish.id)", "SELECT wish.id, wish.priority ")
+MANY = 24
+
+LOOKS = ("count(outbox_message.id)", "SELECT outbox_message.id, outbox_message.priority ")
 """The test looks whether all is done, the facade whether there is more; how often, time decides."""
 
 
@@ -27,11 +35,35 @@ async def test_a_run_template_that_is_applied(carrying: tuple[Counted, Calls]) -
         await _until_applied(counted)
     assert second["id"] != first
     assert len(calls.writes) == 1, calls.calls
-    assert len(calls.calls) <= 5, calls.calls
+    assert len(calls.calls) <= 3, calls.calls
     looks = [text for text in counted.asked.counted if any(look in text for look in LOOKS)]
     own = len(counted.asked.counted) - len(looks)
-    assert own <= 31, counted.asked.shown()
-    assert counted.asked.commits <= 6, counted.asked.shown()
+    assert own <= 20, counted.asked.shown()
+    assert counted.asked.commits <= 4, counted.asked.shown()
+
+
+async def test_many_run_templates_that_are_applied(
+    counted: Counted, prefect_server: str, tmp_path: Path
+) -> None:
+    """Each is one write, and what they have in common is not asked for again for each."""
+    await counted.template(name="first")
+    files = [{"name": "records.json", "text": json.dumps([*map(_record, range(MANY))])}]
+    plan = (await counted.rest.post("/apply.json", json={"files": files})).json()
+    body = {"files": files, "digest": plan["digest"]}
+    (await counted.rest.post("/apply.json", json=body)).raise_for_status()
+    with prefect_counted(prefect_server, tmp_path) as calls:
+        async with PrefectApi(calls.url) as api:
+            context = EngineContext(counted.ledger, api, counted.settings)
+            with counted.asked.during():
+                await OutboxWorker(context).handle_all()
+    made = [call for call in calls.calls if call == "POST /deployments/"]
+    assert len(made) == MANY + 1
+    assert len(calls.calls) <= 2 * MANY, calls.calls
+    assert len(counted.asked.counted) <= 11 * MANY, counted.asked.shown()
+
+
+def _record(number: int) -> dict[str, str]:
+    return {"kind": "runtemplate", "company": "acme", "app": "True", "name": f"T{number}"}
 
 
 async def _until_applied(counted: Counted) -> None:
@@ -53,7 +85,7 @@ async def test_a_window_that_opens(counted: Counted) -> None:
             with_company = [joinedload(RunTemplate.company)]  # as the keeper reads them
             record = session.get_one(RunTemplate, template, options=with_company)
             assert record.next_schedule is not None
-            windows.open_until(session, record, record.next_schedule)
+            due_windows.open_until(session, record, record.next_schedule)
     assert any(text.startswith("INSERT INTO task") for text in counted.asked.executed)
     assert len(counted.asked.counted) <= 11, counted.asked.shown()
     assert counted.asked.commits == 1

@@ -4,8 +4,8 @@ import asyncio
 
 from jobauto_prefect.ledger.records import Job, RunTemplate
 from tests.integration.costs.conftest import Counted
-from tests.plant import eventually
-from tests.proxy import Counted as Calls
+from tests.support.counting_proxy import Counted as Calls
+from tests.support.workers import eventually
 
 
 async def _until_run(counted: Counted, job_id: int) -> None:

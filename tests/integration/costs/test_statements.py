@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.jobs import windows
-from jobauto_prefect.ledger.attempts import run_key
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.jobs.windows import due_windows
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs.flow_runs import run_key
 from jobauto_prefect.ledger.records import Job, RunTemplate
-from tests.claims import DEPLOYMENT
 from tests.integration.costs.conftest import Counted
+from tests.support.claims import DEPLOYMENT
 
 HOUR = timedelta(hours=1)
 
@@ -91,7 +91,9 @@ async def test_an_attempt_at_a_task(counted: Counted) -> None:
     """Template and task are locked, and the task is written."""
     template = await _apply(counted, interv="h")
     with counted.ledger.writing(SERVICE) as session:
-        windows.open_until(session, session.get_one(RunTemplate, template), session.clock() + HOUR)
+        due_windows.open_until(
+            session, session.get_one(RunTemplate, template), session.clock() + HOUR
+        )
     with counted.ledger.reading() as session:
         jobs = session.scalars(select(Job).order_by(Job.id)).all()
     assert jobs

@@ -6,46 +6,47 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from jobauto_prefect.engine import runs
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.wishes import Carrier
-from jobauto_prefect.jobs.outcome import story_of
-from jobauto_prefect.ledger import attempts, queries
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.confirmations import SETTLED_FOR
-from jobauto_prefect.ledger.records import Job, OutputLine, RunTemplate, Wish
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.flow_runs import operations
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
+from jobauto_prefect.jobs.outcome.results import run_status_of
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import attempts
+from jobauto_prefect.ledger.jobs.confirmations import SETTLED_FOR
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.jobs import job_with_context
+from jobauto_prefect.ledger.records import Job, OutboxMessage, OutputLine, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.ledger.wishes import WishKind, wish
-from jobauto_prefect.runtime.protocol import Story
-from tests.plant import CountingTransport
+from jobauto_prefect.runtime.protocol import RunStatus
+from tests.support.workers import CountingTransport
 
 
 @dataclass
 class Bench:
     """A ledger whose clock the test sets, and a Prefect whose calls are counted."""
 
-    near: Neighbours
+    context: EngineContext
     transport: CountingTransport
     template: int
     ahead: list[timedelta] = field(default_factory=lambda: [timedelta()])
 
     @property
     def ledger(self) -> Ledger:
-        return self.near.ledger
+        return self.context.ledger
 
     @property
     def prefect(self) -> PrefectApi:
-        return self.near.prefect
+        return self.context.prefect
 
     async def claimed(self) -> tuple[int, UUID]:
         """A job that runs, and its flow run, which Prefect shows as Running."""
         job_id = await asyncio.to_thread(self._scheduled)
-        await Carrier(self.near).carry_all()
+        await OutboxWorker(self.context).handle_all()
         run = await asyncio.to_thread(self.change, job_id, state="running", claim_id=uuid4(),
                                       run_number=1)  # fmt: skip
         assert run is not None
-        assert (await runs.propose(self.prefect, run, "RUNNING")).accepted
+        assert (await operations.propose(self.prefect, run, "RUNNING")).accepted
         return job_id, run
 
     def _scheduled(self) -> int:
@@ -55,7 +56,7 @@ class Bench:
             job = attempts.new_job(template, schedule=due, schedule_type="adhoc")
             session.add(job)
             session.flush()
-            wish(session, WishKind.CREATE_RUN, job.id)
+            enqueue(session, OutboxKind.CREATE_RUN, job.id)
             return job.id
 
     def change(self, job_id: int, **members: Any) -> UUID | None:
@@ -72,9 +73,9 @@ class Bench:
     def later(self, span: timedelta = SETTLED_FOR) -> None:
         self.ahead[0] += span
 
-    def story(self, job_id: int) -> Story:
+    def story(self, job_id: int) -> RunStatus:
         with self.ledger.reading() as session:
-            return story_of(queries.job_with_context(session, job_id), self.near.settings)
+            return run_status_of(job_with_context(session, job_id), self.context.settings)
 
     async def state(self, run: UUID) -> str:
         shown: str = (await self.prefect.get(f"/flow_runs/{run}"))["state_type"]
@@ -99,4 +100,4 @@ class Bench:
 
     def waiting(self) -> list[str]:
         with self.ledger.reading() as session:
-            return [message.kind for message in session.query(Wish)]
+            return [message.kind for message in session.query(OutboxMessage)]

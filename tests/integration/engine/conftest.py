@@ -6,14 +6,14 @@ from datetime import timedelta
 import pytest
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.wishes import Carrier
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.integration.engine.bench import Bench
 from tests.integration.test_facade import make_template
-from tests.plant import CountingTransport
-from tests.servers import client, facade, user_token
+from tests.support.servers import client, facade, user_token
+from tests.support.workers import CountingTransport
 
 
 @pytest.fixture
@@ -26,9 +26,9 @@ async def bench(
         template = make_template(rest, name=pool)["id"]
     transport = CountingTransport()
     async with PrefectApi(prefect_server, transport=transport) as api:
-        made = Bench(Neighbours(ledger, api, settings), transport, template)
+        made = Bench(EngineContext(ledger, api, settings), transport, template)
         real = ledger.clock
         ledger.clock = lambda: real() + made.ahead[0]
         made.later(timedelta(seconds=10))  # what the facade put off is due
-        await Carrier(made.near).carry_all()
+        await OutboxWorker(made.context).handle_all()
         yield made

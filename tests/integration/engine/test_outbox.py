@@ -2,46 +2,49 @@
 
 import asyncio
 import contextlib
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
 from sqlalchemy import update
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.wishes import AT_ONCE, Carrier
-from jobauto_prefect.ledger.attempts import new_job
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import Job, RunTemplate, Wish
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.outbox_worker import AT_ONCE, OutboxWorker
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs.attempts import new_job
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.ledger.wishes import WishKind, wish
 from jobauto_prefect.settings import Settings
 from tests.integration.test_facade import make_template
-from tests.servers import client, facade, user_token
+from tests.support.servers import client, facade, user_token
 
 PATIENCE = 30  # seconds
 
 
 class HeldTransport(httpx.AsyncHTTPTransport):
-    """The ordinary transport; deployments are made only once it is told to go on."""
+    """The ordinary transport; calls of a kind arrive only once it is told to go on."""
 
-    def __init__(self) -> None:
+    def __init__(self, method: str = "POST", path: str = "/api/deployments/") -> None:
         super().__init__()
+        self._method, self._path = method, re.compile(path)
         self.go_on = asyncio.Event()
         self.held = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if request.method == "POST" and request.url.path == "/api/deployments/":
+        if request.method == self._method and self._path.fullmatch(request.url.path):
             self.held += 1
             await self.go_on.wait()
         return await super().handle_async_request(request)
 
 
 @contextlib.asynccontextmanager
-async def carrying(near: Neighbours) -> AsyncIterator[Carrier]:
-    carrier = Carrier(near, 0.05)
+async def carrying(context: EngineContext) -> AsyncIterator[OutboxWorker]:
+    carrier = OutboxWorker(context, 0.05)
     task = asyncio.create_task(carrier.run())
     try:
         yield carrier
@@ -67,14 +70,14 @@ def settings(facade_settings: Settings, prefect_server: str) -> Settings:
 async def carry_all(ledger: Ledger, settings: Settings, prefect: str) -> None:
     all_due(ledger)
     async with PrefectApi(prefect) as api:
-        await Carrier(Neighbours(ledger, api, settings)).carry_all()
+        await OutboxWorker(EngineContext(ledger, api, settings)).handle_all()
 
 
 def all_due(ledger: Ledger) -> None:
     """What a facade put off is due at once."""
     with ledger.writing(SERVICE) as session:
         due = {"not_before": ledger.clock(), "taken_until": None, "attempts": 0}
-        session.execute(update(Wish).values(**due))
+        session.execute(update(OutboxMessage).values(**due))
 
 
 def run_id(ledger: Ledger, job_id: int) -> Any:
@@ -100,7 +103,7 @@ async def test_a_job_gets_its_run_while_everything_that_is_applied_hangs(
     transport = HeldTransport()
     async with (
         PrefectApi(prefect_server, transport=transport) as api,
-        carrying(Neighbours(ledger, api, settings)) as carrier,
+        carrying(EngineContext(ledger, api, settings)) as carrier,
     ):
         await eventually(lambda: transport.held >= AT_ONCE // 2)
         job = await asyncio.to_thread(start, ledger, made["id"])
@@ -111,6 +114,28 @@ async def test_a_job_gets_its_run_while_everything_that_is_applied_hangs(
         await eventually(lambda: applied(ledger) == 1 + len(others))
 
 
+async def test_who_ends_gives_back_what_is_taken_and_not_begun(
+    ledger: Ledger, settings: Settings, prefect_server: str
+) -> None:
+    with ledger.writing(SERVICE) as session:
+        for number in range(2 * AT_ONCE):
+            enqueue(session, OutboxKind.RETIRE_DEPLOYMENT, number, {"id": str(uuid4())})
+    transport = HeldTransport("DELETE", "/api/deployments/.*")
+    async with (
+        PrefectApi(prefect_server, transport=transport) as api,
+        carrying(EngineContext(ledger, api, settings)),
+    ):
+        await eventually(lambda: transport.held)
+        assert free(ledger) < 2 * AT_ONCE
+    assert free(ledger) == 2 * AT_ONCE
+
+
+def free(ledger: Ledger) -> int:
+    """How many messages are nobody's."""
+    with ledger.reading() as session:
+        return session.query(OutboxMessage).filter(OutboxMessage.taken_until.is_(None)).count()
+
+
 def start(ledger: Ledger, template_id: int) -> int:
     """A job of a template, as everything that starts one makes it."""
     with ledger.writing(SERVICE) as session:
@@ -118,7 +143,7 @@ def start(ledger: Ledger, template_id: int) -> int:
         job = new_job(template, schedule=session.clock(), schedule_type="adhoc")
         session.add(job)
         session.flush()
-        wish(session, WishKind.CREATE_RUN, job.id)
+        enqueue(session, OutboxKind.CREATE_RUN, job.id)
         return job.id
 
 

@@ -9,12 +9,12 @@ from uuid import UUID
 import pytest
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.pruning import Pruner
+from jobauto_prefect.engine.services.retention import Pruner
 from jobauto_prefect.errors import NotFound, PrefectUnavailable
 from jobauto_prefect.jobs import retention as steps
 from jobauto_prefect.jobs.retention import Kind
-from jobauto_prefect.ledger import attempts
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import attempts
 from jobauto_prefect.ledger.records import (
     Artifact,
     AuditEntry,
@@ -75,11 +75,11 @@ def left(bench: Bench, kind: type[Any], key: str = "id") -> list[Any]:
 
 def keep(bench: Bench, **bounds: int) -> Pruner:
     """A pruner with these settings."""
-    settings = bench.near.settings.model_copy(
+    settings = bench.context.settings.model_copy(
         update={f"keep_{name}": value for name, value in bounds.items()}
     )
-    bench.near = type(bench.near)(bench.ledger, bench.prefect, settings)
-    return Pruner(bench.near)
+    bench.context = type(bench.context)(bench.ledger, bench.prefect, settings)
+    return Pruner(bench.context)
 
 
 async def test_old_jobs_go_with_all_they_left_and_one_entry_each(bench: Bench) -> None:
@@ -251,7 +251,7 @@ async def test_while_prefect_is_away_jobs_stay_and_output_goes(bench: Bench) -> 
     forget_ends(bench)
     pruner = keep(bench, jobs_days=30, output_days=30)
     async with PrefectApi("http://127.0.0.1:9/api") as away:
-        pruner._near = type(bench.near)(bench.ledger, away, bench.near.settings)
+        pruner._context = type(bench.context)(bench.ledger, away, bench.context.settings)
         with pytest.raises(PrefectUnavailable):
             await pruner.prune()
     assert left(bench, Job) == [job_id, other]
@@ -308,7 +308,7 @@ async def test_what_somebody_comes_to_count_on_meanwhile_stays(bench: Bench) -> 
     first = ended(bench, 50, state="failed")
     settings = keep(
         bench, jobs_days=30, tasks_days=30, events_days=30, output_days=0
-    )._near.settings
+    )._context.settings
     with bench.ledger.reading() as session:
         found = [
             (step, step.page(session, None, 10))

@@ -3,16 +3,16 @@
 import httpx
 import pytest
 
-from jobauto_prefect.engine import runs
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.reconciler import DOUBTED, Reconciler
-from jobauto_prefect.engine.wishes import REFUSED_FOR, Carrier
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.flow_runs import operations
+from jobauto_prefect.engine.outbox_worker import REFUSED_FOR, OutboxWorker
+from jobauto_prefect.engine.services.reconciler import DOUBTED, Reconciler
 from jobauto_prefect.errors import PrefectUnavailable
 from jobauto_prefect.jobs import waits
 from jobauto_prefect.ledger.records import Job
 from tests.integration.engine.bench import Bench
-from tests.plant import CountingTransport
+from tests.support.workers import CountingTransport
 
 
 async def test_an_end_that_prefect_shows_otherwise_is_told_also_where_the_run_is_over(
@@ -22,24 +22,24 @@ async def test_an_end_that_prefect_shows_otherwise_is_told_also_where_the_run_is
     found = []
     for state, shown in ends:
         job_id, run = await bench.claimed()
-        await runs.propose(bench.prefect, run, shown)
+        await operations.propose(bench.prefect, run, shown)
         bench.end(job_id, state)
         found.append((job_id, run))
     unfinished, still_running = await bench.claimed()
     bench.end(unfinished)
     bench.later()
-    await Reconciler(bench.near).reconcile()
+    await Reconciler(bench.context).reconcile()
     states = [await bench.state(run) for _, run in found]
     assert states == ["COMPLETED", "FAILED", "CRASHED"]
     assert await bench.state(still_running) == "COMPLETED"
 
 
 async def test_each_end_is_looked_at_once_and_after_an_outage_once_more(bench: Bench) -> None:
-    reconciler = Reconciler(bench.near)
+    reconciler = Reconciler(bench.context)
     await reconciler.reconcile()
     job_id, run = await bench.claimed()
     bench.end(job_id)
-    await runs.set_state(bench.prefect, run, bench.story(job_id))
+    await operations.set_state(bench.prefect, run, bench.story(job_id))
     bench.later()
 
     async def looks() -> int:
@@ -74,8 +74,8 @@ async def test_a_run_whose_worker_dies_is_marked_by_the_services_with_one_call(
     name, tags = await bench.looks(run)
     bench.end(job_id, "warning")
     if dies == "before it marks the run":
-        await runs.set_state(bench.prefect, run, bench.story(job_id))
-    reconciler = Reconciler(bench.near)
+        await operations.set_state(bench.prefect, run, bench.story(job_id))
+    reconciler = Reconciler(bench.context)
     bench.transport.calls.clear()
     for _ in range(3):
         bench.later()
@@ -91,9 +91,9 @@ async def test_a_mark_that_an_earlier_job_of_the_run_left_is_taken_away(bench: B
     body = {"name": f"{name} (warning)", "tags": [*tags, "severity:warning"]}
     await bench.prefect.patch(f"/flow_runs/{run}", body)
     bench.end(job_id)
-    await runs.set_state(bench.prefect, run, bench.story(job_id))
+    await operations.set_state(bench.prefect, run, bench.story(job_id))
     bench.later()
-    await Reconciler(bench.near).reconcile()
+    await Reconciler(bench.context).reconcile()
     assert await bench.looks(run) == (name, tags)
 
 
@@ -101,10 +101,10 @@ async def test_the_same_end_told_by_worker_and_services_counts_once(bench: Bench
     job_id, run = await bench.claimed()
     bench.end(job_id, "lost")
     bench.end(job_id)  # its report came after all, and a message says so
-    await runs.set_state(bench.prefect, run, bench.story(job_id))
-    await runs.set_state(bench.prefect, run, bench.story(job_id))
+    await operations.set_state(bench.prefect, run, bench.story(job_id))
+    await operations.set_state(bench.prefect, run, bench.story(job_id))
     assert bench.waiting() == ["show_job"]
-    await Carrier(bench.near).carry_all()
+    await OutboxWorker(bench.context).handle_all()
     assert bench.waiting() == []
     assert await bench.history(run) == ["SCHEDULED", "RUNNING", "COMPLETED"]
 
@@ -112,10 +112,10 @@ async def test_the_same_end_told_by_worker_and_services_counts_once(bench: Bench
 async def test_a_run_that_somebody_starts_again_is_not_ended(bench: Bench) -> None:
     job_id, run = await bench.claimed()
     bench.end(job_id)
-    await runs.set_state(bench.prefect, run, bench.story(job_id))
-    await runs.propose(bench.prefect, run, "SCHEDULED")
+    await operations.set_state(bench.prefect, run, bench.story(job_id))
+    await operations.propose(bench.prefect, run, "SCHEDULED")
     bench.later()
-    await Reconciler(bench.near).reconcile()
+    await Reconciler(bench.context).reconcile()
     assert await bench.state(run) == "SCHEDULED"
 
 
@@ -124,7 +124,7 @@ async def test_what_concerns_a_deleted_run_ends_with_a_line_on_its_job(bench: Be
     await bench.prefect.delete(f"/flow_runs/{run}")
     bench.end(job_id, "lost")
     bench.end(job_id)
-    await Carrier(bench.near).carry_all()
+    await OutboxWorker(bench.context).handle_all()
     assert bench.waiting() == []
     (line,) = bench.notices(job_id)
     assert "deleted" in line
@@ -146,7 +146,7 @@ async def test_what_prefect_refuses_to_show_ends_with_a_line(
     bench.end(job_id, "lost")
     bench.end(job_id)
     async with PrefectApi(prefect_server, transport=Refusing()) as api:
-        await Carrier(Neighbours(bench.ledger, api, bench.near.settings)).carry_all()
+        await OutboxWorker(EngineContext(bench.ledger, api, bench.context.settings)).handle_all()
     assert bench.waiting() == []
     assert ["no such thing" in line for line in bench.notices(job_id)] == [True]
 
@@ -154,7 +154,7 @@ async def test_what_prefect_refuses_to_show_ends_with_a_line(
 def waits_for(bench: Bench, job: Job) -> str | None:
     with bench.ledger.reading() as session:
         now = bench.ledger.clock()
-        return waits.reasons(session, [job], bench.near.settings, now).get(job.id)
+        return waits.wait_reasons(session, [job], bench.context.settings, now).get(job.id)
 
 
 async def test_a_run_that_prefect_refuses_is_made_once_prefect_takes_it(
@@ -162,12 +162,12 @@ async def test_a_run_that_prefect_refuses_is_made_once_prefect_takes_it(
 ) -> None:
     job_id = bench._scheduled()
     async with PrefectApi(prefect_server, transport=Refusing()) as api:
-        await Carrier(Neighbours(bench.ledger, api, bench.near.settings)).carry_all()
+        await OutboxWorker(EngineContext(bench.ledger, api, bench.context.settings)).handle_all()
     waiting = bench.job(job_id)
     assert (waiting.state, waiting.flow_run_id) == ("scheduled", None)
     assert "no such thing" in (waits_for(bench, waiting) or "")
     bench.later()
-    await Carrier(bench.near).carry_all()
+    await OutboxWorker(bench.context).handle_all()
     assert bench.job(job_id).flow_run_id is not None
 
 
@@ -176,10 +176,10 @@ async def test_a_run_that_prefect_refuses_for_minutes_blocks_its_job(
 ) -> None:
     job_id = bench._scheduled()
     async with PrefectApi(prefect_server, transport=Refusing()) as api:
-        near = Neighbours(bench.ledger, api, bench.near.settings)
-        await Carrier(near).carry_all()
+        context = EngineContext(bench.ledger, api, bench.context.settings)
+        await OutboxWorker(context).handle_all()
         bench.later(REFUSED_FOR)
-        await Carrier(near).carry_all()
+        await OutboxWorker(context).handle_all()
     assert bench.waiting() == []
     blocked = bench.job(job_id)
     assert blocked.state == "blocked"

@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 
 from jobauto_prefect.ledger.store import Ledger
-from tests import contract
-from tests.definitions import PROBE
-from tests.servers import client, user_token
+from tests.support import contract_check
+from tests.support.definitions import PROBE
+from tests.support.servers import client, user_token
 
 ACME = "kind: company\nslug: acme\nname: Acme\n"
 NIGHTLY = "kind: runtemplate\ncompany: acme\napp: Probe\nname: Nightly\n"
@@ -125,7 +125,7 @@ def test_every_fault_of_all_files_is_told_at_once(rest: httpx.Client) -> None:
         ("d.yaml", 4, "/db_database"),
         ("e.yaml", 3, "/name"),
     ]
-    assert refused["message"] == "6 faults in 5 files; nothing was changed"
+    assert refused["message"] == "6 errors in 5 files; nothing was changed"
     assert rest.get("/companies.json").json() == {}
 
 
@@ -158,7 +158,7 @@ def test_one_may_apply_what_one_may_write(
     more = {"files": files(acme_yaml=f"{NIGHTLY}note: More\n---\n{ACME}email: a@example.org\n",
                            other_yaml="kind: company\nslug: other\nname: Other\n")}  # fmt: skip
     with client(f"{facade_url}/api/v1", token) as mia:
-        mia.event_hooks["response"].append(contract.check)
+        mia.event_hooks["response"].append(contract_check.check)
 
         plan = planned(mia, **more)
         refused = planned(mia, 400, **more, digest=plan["digest"])

@@ -10,16 +10,16 @@ from typing import Any
 import httpx
 import pytest
 
-from jobauto_prefect.facade.people import set_roles
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.facade.writes.memberships import set_roles
+from jobauto_prefect.ledger.access.tokens import issue_user_token
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import CompanyUser, Credential, EventSource, RunTemplate, User
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.ledger.tokens import issue_user_token
 from jobauto_prefect.settings import Settings
 from tests.integration.sources.adapters import adapter_database
 from tests.integration.test_facade import make_template
-from tests.planted import secret
-from tests.servers import OPERATOR, client, facade, free_port
+from tests.support.secrets import secret
+from tests.support.servers import OPERATOR, client, facade, free_port
 
 PASSWORD = secret("stored-password")
 OTHER = secret("another-password")

@@ -10,17 +10,18 @@ import psycopg
 import pytest
 from sqlalchemy import make_url
 
-from jobauto_prefect.facade import remembered_tokens
-from jobauto_prefect.ledger import migrate
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.facade.auth import token_cache
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.records import Token, User
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
+from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests.databases import POSTGRESQL, database
-from tests.plant import eventually
-from tests.servers import client, facade, free_port, user_token
-from tests.statements import Statements, counted_database
+from tests.support.databases import POSTGRESQL, database
+from tests.support.servers import client, facade, free_port, user_token
+from tests.support.statements import Statements, counted_database
+from tests.support.workers import eventually
 
 FOR_EVER = timedelta(days=1)  # so that nothing but the revocation can end it
 
@@ -36,7 +37,7 @@ def reached(tmp_path: Path) -> Iterator[tuple[Settings, Statements]]:
         )
         create_key(settings.key_path)
         engine = make_engine(settings.ledger_url)
-        migrate.upgrade(engine)
+        migration.upgrade(engine)
         engine.dispose()
         yield settings, asked
 
@@ -76,7 +77,7 @@ def test_a_revocation_elsewhere_is_heard_of(
     end: object,
 ) -> None:
     settings, asked = reached
-    monkeypatch.setattr(remembered_tokens, "REMEMBERED", FOR_EVER)
+    monkeypatch.setattr(token_cache, "REMEMBER_FOR", FOR_EVER)
     assert callable(end)
     with closing(open_ledger(settings)) as ledger, signed_in(settings, ledger) as rest:
         eventually(lambda: not _asked_for_token(rest, asked))
@@ -92,7 +93,7 @@ def test_a_revocation_here_counts_at_once(
     end: object,
 ) -> None:
     settings, asked = reached
-    monkeypatch.setattr(remembered_tokens, "REMEMBERED", FOR_EVER)
+    monkeypatch.setattr(token_cache, "REMEMBER_FOR", FOR_EVER)
     assert callable(end)
     with closing(open_ledger(settings)) as ledger, signed_in(settings, ledger) as rest:
         eventually(lambda: not _asked_for_token(rest, asked))
@@ -104,7 +105,7 @@ def test_where_nothing_is_announced_nothing_is_remembered(
     reached: tuple[Settings, Statements], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, asked = reached
-    monkeypatch.setattr(remembered_tokens, "REMEMBERED", FOR_EVER)
+    monkeypatch.setattr(token_cache, "REMEMBER_FOR", FOR_EVER)
     nowhere = "postgresql://postgres@127.0.0.1:9/x"
     settings = settings.model_copy(update={"database_listen_url": nowhere})
     with closing(open_ledger(settings)) as ledger, signed_in(settings, ledger) as rest:
@@ -119,7 +120,7 @@ def test_a_lost_connection_forgets_all(
     reached: tuple[Settings, Statements], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, asked = reached
-    monkeypatch.setattr(remembered_tokens, "REMEMBERED", FOR_EVER)
+    monkeypatch.setattr(token_cache, "REMEMBER_FOR", FOR_EVER)
     with closing(open_ledger(settings)) as ledger, signed_in(settings, ledger) as rest:
         eventually(lambda: not _asked_for_token(rest, asked))
         plain = str(settings.database_url).replace(f":{asked.port}", f":{server_port()}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway import Gateway, gateway
+from tests.support.gateway import Gateway, gateway
 
 
 @pytest.fixture(scope="package")

@@ -3,8 +3,8 @@
 import httpx
 import pytest
 
-from tests.gateway import OURS, PASSWORD, Gateway, basic
 from tests.integration.test_hang_ups import hang_up
+from tests.support.gateway import OURS, PASSWORD, Gateway, basic
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])

@@ -10,10 +10,10 @@ import httpx
 import pytest
 
 from jobauto_prefect.engine.api import service_authorization
-from jobauto_prefect.facade.gateway.concurrency import AT_ONCE, MOST_WAITING
-from tests.gateway import OURS, PASSWORD, THEIRS, Gateway, basic
-from tests.plant import eventually
-from tests.servers import prefect_client
+from jobauto_prefect.facade.gateway.concurrency import MAX_CONCURRENT, MAX_WAITING
+from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway, basic
+from tests.support.servers import prefect_client
+from tests.support.workers import eventually
 
 EXPONENTIAL = {"properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
 UNIQUE = {"properties": {"x": {"type": "array", "uniqueItems": True}}}
@@ -206,7 +206,7 @@ def test_one_users_requests_wait_for_each_other_and_nobody_else_does(gate: Gatew
     version = "/version"
     with gate.as_("manager") as manager, contextlib.ExitStack() as stack:
         assert manager.get(version).status_code == 200
-        for _ in range(AT_ONCE + MOST_WAITING):
+        for _ in range(MAX_CONCURRENT + MAX_WAITING):
             peer = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=60)
             stack.enter_context(peer)
             peer.sendall("\r\n".join(head).encode())

@@ -6,7 +6,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.gateway import OURS, PASSWORD, THEIRS, Gateway, basic
+from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway, basic
 
 ANY = {"limit": 200}
 

@@ -8,10 +8,10 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import App, RunTemplate
-from tests.gateway import OURS, THEIRS, Gateway
-from tests.plant import eventually
+from tests.support.gateway import OURS, THEIRS, Gateway
+from tests.support.workers import eventually
 
 SLUGS = {OURS: OURS.lower(), THEIRS: THEIRS.lower()}
 

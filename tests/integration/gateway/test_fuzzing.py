@@ -11,8 +11,8 @@ import httpx
 import pytest
 from prefect.server.api.server import create_api_app
 
-from jobauto_prefect.facade.gateway.table import ROUTES, Reach, Route
-from tests.gateway import OURS, THEIRS, Gateway
+from jobauto_prefect.facade.gateway.routes import ROUTES, Route, ScopeRule
+from tests.support.gateway import OURS, THEIRS, Gateway
 
 SEED = 20261122
 DEEPEST = 8
@@ -145,9 +145,9 @@ def tried(gate: Gateway, inputs: Inputs, login: str | None, rounds: int) -> None
                 continue
             assert answer.status_code < 500 or answer.status_code in PREFECTS_OWN, what
             assert "Planted" not in answer.text, what
-            if route.action is not None and route.others not in (
-                Reach.LISTED_RUNS,
-                Reach.LISTED_DEPLOYMENTS,
+            if route.action is not None and route.member_rule not in (
+                ScopeRule.LISTED_RUNS,
+                ScopeRule.LISTED_DEPLOYMENTS,
             ):
                 assert answer.status_code in (400, 403, 404), what
     assert state_of(gate) == before

@@ -1,6 +1,6 @@
 """Every route of Prefect by every kind of person on own and foreign companies, from the table.
 
-What is right follows from `gateway/table.py` and `facade/permissions.py`. `make test` tries a
+What is right follows from `gateway/routes.py` and `facade/auth/permissions.py`. `make test` tries a
 fixed part of the cells, `make soak` all of them.
 """
 
@@ -13,14 +13,14 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from jobauto_prefect.facade.gateway.table import ROUTES, Reach, Route
-from jobauto_prefect.facade.permissions import Membership, Rights, Role, rights_of
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.facade.auth.permissions import Membership, Rights, Role, combine_rights
+from jobauto_prefect.facade.gateway.routes import ROUTES, Route, ScopeRule
+from jobauto_prefect.ledger.access.tokens import issue_user_token
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import CompanyUser, RunTemplate, User, UserRole
-from jobauto_prefect.ledger.tokens import issue_user_token
-from tests.gateway import OURS, THEIRS, Gateway
-from tests.plant import eventually
-from tests.servers import prefect_client, worker_token
+from tests.support.gateway import OURS, THEIRS, Gateway
+from tests.support.servers import prefect_client, worker_token
+from tests.support.workers import eventually
 
 PART = 8
 """One cell of so many is tried by `make test`."""
@@ -47,16 +47,18 @@ PREFECTS_OWN = (502, 503)
 
 ABOUT_A_COMPANY = frozenset(
     {
-        Reach.DEPLOYMENT, Reach.FLOW_RUN, Reach.TASK_RUN, Reach.ARTIFACT,
-        Reach.FLOW_RUN_STATE, Reach.TASK_RUN_STATE, Reach.DEPLOYMENT_NAME, Reach.QUERY_FLOW_RUN,
-        Reach.QUERY_TASK_RUN,
+        ScopeRule.DEPLOYMENT, ScopeRule.FLOW_RUN, ScopeRule.TASK_RUN, ScopeRule.ARTIFACT,
+        ScopeRule.FLOW_RUN_STATE, ScopeRule.TASK_RUN_STATE, ScopeRule.DEPLOYMENT_NAME,
+        ScopeRule.QUERY_FLOW_RUN, ScopeRule.QUERY_TASK_RUN,
     }
 )  # fmt: skip
-LISTED = frozenset({Reach.LISTED_RUNS, Reach.LISTED_DEPLOYMENTS})
-OF_A_POOL = frozenset({Reach.POOL, Reach.QUEUE})
+LISTED = frozenset({ScopeRule.LISTED_RUNS, ScopeRule.LISTED_DEPLOYMENTS})
+OF_A_POOL = frozenset({ScopeRule.POOL, ScopeRule.QUEUE})
 """Both companies run in the one work pool, and the same application, which is shared."""
 
-NOT_TRIED_AS_OWN = frozenset({Reach.TASK_RUN, Reach.TASK_RUN_STATE, Reach.QUERY_TASK_RUN})
+NOT_TRIED_AS_OWN = frozenset(
+    {ScopeRule.TASK_RUN, ScopeRule.TASK_RUN_STATE, ScopeRule.QUERY_TASK_RUN}
+)
 """Flow runs of ours have no task runs, so there is none of one's own either."""
 
 
@@ -158,7 +160,7 @@ def expected(cell: Cell) -> str | int:
         return _expected_of_worker(cell)
     roles, membership = PEOPLE[cell.who]
     company = 1
-    rights = rights_of(frozenset(roles), {company: membership} if membership else {})
+    rights = combine_rights(frozenset(roles), {company: membership} if membership else {})
     if not roles and not membership:
         return 403
     if cell.route.permission in rights.everywhere:
@@ -167,44 +169,44 @@ def expected(cell: Cell) -> str | int:
 
 
 def _expected_of_member(cell: Cell, rights: Rights, company: int) -> str | int:
-    reach, permission = cell.route.others, cell.route.permission
-    if reach is None:
+    rule, permission = cell.route.member_rule, cell.route.permission
+    if rule is None:
         return 403
-    if reach is Reach.SCHEMA:
+    if rule is ScopeRule.SCHEMA:
         return PASSES if cell.company == OURS and rights.may("jobs.read", 1) else 403
-    if reach in LISTED:
+    if rule in LISTED:
         return PASSES if rights.may(permission, 1) else 403
-    if reach in OF_A_POOL:
+    if rule in OF_A_POOL:
         return PASSES if rights.companies else 404
-    if reach not in ABOUT_A_COMPANY:
+    if rule not in ABOUT_A_COMPANY:
         return PASSES
     sees = "jobs.read" if cell.route.action else permission
     if not (company in rights.companies and rights.may(sees, company)):
         return 404
-    if reach in NOT_TRIED_AS_OWN:
+    if rule in NOT_TRIED_AS_OWN:
         return 404
     return PASSES if not cell.route.action or rights.may(permission, company) else 403
 
 
 def _expected_of_worker(cell: Cell) -> str | int:
     """Both companies run in the one pool."""
-    reach = cell.route.workers
-    if reach is None:
+    rule = cell.route.worker_rule
+    if rule is None:
         return 403
-    if reach in NOT_TRIED_AS_OWN:
+    if rule in NOT_TRIED_AS_OWN:
         return 404
     if cell.who == "worker":
         return PASSES
-    if reach in (Reach.POOL_BODY, Reach.LOG_LINES):
+    if rule in (ScopeRule.POOL_BODY, ScopeRule.LOG_LINES):
         return 403
-    own = ABOUT_A_COMPANY | OF_A_POOL | {Reach.FLOW, Reach.ARTIFACT_BODY}
-    return 404 if reach in own else PASSES
+    own = ABOUT_A_COMPANY | OF_A_POOL | {ScopeRule.FLOW, ScopeRule.ARTIFACT_BODY}
+    return 404 if rule in own else PASSES
 
 
 def request_of(cell: Cell, world: World) -> dict[str, Any]:
     """What is sent: where it passes it changes nothing that other tests look at."""
     path, passes = cell.route.path, expected(cell) == PASSES
-    wide = passes and cell.route.others is None and cell.who in PEOPLE
+    wide = passes and cell.route.member_rule is None and cell.who in PEOPLE
     run = world.runs[cell.company]
     if cell.route.method == "DELETE" and path == "/flow_runs/{id}" and passes:
         run = world.gate.run(cell.company)
@@ -233,7 +235,7 @@ def request_of(cell: Cell, world: World) -> dict[str, Any]:
     sent: dict[str, Any] = {"method": cell.route.method, "url": path}
     if cell.route.method in ("POST", "PUT", "PATCH"):
         sent["json"] = _body(cell, world, run, wide)
-    if Reach.QUERY_FLOW_RUN in (cell.route.others, cell.route.workers):
+    if ScopeRule.QUERY_FLOW_RUN in (cell.route.member_rule, cell.route.worker_rule):
         sent["params"] = {"flow_run_id": run}
     return sent
 

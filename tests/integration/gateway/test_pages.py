@@ -10,7 +10,7 @@ from selenium.webdriver.common.by import By
 
 from tests.acceptance.browser import PAGE_WITHIN, chromium, sign_in_to_prefect
 from tests.acceptance.service import until
-from tests.gateway import OURS, PASSWORD, Gateway
+from tests.support.gateway import OURS, PASSWORD, Gateway
 
 VERSIONS = {"older": "", "newer": "/v2"}
 

@@ -14,9 +14,9 @@ import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
 from tests.conftest import clean_environment, running
-from tests.gateway import OURS, PASSWORD, Gateway
-from tests.plant import eventually
-from tests.servers import worker_token
+from tests.support.gateway import OURS, PASSWORD, Gateway
+from tests.support.servers import worker_token
+from tests.support.workers import eventually
 
 LISTENER = """
 import asyncio, sys

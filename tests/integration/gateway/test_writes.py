@@ -6,7 +6,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.gateway import OURS, PASSWORD, THEIRS, Gateway
+from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway
 
 
 def test_a_viewers_run_is_refused_and_written_down(gate: Gateway) -> None:

@@ -16,16 +16,16 @@ import pytest
 from sqlalchemy import select
 
 from jobauto_prefect.clock import utc_now
-from jobauto_prefect.jobs.actions import act_all
-from jobauto_prefect.ledger import actions, events
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import AuditEntry, Event, Job, OwedAction, RunTemplate
+from jobauto_prefect.jobs.actions import run_due_actions
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.events import event_store, pending_actions
+from jobauto_prefect.ledger.records import AuditEntry, Event, Job, PendingAction, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.claims import claim_of, granted, own_run_of, report, report_of, template
 from tests.conftest import clean_environment
-from tests.definitions import PROBE
-from tests.planted import secret
+from tests.support.claims import claim_of, granted, own_run_of, report, report_of, template
+from tests.support.definitions import PROBE
+from tests.support.secrets import secret
 
 __all__ = ["template"]
 
@@ -67,7 +67,7 @@ def faults(answer: httpx.Response) -> dict[str, str]:
 @pytest.fixture
 def act(ledger: Ledger, facade_settings: Settings) -> Callable[[], None]:
     """What `jobauto services` does with actions, once."""
-    return lambda: asyncio.run(act_all(ledger, facade_settings, lambda: None))
+    return lambda: asyncio.run(run_due_actions(ledger, facade_settings, lambda: None))
 
 
 def owed(rest: httpx.Client) -> list[dict[str, Any]]:
@@ -226,13 +226,13 @@ def _end(launch: dict[str, Any], exit_code: int) -> dict[str, Any]:
 
 ACTING = """
 import asyncio
-from jobauto_prefect.jobs.actions import act_all
+from jobauto_prefect.jobs.actions import run_due_actions
 from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import load_settings
 settings = load_settings()
 ledger = open_ledger(settings)
 print("ready", flush=True)
-asyncio.run(act_all(ledger, settings, lambda: None))
+asyncio.run(run_due_actions(ledger, settings, lambda: None))
 """
 
 
@@ -255,7 +255,7 @@ def test_who_carries_out_actions_can_be_killed_at_any_moment(
         session.flush()
         config = {"runtemplate_id": after}
         for one in more:
-            session.add(OwedAction(event_id=one.id, kind="ChainRuntemplate", config=config,
+            session.add(PendingAction(event_id=one.id, kind="ChainRuntemplate", config=config,
                                    state="owed", due_at=session.clock()))  # fmt: skip
     environment = clean_environment() | {
         "JOBAUTO_HOME": str(facade_settings.home),
@@ -272,7 +272,7 @@ def test_who_carries_out_actions_can_be_killed_at_any_moment(
             process.kill()
     act()
     with ledger.reading() as session:
-        rows = session.scalars(select(OwedAction)).all()
+        rows = session.scalars(select(PendingAction)).all()
         started = session.scalars(select(Job).where(Job.runtemplate_id == after)).all()
     assert [one.state for one in rows] == ["done"] * 201
     assert sorted(filter(None, (one.job_id for one in rows))) == sorted(one.id for one in started)
@@ -326,7 +326,7 @@ def test_a_chain_of_actions_ends(
     say(rest, template, success=chain_to(other(rest, template)))
     launch = granted(claims, claim_of())
     with ledger.writing(SERVICE) as session:
-        deep = Event(kind="change", operation="any", data={}, depth=events.DEEPEST)
+        deep = Event(kind="change", operation="any", data={}, depth=event_store.DEEPEST)
         session.add(deep)
         session.flush()
         session.get_one(Job, launch["job_id"]).event_id = deep.id
@@ -358,12 +358,12 @@ def test_actions_of_a_dead_ledger_row_are_found_again(ledger: Ledger) -> None:
         event = Event(kind="change", operation="any", data={})
         session.add(event)
         session.flush()
-        session.add(OwedAction(event_id=event.id, kind="WebHook", target=HOOK, config={},
+        session.add(PendingAction(event_id=event.id, kind="WebHook", target=HOOK, config={},
                                state="owed", due_at=session.clock()))  # fmt: skip
         session.flush()
-        assert len(actions.take_webhooks(session, {}, 4)) == 1
-        assert len(actions.take_webhooks(session, {}, 4)) == 0
+        assert len(pending_actions.claim_webhooks(session, {}, 4)) == 1
+        assert len(pending_actions.claim_webhooks(session, {}, 4)) == 0
     clock = ledger.clock
-    ledger.clock = lambda: clock() + actions.TAKEN + timedelta(seconds=1)
+    ledger.clock = lambda: clock() + pending_actions.TAKEN + timedelta(seconds=1)
     with ledger.writing(SERVICE) as session:
-        assert len(actions.take_webhooks(session, {}, 4)) == 1
+        assert len(pending_actions.claim_webhooks(session, {}, 4)) == 1

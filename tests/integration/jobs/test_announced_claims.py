@@ -7,10 +7,10 @@ from uuid import UUID
 import httpx
 import pytest
 
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.store import Ledger
-from tests.claims import claim_of, report, start_workers, template
+from tests.support.claims import claim_of, report, start_workers, template
 
 __all__ = ["template"]
 

@@ -5,8 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.claims import claim_of, granted, refused
 from tests.integration.jobs.test_obligations import DAY, HOUR, MINUTE, NOON, Yard, yard
+from tests.support.claims import claim_of, granted, refused
 
 __all__ = ["yard"]
 

@@ -11,12 +11,12 @@ import pytest
 from sqlalchemy import delete, select
 
 from jobauto_prefect.clock import utc_now
-from jobauto_prefect.engine.services import Reaper
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import AuditEntry, Job, OutputLine, Task, Wish
+from jobauto_prefect.engine.services.background import Reaper
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import AuditEntry, Job, OutboxMessage, OutputLine, Task
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.claims import (
+from tests.support.claims import (
     claim_of,
     granted,
     instance_of,
@@ -27,8 +27,8 @@ from tests.claims import (
     report_of,
     template,
 )
-from tests.planted import SECRET, secret
-from tests.servers import client, worker_token
+from tests.support.secrets import SECRET, secret
+from tests.support.servers import client, worker_token
 
 __all__ = ["template"]
 
@@ -237,7 +237,9 @@ def test_a_job_cancelled_before_its_claim_does_not_pass_for_a_retry(
     assert refused(claims, claim_of(run)) == ("cancelled", "CANCELLED", "not needed")
 
     with ledger.writing(SERVICE) as session:
-        session.execute(delete(Wish).where(Wish.subject_id == waiting))  # Prefect has heard of it
+        session.execute(
+            delete(OutboxMessage).where(OutboxMessage.subject_id == waiting)
+        )  # Prefect has heard of it
     assert granted(claims, claim_of(run))["job_id"] != waiting  # Retry was clicked
 
 

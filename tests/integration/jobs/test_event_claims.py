@@ -13,9 +13,9 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.ledger import deliveries, starting
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.events import DEEPEST, SourceChange, store_changes
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.events import deliveries, delivery_jobs
+from jobauto_prefect.ledger.events.event_store import DEEPEST, SourceChange, store_changes
 from jobauto_prefect.ledger.records import (
     Artifact,
     AuditEntry,
@@ -27,9 +27,9 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.claims import claim_of, granted, own_run_of, refused, report, template
-from tests.definitions import PROBE
-from tests.planted import SECRET
+from tests.support.claims import claim_of, granted, own_run_of, refused, report, template
+from tests.support.definitions import PROBE
+from tests.support.secrets import SECRET
 
 __all__ = ["template"]
 
@@ -188,7 +188,7 @@ def test_what_this_service_started_itself_has_the_values_too(
 ) -> None:
     event = happened(ledger, source)
     with ledger.writing(SERVICE) as session:
-        starting.start(session, event, rule["id"])
+        delivery_jobs.start_delivery(session, event, rule["id"])
     job_id = delivery(ledger, event, rule).job_id
     assert refused(claims, run_of(event, rule))[:2] == ("duplicate_event", "CANCELLED")
     launch = granted(claims, own_run_of(ledger, job_id))
@@ -217,7 +217,7 @@ def test_a_rule_says_which_changes_concern_it(
         make_rule(rest, template, source, **one)
     event = happened(ledger, source)
     with ledger.reading() as session:
-        assert [one.rule_id for one in deliveries.of_event(session, event)] == concerned
+        assert [one.rule_id for one in deliveries.deliveries_of_event(session, event)] == concerned
 
 
 def test_what_a_job_produced_is_given_to_the_next(
@@ -510,14 +510,14 @@ def test_a_rule_that_fans_out_starts_a_job_for_each_element_once(chain: Chain) -
 
 DIES = """
 import os, signal
-from jobauto_prefect.ledger import deliveries, starting
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.events import deliveries, delivery_jobs
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
 
 with open_ledger(Settings()).writing(SERVICE) as session:
-    first = deliveries.of(session, {event}, {rule})
-    starting.spread(session, first, 3)
+    first = deliveries.lock_delivery(session, {event}, {rule})
+    delivery_jobs.fan_out(session, first, 3)
     session.flush()
     print("spread", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -530,7 +530,7 @@ def test_a_process_that_is_killed_while_it_spreads_leaves_nothing_half_done(
     rule = chain.between(BILLS, BILL, env_mapping={"BILL": "bills"}, fan_out=True)
     event = chain.end(bills_json=b"[1, 2, 3]")
     with chain.ledger.writing(SERVICE) as session:
-        starting.start(session, event, rule["id"])
+        delivery_jobs.start_delivery(session, event, rule["id"])
     (first,) = chain.deliveries(event)
     environment = os.environ | {
         "JOBAUTO_HOME": str(ledger_settings.home),

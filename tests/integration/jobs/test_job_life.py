@@ -27,24 +27,28 @@ from sqlalchemy import select
 
 from jobauto_prefect.errors import ClaimOver, Conflict
 from jobauto_prefect.facade.writes.applications import write_app
-from jobauto_prefect.facade.writes.base import Write
+from jobauto_prefect.facade.writes.base import WriteRequest
 from jobauto_prefect.facade.writes.companies import write_company
-from jobauto_prefect.facade.writes.templates import write_template
-from jobauto_prefect.jobs import claims, renewals, reports
-from jobauto_prefect.jobs.cancellation import cancel
-from jobauto_prefect.jobs.claim_context import ClaimContext
-from jobauto_prefect.jobs.loss import give_up, lose, lose_for_certain
-from jobauto_prefect.jobs.tasks import let_lapse
-from jobauto_prefect.jobs.windows import open_until
-from jobauto_prefect.ledger import attempts, keeping, queries
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import Job, Lease, RunTemplate, Task, Wish
+from jobauto_prefect.facade.writes.run_templates import write_template
+from jobauto_prefect.jobs import workers
+from jobauto_prefect.jobs.claims import decision
+from jobauto_prefect.jobs.claims.context import ClaimContext
+from jobauto_prefect.jobs.outcome import reports
+from jobauto_prefect.jobs.outcome.cancellation import cancel
+from jobauto_prefect.jobs.outcome.loss import close_lost, mark_certainly_lost, mark_lost
+from jobauto_prefect.jobs.windows.due_windows import open_until
+from jobauto_prefect.jobs.windows.tasks import close_lapsed
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import attempts, windows
+from jobauto_prefect.ledger.jobs.flow_runs import run_key
+from jobauto_prefect.ledger.jobs.workers import Registration, register
+from jobauto_prefect.ledger.queries.jobs import job_with_context, leases_older_than
+from jobauto_prefect.ledger.records import Job, Lease, OutboxMessage, RunTemplate, Task
 from jobauto_prefect.ledger.states import LIVE_JOBS, LIVE_TASKS, JobState, TaskState
 from jobauto_prefect.ledger.store import Ledger, open_ledger
-from jobauto_prefect.ledger.workers import Registration, register
 from jobauto_prefect.runtime.protocol import Claim, Ending, Launch, Renewal, Report
 from jobauto_prefect.settings import Settings
-from tests.servers import OPERATOR
+from tests.support.servers import OPERATOR
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -99,7 +103,7 @@ class Installation:
     def write(self, kind: Any, **fields: Any) -> Any:
         ledger = self.ledgers[0]
         with ledger.writing(SERVICE) as session:
-            written = kind(Write(session, ledger.box, self.settings, OPERATOR, fields))
+            written = kind(WriteRequest(session, ledger.box, self.settings, OPERATOR, fields))
             session.flush()
             return written.record.id
 
@@ -201,7 +205,7 @@ class JobLife(RuleBasedStateMachine):
             run_number=number,
             deployment_id=UUID(int=self.here.count),
             parameters={"jobauto": {"job": job.id}},
-            idempotency_key=attempts.run_key(job),
+            idempotency_key=run_key(job),
             worker=worker,
             instance=self.instances[worker],
             work_directory="/work",
@@ -233,7 +237,7 @@ class JobLife(RuleBasedStateMachine):
             with ledger.writing(SERVICE) as session:
                 pools = (self.here.settings.pool,)
                 context = ClaimContext(self.here.settings, ledger.box, session, claim, pools)
-                answer = claims.decide(context)
+                answer = decision.decide_claim(context)
         except ClaimOver:
             assert before is not None
             assert before.state != JobState.RUNNING
@@ -322,11 +326,11 @@ class JobLife(RuleBasedStateMachine):
         """What its worker is told to end; what it does not have is lost."""
         ledger, used = self.here.ledgers[facade], self.here.settings
         with ledger.writing(SERVICE) as session:
-            answer, not_had = renewals.renew(session, message, [used.pool], used)
+            answer, not_had = workers.renew_leases(session, message, [used.pool], used)
         had = {one.launch.job_id for one in self.had(message.worker)}
         assert not had & {lease.job_id for lease in not_had}
         with ledger.writing(SERVICE) as session:
-            lose_for_certain(session, not_had, renewals.NOT_HAD, used)
+            mark_certainly_lost(session, not_had, workers.NOT_HAD, used)
         return answer.stop
 
     @precondition(lambda self: any(one.lives for one in self.processes))
@@ -371,7 +375,7 @@ class JobLife(RuleBasedStateMachine):
         pools = (self.here.settings.pool,)
         with self.here.ledgers[facade].writing(SERVICE) as session:
             job = reports.job_of_claim(session, job_id, said.claim_id, pools, self.here.settings)
-            answer = reports.accept(session, job, said, self.here.settings)
+            answer = reports.accept_report(session, job, said, self.here.settings)
         if not answer.recorded:
             assert self.snapshot() == before
         elif said.ending is not Ending.LOST:
@@ -384,7 +388,7 @@ class JobLife(RuleBasedStateMachine):
         before = self.snapshot()
         try:
             with self.here.ledgers[0].writing(SERVICE) as session:
-                job = queries.job_with_context(session, jobs[-1 - min(back, len(jobs) - 1)].id)
+                job = job_with_context(session, jobs[-1 - min(back, len(jobs) - 1)].id)
                 cancel(session, job, "not wanted")
         except Conflict:
             assert self.snapshot() == before
@@ -413,20 +417,20 @@ class JobLife(RuleBasedStateMachine):
         ledger, now = self.here.ledgers[0], self.here.now
         with ledger.writing(SERVICE) as session:
             ours = {job.id for job in self.jobs()}
-            silent = queries.leases_older_than(session, now - LEASE)
+            silent = leases_older_than(session, now - LEASE)
             for lease in [one for one in silent if one.job_id in ours]:
                 said = Report(
                     claim_id=lease.claim_id, worker=lease.worker, ending=Ending.LOST, ended_at=now
                 )
-                job = queries.job_with_context(session, lease.job_id)
-                lose(session, job, said, self.here.settings)
+                job = job_with_context(session, lease.job_id)
+                mark_lost(session, job, said, self.here.settings)
         with ledger.writing(SERVICE) as session:
-            for job in keeping.unheard_jobs(session, now, 100):
+            for job in windows.unheard_jobs(session, now, 100):
                 if job.id in ours:
-                    give_up(session, queries.job_with_context(session, job.id))
+                    close_lost(session, job_with_context(session, job.id))
         with ledger.writing(SERVICE) as session:
-            late = keeping.lock_lapsed_tasks(session, 1000)
-            let_lapse(session, [one for one in late if one.runtemplate_id == self.template])
+            late = windows.lock_lapsed_tasks(session, 1000)
+            close_lapsed(session, [one for one in late if one.runtemplate_id == self.template])
 
     # what there is
 
@@ -456,7 +460,9 @@ class JobLife(RuleBasedStateMachine):
                 .where(Lease.job_id.in_(ours))
                 .order_by(Lease.job_id)
             ).all()
-            outbox = session.execute(select(Wish.id, Wish.kind).order_by(Wish.id)).all()
+            outbox = session.execute(
+                select(OutboxMessage.id, OutboxMessage.kind).order_by(OutboxMessage.id)
+            ).all()
         jobs = [(one.id, one.state, one.end, one.message, one.cancel_reason) for one in self.jobs()]
         tasks = [(one.id, one.state, one.attempts, one.message) for one in self.tasks()]
         return tuple(map(tuple, leases)), tuple(map(tuple, outbox)), tuple(jobs), tuple(tasks)

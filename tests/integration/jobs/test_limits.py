@@ -7,14 +7,14 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import RunTemplate, Wish
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.outbox import OutboxKind
+from jobauto_prefect.ledger.records import OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.ledger.wishes import WishKind
-from tests.claims import claim_of, granted, refused, report
 from tests.integration.jobs.test_simultaneous_claims import at_once
 from tests.integration.test_credentials import BANK, post
 from tests.integration.test_facade import make_template
+from tests.support.claims import claim_of, granted, refused, report
 
 Record = dict[str, Any]
 FIRST, SECOND = UUID(int=1), UUID(int=2)
@@ -41,7 +41,9 @@ def of(deployment: UUID) -> Record:
 
 def woken(ledger: Ledger) -> list[int]:
     with ledger.reading() as session:
-        found = select(Wish.subject_id).where(Wish.kind == WishKind.RESCHEDULE_RUN)
+        found = select(OutboxMessage.subject_id).where(
+            OutboxMessage.kind == OutboxKind.RESCHEDULE_RUN
+        )
         return list(session.scalars(found))
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
-from jobauto_prefect.facade.permissions import Role
-from tests.claims import claim_of, granted, refused, report
+from jobauto_prefect.facade.auth.permissions import Role
 from tests.integration.jobs.test_obligations import HOUR, MINUTE, NOON, Yard, yard
-from tests.servers import client, user_token
+from tests.support.claims import claim_of, granted, refused, report
+from tests.support.servers import client, user_token
 
 __all__ = ["yard"]
 

@@ -9,16 +9,17 @@ import httpx
 import pytest
 from sqlalchemy import event, insert, inspect, select
 
-from jobauto_prefect.engine.keeper import Keeper
-from jobauto_prefect.jobs.loss import lose
-from jobauto_prefect.jobs.windows import follow_zone
-from jobauto_prefect.ledger import queries
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import Job, RunTemplate, Task, Wish
+from jobauto_prefect.engine.services.window_scheduler import WindowScheduler
+from jobauto_prefect.jobs.outcome.loss import mark_lost
+from jobauto_prefect.jobs.windows.due_windows import follow_zone
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.queries.jobs import job_with_context
+from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Ending, Report
 from jobauto_prefect.settings import Settings
-from tests.claims import (
+from tests.integration.test_facade import make_template
+from tests.support.claims import (
     DEPLOYMENT,
     claim_of,
     granted,
@@ -27,8 +28,7 @@ from tests.claims import (
     renewal_of,
     report,
 )
-from tests.integration.test_facade import make_template
-from tests.planted import SECRET
+from tests.support.secrets import SECRET
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)  # a Monday
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
@@ -45,7 +45,7 @@ class Yard:
         self.ledger, self.rest, self.claims, self.settings = ledger, rest, claims, settings
         self.now = NOON - 30 * MINUTE
         ledger.clock = lambda: self.now
-        self.keeper = Keeper(ledger)
+        self.keeper = WindowScheduler(ledger)
         self.template: Record = {}
         self.renewals = 0
 
@@ -79,7 +79,9 @@ class Yard:
 
     def wishes(self, kind: str) -> list[int]:
         with self.ledger.reading() as session:
-            return [one.subject_id for one in session.scalars(select(Wish)) if one.kind == kind]
+            return [
+                one.subject_id for one in session.scalars(select(OutboxMessage)) if one.kind == kind
+            ]
 
     def bind(self, job: Job) -> None:
         """Prefect, which is away, has a run of this job: what it is to be told of that waits."""
@@ -110,8 +112,8 @@ class Yard:
             ended_at=self.now,
         )
         with self.ledger.writing(SERVICE) as session:
-            job = queries.job_with_context(session, launch["job_id"])
-            lose(session, job, said, self.settings)
+            job = job_with_context(session, launch["job_id"])
+            mark_lost(session, job, said, self.settings)
 
     def renewal(self, launch: Record) -> Record:
         self.renewals += 1

@@ -10,10 +10,10 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import AuditEntry, Job, Lease, WorkerRecord
 from jobauto_prefect.ledger.store import Ledger
-from tests.claims import (
+from tests.support.claims import (
     claim_of,
     granted,
     instance_of,
@@ -22,7 +22,7 @@ from tests.claims import (
     report,
     template,
 )
-from tests.servers import client, worker_token
+from tests.support.servers import client, worker_token
 
 __all__ = ["template"]
 

@@ -10,15 +10,16 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.jobs.loss import give_up, lose
-from jobauto_prefect.jobs.windows import open_windows
-from jobauto_prefect.ledger import keeping, queries
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import Job, Lease, RunTemplate, Task, Wish
+from jobauto_prefect.jobs.outcome.loss import close_lost, mark_lost
+from jobauto_prefect.jobs.windows.due_windows import open_windows
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import windows as keeping
+from jobauto_prefect.ledger.queries.jobs import job_with_context
+from jobauto_prefect.ledger.records import Job, Lease, OutboxMessage, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Ending, Report
 from jobauto_prefect.settings import Settings
-from tests.claims import claim_of, granted, own_run_of, refused, report, report_of, template
+from tests.support.claims import claim_of, granted, own_run_of, refused, report, report_of, template
 
 __all__ = ["template"]
 
@@ -50,13 +51,14 @@ def lost(ledger: Ledger, settings: Settings, launch: Record) -> None:
         ended_at=ledger.clock(),
     )
     with ledger.writing(SERVICE) as session:
-        lose(session, queries.job_with_context(session, launch["job_id"]), said, settings)
+        mark_lost(session, job_with_context(session, launch["job_id"]), said, settings)
 
 
 def outbox(ledger: Ledger) -> list[tuple[str, int]]:
     with ledger.reading() as session:
         return [
-            (wish.kind, wish.subject_id) for wish in session.scalars(select(Wish).order_by(Wish.id))
+            (wish.kind, wish.subject_id)
+            for wish in session.scalars(select(OutboxMessage).order_by(OutboxMessage.id))
         ]
 
 
@@ -115,7 +117,7 @@ def test_a_claim_asked_again_after_its_job_is_over_is_told_what_became_of_it(
     with ledger.writing(SERVICE) as session:
         lease = session.get_one(Lease, launch["job_id"])
         lease.ends_by = ledger.clock() - HOUR
-        give_up(session, queries.job_with_context(session, launch["job_id"]))
+        close_lost(session, job_with_context(session, launch["job_id"]))
     granted(claims, own_run_of(ledger, jobs_in(ledger)[-1].id))
     assert why_over(claims.post("/claims", json=claim)) == "superseded"
 
@@ -191,7 +193,7 @@ def test_a_late_report_and_the_claim_of_the_next_attempt_agree_which_counts(
         lost(ledger, facade_settings, late)
         with ledger.writing(SERVICE) as session:
             session.get_one(Lease, late["job_id"]).ends_by = ledger.clock() - HOUR
-            give_up(session, queries.job_with_context(session, late["job_id"]))
+            close_lost(session, job_with_context(session, late["job_id"]))
         following = own_run_of(ledger, jobs_in(ledger)[-1].id)
         path = f"/jobs/{late['job_id']}/report"
         with ThreadPoolExecutor(2) as pool:
@@ -224,7 +226,9 @@ def windows(rest: httpx.Client, ledger: Ledger, template: Record) -> Callable[[s
 
 def _open(ledger: Ledger) -> None:
     with ledger.writing(SERVICE) as session:
-        open_windows(session, keeping.hold_due(session, ledger.clock(), 10), ledger.clock())
+        open_windows(
+            session, keeping.lock_due_templates(session, ledger.clock(), 10), ledger.clock()
+        )
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import httpx
 from sqlalchemy import delete, event
 
 from jobauto_prefect.jobs import waits
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.prefect_status import PrefectStatus, keep_status
-from jobauto_prefect.ledger.records import Job, Wish, WorkerRecord
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import Job, OutboxMessage, WorkerRecord
+from jobauto_prefect.ledger.service_status import PrefectStatus, store_status
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.claims import claim_of, granted, instance_of, renewal_of, template
+from tests.support.claims import claim_of, granted, instance_of, renewal_of, template
 
 __all__ = ["template"]
 
@@ -25,7 +25,7 @@ def start(rest: httpx.Client, template: int, **members: Any) -> dict[str, Any]:
 
 def keep(ledger: Ledger, status: PrefectStatus) -> None:
     with ledger.writing(SERVICE) as session:
-        keep_status(session, status)
+        store_status(session, status)
 
 
 def living_worker(ledger: Ledger) -> None:
@@ -47,7 +47,7 @@ def test_a_job_says_what_it_waits_for_as_it_is_made_alone_and_in_lists(
     assert "Prefect does not answer" in listed["waits_for"]
     keep(ledger, PrefectStatus())
     with ledger.writing(SERVICE) as session:
-        session.execute(delete(Wish))
+        session.execute(delete(OutboxMessage))
         session.get_one(Job, made["id"]).flow_run_id = uuid4()
     living_worker(ledger)
 
@@ -70,7 +70,7 @@ def test_a_job_waits_for_workers_by_what_they_tell(
     made = start(rest, template["id"])["id"]
     with ledger.writing(SERVICE) as session:
         session.execute(delete(WorkerRecord))
-        session.execute(delete(Wish))
+        session.execute(delete(OutboxMessage))
         session.get_one(Job, made).flow_run_id = uuid4()
 
     def waits_for() -> Any:
@@ -127,6 +127,8 @@ def test_many_waiting_jobs_cost_no_more_questions_than_one(
         counts = []
         for some in (jobs[:1], jobs):
             asked.clear()
-            assert len(waits.reasons(session, some, facade_settings, ledger.clock())) == len(some)
+            assert len(waits.wait_reasons(session, some, facade_settings, ledger.clock())) == len(
+                some
+            )
             counts.append(len(asked))
     assert counts[0] == counts[1]

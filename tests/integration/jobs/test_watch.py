@@ -7,13 +7,13 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.jobs.watch import Watch
-from jobauto_prefect.ledger import attempts
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.jobs.overruns import OverrunMonitor
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import attempts
 from jobauto_prefect.ledger.records import Job, Notice, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.claims import claim_of, granted, own_run_of, report, template
+from tests.support.claims import claim_of, granted, own_run_of, report, template
 
 __all__ = ["template"]
 
@@ -22,8 +22,8 @@ MINUTE = timedelta(minutes=1)
 
 
 @pytest.fixture
-def watch(ledger: Ledger, facade_settings: Settings) -> Watch:
-    return Watch(ledger, facade_settings)
+def watch(ledger: Ledger, facade_settings: Settings) -> OverrunMonitor:
+    return OverrunMonitor(ledger, facade_settings)
 
 
 def rows(ledger: Ledger) -> list[Notice]:
@@ -62,7 +62,7 @@ def begin_earlier(ledger: Ledger, job_id: int, by: timedelta) -> None:
 
 def test_a_job_that_runs_longer_than_usual_is_told_once(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger, facade_settings: Settings,
-    watch: Watch, template: dict[str, Any],
+    watch: OverrunMonitor, template: dict[str, Any],
 ) -> None:  # fmt: skip
     tell(rest)
     ended_jobs(ledger, template, 5, 10 * MINUTE)
@@ -73,7 +73,7 @@ def test_a_job_that_runs_longer_than_usual_is_told_once(
     begin_earlier(ledger, launch["job_id"], 2 * MINUTE)
     watch.look()
     watch.look()
-    Watch(ledger, facade_settings).look()  # of another process
+    OverrunMonitor(ledger, facade_settings).look()  # of another process
     (row,) = rows(ledger)
     assert (row.occasion, row.job_id) == ("slow", launch["job_id"])
     assert row.data["message"].startswith("has run for 0:21:")
@@ -83,7 +83,7 @@ def test_a_job_that_runs_longer_than_usual_is_told_once(
 
 
 def test_nothing_is_usual_of_few_jobs_or_where_nobody_asks(
-    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, watch: Watch,
+    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, watch: OverrunMonitor,
     template: dict[str, Any],
 ) -> None:  # fmt: skip
     tell(rest)
@@ -114,7 +114,7 @@ def open_task(ledger: Ledger, template: dict[str, Any], begun: timedelta, lasts:
 
 
 def test_a_window_that_is_not_done_in_time_is_told_once(
-    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, watch: Watch,
+    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, watch: OverrunMonitor,
     template: dict[str, Any],
 ) -> None:  # fmt: skip
     tell(rest)
@@ -138,7 +138,7 @@ def test_a_window_that_is_not_done_in_time_is_told_once(
 
 @pytest.mark.parametrize("says", ["company", "runtemplate"])
 def test_a_time_of_day_or_a_span_says_when_a_window_is_late(
-    rest: httpx.Client, ledger: Ledger, watch: Watch, template: dict[str, Any], says: str
+    rest: httpx.Client, ledger: Ledger, watch: OverrunMonitor, template: dict[str, Any], says: str
 ) -> None:
     tell(rest, finished_by="+30m" if says == "company" else "+20h")
     if says == "runtemplate":
@@ -156,7 +156,7 @@ def test_a_time_of_day_or_a_span_says_when_a_window_is_late(
 
 
 def test_a_time_of_day_is_that_of_the_run_templates_zone(
-    rest: httpx.Client, ledger: Ledger, watch: Watch, template: dict[str, Any]
+    rest: httpx.Client, ledger: Ledger, watch: OverrunMonitor, template: dict[str, Any]
 ) -> None:
     tell(rest, finished_by="06:30")
     body = {"id": template["id"], "timezone": "Asia/Tokyo"}
@@ -168,7 +168,7 @@ def test_a_time_of_day_is_that_of_the_run_templates_zone(
 
 
 def test_a_window_that_ends_by_itself_is_not_told_of_as_late(
-    rest: httpx.Client, ledger: Ledger, watch: Watch, template: dict[str, Any]
+    rest: httpx.Client, ledger: Ledger, watch: OverrunMonitor, template: dict[str, Any]
 ) -> None:
     tell(rest)
     open_task(ledger, template, 10 * MINUTE, 5 * MINUTE)

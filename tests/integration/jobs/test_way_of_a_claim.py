@@ -21,28 +21,28 @@ import httpx
 import pytest
 
 import jobauto_prefect
-from jobauto_prefect.facade import internal
+from jobauto_prefect.facade import worker_api
 from jobauto_prefect.facade.app import create_app
-from jobauto_prefect.facade.auth import Identity
-from jobauto_prefect.jobs.windows import open_windows
-from jobauto_prefect.ledger import keeping
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.jobs.windows.due_windows import open_windows
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import windows
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Claim
 from jobauto_prefect.settings import Settings
-from tests.claims import claim_of, start_workers, template
-from tests.planted import SECRET
+from tests.support.claims import claim_of, start_workers, template
+from tests.support.secrets import SECRET
 
 __all__ = ["template"]
 
 MOST = 20
 PACKAGE = Path(jobauto_prefect.__file__).parent
 NOT_COUNTED = {
-    Path(internal.__file__),
+    Path(worker_api.__file__),
     PACKAGE / "clock.py",
     PACKAGE / "logs.py",
     PACKAGE / "monitoring" / "tracing.py",
-    *(PACKAGE / "ledger" / f"{name}.py" for name in ("postgresql", "database_clock", "sessions")),
+    *(PACKAGE / "ledger" / "database").glob("*.py"),
 }
 TEN = datetime(2026, 5, 1, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -84,7 +84,9 @@ def scheduled(rest: httpx.Client, ledger: Ledger, template: dict[str, Any]) -> d
         rest.post(path, json=body).raise_for_status()
     ledger.clock = lambda: TEN + timedelta(seconds=1)
     with ledger.writing(SERVICE) as session:
-        open_windows(session, keeping.hold_due(session, ledger.clock(), 10), ledger.clock())
+        open_windows(
+            session, windows.lock_due_templates(session, ledger.clock(), 10), ledger.clock()
+        )
     return claim_of(auto_scheduled=True, scheduled_for=TEN.isoformat())
 
 
@@ -94,9 +96,9 @@ def test_a_claim_goes_through_few_modules(
     start_workers(ledger)
     service = create_app(facade_settings, ledger).state.service
     worker = Identity(SERVICE, worker_pools=(facade_settings.pool,))
-    assert internal.claim(Claim(**claim_of()), worker, service).launch is not None
+    assert worker_api.claim(Claim(**claim_of()), worker, service).launch is not None
     with called() as modules:
-        answer = internal.claim(Claim(**scheduled), worker, service)
+        answer = worker_api.claim(Claim(**scheduled), worker, service)
     assert answer.launch is not None
     assert answer.launch.task_id is not None
     listed = "\n".join(f"{name}: {', '.join(sorted(modules[name]))}" for name in sorted(modules))

@@ -12,17 +12,18 @@ import pytest
 from sqlalchemy import make_url
 
 from jobauto_prefect.jobs.timetable import announcements_of, timetable_of
-from jobauto_prefect.ledger import migrate
-from jobauto_prefect.ledger.agenda import Topic, agenda
-from jobauto_prefect.ledger.announcements import Announcement, Announcements
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.announcements import Announcement, Announcements
+from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.ledger.outbox import OutboxKind, claim_next, enqueue
+from jobauto_prefect.ledger.queries.agenda import Topic, agenda
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
-from jobauto_prefect.ledger.wishes import WishKind, take_next, wish
+from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests.breakable import Relay
-from tests.databases import database
+from tests.support.breakable import Relay
+from tests.support.databases import database
 
 PATIENCE = 60  # seconds
 
@@ -33,7 +34,7 @@ def settings(tmp_path: Path) -> Iterator[Settings]:
         settings = Settings(home=tmp_path, database_url=url)
         create_key(settings.key_path)
         engine = make_engine(settings.ledger_url)
-        migrate.upgrade(engine)
+        migration.upgrade(engine)
         engine.dispose()
         yield settings
 
@@ -68,7 +69,7 @@ def _write(ledger: Ledger, kind: Announcement) -> None:
         if kind is Announcement.RIGHTS:
             session.add(User(login="eva"))
         else:
-            wish(session, WishKind.DELETE_RUN, 1, {"id": "x"})
+            enqueue(session, OutboxKind.DELETE_RUN, 1, {"id": "x"})
 
 
 @pytest.mark.parametrize("kind", [Announcement.OUTBOX, Announcement.RIGHTS])
@@ -85,7 +86,7 @@ async def test_what_is_written_is_announced(
 async def test_a_network_that_hangs_is_noticed_and_left(
     settings: Settings, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jobauto_prefect.ledger.announcements.ALIVE_SECONDS", 0.2)
+    monkeypatch.setattr("jobauto_prefect.ledger.database.announcements.ALIVE_SECONDS", 0.2)
     address = make_url(settings.ledger_url)
     with Relay(address.port or 5432) as relay:
         through = address.set(host="127.0.0.1", port=relay.port)
@@ -146,7 +147,7 @@ def test_the_agenda_says_when_a_message_is_nobodys(ledger: Ledger) -> None:
     with ledger.reading() as session:
         assert agenda(session) == {}
     _write(ledger, Announcement.OUTBOX)
-    taken = take_next(ledger)
+    taken = claim_next(ledger)
     assert taken is not None
     assert taken.taken_until is not None
     with ledger.reading() as session:

@@ -8,10 +8,10 @@ import httpx
 import pytest
 from sqlalchemy import delete
 
-from jobauto_prefect.ledger import confirmations
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.confirmations import SETTLED_FOR, End
-from jobauto_prefect.ledger.records import Job, Wish
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import confirmations
+from jobauto_prefect.ledger.jobs.confirmations import SETTLED_FOR, End
+from jobauto_prefect.ledger.records import Job, OutboxMessage
 from jobauto_prefect.ledger.store import Ledger
 from tests.integration.test_facade import make_template
 
@@ -42,7 +42,7 @@ def change(ledger: Ledger, job_id: int, **members: Any) -> None:
 
 
 def due(ledger: Ledger) -> list[End]:
-    return list(confirmations.take_due(ledger, 100))
+    return list(confirmations.claim_due(ledger, 100))
 
 
 def confirmed(ledger: Ledger, ends: list[End]) -> None:
@@ -52,7 +52,10 @@ def confirmed(ledger: Ledger, ends: list[End]) -> None:
 
 def shown(ledger: Ledger) -> list[int]:
     with ledger.reading() as session:
-        return [one.subject_id for one in session.query(Wish).filter(Wish.kind == "show_job")]
+        return [
+            one.subject_id
+            for one in session.query(OutboxMessage).filter(OutboxMessage.kind == "show_job")
+        ]
 
 
 def test_an_end_is_looked_at_once_its_worker_had_time_to_show_it(
@@ -124,7 +127,7 @@ def test_after_an_outage_all_that_ended_since_is_looked_at_again(
 
     def doubt(since: datetime) -> list[int]:
         with ledger.writing(SERVICE) as session:
-            confirmations.doubt_since(session, since)
+            confirmations.require_confirmation_since(session, since)
         return [end.job_id for end in due(ledger)]
 
     assert doubt(ended + timedelta(seconds=1)) == []

@@ -7,25 +7,27 @@ import pytest
 from sqlalchemy import text
 
 from jobauto_prefect.errors import Contended
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import Fact
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import InstallationValue
 from jobauto_prefect.ledger.store import Ledger
 
 
 @pytest.fixture
 def facts(ledger: Ledger) -> Ledger:
     with ledger.writing(SERVICE) as session:
-        session.add_all([Fact(name="one", value=""), Fact(name="two", value="")])
+        session.add_all(
+            [InstallationValue(name="one", value=""), InstallationValue(name="two", value="")]
+        )
     return ledger
 
 
 def _change(ledger: Ledger, first: str, second: str, both: Barrier) -> str:
     try:
         with ledger.writing(SERVICE) as session:
-            session.get_one(Fact, first, with_for_update=True).value = "changed"
+            session.get_one(InstallationValue, first, with_for_update=True).value = "changed"
             session.flush()
             both.wait(30)
-            session.get_one(Fact, second, with_for_update=True).value = "changed"
+            session.get_one(InstallationValue, second, with_for_update=True).value = "changed"
     except Contended as error:
         return str(error)
     return ""
@@ -47,7 +49,7 @@ def test_of_two_changes_that_wait_for_each_other_one_is_told_to_try_again(facts:
 def test_a_change_of_what_was_changed_since_it_was_read_is_told_to_try_again(facts: Ledger) -> None:
     with pytest.raises(Contended), facts.writing(SERVICE) as session:
         session.connection().execute(text("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE"))
-        fact = session.get_one(Fact, "one")
+        fact = session.get_one(InstallationValue, "one")
         with facts.writing(SERVICE) as other:
-            other.get_one(Fact, "one").value = "other"
+            other.get_one(InstallationValue, "one").value = "other"
         fact.value = "mine"

@@ -11,10 +11,11 @@ import pytest
 from sqlalchemy import Engine, text
 
 from jobauto_prefect.clock import utc_now
-from jobauto_prefect.ledger.database_clock import MEASURE_SECONDS, DatabaseClock
-from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
+from jobauto_prefect.ledger.database.clock import MEASURE_SECONDS, DatabaseClock
+from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests.databases import POSTGRESQL, database
+from tests.support.databases import POSTGRESQL, database
 
 FALSE = timedelta(seconds=120)
 CLOSE = timedelta(seconds=1)

@@ -9,14 +9,15 @@ import pytest
 from sqlalchemy import func, select
 
 from jobauto_prefect.errors import LedgerUnavailable
-from jobauto_prefect.ledger import migrate
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.records import Company
 from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, make_engine, open_ledger
+from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests.databases import database
-from tests.statements import Statements, counted_database
+from tests.support.databases import database
+from tests.support.statements import Statements, counted_database
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def reached(tmp_path: Path) -> Iterator[tuple[Ledger, Statements]]:
         settings = Settings(home=tmp_path, database_url=by)
         create_key(settings.key_path)
         engine = make_engine(settings.ledger_url)
-        migrate.upgrade(engine)
+        migration.upgrade(engine)
         engine.dispose()
         with closing(open_ledger(settings)) as ledger:
             yield ledger, relay

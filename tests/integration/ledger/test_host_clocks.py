@@ -12,16 +12,16 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Job, Lease, Task
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.breakable import Part
-from tests.claims import claim_of, granted, template
 from tests.conftest import clean_environment
 from tests.integration.test_facade import make_template
-from tests.plant import eventually
+from tests.support.breakable import Part
+from tests.support.claims import claim_of, granted, template
+from tests.support.workers import eventually
 
 __all__ = ["template"]
 

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import Engine, make_url, text
 
 from jobauto_prefect.errors import LedgerUnavailable
-from jobauto_prefect.ledger.postgresql import Limits
-from jobauto_prefect.ledger.store import database_errors, make_engine
+from jobauto_prefect.ledger.database.engine import database_errors, make_engine
+from jobauto_prefect.ledger.database.postgresql import Limits
 from jobauto_prefect.settings import Settings
-from tests.breakable import Relay
-from tests.databases import database
+from tests.support.breakable import Relay
+from tests.support.databases import database
 
 PATIENCE = 60  # seconds; without limits the waiting is for ever
 LIMITS = Limits(connect=2, answer=1, idle=1)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Company
 from jobauto_prefect.ledger.store import Ledger
 

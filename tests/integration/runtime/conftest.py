@@ -8,15 +8,15 @@ from uuid import uuid4
 
 import pytest
 
-from jobauto_prefect.runtime.opening import OpenWorker, open_worker
-from jobauto_prefect.runtime.plan import WorkerPlan
 from jobauto_prefect.runtime.protocol import Launch
+from jobauto_prefect.runtime.worker_config import WorkerConfig
+from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
 from tests.integration.runtime.recorder import Recorder
-from tests.podman import Podman, podman
+from tests.support.podman import Podman, podman
 
 TOKEN = "the-worker-token"
 
-Opened = Callable[..., Awaitable[OpenWorker]]
+Opened = Callable[..., Awaitable[WorkerContext]]
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +33,7 @@ def facade() -> Iterator[Recorder]:
     recorder.stop()
 
 
-def plan(facade: Recorder, directory: Path, **changes: Any) -> WorkerPlan:
+def plan(facade: Recorder, directory: Path, **changes: Any) -> WorkerConfig:
     values: dict[str, Any] = {
         "url": facade.url,
         "token": TOKEN,
@@ -43,7 +43,7 @@ def plan(facade: Recorder, directory: Path, **changes: Any) -> WorkerPlan:
         "directory": directory,
         "stop_seconds": 1.0,
     }
-    return WorkerPlan(**(values | changes))
+    return WorkerConfig(**(values | changes))
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ async def opened(facade: Recorder, tmp_path: Path) -> AsyncIterator[Opened]:
     """Opens workers, which are closed afterwards."""
     async with AsyncExitStack() as stack:
 
-        async def opening(**changes: Any) -> OpenWorker:
+        async def opening(**changes: Any) -> WorkerContext:
             return await stack.enter_async_context(
                 open_worker(plan(facade, tmp_path / "work", **changes))
             )
@@ -60,12 +60,12 @@ async def opened(facade: Recorder, tmp_path: Path) -> AsyncIterator[Opened]:
 
 
 @pytest.fixture
-async def worker(opened: Opened) -> OpenWorker:
+async def worker(opened: Opened) -> WorkerContext:
     return await opened()
 
 
 def launch(
-    worker: OpenWorker | str, command: str | list[str], job: int = 1, **changes: Any
+    worker: WorkerContext | str, command: str | list[str], job: int = 1, **changes: Any
 ) -> Launch:
     """A launch of a shell script or an argument vector."""
     work = worker if isinstance(worker, str) else worker.work_directory

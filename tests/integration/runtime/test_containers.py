@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.runtime.opening import OpenWorker, open_worker
 from jobauto_prefect.runtime.protocol import ArtifactPattern, Ending, Launch
-from tests.breakable import SocketRelay
+from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
 from tests.integration.runtime.conftest import Opened, launch, plan
 from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_runner import left_in
 from tests.integration.runtime.test_watchdog import until
-from tests.podman import EXECUTOR_SETTINGS, IMAGE, Podman
+from tests.support.breakable import SocketRelay
+from tests.support.paths import ROOT
+from tests.support.podman import EXECUTOR_SETTINGS, IMAGE, Podman
 
 HOSTILE = {
     "QUOTES": 'it\'s "quoted" `id` $(id) ${HOME} \\ %s',
@@ -34,15 +35,15 @@ DRIVER = """
 import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[4])
-from jobauto_prefect.runtime.opening import open_worker
-from jobauto_prefect.runtime.plan import WorkerPlan
+from jobauto_prefect.runtime.worker_context import open_worker
+from jobauto_prefect.runtime.worker_config import WorkerConfig
 from tests.integration.runtime.test_containers import contained
 
 async def main():
-    plan = WorkerPlan(url=sys.argv[1], token="t", worker="w/1", pool="p", host="h",
+    plan = WorkerConfig(url=sys.argv[1], token="t", worker="w/1", pool="p", host="h",
                       directory=Path(sys.argv[2]), stop_seconds=0.5, docker_url=sys.argv[3])
     async with open_worker(plan) as worker:
-        watchdog = await worker.runner._executors["Docker"].watchdogs.living()
+        watchdog = await worker.runner._executors["Docker"].watchdogs.get()
         print(watchdog.pid, flush=True)
         await worker.runner.run(contained(worker, "trap '' TERM; touch runs; sleep 60", job=41))
 
@@ -57,12 +58,12 @@ def nothing_remains(engine: Podman) -> Iterator[None]:
 
 
 @pytest.fixture
-async def worker(opened: Opened, engine: Podman) -> OpenWorker:
+async def worker(opened: Opened, engine: Podman) -> WorkerContext:
     return await opened(docker_url=engine.url, podman_url=engine.url)
 
 
 def contained(
-    worker: OpenWorker, command: str | list[str], *, executor: str = "Docker", **changes: Any
+    worker: WorkerContext, command: str | list[str], *, executor: str = "Docker", **changes: Any
 ) -> Launch:
     """A launch that runs in a container."""
     settings = {**EXECUTOR_SETTINGS, **changes.pop("executor_settings", {})}
@@ -81,7 +82,7 @@ def leave(name: str, request: Launch) -> None:
 
 @pytest.mark.parametrize("executor", ["Docker", "Podman"])
 async def test_it_succeeds_with_its_output_apart(
-    worker: OpenWorker, facade: Recorder, executor: str
+    worker: WorkerContext, facade: Recorder, executor: str
 ) -> None:
     request = contained(worker, "echo out; echo err >&2; pwd; id -u", executor=executor)
     outcome = await worker.runner.run(request)
@@ -91,7 +92,7 @@ async def test_it_succeeds_with_its_output_apart(
     assert left_in(worker) == []
 
 
-async def test_the_exit_code_is_the_processs(worker: OpenWorker) -> None:
+async def test_the_exit_code_is_the_processs(worker: WorkerContext) -> None:
     # The first process of a container is spared by its own signals: a shell below it is not.
     for script, code in (("exit 42", 42), ("exit 255", 255), ("kill -9 $$; sleep 9", 137)):
         command = ["sh", "-c", 'sh -c "$0"; exit $?', script]
@@ -99,7 +100,7 @@ async def test_the_exit_code_is_the_processs(worker: OpenWorker) -> None:
         assert (outcome.report.ending, outcome.report.exit_code) == (Ending.EXITED, code)
 
 
-async def test_hostile_values_arrive_as_they_are(worker: OpenWorker, facade: Recorder) -> None:
+async def test_hostile_values_arrive_as_they_are(worker: WorkerContext, facade: Recorder) -> None:
     arguments = ["$(touch x)", "a b", "'\"", "line\nline", "--", "-rf", "{A}${A}", "🐎", ""]
     script = "tr '\\0' '\\n' < /proc/self/environ > env; cat /proc/self/environ > environ; "
     script += 'for one in "$@"; do printf "%s\\0" "$one"; done > args'
@@ -116,7 +117,7 @@ async def test_hostile_values_arrive_as_they_are(worker: OpenWorker, facade: Rec
     assert {name: environment[name] for name in request.environment} == request.environment
 
 
-async def test_the_output_comes_while_it_runs(worker: OpenWorker, facade: Recorder) -> None:
+async def test_the_output_comes_while_it_runs(worker: WorkerContext, facade: Recorder) -> None:
     script = "echo first; while [ ! -e go ]; do sleep 0.05; done; echo second"
     request = contained(worker, script)
     running = asyncio.create_task(worker.runner.run(request))
@@ -126,7 +127,7 @@ async def test_the_output_comes_while_it_runs(worker: OpenWorker, facade: Record
     assert texts(facade) == ["first", "second"]
 
 
-async def test_all_of_a_long_output_is_kept(worker: OpenWorker, facade: Recorder) -> None:
+async def test_all_of_a_long_output_is_kept(worker: WorkerContext, facade: Recorder) -> None:
     script = "seq 1 20000; seq 1 20000 >&2"
     await worker.runner.run(contained(worker, script, output_limit_bytes=10_000_000))
     numbers = [str(number) for number in range(1, 20001)]
@@ -134,7 +135,7 @@ async def test_all_of_a_long_output_is_kept(worker: OpenWorker, facade: Recorder
 
 
 async def test_an_artifact_is_taken_from_the_mounted_directory(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     request = contained(
         worker,
@@ -146,13 +147,13 @@ async def test_an_artifact_is_taken_from_the_mounted_directory(
     assert (artifact.query["path"], artifact.body) == ("out.json", b'{"a": 1}\n')
 
 
-async def test_a_timeout_ends_it(worker: OpenWorker) -> None:
+async def test_a_timeout_ends_it(worker: WorkerContext) -> None:
     request = contained(worker, "trap '' TERM; sleep 60", timeout_seconds=0.5)
     outcome = await worker.runner.run(request)
     assert (outcome.report.ending, outcome.report.exit_code) == (Ending.TIMEOUT, 137)
 
 
-async def test_cancelling_asks_it_to_end_first(worker: OpenWorker, facade: Recorder) -> None:
+async def test_cancelling_asks_it_to_end_first(worker: WorkerContext, facade: Recorder) -> None:
     script = "trap 'echo bye; exit 7' TERM; echo ready; while :; do sleep 0.05; done"
     running = asyncio.create_task(worker.runner.run(contained(worker, script)))
     await until(lambda: texts(facade))
@@ -162,7 +163,7 @@ async def test_cancelling_asks_it_to_end_first(worker: OpenWorker, facade: Recor
     assert texts(facade) == ["ready", "bye"]
 
 
-async def test_cancelled_while_it_is_made_it_never_starts(worker: OpenWorker) -> None:
+async def test_cancelled_while_it_is_made_it_never_starts(worker: WorkerContext) -> None:
     request = contained(worker, "touch started; sleep 60")
     running = asyncio.create_task(worker.runner.run(request))
     await until(lambda: Path(request.directory).exists())
@@ -232,7 +233,7 @@ async def test_a_container_whose_engine_is_away_is_unknown_until_it_answers(
         assert (await running).report.exit_code == 3
 
 
-async def test_limits_and_a_read_only_root(worker: OpenWorker, facade: Recorder) -> None:
+async def test_limits_and_a_read_only_root(worker: WorkerContext, facade: Recorder) -> None:
     script = "ulimit -n; touch /etc/x || echo refused; touch here && echo written"
     settings: dict[str, Any] = {"ulimits": {"nofile": "77:99", "nproc": "1024"}, "read_only": True}
     settings |= {"memory": "64m", "cpu": 0.5}
@@ -241,7 +242,7 @@ async def test_limits_and_a_read_only_root(worker: OpenWorker, facade: Recorder)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can run jobs as others")
-async def test_it_runs_as_the_user_that_is_set(worker: OpenWorker, facade: Recorder) -> None:
+async def test_it_runs_as_the_user_that_is_set(worker: WorkerContext, facade: Recorder) -> None:
     request = contained(
         worker,
         "id -u; id -g; echo mine > out",
@@ -253,7 +254,7 @@ async def test_it_runs_as_the_user_that_is_set(worker: OpenWorker, facade: Recor
     assert [one.body for one in facade.requests if one.method == "PUT"] == [b"mine\n"]
 
 
-async def test_twenty_at_once(worker: OpenWorker, facade: Recorder) -> None:
+async def test_twenty_at_once(worker: WorkerContext, facade: Recorder) -> None:
     """Each ends only after all have started."""
     script = "touch here; while [ ! -e go ]; do sleep 0.1; done; echo $0"
     requests = [contained(worker, ["sh", "-c", script, str(job)], job=job) for job in range(1, 21)]
@@ -287,7 +288,7 @@ async def dying(
 
 
 def _driver(facade: Recorder, engine: Podman, directory: Path) -> "subprocess.Popen[bytes]":
-    root = str(Path(__file__).parents[3])
+    root = str(ROOT)
     argv = [sys.executable, "-c", DRIVER, facade.url, str(directory), engine.url, root]
     return subprocess.Popen(argv, stdout=subprocess.PIPE)
 
@@ -343,11 +344,11 @@ async def test_without_its_engine_a_successor_says_nothing_of_the_job(
 
 
 async def test_a_worker_whose_watchdog_died_ends_the_container(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     running = asyncio.create_task(worker.runner.run(contained(worker, "echo on; sleep 60")))
     await until(lambda: texts(facade))
-    watchdog = await worker.runner._executors["Docker"].watchdogs.living()
+    watchdog = await worker.runner._executors["Docker"].watchdogs.get()
     os.kill(watchdog.pid, 9)
     outcome = await asyncio.wait_for(running, 30)
     assert outcome.report.ending is Ending.LOST
@@ -355,7 +356,7 @@ async def test_a_worker_whose_watchdog_died_ends_the_container(
 
 
 async def test_a_container_that_somebody_removed_is_lost(
-    worker: OpenWorker, facade: Recorder, engine: Podman
+    worker: WorkerContext, facade: Recorder, engine: Podman
 ) -> None:
     running = asyncio.create_task(worker.runner.run(contained(worker, "echo on; sleep 60")))
     await until(lambda: texts(facade))

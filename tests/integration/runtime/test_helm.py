@@ -9,17 +9,17 @@ import pytest
 
 from jobauto_prefect.compiler.helm import helm_argv
 from jobauto_prefect.definitions import Helm as HelmSection
-from jobauto_prefect.runtime.kubernetes import helm as runtime_helm
-from jobauto_prefect.runtime.opening import OpenWorker
-from jobauto_prefect.runtime.plan import ClusterPlan
+from jobauto_prefect.runtime.executors.kubernetes import helm as runtime_helm
 from jobauto_prefect.runtime.protocol import Ending, Launch
-from tests.helm import Helm
+from jobauto_prefect.runtime.worker_config import KubernetesConfig
+from jobauto_prefect.runtime.worker_context import WorkerContext
 from tests.integration.runtime.conftest import Opened
 from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_kubernetes import cluster, in_cluster, texts  # noqa: F401
 from tests.integration.runtime.test_watchdog import until
-from tests.kubernetes.api import SimulatedCluster
-from tests.planted import SECRET
+from tests.support.helm import Helm
+from tests.support.kubernetes.api import SimulatedCluster
+from tests.support.secrets import SECRET
 
 BUSY = "Error: UPGRADE FAILED: another operation (install/upgrade/rollback) is in progress"
 
@@ -37,13 +37,13 @@ async def worker(
     opened: Opened,
     cluster: SimulatedCluster,  # noqa: F811
     tmp_path: Path,
-) -> OpenWorker:
+) -> WorkerContext:
     (tmp_path / "charts").mkdir()
-    return await opened(cluster=ClusterPlan(helm_directory=tmp_path / "charts"))
+    return await opened(cluster=KubernetesConfig(helm_directory=tmp_path / "charts"))
 
 
 def with_release(
-    worker: OpenWorker, script: str = "echo job", job: int = 1, **section: Any
+    worker: WorkerContext, script: str = "echo job", job: int = 1, **section: Any
 ) -> Launch:
     """A job whose application wants a release."""
     wanted = HelmSection(enabled=True, release_name="shop", chart="./shop", **section)
@@ -53,7 +53,7 @@ def with_release(
 
 @pytest.mark.spec("2.1.51")
 async def test_helm_runs_before_the_job_with_its_output_in_the_jobs_log(
-    worker: OpenWorker, facade: Recorder, helm: Helm, tmp_path: Path
+    worker: WorkerContext, facade: Recorder, helm: Helm, tmp_path: Path
 ) -> None:
     request = with_release(worker, set={"on": True})
     outcome = await worker.runner.run(request)
@@ -72,7 +72,7 @@ async def test_helm_runs_before_the_job_with_its_output_in_the_jobs_log(
 
 
 async def test_helm_gets_the_clusters_configuration_and_nothing_of_the_job_or_the_service(
-    worker: OpenWorker, helm: Helm, monkeypatch: pytest.MonkeyPatch
+    worker: WorkerContext, helm: Helm, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("JOBAUTO_WORKER_TOKEN", "geheim")
     request = with_release(worker)
@@ -86,7 +86,7 @@ async def test_helm_gets_the_clusters_configuration_and_nothing_of_the_job_or_th
 
 
 async def test_a_failed_deployment_means_that_the_job_does_not_run(
-    worker: OpenWorker,
+    worker: WorkerContext,
     facade: Recorder,
     helm: Helm,
     cluster: SimulatedCluster,  # noqa: F811
@@ -100,7 +100,7 @@ async def test_a_failed_deployment_means_that_the_job_does_not_run(
 
 
 async def test_without_helm_the_outcome_says_so(
-    worker: OpenWorker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    worker: WorkerContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     outcome = await worker.runner.run(with_release(worker))
@@ -109,7 +109,7 @@ async def test_without_helm_the_outcome_says_so(
 
 
 async def test_jobs_that_want_one_release_install_it_one_after_the_other(
-    worker: OpenWorker, helm: Helm
+    worker: WorkerContext, helm: Helm
 ) -> None:
     for _ in range(3):
         helm.answer(seconds=0.3)
@@ -122,7 +122,7 @@ async def test_jobs_that_want_one_release_install_it_one_after_the_other(
 
 
 async def test_a_release_that_another_worker_installs_is_waited_for(
-    worker: OpenWorker, helm: Helm
+    worker: WorkerContext, helm: Helm
 ) -> None:
     helm.answer(code=1, stderr=BUSY)
     helm.answer(
@@ -134,7 +134,7 @@ async def test_a_release_that_another_worker_installs_is_waited_for(
 
 
 async def test_a_name_in_use_is_a_failure_where_nothing_is_to_be_upgraded(
-    worker: OpenWorker, helm: Helm
+    worker: WorkerContext, helm: Helm
 ) -> None:
     helm.answer(
         code=1, stderr="Error: INSTALLATION FAILED: cannot re-use a name that is still in use"
@@ -145,7 +145,7 @@ async def test_a_name_in_use_is_a_failure_where_nothing_is_to_be_upgraded(
 
 
 async def test_a_release_that_stays_busy_is_given_up_after_helms_time(
-    worker: OpenWorker, helm: Helm
+    worker: WorkerContext, helm: Helm
 ) -> None:
     for _ in range(40):
         helm.answer(code=1, stderr=BUSY)
@@ -159,7 +159,7 @@ async def test_a_release_that_stays_busy_is_given_up_after_helms_time(
 
 
 async def test_cancelling_ends_helm_and_nothing_is_created(
-    worker: OpenWorker,
+    worker: WorkerContext,
     facade: Recorder,
     helm: Helm,
     cluster: SimulatedCluster,  # noqa: F811
@@ -174,7 +174,7 @@ async def test_cancelling_ends_helm_and_nothing_is_created(
 
 
 async def test_a_job_does_not_wait_for_others_releases_for_ever(
-    worker: OpenWorker, helm: Helm
+    worker: WorkerContext, helm: Helm
 ) -> None:
     helm.answer(seconds=3)
     first = asyncio.create_task(worker.runner.run(with_release(worker, job=1)))

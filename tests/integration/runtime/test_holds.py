@@ -12,9 +12,11 @@ from uuid import uuid4
 import pytest
 
 from jobauto_prefect.errors import StartFailed
-from jobauto_prefect.runtime.watchdog.client import Held, Watchdog
+from jobauto_prefect.runtime.watchdog.client import Watchdog
+from jobauto_prefect.runtime.watchdog.job_handles import ExternalJob
 from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_watchdog import begin, start, until
+from tests.support.paths import ROOT
 
 DRIVER = """
 import asyncio, sys
@@ -34,8 +36,8 @@ asyncio.run(main())
 """
 
 
-def held(directory: Path, undo: str, job: int = 1) -> Held:
-    return Held(
+def held(directory: Path, undo: str, job: int = 1) -> ExternalJob:
+    return ExternalJob(
         job=job,
         claim=uuid4(),
         directory=str(directory / "job"),
@@ -45,7 +47,7 @@ def held(directory: Path, undo: str, job: int = 1) -> Held:
 
 
 def driver(facade: Recorder, directory: Path, undo: str) -> "subprocess.Popen[bytes]":
-    root = str(Path(__file__).parents[3])
+    root = str(ROOT)
     argv = [sys.executable, "-c", DRIVER, facade.url, str(directory), root, undo]
     return subprocess.Popen(argv, stdout=subprocess.PIPE)
 

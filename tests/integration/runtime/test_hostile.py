@@ -5,7 +5,7 @@ import sys
 
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.runtime import Layer, prepare
-from jobauto_prefect.runtime.opening import OpenWorker
+from jobauto_prefect.runtime.worker_context import WorkerContext
 from tests.integration.runtime.conftest import launch
 from tests.integration.runtime.recorder import Recorder
 
@@ -24,7 +24,7 @@ SHOW = (
 
 
 async def test_hostile_values_reach_the_process_unchanged_and_start_nothing(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     """Braces of known names are macros in template and company values, so none is known here."""
     count = len(HOSTILE)

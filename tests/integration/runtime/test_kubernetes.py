@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.runtime.opening import OpenWorker
-from jobauto_prefect.runtime.plan import ClusterPlan
 from jobauto_prefect.runtime.protocol import (
     ArtifactPattern,
     Ending,
@@ -20,13 +18,16 @@ from jobauto_prefect.runtime.protocol import (
     KubernetesTerms,
     Launch,
 )
-from tests.breakable import Relay
+from jobauto_prefect.runtime.worker_config import KubernetesConfig
+from jobauto_prefect.runtime.worker_context import WorkerContext
 from tests.integration.runtime.conftest import Opened, launch
 from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_runner import left_in
 from tests.integration.runtime.test_watchdog import until
-from tests.kubernetes.api import Fault, SimulatedCluster
-from tests.planted import SECRET
+from tests.support.breakable import Relay
+from tests.support.kubernetes.api import Fault, SimulatedCluster
+from tests.support.paths import ROOT
+from tests.support.secrets import SECRET
 
 IMAGE = "docker.io/example/app:1"
 JOBS, PODS = r"/apis/batch/v1/namespaces/default/jobs", r"/api/v1/namespaces/default/pods"
@@ -42,12 +43,12 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulat
 
 
 @pytest.fixture
-async def worker(opened: Opened, cluster: SimulatedCluster) -> OpenWorker:
-    return await opened(cluster=ClusterPlan(pending_seconds=1))
+async def worker(opened: Opened, cluster: SimulatedCluster) -> WorkerContext:
+    return await opened(cluster=KubernetesConfig(pending_seconds=1))
 
 
 def in_cluster(
-    worker: OpenWorker, command: str | list[str], job: int = 1, **changes: Any
+    worker: WorkerContext, command: str | list[str], job: int = 1, **changes: Any
 ) -> Launch:
     """A launch that runs in the cluster; `terms` are members of its KubernetesTerms."""
     terms = KubernetesTerms(**changes.pop("terms", {}))
@@ -60,7 +61,7 @@ def texts(facade: Recorder, job: int = 1) -> list[str]:
 
 
 async def test_it_succeeds_with_its_output_and_leaves_nothing(
-    worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
+    worker: WorkerContext, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
     outcome = await worker.runner.run(in_cluster(worker, "echo one; echo two >&2; printf three"))
     assert (outcome.report.ending, outcome.report.exit_code) == (Ending.EXITED, 0)
@@ -70,7 +71,7 @@ async def test_it_succeeds_with_its_output_and_leaves_nothing(
 
 
 @pytest.mark.parametrize(("script", "code"), [("exit 42", 42), ("kill -9 $$", 137)])
-async def test_the_exit_code_is_the_processs(worker: OpenWorker, script: str, code: int) -> None:
+async def test_the_exit_code_is_the_processs(worker: WorkerContext, script: str, code: int) -> None:
     outcome = await worker.runner.run(in_cluster(worker, script))
     assert (outcome.report.ending, outcome.report.exit_code) == (Ending.EXITED, code)
 
@@ -87,7 +88,7 @@ async def test_a_pod_whose_cluster_is_away_is_unknown_until_it_answers(
     with Relay(cluster.port) as relay:
         led = cluster.kubeconfig(tmp_path / "led", port=relay.port)
         monkeypatch.setenv("KUBECONFIG", str(led))
-        worker = await opened(cluster=ClusterPlan(pending_seconds=60))
+        worker = await opened(cluster=KubernetesConfig(pending_seconds=60))
         request = in_cluster(
             worker, f"touch {started}; while [ ! -e {go} ]; do sleep 0.1; done; exit 3"
         )
@@ -114,7 +115,7 @@ HOSTILE = {
 
 
 async def test_hostile_values_arrive_as_they_are_and_are_in_the_secret_alone(
-    worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
+    worker: WorkerContext, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
     arguments = ["$(PATH)", "$$(A)", "a b", "'\"", "line\nline", "--", "${A}", "🐎", "", SECRET]
     script = (
@@ -143,7 +144,7 @@ def artifacts(facade: Recorder) -> dict[str, bytes]:
 
 
 async def test_files_a_job_is_given_are_in_its_directory(
-    worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
+    worker: WorkerContext, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
     given = InputFile(artifact_id=7, path="tmp/inputs/KEY/stock.json")
     facade.answers["jobs/1/inputs/7"] = lambda _: (200, {"a": 1})
@@ -159,7 +160,7 @@ async def test_files_a_job_is_given_are_in_its_directory(
 
 
 async def test_a_log_comes_whole_and_once_however_often_its_connection_breaks(
-    worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
+    worker: WorkerContext, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
     cluster.faults = [
         Fault("GET", LOG, lines=3),
@@ -175,7 +176,7 @@ async def test_a_log_comes_whole_and_once_however_often_its_connection_breaks(
     assert all(fault.times == 0 for fault in cluster.faults)
 
 
-async def test_output_is_there_while_the_job_runs(worker: OpenWorker, facade: Recorder) -> None:
+async def test_output_is_there_while_the_job_runs(worker: WorkerContext, facade: Recorder) -> None:
     running = asyncio.create_task(worker.runner.run(in_cluster(worker, "echo ready; sleep 60")))
     await until(lambda: texts(facade) == ["ready"])
     worker.runner.stop(1, "enough")
@@ -186,7 +187,7 @@ async def test_output_is_there_while_the_job_runs(worker: OpenWorker, facade: Re
 
 
 async def test_answers_that_fail_or_get_lost_do_no_harm(
-    worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
+    worker: WorkerContext, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
     cluster.faults = [
         Fault("POST", JOBS, status=429, retry_after=1),
@@ -211,7 +212,7 @@ async def test_answers_that_fail_or_get_lost_do_no_harm(
 
 
 async def test_a_watch_that_is_too_old_begins_anew(
-    worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
+    worker: WorkerContext, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
     request = in_cluster(worker, "echo begun; while [ ! -e go ]; do sleep 0.05; done; exit 6")
     cluster.faults = [Fault("GET", WATCH, lines=1)]
@@ -225,7 +226,7 @@ async def test_a_watch_that_is_too_old_begins_anew(
 
 
 async def test_a_cluster_that_refuses_the_job_says_why(
-    worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
+    worker: WorkerContext, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
     cluster.faults = [Fault("POST", JOBS, status=403, reason="Forbidden")]
     outcome = await worker.runner.run(in_cluster(worker, "true"))
@@ -234,7 +235,7 @@ async def test_a_cluster_that_refuses_the_job_says_why(
 
 
 async def test_a_namespace_that_is_not_there_is_named(
-    worker: OpenWorker, cluster: SimulatedCluster
+    worker: WorkerContext, cluster: SimulatedCluster
 ) -> None:
     outcome = await worker.runner.run(in_cluster(worker, "true", terms={"namespace": "nowhere"}))
     assert outcome.report.ending is Ending.NOT_STARTED
@@ -242,7 +243,7 @@ async def test_a_namespace_that_is_not_there_is_named(
 
 
 async def test_jobs_run_in_the_namespace_of_their_application(
-    worker: OpenWorker, cluster: SimulatedCluster
+    worker: WorkerContext, cluster: SimulatedCluster
 ) -> None:
     outcome = await worker.runner.run(in_cluster(worker, "true", terms={"namespace": "erp"}))
     assert outcome.report.exit_code == 0
@@ -250,7 +251,7 @@ async def test_jobs_run_in_the_namespace_of_their_application(
 
 
 async def test_or_in_that_of_the_settings(opened: Opened, cluster: SimulatedCluster) -> None:
-    worker = await opened(cluster=ClusterPlan(namespace="erp", context="here"))
+    worker = await opened(cluster=KubernetesConfig(namespace="erp", context="here"))
     outcome = await worker.runner.run(in_cluster(worker, "true"))
     assert outcome.report.exit_code == 0
     assert {namespace for method, namespace in cluster.posts()} == {"erp"}
@@ -294,7 +295,7 @@ async def test_without_a_cluster_the_outcome_says_what_to_set(
     ],
 )
 async def test_what_does_not_run_in_time_ends_with_the_clusters_reason(
-    worker: OpenWorker,
+    worker: WorkerContext,
     cluster: SimulatedCluster,
     trouble: dict[str, Any],
     ending: Ending,
@@ -309,14 +310,14 @@ async def test_what_does_not_run_in_time_ends_with_the_clusters_reason(
     assert cluster.objects("jobs") == []  # before anybody is told
 
 
-async def test_a_command_the_image_lacks_is_told_as_a_shell_would(worker: OpenWorker) -> None:
+async def test_a_command_the_image_lacks_is_told_as_a_shell_would(worker: WorkerContext) -> None:
     outcome = await worker.runner.run(in_cluster(worker, ["no-such-program"]))
     assert (outcome.report.ending, outcome.report.exit_code) == (Ending.NOT_STARTED, 127)
     assert "no-such-program" in outcome.report.message
 
 
 async def test_an_eviction_is_a_loss_with_its_reason(
-    worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
+    worker: WorkerContext, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
     running = asyncio.create_task(worker.runner.run(in_cluster(worker, "echo ready; sleep 60")))
     await until(lambda: texts(facade) == ["ready"])
@@ -330,7 +331,7 @@ async def test_an_eviction_is_a_loss_with_its_reason(
 
 
 async def test_a_job_that_needs_too_much_memory_says_so(
-    worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
+    worker: WorkerContext, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
     running = asyncio.create_task(worker.runner.run(in_cluster(worker, "echo ready; sleep 60")))
     await until(lambda: texts(facade) == ["ready"])
@@ -344,7 +345,7 @@ async def test_a_job_that_needs_too_much_memory_says_so(
 
 
 async def test_a_timeout_deletes_the_job_in_the_foreground(
-    worker: OpenWorker, cluster: SimulatedCluster
+    worker: WorkerContext, cluster: SimulatedCluster
 ) -> None:
     outcome = await worker.runner.run(in_cluster(worker, "sleep 60", timeout_seconds=0.5))
     assert (outcome.report.ending, outcome.report.message) == (
@@ -355,7 +356,7 @@ async def test_a_timeout_deletes_the_job_in_the_foreground(
 
 
 async def test_a_cancelled_job_gets_its_term_and_then_its_end(
-    worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
+    worker: WorkerContext, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
     script = "trap 'echo no' TERM; echo ready; while :; do sleep 0.05; done"
     running = asyncio.create_task(worker.runner.run(in_cluster(worker, script)))
@@ -371,7 +372,7 @@ async def test_a_cancelled_job_gets_its_term_and_then_its_end(
 async def test_a_job_that_waits_for_a_node_can_be_cancelled(
     opened: Opened, cluster: SimulatedCluster
 ) -> None:
-    worker = await opened(cluster=ClusterPlan(pending_seconds=600))
+    worker = await opened(cluster=KubernetesConfig(pending_seconds=600))
     cluster.node.quota = 0
     running = asyncio.create_task(worker.runner.run(in_cluster(worker, "true")))
     await until(lambda: cluster.events)
@@ -381,7 +382,7 @@ async def test_a_job_that_waits_for_a_node_can_be_cancelled(
     assert cluster.objects("jobs") == []
 
 
-async def test_twenty_at_once(worker: OpenWorker, cluster: SimulatedCluster) -> None:
+async def test_twenty_at_once(worker: WorkerContext, cluster: SimulatedCluster) -> None:
     running = [
         worker.runner.run(in_cluster(worker, f"sleep 0.2; exit {job}", job)) for job in range(1, 21)
     ]
@@ -412,7 +413,7 @@ COPIED = ArtifactPattern(name="all", path=r".*\.json", pattern=r".*\.json", type
     ],
 )
 async def test_what_is_at_the_output_path_is_copied(
-    worker: OpenWorker, facade: Recorder, output_path: str, script: str, kept: dict[str, bytes]
+    worker: WorkerContext, facade: Recorder, output_path: str, script: str, kept: dict[str, bytes]
 ) -> None:
     terms = {"copies": True, "output_path": output_path}
     request = in_cluster(worker, script, terms=terms, artifacts=[COPIED])
@@ -422,7 +423,7 @@ async def test_what_is_at_the_output_path_is_copied(
 
 
 async def test_a_result_file_in_the_output_folder_is_found_by_its_path_there(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     terms = {"copies": True, "output_path": "/out"}
     request = in_cluster(worker, "echo '{}' > /out/r.json", terms=terms, result_file="/out/r.json")
@@ -432,7 +433,7 @@ async def test_a_result_file_in_the_output_folder_is_found_by_its_path_there(
 
 @pytest.mark.spec("2.1.61")
 async def test_without_the_definitions_word_nothing_is_copied(
-    worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
+    worker: WorkerContext, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
     await worker.runner.run(in_cluster(worker, "echo 1 > a.json", artifacts=[COPIED]))
     assert artifacts(facade) == {}
@@ -441,7 +442,7 @@ async def test_without_the_definitions_word_nothing_is_copied(
 
 
 async def test_copying_goes_on_after_trouble_and_says_what_is_missing(
-    worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
+    worker: WorkerContext, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
     cluster.faults = [Fault("GET", "/exec", status=500), Fault("GET", "/exec", lines=2)]
     script = "head -c 20000 /dev/zero > a.json; ln -s /etc/passwd b.json"
@@ -458,7 +459,7 @@ async def test_copying_goes_on_after_trouble_and_says_what_is_missing(
 
 
 async def test_copying_does_not_count_as_the_jobs_time(
-    worker: OpenWorker, facade: Recorder, cluster: SimulatedCluster
+    worker: WorkerContext, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
     cluster.faults = [Fault("GET", "/exec", status=429, retry_after=4)]
     request = in_cluster(
@@ -475,7 +476,7 @@ async def test_copying_does_not_count_as_the_jobs_time(
 
 @pytest.mark.spec("2.1.61")
 async def test_a_failed_pod_is_kept_where_the_definition_says_so(
-    worker: OpenWorker, cluster: SimulatedCluster
+    worker: WorkerContext, cluster: SimulatedCluster
 ) -> None:
     terms = {"copies": True, "keep_pod_on_failure": True}
     await worker.runner.run(in_cluster(worker, "true", 1, terms=terms))
@@ -497,15 +498,15 @@ DRIVER = """
 import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
-from jobauto_prefect.runtime.opening import open_worker
-from jobauto_prefect.runtime.plan import WorkerPlan
+from jobauto_prefect.runtime.worker_context import open_worker
+from jobauto_prefect.runtime.worker_config import WorkerConfig
 from tests.integration.runtime.test_kubernetes import in_cluster
 
 async def main():
-    plan = WorkerPlan(url=sys.argv[1], token="t", worker="w/1", pool="p", host="h",
+    plan = WorkerConfig(url=sys.argv[1], token="t", worker="w/1", pool="p", host="h",
                       directory=Path(sys.argv[2]), stop_seconds=0.5)
     async with open_worker(plan) as worker:
-        watchdog = await worker.runner._executors["Kubernetes"]._equipment.watchdogs.living()
+        watchdog = await worker.runner._executors["Kubernetes"]._context.watchdogs.get()
         print(watchdog.pid, flush=True)
         await worker.runner.run(in_cluster(worker, "trap '' TERM; echo ready; sleep 60", 41))
 
@@ -518,7 +519,7 @@ def driver(
     facade: Recorder, cluster: SimulatedCluster, tmp_path: Path
 ) -> Iterator["subprocess.Popen[str]"]:
     """A worker in a process of its own; what it prints is the number of its watchdog."""
-    arguments = [facade.url, str(tmp_path / "work"), str(Path(__file__).parents[3])]
+    arguments = [facade.url, str(tmp_path / "work"), str(ROOT)]
     with subprocess.Popen(
         [sys.executable, "-c", DRIVER, *arguments], stdout=subprocess.PIPE, text=True
     ) as process:
@@ -561,7 +562,7 @@ async def test_the_successor_ends_what_neither_worker_nor_watchdog_could(
 
 
 async def test_a_job_the_watchdog_gave_up_before_it_began_never_runs(
-    worker: OpenWorker, cluster: SimulatedCluster
+    worker: WorkerContext, cluster: SimulatedCluster
 ) -> None:
     """As when the worker was stopped between the creation of the Job and its beginning."""
     cluster.faults = [Fault("PATCH", JOBS, status=404, reason="NotFound")]

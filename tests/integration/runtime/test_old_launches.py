@@ -9,9 +9,9 @@ import pytest
 
 from jobauto_prefect.errors import Conflict
 from jobauto_prefect.runtime.job import Outcome
-from jobauto_prefect.runtime.launch_claim import LaunchClaim
-from jobauto_prefect.runtime.opening import OpenWorker
+from jobauto_prefect.runtime.launch.claim import LaunchClaim
 from jobauto_prefect.runtime.protocol import Claim
+from jobauto_prefect.runtime.worker_context import WorkerContext
 from tests.integration.runtime.conftest import launch
 from tests.integration.runtime.recorder import Recorder, Request
 
@@ -24,7 +24,7 @@ Answers = list[tuple[int, Any]]
 class Asked:
     """A claim of one job, answered as told."""
 
-    def __init__(self, facade: Recorder, worker: OpenWorker, mark: Path) -> None:
+    def __init__(self, facade: Recorder, worker: WorkerContext, mark: Path) -> None:
         self._worker, self.mark = worker, mark
         self._launch = launch(worker, f"touch {mark}", lease_seconds=LEASE_SECONDS)
         self.answers: Answers = []
@@ -52,7 +52,7 @@ class Asked:
 
 
 @pytest.fixture
-def asked(facade: Recorder, worker: OpenWorker, tmp_path: Path) -> Asked:
+def asked(facade: Recorder, worker: WorkerContext, tmp_path: Path) -> Asked:
     return Asked(facade, worker, tmp_path / "started")
 
 

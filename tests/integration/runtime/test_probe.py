@@ -7,23 +7,23 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.definitions import parse
-from jobauto_prefect.jobs.launch import kubernetes_terms
+from jobauto_prefect.jobs.claims.launch import kubernetes_terms
 from jobauto_prefect.runtime import Layer, prepare
-from jobauto_prefect.runtime.opening import OpenWorker
-from jobauto_prefect.runtime.plan import ClusterPlan
 from jobauto_prefect.runtime.protocol import Launch
-from tests.corpus import needs_corpus, source
-from tests.helm import Helm
+from jobauto_prefect.runtime.worker_config import KubernetesConfig
+from jobauto_prefect.runtime.worker_context import WorkerContext
 from tests.integration.runtime.conftest import Opened, launch
 from tests.integration.runtime.recorder import Recorder
-from tests.kubernetes.api import SimulatedCluster
-from tests.podman import EXECUTOR_SETTINGS
-from tests.podman import PROBE as PROGRAM
+from tests.support.corpus import needs_corpus, source
+from tests.support.helm import Helm
+from tests.support.kubernetes.api import SimulatedCluster
+from tests.support.podman import EXECUTOR_SETTINGS
+from tests.support.podman import PROBE as PROGRAM
 
 NAME = "VitexSoftware__multiflexi-probe__probe.multiflexi.app.json"
 
 
-def probe_launch(worker: OpenWorker, executor: str, **overrides: str) -> Launch:
+def probe_launch(worker: WorkerContext, executor: str, **overrides: str) -> Launch:
     """A launch made from the definition, as the facade makes it."""
     document: dict[str, Any] = json.loads(source(NAME))
     request = launch(worker, [])
@@ -84,7 +84,7 @@ async def test_the_probe_has_the_same_result_by_every_executor(
 ) -> None:
     with SimulatedCluster(("default", "multiflexi")) as cluster:
         monkeypatch.setenv("KUBECONFIG", str(cluster.kubeconfig(tmp_path / "kubeconfig")))
-        worker = await opened(cluster=ClusterPlan(), **_engines(request, executor))
+        worker = await opened(cluster=KubernetesConfig(), **_engines(request, executor))
         job = probe_launch(worker, executor, FORCE_EXITCODE=str(code))
         outcome = await worker.runner.run(job)
         roots = [str(root) for root in cluster.roots]

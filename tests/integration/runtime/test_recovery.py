@@ -11,29 +11,30 @@ from uuid import uuid4
 
 import pytest
 
-from jobauto_prefect.runtime.opening import open_worker
+from jobauto_prefect.runtime.orphan_processes import ProcessFingerprint, find_survivors
 from jobauto_prefect.runtime.protocol import Ending
-from jobauto_prefect.runtime.survivors import Traces, surviving
-from jobauto_prefect.runtime.watchdog import tree
-from jobauto_prefect.runtime.workplace import JobRecord, Workplace
+from jobauto_prefect.runtime.watchdog import process_table
+from jobauto_prefect.runtime.worker_context import open_worker
+from jobauto_prefect.runtime.workspace import JobRecord, WorkerWorkspace
 from tests.integration.runtime.conftest import Opened, launch, plan
 from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_watchdog import lives, until
+from tests.support.paths import ROOT
 
 DRIVER = """
 import asyncio, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
-from jobauto_prefect.runtime.opening import open_worker
-from jobauto_prefect.runtime.plan import WorkerPlan
+from jobauto_prefect.runtime.worker_context import open_worker
+from jobauto_prefect.runtime.worker_config import WorkerConfig
 from tests.integration.runtime.conftest import launch
 
 async def main():
-    plan = WorkerPlan(url=sys.argv[1], token="t", worker="w/1", pool="p", host="h",
+    plan = WorkerConfig(url=sys.argv[1], token="t", worker="w/1", pool="p", host="h",
                       directory=Path(sys.argv[2]), stop_seconds=0.5)
     async with open_worker(plan) as worker:
         script = "sleep 60 & echo $$ $! > pids; trap '' TERM; wait"
-        watchdog = await worker.runner._executors["Native"].watchdogs.living()
+        watchdog = await worker.runner._executors["Native"].watchdogs.get()
         print(watchdog.pid, flush=True)
         await worker.runner.run(launch(worker, script, job=41))
 
@@ -43,7 +44,7 @@ asyncio.run(main())
 
 @pytest.fixture
 def driver(facade: Recorder, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
-    root = str(Path(__file__).parents[3])
+    root = str(ROOT)
     with subprocess.Popen(
         [sys.executable, "-c", DRIVER, facade.url, str(tmp_path / "work"), root],
         stdout=subprocess.PIPE,
@@ -99,13 +100,13 @@ async def test_a_predecessors_living_leader_is_ended_with_its_group(
     work = tmp_path / "work" / "w-1-e0dcb624"
     (work / "records").mkdir(parents=True)
     with session("sleep 60 & wait") as leader:
-        found = tree.read(leader.pid)
+        found = process_table.read_process(leader.pid)
         assert found is not None
         record = JobRecord(
             job_id=5,
             claim_id=uuid4(),
             directory=str(work / "job-5"),
-            boot_id=tree.boot_id(),
+            boot_id=process_table.boot_id(),
             pid=leader.pid,
             started=found.started,
         )
@@ -120,12 +121,12 @@ async def test_a_predecessors_living_leader_is_ended_with_its_group(
 
 def test_a_stranger_with_the_number_of_an_ended_process_is_left_alone() -> None:
     with session("exec sleep 60") as stranger:
-        found = tree.read(stranger.pid)
+        found = process_table.read_process(stranger.pid)
         assert found is not None
-        traces = Traces(stranger.pid, found.started - 1, "JOBAUTO_JOB_DIR=/none")
-        assert surviving(traces, tree.snapshot()) == set()
-        same = Traces(stranger.pid, found.started, "JOBAUTO_JOB_DIR=/none")
-        assert surviving(same, tree.snapshot()) == {stranger.pid}
+        traces = ProcessFingerprint(stranger.pid, found.started - 1, "JOBAUTO_JOB_DIR=/none")
+        assert find_survivors(traces, process_table.snapshot()) == set()
+        same = ProcessFingerprint(stranger.pid, found.started, "JOBAUTO_JOB_DIR=/none")
+        assert find_survivors(same, process_table.snapshot()) == {stranger.pid}
         stranger.kill()
 
 
@@ -156,17 +157,17 @@ async def test_an_outcome_kept_at_shutdown_is_told_by_the_next_worker(
         outcome = await running
         assert outcome.answer is None
         assert outcome.report.exit_code == 9
-        workplace = Path(worker.work_directory)
-    (record,) = Workplace(workplace, -1).records()
+        workspace = Path(worker.work_directory)
+    (record,) = WorkerWorkspace(workspace, -1).records()
     assert record.report is not None
     assert "geheim" not in record.model_dump_json()
     facade.start()
-    facade.left_over = [left(8, workplace / "job-8")]
+    facade.left_over = [left(8, workspace / "job-8")]
     async with open_worker(plan(facade, tmp_path / "work")):
         (report,) = facade.reports(8)
     assert (report["ending"], report["exit_code"]) == (Ending.EXITED, 9)
     assert report["claim_id"] == str(request.claim_id)
-    await until(lambda: not workplace.exists())
+    await until(lambda: not workspace.exists())
 
 
 async def test_output_that_a_stopped_worker_could_not_send_is_sent_by_the_next_one(
@@ -183,13 +184,13 @@ async def test_output_that_a_stopped_worker_could_not_send_is_sent_by_the_next_o
         await until(lambda: facade.bodies("jobs/9/output"))
         await worker.runner.drain(0.5)
         assert (await running).answer is None
-        workplace = Path(worker.work_directory)
-    text = (workplace / "records" / "9.json").read_text()
+        workspace = Path(worker.work_directory)
+    text = (workspace / "records" / "9.json").read_text()
     assert "geheim" not in text
     assert facade.reports(9) == []
     del facade.answers["jobs/9/output"]
     facade.requests.clear()
-    facade.left_over = [left(9, workplace / "job-9")]
+    facade.left_over = [left(9, workspace / "job-9")]
     async with open_worker(plan(facade, tmp_path / "work")):
         (report,) = facade.reports(9)
     assert report["exit_code"] == 0

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from jobauto_prefect.errors import InvalidInput, NotReady
-from jobauto_prefect.runtime.opening import OpenWorker, open_worker
 from jobauto_prefect.runtime.protocol import ArtifactPattern, Ending, InputFile
+from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
 from tests.integration.runtime.conftest import launch, plan
 from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_runner import left_in
@@ -33,13 +33,13 @@ def open_place() -> Iterator[Path]:
 
 
 @pytest.fixture
-async def worker(facade: Recorder, open_place: Path) -> AsyncIterator[OpenWorker]:
+async def worker(facade: Recorder, open_place: Path) -> AsyncIterator[WorkerContext]:
     async with open_worker(plan(facade, open_place / "work", run_as=(USER,))) as opened:
         yield opened
 
 
 async def test_the_job_is_its_user_in_a_directory_of_its_own(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     script = "id -u; id -g; id -G; echo $HOME; stat -c '%u %g %a' . tmp; touch out; pwd -P"
     request = launch(worker, script, artifacts=[ArtifactPattern(name="o", path="out", type="file")])
@@ -53,7 +53,7 @@ async def test_the_job_is_its_user_in_a_directory_of_its_own(
     assert left_in(worker) == []
 
 
-async def test_its_input_is_its_own_alone(worker: OpenWorker, facade: Recorder) -> None:
+async def test_its_input_is_its_own_alone(worker: WorkerContext, facade: Recorder) -> None:
     facade.answers["jobs/1/inputs/7"] = lambda _request: (200, {})
     given = InputFile(artifact_id=7, path="tmp/inputs/KEY/a.json")
     script = f"cd tmp; stat -c '%u %g %a' inputs inputs/KEY; stat -c '%u %g %a' ../{given.path}"
@@ -63,12 +63,12 @@ async def test_its_input_is_its_own_alone(worker: OpenWorker, facade: Recorder) 
 
 
 async def test_the_job_reads_nothing_of_the_worker(
-    worker: OpenWorker, facade: Recorder, open_place: Path
+    worker: WorkerContext, facade: Recorder, open_place: Path
 ) -> None:
     key = open_place / "secret.key"
     key.write_text("geheim")
     key.chmod(0o600)
-    watchdog = await worker.runner._executors["Native"].watchdogs.living()
+    watchdog = await worker.runner._executors["Native"].watchdogs.get()
     script = (
         f"cat {key} {worker.work_directory}/records/* /proc/{watchdog.pid}/environ"
         f" /proc/{os.getpid()}/environ; ls {worker.work_directory}; kill -9 {watchdog.pid}"
@@ -79,7 +79,7 @@ async def test_the_job_reads_nothing_of_the_worker(
     assert len([text for text in texts if "denied" in text or "not permitted" in text]) == 6
 
 
-async def test_the_worker_can_end_the_job(worker: OpenWorker, facade: Recorder) -> None:
+async def test_the_worker_can_end_the_job(worker: WorkerContext, facade: Recorder) -> None:
     script = "trap '' TERM; echo ready; while :; do sleep 0.05; done"
     running = asyncio.create_task(worker.runner.run(launch(worker, script)))
     await until(lambda: facade.lines(1))
@@ -89,7 +89,7 @@ async def test_the_worker_can_end_the_job(worker: OpenWorker, facade: Recorder) 
 
 
 async def test_links_of_the_job_lead_to_nothing_of_the_workers(
-    worker: OpenWorker, facade: Recorder, open_place: Path
+    worker: WorkerContext, facade: Recorder, open_place: Path
 ) -> None:
     key = open_place / "secret.key"
     key.write_text("geheim")
@@ -123,13 +123,13 @@ ACME, GLOBEX = "nobody", "daemon"
 
 
 @pytest.fixture
-async def divided(facade: Recorder, open_place: Path) -> AsyncIterator[OpenWorker]:
+async def divided(facade: Recorder, open_place: Path) -> AsyncIterator[WorkerContext]:
     run_as = (f"acme={ACME}", f"globex={GLOBEX}")
     async with open_worker(plan(facade, open_place / "work", run_as=run_as)) as opened:
         yield opened
 
 
-async def test_jobs_of_another_company_are_closed(divided: OpenWorker, facade: Recorder) -> None:
+async def test_jobs_of_another_company_are_closed(divided: WorkerContext, facade: Recorder) -> None:
     secret = launch(
         divided,
         "echo geheim > file; chmod 777 file; echo $$; while [ ! -e tmp/end ]; do sleep 0.1; done",
@@ -160,7 +160,7 @@ async def test_jobs_of_another_company_are_closed(divided: OpenWorker, facade: R
 
 
 async def test_a_company_without_a_user_has_no_jobs_here(
-    divided: OpenWorker, facade: Recorder
+    divided: WorkerContext, facade: Recorder
 ) -> None:
     outcome = await divided.runner.run(launch(divided, "id", company="umbrella"))
     assert outcome.report.ending is Ending.NOT_STARTED

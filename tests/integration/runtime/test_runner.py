@@ -13,9 +13,8 @@ from uuid import uuid4
 import pytest
 
 from jobauto_prefect.errors import Conflict, FacadeUnavailable, Forbidden, Unauthorized
-from jobauto_prefect.runtime.client import FacadeClient
+from jobauto_prefect.runtime.facade_client import FacadeClient
 from jobauto_prefect.runtime.job import Job
-from jobauto_prefect.runtime.opening import OpenWorker, open_worker
 from jobauto_prefect.runtime.protocol import (
     ArtifactPattern,
     ClaimAnswer,
@@ -24,20 +23,21 @@ from jobauto_prefect.runtime.protocol import (
     OutputLines,
     Renewal,
 )
-from jobauto_prefect.runtime.workplace import Workplace
+from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
+from jobauto_prefect.runtime.workspace import WorkerWorkspace
 from tests.integration.runtime.conftest import TOKEN, Opened, launch, plan
 from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_watchdog import lives, until
 
 
-def left_in(worker: OpenWorker) -> list[str]:
+def left_in(worker: WorkerContext) -> list[str]:
     """What jobs left in a worker's directory."""
     work = Path(worker.work_directory)
     return [path.name for path in (*work.glob("job-*"), *work.glob("records/*"))]
 
 
 async def test_output_artifacts_and_report_reach_the_facade_in_this_order(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     request = launch(
         worker,
@@ -66,7 +66,7 @@ async def test_output_artifacts_and_report_reach_the_facade_in_this_order(
 
 
 async def test_what_a_launch_tells_stands_before_the_output(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     told = "values were left out, for the definition does not declare these names: X"
     outcome = await worker.runner.run(launch(worker, "echo out", notices=[told]))
@@ -78,7 +78,7 @@ INPUT = InputFile(artifact_id=7, path="tmp/inputs/KEY/stock.json")
 
 
 async def test_a_job_finds_its_input_which_is_no_artifact_of_its_own(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     facade.answers["jobs/1/inputs/7"] = lambda _request: (200, {"count": 3})
     anything = ArtifactPattern(name="all", path=".*", type="file")
@@ -93,7 +93,7 @@ async def test_a_job_finds_its_input_which_is_no_artifact_of_its_own(
 
 
 async def test_a_job_whose_input_is_gone_does_not_start(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     facade.answers["jobs/1/inputs/7"] = lambda _request: (404, {"message": "no such file"})
     outcome = await worker.runner.run(launch(worker, "echo started", inputs=[INPUT]))
@@ -103,7 +103,7 @@ async def test_a_job_whose_input_is_gone_does_not_start(
 
 
 async def test_a_job_that_waits_for_its_input_can_be_stopped(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     facade.answers["jobs/1/inputs/7"] = lambda _request: (503, {"message": "away"})
     running = asyncio.create_task(worker.runner.run(launch(worker, "echo x", inputs=[INPUT])))
@@ -115,7 +115,7 @@ async def test_a_job_that_waits_for_its_input_can_be_stopped(
 
 
 async def test_a_job_gets_its_environment_and_nothing_of_the_workers(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     os.environ["JOBAUTO_SECRET_OF_THE_SERVICE"] = "x"
     await worker.runner.run(
@@ -134,7 +134,7 @@ async def test_a_job_gets_its_environment_and_nothing_of_the_workers(
 
 
 async def test_a_job_works_in_its_own_closed_directory(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     await worker.runner.run(launch(worker, "pwd; stat -c %a . $TMPDIR; ls"))
     assert [text for _, _, text in facade.lines(1)] == [
@@ -146,7 +146,7 @@ async def test_a_job_works_in_its_own_closed_directory(
 
 
 async def test_secrets_are_masked_in_output_and_messages(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     script = "printf hun; sleep 0.1; printf 'ter2\\nline1\\nline2\\n'; sleep 0.1; echo hunter2 >&2"
     await worker.runner.run(launch(worker, script, secrets=["hunter2", "line1\nline2"]))
@@ -157,7 +157,9 @@ async def test_secrets_are_masked_in_output_and_messages(
     assert [text for _, stream, text in facade.lines(1) if stream == "stdout"] == ["********"] * 2
 
 
-async def test_a_prompt_is_seen_while_the_job_waits(worker: OpenWorker, facade: Recorder) -> None:
+async def test_a_prompt_is_seen_while_the_job_waits(
+    worker: WorkerContext, facade: Recorder
+) -> None:
     running = asyncio.create_task(worker.runner.run(launch(worker, "printf 'ready? '; sleep 60")))
     await until(lambda: facade.lines(1) == [(1, "stdout", "ready? ")])
     worker.runner.stop(1, "enough")
@@ -165,7 +167,7 @@ async def test_a_prompt_is_seen_while_the_job_waits(worker: OpenWorker, facade: 
 
 
 async def test_what_cannot_be_started_is_told_with_a_line_in_its_output(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     outcome = await worker.runner.run(launch(worker, ["no-such-program"]))
     assert (outcome.report.ending, outcome.report.exit_code) == (Ending.NOT_STARTED, 127)
@@ -175,7 +177,7 @@ async def test_what_cannot_be_started_is_told_with_a_line_in_its_output(
 
 
 async def test_a_job_for_an_executor_that_is_not_here_is_refused_at_the_ledger(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     await worker.runner.run(launch(worker, "true", executor="Slurm"))
     (report,) = facade.reports(1)
@@ -183,7 +185,7 @@ async def test_a_job_for_an_executor_that_is_not_here_is_refused_at_the_ledger(
     assert report["message"].startswith("this worker has no executor Slurm; it has Docker, ")
 
 
-async def test_a_timeout_ends_the_job(worker: OpenWorker, tmp_path: Path) -> None:
+async def test_a_timeout_ends_the_job(worker: WorkerContext, tmp_path: Path) -> None:
     script = f"sleep 60 & echo $! > {tmp_path}/child; wait"
     outcome = await worker.runner.run(launch(worker, script, timeout_seconds=0.4))
     assert outcome.report.ending is Ending.TIMEOUT
@@ -192,7 +194,7 @@ async def test_a_timeout_ends_the_job(worker: OpenWorker, tmp_path: Path) -> Non
 
 
 async def test_a_job_that_ignores_term_is_killed_after_the_stop_seconds(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     script = "trap 'echo no' TERM; echo ready; while :; do sleep 0.05; done"
     running = asyncio.create_task(worker.runner.run(launch(worker, script)))
@@ -205,7 +207,7 @@ async def test_a_job_that_ignores_term_is_killed_after_the_stop_seconds(
 
 
 async def test_a_job_cancelled_before_its_start_never_starts(
-    worker: OpenWorker, tmp_path: Path
+    worker: WorkerContext, tmp_path: Path
 ) -> None:
     request = launch(worker, f"touch {tmp_path}/started")
     execution = worker.runner._executors["Native"].execution(request)
@@ -217,7 +219,7 @@ async def test_a_job_cancelled_before_its_start_never_starts(
     assert not (tmp_path / "started").exists()
 
 
-async def test_a_job_cancelled_while_it_is_started_ends(worker: OpenWorker) -> None:
+async def test_a_job_cancelled_while_it_is_started_ends(worker: WorkerContext) -> None:
     running = asyncio.create_task(worker.runner.run(launch(worker, "sleep 60")))
     await asyncio.sleep(0)
     worker.runner.stop(1, "changed my mind")
@@ -234,7 +236,7 @@ async def test_a_worker_without_room_for_processes_says_so_and_costs_no_attempt(
 ) -> None:
     facade.lease_seconds = 1.5
     worker = await opened()
-    watchdog = await worker.runner._executors["Native"].watchdogs.living()
+    watchdog = await worker.runner._executors["Native"].watchdogs.get()
     used = _descriptors_of(watchdog.pid)
     before = resource.prlimit(watchdog.pid, resource.RLIMIT_NOFILE)
     # Room for the two of its output, and not for what a start takes.
@@ -249,7 +251,7 @@ async def test_a_worker_without_room_for_processes_says_so_and_costs_no_attempt(
 
 
 async def test_a_job_without_room_for_its_directory_is_the_workers_trouble(
-    worker: OpenWorker,
+    worker: WorkerContext,
 ) -> None:
     records = Path(worker.work_directory) / "records"
     records.rmdir()
@@ -278,7 +280,7 @@ async def test_what_the_ledger_says_at_a_renewal_is_done(opened: Opened, facade:
 
 
 async def test_jobs_run_on_and_tell_later_while_the_facade_is_away(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     script = "echo one; sleep 1.5; seq 2000; exit 4"
     running = [
@@ -300,7 +302,7 @@ async def test_jobs_run_on_and_tell_later_while_the_facade_is_away(
 
 
 async def test_what_the_facade_refuses_does_not_keep_the_outcome_from_it(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     facade.answers["jobs/1/(output|artifacts)"] = lambda _: (413, {"message": "too large"})
     request = launch(worker, "echo x; echo y > out.json", result_file="out.json")
@@ -309,7 +311,7 @@ async def test_what_the_facade_refuses_does_not_keep_the_outcome_from_it(
     assert outcome.report.notices == ["not kept: out.json: too large"]
 
 
-async def test_an_outcome_nobody_wants_is_dropped(worker: OpenWorker, facade: Recorder) -> None:
+async def test_an_outcome_nobody_wants_is_dropped(worker: WorkerContext, facade: Recorder) -> None:
     facade.answers["jobs/1/report"] = lambda _: (409, {"message": "no such claim"})
     outcome = await worker.runner.run(launch(worker, "true"))
     assert outcome.answer is None
@@ -317,7 +319,7 @@ async def test_an_outcome_nobody_wants_is_dropped(worker: OpenWorker, facade: Re
 
 
 async def test_the_hook_sees_all_lines_and_its_failure_costs_nothing(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     seen: list[str] = []
 
@@ -331,7 +333,7 @@ async def test_the_hook_sees_all_lines_and_its_failure_costs_nothing(
 
 
 async def test_a_chatty_job_is_bounded_and_not_held_up(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     script = "yes 'some text' | head -c 30000000; echo done > finished; cat finished >&2"
     before = time.monotonic()
@@ -344,7 +346,7 @@ async def test_a_chatty_job_is_bounded_and_not_held_up(
     assert outcome.report.notices == [lines[-1][2]]
 
 
-async def test_binary_output_becomes_lines(worker: OpenWorker, facade: Recorder) -> None:
+async def test_binary_output_becomes_lines(worker: WorkerContext, facade: Recorder) -> None:
     outcome = await worker.runner.run(launch(worker, "head -c 300000 /dev/urandom; printf '\\0'"))
     assert outcome.report.exit_code == 0
     assert facade.lines(1)
@@ -352,14 +354,14 @@ async def test_binary_output_becomes_lines(worker: OpenWorker, facade: Recorder)
 
 
 async def test_a_process_that_closes_its_output_is_still_waited_for(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     outcome = await worker.runner.run(launch(worker, "exec >&- 2>&-; sleep 0.5; exit 5"))
     assert outcome.report.exit_code == 5
 
 
 async def test_draining_lets_jobs_finish_and_ends_the_others_as_lost(
-    worker: OpenWorker, facade: Recorder
+    worker: WorkerContext, facade: Recorder
 ) -> None:
     short = asyncio.create_task(worker.runner.run(launch(worker, "sleep 0.3; exit 2", job=1)))
     long = asyncio.create_task(worker.runner.run(launch(worker, "sleep 60", job=2)))
@@ -371,7 +373,7 @@ async def test_draining_lets_jobs_finish_and_ends_the_others_as_lost(
     assert facade.reports(2)[0]["ending"] == "lost"
 
 
-async def test_hurrying_shortens_the_grace_period(worker: OpenWorker) -> None:
+async def test_hurrying_shortens_the_grace_period(worker: WorkerContext) -> None:
     running = asyncio.create_task(worker.runner.run(launch(worker, "sleep 60")))
     await until(lambda: worker.runner.jobs)
     draining = asyncio.create_task(worker.runner.drain(60))
@@ -381,7 +383,7 @@ async def test_hurrying_shortens_the_grace_period(worker: OpenWorker) -> None:
     assert (await running).report.ending is Ending.LOST
 
 
-async def test_an_idle_worker_drains_at_once(worker: OpenWorker) -> None:
+async def test_an_idle_worker_drains_at_once(worker: WorkerContext) -> None:
     await asyncio.wait_for(worker.runner.drain(60), 20)
 
 
@@ -391,8 +393,8 @@ async def test_an_outcome_that_was_not_taken_stays_for_the_next_worker(
     worker = await opened(worker="a")
     facade.answers["jobs/1/report"] = lambda _: (401, {"message": "expired"})
     assert (await worker.runner.run(launch(worker, "exit 6"))).answer is None
-    workplace = Workplace(Path(worker.work_directory), -1)
-    (record,) = workplace.records()
+    workspace = WorkerWorkspace(Path(worker.work_directory), -1)
+    (record,) = workspace.records()
     assert record.report is not None
     assert record.report.exit_code == 6
 

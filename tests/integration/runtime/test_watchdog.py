@@ -20,8 +20,10 @@ from uuid import uuid4
 import pytest
 
 from jobauto_prefect.errors import StartFailed
-from jobauto_prefect.runtime.watchdog import tree
-from jobauto_prefect.runtime.watchdog.client import Group, Start, Watchdog
+from jobauto_prefect.runtime.watchdog import process_table
+from jobauto_prefect.runtime.watchdog.client import Watchdog
+from jobauto_prefect.runtime.watchdog.job_handles import Group, ProcessStart
+from tests.support.paths import ROOT
 
 PYTHON = sys.executable
 
@@ -35,13 +37,13 @@ async def until(condition: Callable[[], Any], seconds: float = 30) -> None:
 
 
 def lives(pid: int) -> bool:
-    process = tree.read(pid)
-    return process is not None and process.state not in tree.ZOMBIES
+    process = process_table.read_process(pid)
+    return process is not None and process.state not in process_table.ZOMBIES
 
 
-def start(directory: Path, argv: list[str], job: int = 1, **environment: str) -> Start:
+def start(directory: Path, argv: list[str], job: int = 1, **environment: str) -> ProcessStart:
     directory.mkdir(exist_ok=True)
-    return Start(
+    return ProcessStart(
         job=job,
         claim=uuid4(),
         argv=argv,
@@ -65,7 +67,7 @@ async def watchdog() -> AsyncIterator[Watchdog]:
         await running.close()
 
 
-async def run(watchdog: Watchdog, request: Start) -> tuple[Group, bytes]:
+async def run(watchdog: Watchdog, request: ProcessStart) -> tuple[Group, bytes]:
     """Start, and everything it writes until it has ended."""
     reading, writing = os.pipe()
     try:
@@ -82,7 +84,7 @@ def read_all(descriptor: int) -> bytes:
         return pipe.read()
 
 
-async def begin(watchdog: Watchdog, request: Start) -> Group:
+async def begin(watchdog: Watchdog, request: ProcessStart) -> Group:
     null = os.open(os.devnull, os.O_WRONLY)
     try:
         return await watchdog.spawn(request, null, null)
@@ -284,8 +286,8 @@ async def test_the_worker_ends_the_jobs_of_a_dead_watchdog(
 
 HIDDEN = """
 import sys, time; sys.path.insert(0, sys.argv[1])
-from jobauto_prefect.runtime.watchdog import tree
-tree.hide_memory(); print("hidden", flush=True); time.sleep(60)
+from jobauto_prefect.runtime.watchdog import process_table
+process_table.hide_memory(); print("hidden", flush=True); time.sleep(60)
 """
 
 
@@ -293,7 +295,7 @@ tree.hide_memory(); print("hidden", flush=True); time.sleep(60)
 def test_nobody_of_the_same_user_reads_the_environment_of_a_hidden_process() -> None:
     """A copy of the package, because the user may have no way to the original."""
     nobody = 65534
-    root = Path(__file__).parents[3]
+    root = ROOT
     with tempfile.TemporaryDirectory() as copy:
         Path(copy).chmod(0o755)
         package = Path(copy, "jobauto_prefect", "runtime")
@@ -370,7 +372,7 @@ def facade() -> Iterator[HTTPServer]:
 
 @pytest.fixture
 def driver(facade: HTTPServer, tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
-    root = Path(__file__).parents[3]
+    root = ROOT
     process = subprocess.Popen(
         [PYTHON, "-c", DRIVER, f"http://127.0.0.1:{facade.server_port}", str(tmp_path / "job"),
          str(root)],

@@ -7,17 +7,17 @@ from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.compiler import Schedule, Window, windows_between
-from jobauto_prefect.engine.schedules import template_schedule
+from jobauto_prefect.engine.sync.deployment_plans import template_schedule
 from jobauto_prefect.facade.writes.applications import write_app
-from jobauto_prefect.facade.writes.base import Write
+from jobauto_prefect.facade.writes.base import WriteRequest
 from jobauto_prefect.facade.writes.companies import write_company
-from jobauto_prefect.facade.writes.templates import write_template
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.facade.writes.run_templates import write_template
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import RunTemplate
-from tests.corpus import valid_documents
 from tests.integration.simulation.matcher import Outage
 from tests.integration.simulation.world import Codes, Habits, World
-from tests.servers import OPERATOR
+from tests.support.corpus import valid_documents
+from tests.support.servers import OPERATOR
 
 ZONES = ("Europe/Prague", "America/New_York", "UTC", "Asia/Kolkata", "Australia/Lord_Howe")
 KINDS: Sequence[tuple[int, Mapping[str, Any]]] = (
@@ -43,9 +43,9 @@ def install(world: World, codes: Sequence[Codes]) -> dict[int, Schedule]:
     """The records, and the schedules of the run templates."""
     with world.ledger.writing(SERVICE) as session:
 
-        def write(**fields: Any) -> Write:
+        def write(**fields: Any) -> WriteRequest:
             box = world.ledger.box
-            return Write(session, box, world.settings, OPERATOR, fields)
+            return WriteRequest(session, box, world.settings, OPERATOR, fields)
 
         for number, table in enumerate(codes):
             write_app(

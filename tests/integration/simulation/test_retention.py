@@ -14,11 +14,14 @@ import pytest
 from sqlalchemy import func, insert, select
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.pruning import Pruner
-from jobauto_prefect.ledger import attempts, seals
-from jobauto_prefect.ledger.archive_files import archive, whole_months_before
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.services.retention import Pruner
+from jobauto_prefect.ledger.audit import seals
+from jobauto_prefect.ledger.audit.archive_files import archive, whole_months_before
+from jobauto_prefect.ledger.audit.seal_verification import verify
+from jobauto_prefect.ledger.audit.seals import Sealer
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import attempts
 from jobauto_prefect.ledger.records import (
     AuditEntry,
     AuditSeal,
@@ -29,12 +32,10 @@ from jobauto_prefect.ledger.records import (
     Task,
     UnconfirmedEnd,
 )
-from jobauto_prefect.ledger.seal_verification import verify
-from jobauto_prefect.ledger.seals import Sealer
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.integration.test_facade import make_template
-from tests.servers import client, user_token
+from tests.support.servers import client, user_token
 
 START = datetime(2026, 1, 20, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -142,7 +143,7 @@ def live_a_day(ledger: Ledger, template_id: int, jobs: int, day: datetime) -> No
 async def prune(ledger: Ledger, settings: Settings) -> None:
     """What the services do once an hour."""
     async with PrefectApi(settings.prefect_api_url) as prefect:
-        await Pruner(Neighbours(ledger, prefect, settings)).prune()
+        await Pruner(EngineContext(ledger, prefect, settings)).prune()
 
 
 def counts(ledger: Ledger) -> dict[str, int]:

@@ -9,16 +9,17 @@ from sqlalchemy import select
 
 from jobauto_prefect.compiler import Schedule
 from jobauto_prefect.definitions import Overlap
-from jobauto_prefect.ledger import migrate
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.records import Task
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.states import LIVE_TASKS, TaskState
-from jobauto_prefect.ledger.store import make_engine, open_ledger
+from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
-from tests.corpus import needs_corpus
 from tests.integration.simulation.installation import few_outages, install, outages, owed, tables
 from tests.integration.simulation.matcher import Outage, Verdict, match
 from tests.integration.simulation.world import World
+from tests.support.corpus import needs_corpus
 
 STEP, LONGEST = timedelta(hours=3), timedelta(days=10)
 """After the outages: how often is looked whether all is over, and for how long at most."""
@@ -34,7 +35,7 @@ def simulated(
     settings = Settings(home=folder, database_url=f"sqlite:///{folder}/ledger.db")
     create_key(settings.key_path)
     engine = make_engine(settings.ledger_url)
-    migrate.upgrade(engine)
+    migration.upgrade(engine)
     engine.dispose()
     ledger = open_ledger(settings)
     try:

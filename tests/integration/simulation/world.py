@@ -14,22 +14,24 @@ from uuid import UUID
 
 from sqlalchemy import delete, select, update
 
-from jobauto_prefect.engine.keeper import Keeper
+from jobauto_prefect.engine.services.window_scheduler import WindowScheduler
 from jobauto_prefect.errors import Conflict, NumberTaken
 from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.service import Service
-from jobauto_prefect.jobs import claims, reports
-from jobauto_prefect.jobs.claim_context import ClaimContext
-from jobauto_prefect.jobs.loss import lose
-from jobauto_prefect.ledger import keeping, queries
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.records import Job, RunTemplate, Wish
+from jobauto_prefect.jobs.claims import decision
+from jobauto_prefect.jobs.claims.context import ClaimContext
+from jobauto_prefect.jobs.outcome import reports
+from jobauto_prefect.jobs.outcome.loss import mark_lost
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import windows
+from jobauto_prefect.ledger.outbox import OutboxKind
+from jobauto_prefect.ledger.queries.jobs import job_with_context
+from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.ledger.wishes import WishKind
 from jobauto_prefect.runtime.protocol import Claim, Ending, PrefectState, Report
 from jobauto_prefect.settings import Settings
-from tests.claims import instance_of, start_workers
 from tests.integration.simulation.matcher import Outage, Process
+from tests.support.claims import instance_of, start_workers
 
 LOOK = timedelta(minutes=15)
 """How often is looked again where nothing is due: each second is too often for a year."""
@@ -86,7 +88,7 @@ class World:
         ledger.clock = lambda: self.now
         start_workers(ledger, settings.pool)
         self.service: Service = create_app(settings, ledger).state.service
-        self.keeper = Keeper(ledger)
+        self.keeper = WindowScheduler(ledger)
         self.chance = random.Random(seed)
         self.habits: dict[int, Habits] = {}
         self.overlaps: dict[int, str] = {}
@@ -130,15 +132,17 @@ class World:
         self.keeper.tick()
         self._carry()
         with self.ledger.reading() as session:
-            due = keeping.next_due(session)
+            due = windows.next_due(session)
         self.at(min(due or self.now + LOOK, self.now + LOOK), self._tick)
 
     def _carry(self) -> None:
         """What Prefect is told."""
         with self.ledger.engine.begin() as connection:
-            said = delete(Wish).returning(Wish.id, Wish.kind, Wish.subject_id)
+            said = delete(OutboxMessage).returning(
+                OutboxMessage.id, OutboxMessage.kind, OutboxMessage.subject_id
+            )
             wishes = sorted(connection.execute(said).all())
-            made = [one.subject_id for one in wishes if one.kind == WishKind.CREATE_RUN]
+            made = [one.subject_id for one in wishes if one.kind == OutboxKind.CREATE_RUN]
             found = select(Job.id, Job.schedule, RunTemplate.deployment_id).join(RunTemplate)
             jobs = (
                 connection.execute(found.where(Job.id.in_(made), Job.flow_run_id.is_(None))).all()
@@ -162,9 +166,9 @@ class World:
             run_of = self._runs.get(one.subject_id)
             if run_of is None:
                 continue
-            if one.kind == WishKind.RESCHEDULE_RUN:
+            if one.kind == OutboxKind.RESCHEDULE_RUN:
                 self._start(run_of, self.now)
-            elif one.kind == WishKind.CANCEL_RUN:
+            elif one.kind == OutboxKind.CANCEL_RUN:
                 run_of.over = True
 
     def _uuid(self) -> UUID:
@@ -197,7 +201,7 @@ class World:
                 context = ClaimContext(
                     self.settings, self.ledger.box, session, claim, (self.settings.pool,)
                 )
-                answer = claims.decide(context)
+                answer = decision.decide_claim(context)
         except NumberTaken:
             run.over = True
             return
@@ -255,7 +259,7 @@ class World:
             job = reports.job_of_claim(
                 session, process.job_id, claim_id, (self.settings.pool,), self.settings
             )
-            reports.accept(session, job, report, self.settings)
+            reports.accept_report(session, job, report, self.settings)
         process.settled_at = self.now
         self._running.pop(process.job_id, None)
         self._carry()
@@ -289,8 +293,8 @@ class World:
             )
             try:
                 with self.ledger.writing(SERVICE) as session:
-                    job = queries.job_with_context(session, process.job_id)
-                    lose(session, job, said, self.settings)
+                    job = job_with_context(session, process.job_id)
+                    mark_lost(session, job, said, self.settings)
             except Conflict:
                 continue
         self._carry()

@@ -22,7 +22,7 @@ from sqlalchemy import (
 )
 
 from jobauto_prefect.sources import Target
-from tests.databases import database, mariadb
+from tests.support.databases import database, mariadb
 
 KINDS = ("sqlite", "pgsql", "mysql")
 

@@ -15,7 +15,7 @@ from jobauto_prefect.errors import SourceUnavailable
 from jobauto_prefect.sources import Target, TargetRules, probe
 from jobauto_prefect.sources.adapters import Adapter
 from tests.integration.sources.adapters import KINDS, AdapterDatabase, adapter_database
-from tests.planted import SECRET
+from tests.support.secrets import SECRET
 
 RULES = TargetRules()
 

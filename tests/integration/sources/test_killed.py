@@ -19,7 +19,7 @@ from tests.integration.sources.adapters import KINDS, AdapterDatabase, adapter_d
 from tests.integration.sources.own_servers import SERVERS, OwnServer, own_adapter
 from tests.integration.sources.test_poller import add_source, stored
 from tests.integration.test_facade import make_template
-from tests.servers import client, facade, user_token
+from tests.support.servers import client, facade, user_token
 
 POLLER = """
 import asyncio

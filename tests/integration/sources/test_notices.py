@@ -18,24 +18,24 @@ import httpx
 import pytest
 from sqlalchemy import select, update
 
-from jobauto_prefect.cli.notice_findings import notice_findings
+from jobauto_prefect.cli.checks.examination import notice_findings
 from jobauto_prefect.jobs import notices as told
-from jobauto_prefect.jobs import tasks
+from jobauto_prefect.jobs.windows import tasks
 from jobauto_prefect.ledger import notices
-from jobauto_prefect.ledger.audit import SERVICE, WritingSession
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.records import AuditEntry, Company, Job, Notice, RunTemplate, Task
 from jobauto_prefect.ledger.states import TaskReason
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources.notices import Notifier
-from tests.background import beside
-from tests.certificates import self_made
-from tests.claims import claim_of, granted, refused, report, template
+from jobauto_prefect.sources.notices import NoticeSender
 from tests.conftest import clean_environment
-from tests.mail import PASSWORD, USER, MailServer, free_port, mail_server
-from tests.plant import eventually
-from tests.planted import secret
-from tests.receiver import Receiver, receiver
+from tests.support.background_service import beside
+from tests.support.certificates import self_made
+from tests.support.claims import claim_of, granted, refused, report, template
+from tests.support.mail_server import PASSWORD, USER, MailServer, free_port, mail_server
+from tests.support.secrets import secret
+from tests.support.webhook_receiver import Receiver, receiver
+from tests.support.workers import eventually
 
 __all__ = ["template"]
 
@@ -73,7 +73,7 @@ def with_mail(settings: Settings, port: int, **members: Any) -> Settings:
 
 def sending(ledger: Ledger, settings: Settings) -> AbstractContextManager[None]:
     """What `jobauto services` does with notices, meanwhile."""
-    return beside(Notifier(ledger, settings).run)
+    return beside(NoticeSender(ledger, settings).run)
 
 
 def rows(ledger: Ledger) -> list[Notice]:
@@ -162,8 +162,8 @@ def test_slack_is_told_and_its_address_is_nowhere(
     slack.statuses = [500]
     with sending(ledger, smtp):
         eventually(lambda: slack.received)
+        eventually(lambda: rows(ledger)[0].attempts == 1)
         with ledger.writing(SERVICE) as session:  # not to wait for the second attempt
-            eventually(lambda: rows(ledger)[0].attempts == 1)
             session.execute(update(Notice).values(due_at=session.clock()))
         eventually(lambda: all_sent(ledger))
     first, body = slack.received[0], slack.received[1].body
@@ -279,7 +279,7 @@ def test_windows_without_an_attempt_are_told(
             )  # fmt: skip
             session.add(task)
             session.flush()
-            tasks.let_go(session, [task], reason, "no worker was there")
+            tasks.close_without_attempt(session, [task], reason, "no worker was there")
     (row,) = rows(ledger)
     assert (row.occasion, row.task_id, row.job_id) == ("missed", 1, None)
     assert row.data["message"] == "no worker was there"
@@ -313,7 +313,7 @@ def _fail(session: WritingSession, record: RunTemplate) -> None:
     )  # fmt: skip
     session.add(job)
     session.flush()
-    told.tell_end(session, job)
+    told.notify_end(session, job)
 
 
 def test_a_thousand_failures_are_a_handful_of_messages(
@@ -422,13 +422,13 @@ from datetime import timedelta
 from jobauto_prefect.ledger import notices
 from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources.notices import Notifier
+from jobauto_prefect.sources.notices import NoticeSender
 
 notices.TAKEN = timedelta(seconds=2)
 settings = Settings(home=sys.argv[1], database_url=sys.argv[2], notice_seconds=0,
                     smtp_host="127.0.0.1", smtp_port=int(sys.argv[3]), smtp_tls="none",
                     smtp_from="jobauto@service.example")
-asyncio.run(Notifier(open_ledger(settings), settings).run())
+asyncio.run(NoticeSender(open_ledger(settings), settings).run())
 """
 
 
@@ -500,11 +500,11 @@ def test_old_notices_go_but_for_the_newest(
         fail(claims)
     with ledger.writing(SERVICE) as session:
         session.execute(update(Notice).values(created_at=session.clock() - timedelta(days=31)))
-        notices.forget_old(session)
+        notices.delete_old(session)
     assert len(rows(ledger)) == 3  # nobody has been told yet
     with ledger.writing(SERVICE) as session:
         session.execute(update(Notice).values(state="sent"))
-        notices.forget_old(session)
+        notices.delete_old(session)
     assert [row.id for row in rows(ledger)] == [3]
     run_job(claims)
     assert occasions(ledger) == ["failure", "recovery"]

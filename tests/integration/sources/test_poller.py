@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
-from jobauto_prefect.ledger import queries
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.events import SourceChange, store_changes
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.events.event_store import SourceChange, store_changes
+from jobauto_prefect.ledger.queries.events import sources_due
 from jobauto_prefect.ledger.records import Event, EventSource
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
@@ -223,7 +223,7 @@ def test_each_source_is_due_in_its_own_time(
 
     def due(seconds: float) -> list[int]:
         with ledger.reading() as session:
-            return queries.sources_due(session, now + timedelta(seconds=seconds))
+            return sources_due(session, now + timedelta(seconds=seconds))
 
     assert sorted(due(0)) == [often, seldom]
     ledger.clock = lambda: now

@@ -6,13 +6,13 @@ from typing import Any
 import httpx
 import pytest
 
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import EventSource
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.integration.sources.adapters import AdapterDatabase
-from tests.planted import SECRET
-from tests.servers import client, facade, free_port, user_token
+from tests.support.secrets import SECRET
+from tests.support.servers import client, facade, free_port, user_token
 
 
 @pytest.mark.spec("4.42")

@@ -13,17 +13,17 @@ import httpx
 import pytest
 from sqlalchemy import select
 
-from jobauto_prefect.ledger import actions
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.events import SourceChange, store_changes
-from jobauto_prefect.ledger.records import Event, EventSource, Job, OwedAction
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.events import pending_actions
+from jobauto_prefect.ledger.events.event_store import SourceChange, store_changes
+from jobauto_prefect.ledger.records import Event, EventSource, Job, PendingAction
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources import Webhooks, webhooks
-from tests.background import beside
-from tests.claims import claim_of, granted, report, template
-from tests.planted import MARK, secret
-from tests.receiver import Received, Receiver, receiver
+from jobauto_prefect.sources import WebhookSender, webhooks
+from tests.support.background_service import beside
+from tests.support.claims import claim_of, granted, report, template
+from tests.support.secrets import MARK, secret
+from tests.support.webhook_receiver import Received, Receiver, receiver
 
 __all__ = ["template"]
 
@@ -58,7 +58,7 @@ def ledger_settings(ledger_settings: Settings, hooks: Receiver) -> Settings:
 
 def sending(ledger: Ledger, settings: Settings) -> AbstractContextManager[None]:
     """What `jobauto services` does with webhooks, meanwhile."""
-    return beside(Webhooks(ledger, settings).run)
+    return beside(WebhookSender(ledger, settings).run)
 
 
 def eventually(look: Callable[[], Any]) -> Any:
@@ -70,9 +70,9 @@ def eventually(look: Callable[[], Any]) -> Any:
     return found
 
 
-def rows(ledger: Ledger) -> list[OwedAction]:
+def rows(ledger: Ledger) -> list[PendingAction]:
     with ledger.reading() as session:
-        return list(session.scalars(select(OwedAction).order_by(OwedAction.id)))
+        return list(session.scalars(select(PendingAction).order_by(PendingAction.id)))
 
 
 def states(ledger: Ledger) -> list[str]:
@@ -187,8 +187,8 @@ def test_what_is_not_accepted_comes_again_until_it_is_given_up(
         assert (len(hooks.received), len(ids)) == (3, 1)
         assert rows(ledger)[0].attempts == 2
     with ledger.writing(SERVICE) as session:
-        action = session.scalars(select(OwedAction)).one()
-        action.state, action.created_at = "owed", action.created_at - actions.GIVEN_UP_AFTER
+        action = session.scalars(select(PendingAction)).one()
+        action.state, action.created_at = "owed", action.created_at - pending_actions.GIVEN_UP_AFTER
     hooks.statuses = [503]
     with sending(ledger, ledger_settings):
         eventually(lambda: states(ledger) == ["dead"])
@@ -204,13 +204,13 @@ def test_waits_grow_to_an_hour(ledger: Ledger) -> None:
         event = Event(kind="change", operation="any", data={})
         session.add(event)
         session.flush()
-        action = OwedAction(event_id=event.id, kind="WebHook", target="http://h/", config={},
+        action = PendingAction(event_id=event.id, kind="WebHook", target="http://h/", config={},
                             state="owed", due_at=session.clock())  # fmt: skip
         session.add(action)
         session.flush()
         waits = []
         for _ in range(15):
-            actions.put_off(session, action, "HTTP 500")
+            pending_actions.retry_later(session, action, "HTTP 500")
             waits.append(round((action.due_at - session.clock()).total_seconds()))
     assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 3600, 3600, 3600]
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.ledger import migrate
-from jobauto_prefect.ledger.store import make_engine
-from tests import plant as plants
-from tests.plant import Plant
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
+from tests.support import workers as plants
+from tests.support.workers import Plant
 
 LEASE_SECONDS = 3.0
 
@@ -19,7 +19,7 @@ def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> str:
     """An empty ledger; SQLite is enough here: what is tested is beyond the facade."""
     path = tmp_path_factory.mktemp("migrated") / "ledger.db"
     engine = make_engine(f"sqlite:///{path}")
-    migrate.upgrade(engine)
+    migration.upgrade(engine)
     engine.dispose()
     return str(path)
 

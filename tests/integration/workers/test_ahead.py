@@ -4,11 +4,11 @@ from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from jobauto_prefect.engine.ahead import Ahead
-from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.wishes import look_ahead
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.flow_runs.upcoming_runs import UpcomingRuns
+from jobauto_prefect.engine.sync.template_deployments import look_ahead
 from tests.integration.workers.test_keeper import Watch, watch
-from tests.plant import Plant, eventually
+from tests.support.workers import Plant, eventually
 
 __all__ = ["watch"]
 
@@ -19,8 +19,8 @@ HOUR = timedelta(hours=1)
 def look(watch: Watch) -> None:
     """A first look of services that have just started."""
 
-    async def once(near: Neighbours) -> None:
-        await look_ahead(near, Ahead(near))
+    async def once(context: EngineContext) -> None:
+        await look_ahead(context, UpcomingRuns(context))
 
     watch.with_prefect(once)
 

@@ -9,11 +9,11 @@ import pytest
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.dispatch import Station
-from jobauto_prefect.engine.shift import Shift, Terms
-from jobauto_prefect.runtime.opening import open_worker
-from jobauto_prefect.runtime.plan import WorkerPlan
-from tests.plant import CountingTransport, Plant, eventually
+from jobauto_prefect.engine.worker.dispatcher import PollTarget
+from jobauto_prefect.engine.worker.session import SessionOptions, WorkerSession
+from jobauto_prefect.runtime.worker_config import WorkerConfig
+from jobauto_prefect.runtime.worker_context import open_worker
+from tests.support.workers import CountingTransport, Plant, eventually
 
 QUIET = {"QUIET": "yes"}
 
@@ -30,9 +30,11 @@ def prefect_settings(prefect_server: str) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def shift(plant: Plant, transport: CountingTransport, limit: int) -> AsyncIterator[Shift]:
+async def shift(
+    plant: Plant, transport: CountingTransport, limit: int
+) -> AsyncIterator[WorkerSession]:
     """A worker's shift in this process, without Prefect's worker around it."""
-    plan = WorkerPlan(
+    plan = WorkerConfig(
         url=plant.settings.url,
         token=plant.token,
         worker="counted",
@@ -41,12 +43,12 @@ async def shift(plant: Plant, transport: CountingTransport, limit: int) -> Async
         directory=plant.home / "work",
         stop_seconds=1,
     )
-    terms = Terms("counted", Station(plant.pool, limit=limit), grace_seconds=10)
+    terms = SessionOptions("counted", PollTarget(plant.pool, limit=limit), grace_seconds=10)
     pool = plant.prefect.get(f"/work_pools/{plant.pool}").json()
     async with (
         PrefectApi(plant.settings.prefect_api_url, transport=transport) as api,
         open_worker(plan) as opened,
-        Shift(api, opened, terms) as at_work,
+        WorkerSession(api, opened, terms) as at_work,
     ):
         at_work.listen_to(UUID(pool["id"]))
         await asyncio.sleep(1)  # the stream is there

@@ -9,9 +9,9 @@ from uuid import uuid4
 import pytest
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.emitting import Emitter
-from tests.corpus import example, needs_corpus
-from tests.plant import Plant, eventually
+from jobauto_prefect.engine.services.event_emitter import EventEmitter
+from tests.support.corpus import example, needs_corpus
+from tests.support.workers import Plant, eventually
 
 DOCUMENTED = "VitexSoftware__multiflexi-doc-en__source_concepts_job-chaining.rst__{}.json"
 DRAWN = "VitexSoftware__node-red-contrib-multiflexi__examples_job-chaining.flow.json"
@@ -73,7 +73,7 @@ def tell(plant: Plant) -> None:
 
     async def emit() -> None:
         async with PrefectApi(plant.settings.prefect_api_url) as prefect:
-            await Emitter(plant.ledger, prefect).emit_all()
+            await EventEmitter(plant.ledger, prefect).emit_all()
 
     asyncio.run(emit())
 

@@ -9,9 +9,9 @@ from uuid import uuid4
 
 import pytest
 
-from tests.plant import Plant, eventually
-from tests.planted import SECRET
-from tests.podman import EXECUTOR_SETTINGS, IMAGE, Podman, podman
+from tests.support.podman import EXECUTOR_SETTINGS, IMAGE, Podman, podman
+from tests.support.secrets import SECRET
+from tests.support.workers import Plant, eventually
 
 SCRIPT = (
     'echo "hello from $COMPANY_CODE: $PASSWORD"; touch runs; [ "$HOLD" = no ] || sleep 60; exit 7'

@@ -7,7 +7,6 @@ from uuid import uuid4
 
 import pytest
 
-from tests.corpus import needs_corpus
 from tests.integration.workers.test_corpus_runs import (
     DOCUMENTS,
     SECRET,
@@ -22,6 +21,7 @@ from tests.integration.workers.test_corpus_runs import (
     todays,
     works,
 )
+from tests.support.corpus import needs_corpus
 
 __all__ = ["works"]
 

@@ -19,10 +19,10 @@ import httpx
 import pytest
 
 from jobauto_prefect import __version__
-from tests import plant as plants
-from tests.corpus import needs_corpus, usable_documents
 from tests.integration.workers.test_stock import stock_worker, told
-from tests.plant import Plant, eventually
+from tests.support import workers as plants
+from tests.support.corpus import needs_corpus, usable_documents
+from tests.support.workers import Plant, eventually
 
 pytestmark = [needs_corpus, pytest.mark.soak]
 

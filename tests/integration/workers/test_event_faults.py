@@ -17,15 +17,15 @@ import pytest
 from sqlalchemy import func, insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
-from jobauto_prefect.ledger import migrate
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.records import AuditEntry, Delivery, Event, Job
-from jobauto_prefect.ledger.store import make_engine
 from jobauto_prefect.settings import Settings
-from tests.databases import database
-from tests.faults import PATIENCE, Town, town
 from tests.integration.sources.adapters import AdapterDatabase, adapter_database
 from tests.integration.sources.own_servers import OwnServer, own_adapter
-from tests.plant import Plant, eventually
+from tests.support.databases import database
+from tests.support.installation import PATIENCE, Town, town
+from tests.support.workers import Plant, eventually
 
 KINDS = ("sqlite", "pgsql", "mysql")
 CHANGES = 10_000
@@ -87,7 +87,7 @@ def eventful(tmp_path: Path) -> Iterator[Town]:
         database("postgresql", tmp_path) as prefect_url,
     ):
         engine = make_engine(Settings(database_url=ledger_url).ledger_url)
-        migrate.upgrade(engine)
+        migration.upgrade(engine)
         engine.dispose()
         asyncpg = prefect_url.replace("postgresql://", "postgresql+asyncpg://")
         with town(ledger_url, asyncpg, tmp_path, LEASE_SECONDS) as made:

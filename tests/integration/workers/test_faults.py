@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.ledger import migrate
-from jobauto_prefect.ledger.store import make_engine
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.settings import Settings
-from tests.databases import database
-from tests.faults import PATIENCE, Town, pause, town
-from tests.plant import eventually
+from tests.support.databases import database
+from tests.support.installation import PATIENCE, Town, pause, town
+from tests.support.workers import eventually
 
 EVERY = 6  # seconds between two windows of all templates
 
@@ -31,7 +31,7 @@ def faulty(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Town]:
         database("postgresql", tmp_path) as prefect_url,
     ):
         engine = make_engine(Settings(database_url=ledger_url).ledger_url)
-        migrate.upgrade(engine)
+        migration.upgrade(engine)
         engine.dispose()
         asyncpg = prefect_url.replace("postgresql://", "postgresql+asyncpg://")
         with town(ledger_url, asyncpg, tmp_path, request.param) as made:

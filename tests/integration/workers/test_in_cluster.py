@@ -10,10 +10,10 @@ from uuid import uuid4
 
 import pytest
 
-from tests.helm import Helm
-from tests.kubernetes.api import SimulatedCluster
-from tests.plant import Plant, eventually
-from tests.planted import SECRET
+from tests.support.helm import Helm
+from tests.support.kubernetes.api import SimulatedCluster
+from tests.support.secrets import SECRET
+from tests.support.workers import Plant, eventually
 
 SCRIPT = 'echo "hello: $PASSWORD"; echo {} > report.json; [ "$HOLD" = no ] || sleep 60; exit 7'
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.plant import Plant, eventually
+from tests.support.workers import Plant, eventually
 
 
 @pytest.mark.spec("1.1")
@@ -309,7 +309,7 @@ def test_a_warning_is_a_green_run_with_a_mark_that_goes_with_a_retry_that_succee
 
 EMBEDDED = """
 import asyncio, sys
-from jobauto_prefect.engine.worker import JobautoWorker
+from jobauto_prefect.engine.worker.jobauto_worker import JobautoWorker
 
 async def main():
     working = asyncio.create_task(JobautoWorker(sys.argv[1], name="w1").start())

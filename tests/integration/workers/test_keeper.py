@@ -6,11 +6,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.keeper import Keeper, Lookout
-from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.wishes import Carrier
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
+from jobauto_prefect.engine.services.window_scheduler import MissingRunMonitor, WindowScheduler
+from jobauto_prefect.engine.sync.drift_monitor import DriftMonitor
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
-from tests.plant import Plant, eventually
+from tests.support.workers import Plant, eventually
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
@@ -37,31 +38,39 @@ class Watch:
     def settle(self) -> None:
         """Return when Prefect has been told everything."""
 
-        async def carry(near: Neighbours) -> None:
-            await Carrier(near).carry_all()
+        async def carry(context: EngineContext) -> None:
+            await OutboxWorker(context).handle_all()
 
         self.with_prefect(carry)
         eventually(lambda: self._plant.rest.get("/status").json()["waiting_for_prefect"] == 0)
 
     def keep(self) -> None:
         """The keeper looks."""
-        Keeper(self._plant.ledger).tick()
+        WindowScheduler(self._plant.ledger).tick()
 
     def look(self) -> None:
         """The lookout looks."""
 
-        async def look(near: Neighbours) -> None:
-            await Lookout(near).look()
+        async def look(context: EngineContext) -> None:
+            await MissingRunMonitor(context).look()
 
         self.with_prefect(look)
+
+    def correct(self) -> None:
+        """The drift monitor looks."""
+
+        async def check(context: EngineContext) -> None:
+            await DriftMonitor(context).check_next()
+
+        self.with_prefect(check)
 
     def with_prefect(self, work: object) -> None:
         """Let something work that speaks with Prefect."""
 
         async def run() -> None:
             async with PrefectApi(self._plant.settings.prefect_api_url) as prefect:
-                near = Neighbours(self._plant.ledger, prefect, self._plant.settings)
-                await work(near)  # type: ignore[operator]
+                context = EngineContext(self._plant.ledger, prefect, self._plant.settings)
+                await work(context)  # type: ignore[operator]
 
         asyncio.run(run())
 
@@ -139,7 +148,7 @@ def test_a_pause_in_prefect_becomes_the_record_s(watch: Watch, plant: Plant) -> 
     assert "ui" in {entry["door"] for entry in entries.values()}
     watch.settle()
     plant.prefect.post(f"{path}/resume_deployment").raise_for_status()
-    watch.look()
+    watch.correct()
     assert watch.record().active is True
     watch.settle()
     assert plant.prefect.get(path).json()["paused"] is False

@@ -13,9 +13,9 @@ import pytest
 
 from tests.conftest import clean_environment, running
 from tests.integration.workers.test_stock import stock_worker
-from tests.plant import Plant, eventually
+from tests.support.paths import ROOT
+from tests.support.workers import Plant, eventually
 
-ROOT = Path(__file__).parents[3]
 AWAY = 6  # seconds; loading has begun by then
 LONGEST_INSTALLATION = 900  # seconds
 

@@ -1,6 +1,6 @@
 """Real workers while it is frozen, and after."""
 
-from tests.plant import Plant, eventually
+from tests.support.workers import Plant, eventually
 
 
 def test_what_waits_says_why_what_runs_ends_and_the_end_wakes_the_others(plant: Plant) -> None:

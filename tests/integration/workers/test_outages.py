@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.engine.server import prefect_command, wait_ready
+from jobauto_prefect.engine.prefect_server.process import prefect_command, wait_ready
 from jobauto_prefect.settings import Settings
 from tests.conftest import clean_environment, free_port, running
-from tests.plant import Plant, eventually
+from tests.support.workers import Plant, eventually
 
 
 class OwnPrefect:

@@ -14,14 +14,14 @@ import httpx
 import pytest
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.emitting import Emitter
-from jobauto_prefect.ledger.audit import SERVICE
+from jobauto_prefect.engine.services.event_emitter import EventEmitter
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.base import Base
-from jobauto_prefect.ledger.events import SourceChange, store_changes
+from jobauto_prefect.ledger.events.event_store import SourceChange, store_changes
 from jobauto_prefect.ledger.records import EventSource
-from tests.plant import Plant, eventually
-from tests.planted import secret
-from tests.servers import prefect_client
+from tests.support.secrets import secret
+from tests.support.servers import prefect_client
+from tests.support.workers import Plant, eventually
 
 PLACES = ("TEMPLATE", "COMPANY", "CREDENTIAL", "OVERRIDE", "EVENT", "BLOCK", "SOURCE")
 PRINTED = [f"{place}_SECRET" for place in PLACES if place != "SOURCE"]
@@ -147,7 +147,7 @@ class Talker:
 
         async def emit() -> None:
             async with PrefectApi(self.plant.settings.prefect_api_url) as api:
-                await Emitter(ledger, api).emit_all()
+                await EventEmitter(ledger, api).emit_all()
 
         asyncio.run(emit())
         query = {"runtemplate_id": self.template["id"]}

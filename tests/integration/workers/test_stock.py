@@ -4,7 +4,6 @@ import asyncio
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
@@ -13,16 +12,15 @@ from prefect.flows import Flow, load_flow_from_entrypoint
 from pydantic import SecretStr
 
 from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.flows import load
-from jobauto_prefect.engine.neighbours import Neighbours
-from jobauto_prefect.engine.wishes import Carrier
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.errors import FacadeUnavailable
-from jobauto_prefect.ledger.audit import SERVICE
-from jobauto_prefect.ledger.wishes import WishKind, wish
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from tests.conftest import running
-from tests.plant import Plant, eventually
-
-ROOT = Path(__file__).parents[3]
+from tests.support.paths import ROOT
+from tests.support.workers import Plant, eventually
 
 
 @contextmanager
@@ -91,7 +89,7 @@ def test_an_end_that_the_services_tell_too_counts_once(stock: Plant) -> None:
     with stock.ledger.writing(SERVICE) as session:
         for run in clicked:
             (job,) = stock.jobs_of(run)
-            wish(session, WishKind.SHOW_JOB, job["id"])
+            enqueue(session, OutboxKind.SHOW_JOB, job["id"])
     asyncio.run(carry_all(stock))
     for run, end in zip(clicked, shown, strict=True):
         history = stock.prefect.get("/flow_run_states/", params={"flow_run_id": run}).json()
@@ -101,7 +99,7 @@ def test_an_end_that_the_services_tell_too_counts_once(stock: Plant) -> None:
 async def carry_all(plant: Plant) -> None:
     """Tell Prefect all that it is still to be told."""
     async with PrefectApi(plant.settings.prefect_api_url) as api:
-        await Carrier(Neighbours(plant.ledger, api, plant.settings)).carry_all()
+        await OutboxWorker(EngineContext(plant.ledger, api, plant.settings)).handle_all()
 
 
 def test_cancelling_a_run_of_a_stock_worker_ends_its_process(stock: Plant) -> None:

@@ -8,7 +8,7 @@ from subprocess import Popen
 
 from tests.conftest import running
 from tests.integration.workers.test_worker_losses import services
-from tests.plant import Plant, eventually
+from tests.support.workers import Plant, eventually
 
 
 @contextmanager

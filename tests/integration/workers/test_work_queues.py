@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.integration.workers.test_keeper import Watch, watch
-from tests.plant import Plant, eventually
+from tests.support.workers import Plant, eventually
 
 __all__ = ["watch"]
 

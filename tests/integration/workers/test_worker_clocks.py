@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.plant import Plant, eventually
+from tests.support.workers import Plant, eventually
 
 FAKED = ("LD_PRELOAD", "FAKETIME")
 

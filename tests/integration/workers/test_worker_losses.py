@@ -20,15 +20,15 @@ from uuid import UUID
 import httpx
 import pytest
 
-from jobauto_prefect.jobs import claims
-from jobauto_prefect.jobs.claim_context import ClaimContext
+from jobauto_prefect.jobs.claims import decision
+from jobauto_prefect.jobs.claims.context import ClaimContext
 from jobauto_prefect.runtime.protocol import ClaimAnswer
-from tests.breakable import Relay
-from tests.claims import claim_of, granted
 from tests.conftest import running
-from tests.plant import Plant, eventually
-from tests.podman import IMAGE, podman
-from tests.servers import client
+from tests.support.breakable import Relay
+from tests.support.claims import claim_of, granted
+from tests.support.podman import IMAGE, podman
+from tests.support.servers import client
+from tests.support.workers import Plant, eventually
 
 UNSHARE = shutil.which("unshare")
 
@@ -97,13 +97,13 @@ def test_a_grant_its_worker_never_heard_of_is_tried_again_by_that_worker(plant: 
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[UUID]:
     """The claims the facade was asked, in their order."""
     found: list[UUID] = []
-    decide = claims.decide
+    decide = decision.decide_claim
 
     def note(context: ClaimContext) -> ClaimAnswer:
         found.append(context.claim.claim_id)
         return decide(context)
 
-    monkeypatch.setattr(claims, "decide", note)
+    monkeypatch.setattr(decision, "decide_claim", note)
     return found
 
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from jobauto_prefect.cli.differences import Difference, differences
+from jobauto_prefect.cli.files.differences import Difference, find_differences
 from tests.unit.cli.test_rewriting import DOCUMENTS
 from tests.unit.definitions.documents import RICHEST
 
 
 def found(before: Any, after: Any) -> list[Difference]:
-    return list(differences(before, after))
+    return list(find_differences(before, after))
 
 
 def test_each_changed_member_is_named_by_its_place() -> None:

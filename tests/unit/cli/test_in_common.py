@@ -2,12 +2,12 @@
 
 import pytest
 
-from jobauto_prefect.cli import show
+from jobauto_prefect.cli.output import terminal
 
 
 @pytest.fixture(autouse=True)
 def fresh_console() -> None:
-    show.messages.cache_clear()
+    terminal.error_console.cache_clear()
 
 
 def test_what_many_have_in_common_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -15,7 +15,7 @@ def test_what_many_have_in_common_is_said_once(capsys: pytest.CaptureFixture[str
     others = [("company", "acme", "has no zone"), ("company", "other", "has no zone")]
     alone = [("run template", "acme/Nightly", "PIN is short")]
 
-    show.hint_in_common([*apps, *others, *alone])
+    terminal.print_grouped_hints([*apps, *others, *alone])
 
     assert capsys.readouterr().err.splitlines() == [
         "warning: 50 applications (A0, A1, A2 and 47 more): there is no type AbraFlexi",

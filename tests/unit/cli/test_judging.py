@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.cli.judging import excerpt, judged, tell
+from jobauto_prefect.cli.files.validation_report import excerpt, print_verdicts, validate_file
 from jobauto_prefect.errors import Fault
 
 
@@ -62,7 +62,7 @@ def test_records_are_judged_as_what_they_say_and_counted_by_their_kinds(tmp_path
         "kind: runtemplate\ncompany: acme\napp: Probe\nname: One\ninterv: sometimes\n"
     )
 
-    probe, acme = judged(tmp_path / "probe.json"), judged(tmp_path / "acme.yaml")
+    probe, acme = validate_file(tmp_path / "probe.json"), validate_file(tmp_path / "acme.yaml")
 
     assert (probe.faults, probe.as_dict()["definitions"], probe.as_dict()["records"]) == ((), 1, {})
     assert acme.as_dict()["definitions"] == 0
@@ -76,15 +76,15 @@ def test_what_is_there_is_said_with_the_findings(
 ) -> None:
     (tmp_path / "acme.yaml").write_text("kind: company\nslug: acme\nname: Acme\n")
 
-    tell([judged(tmp_path / "acme.yaml")])
+    print_verdicts([validate_file(tmp_path / "acme.yaml")])
 
-    said = "no definitions and 1 record (company: 1) in 1 file: no faults, no warnings\n"
+    said = "no definitions and 1 record (company: 1) in 1 file: no errors, no warnings\n"
     assert capsys.readouterr().out == said
 
 
 def test_a_kind_that_there_is_not_is_a_fault(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("kind: firm\nslug: acme\n")
 
-    (fault,) = judged(tmp_path / "x.yaml").faults
+    (fault,) = validate_file(tmp_path / "x.yaml").faults
 
     assert fault.rule == "kind"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobauto_prefect.cli.rewriting import rewritten
+from jobauto_prefect.cli.files.upgrade import rewrite
 from jobauto_prefect.definitions import upgrade
-from tests.corpus import needs_corpus, source, verdicts
+from tests.support.corpus import needs_corpus, source, verdicts
 
 TEXT = """{
    "name" : "a\\/b",
@@ -30,7 +30,7 @@ DOCUMENTS = st.recursive(
 
 
 def change(text: str, **members: Any) -> str:
-    return rewritten(text, json.loads(text) | members)
+    return rewrite(text, json.loads(text) | members)
 
 
 def test_what_is_the_same_keeps_its_text() -> None:
@@ -68,7 +68,7 @@ def test_what_is_new_has_the_indentation_colons_and_escapes_of_the_rest() -> Non
 )
 def test_the_style_of_a_text_is_kept(text: str, expected: str) -> None:
     document = json.loads(text.removeprefix("\ufeff")) | {"b": [2, 3]}
-    assert rewritten(text, document) == expected
+    assert rewrite(text, document) == expected
 
 
 def test_letters_are_escaped_only_where_the_text_does_so() -> None:
@@ -80,7 +80,7 @@ def test_letters_are_escaped_only_where_the_text_does_so() -> None:
 def test_a_rewritten_text_says_what_it_is_to_say(
     before: Any, after: Any, indent: int | str | None
 ) -> None:
-    written = json.loads(rewritten(json.dumps(before, indent=indent), after))
+    written = json.loads(rewrite(json.dumps(before, indent=indent), after))
     assert json.dumps(written) == json.dumps(after)
 
 
@@ -91,7 +91,7 @@ def test_a_rewritten_text_says_what_it_is_to_say(
 def test_an_upgraded_file_differs_only_in_the_lines_that_changed(name: str) -> None:
     text = source(name).decode()
     done = upgrade(json.loads(text))
-    new = rewritten(text, done.document)
+    new = rewrite(text, done.document)
     assert json.dumps(json.loads(new)) == json.dumps(done.document)
     kept = set(text.splitlines()) & set(new.splitlines())
     if len(done.changes) < 10:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobauto_prefect.cli.sharing import Users, sharing
+from jobauto_prefect.cli.checks.work_pools import Users, count_sharing
 
 
 @pytest.mark.parametrize(
@@ -21,4 +21,4 @@ from jobauto_prefect.cli.sharing import Users, sharing
     ],
 )
 def test_the_worst_worker_counts(companies: set[str], workers: list[Users], expected: int) -> None:
-    assert sharing(companies, workers) == expected
+    assert count_sharing(companies, workers) == expected

@@ -3,12 +3,18 @@
 import pytest
 from rich.console import Console
 
-from jobauto_prefect.cli.show import duration, fitted, printable, seconds, table_of
+from jobauto_prefect.cli.output.terminal import (
+    escape_controls,
+    fit_widths,
+    format_duration,
+    format_seconds,
+    make_table,
+)
 
 
 def test_control_characters_of_unknown_text_do_not_reach_the_terminal() -> None:
-    assert printable("a\x1b[2Jb\rc\td\ne") == "a\\x1b[2Jb\\x0dc\td e"
-    assert printable("Příliš žluťoučký") == "Příliš žluťoučký"
+    assert escape_controls("a\x1b[2Jb\rc\td\ne") == "a\\x1b[2Jb\\x0dc\td e"
+    assert escape_controls("Příliš žluťoučký") == "Příliš žluťoučký"
 
 
 @pytest.mark.parametrize(
@@ -16,18 +22,18 @@ def test_control_characters_of_unknown_text_do_not_reach_the_terminal() -> None:
     [(0.04, "0.0 s"), (99.94, "99.9 s"), (100, "1 min 40 s"), (3600, "1 h 00 min")],
 )
 def test_lengths_of_time_are_told_in_the_units_people_use(count: float, text: str) -> None:
-    assert seconds(count) == text
+    assert format_seconds(count) == text
 
 
 def test_a_job_that_has_not_ended_has_no_duration_yet() -> None:
-    assert duration("2026-01-01T00:00:00+00:00", None) == ""
-    assert duration("2026-01-01T00:00:00+00:00", "2026-01-01T00:00:01.5+00:00") == "1.5 s"
+    assert format_duration("2026-01-01T00:00:00+00:00", None) == ""
+    assert format_duration("2026-01-01T00:00:00+00:00", "2026-01-01T00:00:01.5+00:00") == "1.5 s"
 
 
 def test_on_a_narrow_terminal_the_longest_cells_are_cut() -> None:
     long = "exit code 42 (error): the answer is wrong, and that at some length"
     console = Console(width=60)
-    table = table_of(("id", "state", "message"), [(12345, "succeeded", long)], width=60)
+    table = make_table(("id", "state", "message"), [(12345, "succeeded", long)], width=60)
     with console.capture() as captured:
         console.print(table)
 
@@ -37,6 +43,6 @@ def test_on_a_narrow_terminal_the_longest_cells_are_cut() -> None:
 
 
 def test_a_table_that_fits_is_not_cut() -> None:
-    assert fitted([3, 20, 7], 30) == [3, 20, 7]
-    assert fitted([3, 20, 27], 40) == [3, 18, 19]
-    assert fitted([], 40) == []
+    assert fit_widths([3, 20, 7], 30) == [3, 20, 7]
+    assert fit_widths([3, 20, 27], 40) == [3, 18, 19]
+    assert fit_widths([], 40) == []

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.cli.up import _ready
+from jobauto_prefect.cli.commands.up import _ready_lines
 from jobauto_prefect.settings import Settings
 
 
@@ -19,12 +19,12 @@ from jobauto_prefect.settings import Settings
     ],
 )
 def test_it_says_where_the_directories_of_jobs_are(run_as: tuple[str, ...], said: str) -> None:
-    lines = _ready(Settings(home=Path("/srv/home"), run_as=run_as))
+    lines = _ready_lines(Settings(home=Path("/srv/home"), run_as=run_as))
     assert f"  Jobs         {said}" in lines
 
 
 def test_it_says_the_addresses_that_people_open() -> None:
-    lines = _ready(Settings(home=Path("/srv/home"), url="https://jobs.example.org"))
+    lines = _ready_lines(Settings(home=Path("/srv/home"), url="https://jobs.example.org"))
 
     assert "  Pages        https://jobs.example.org/api/v1/index.html" in lines
     assert "  REST         https://jobs.example.org/docs" in lines

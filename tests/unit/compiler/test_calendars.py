@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobauto_prefect.compiler.calendars import Calendar, calendar_of, countries, public_holiday
-from jobauto_prefect.compiler.closures import ClosedTime
-from jobauto_prefect.compiler.schedule import zone_of
+from jobauto_prefect.compiler.scheduling.calendars import (
+    Calendar,
+    calendar_of,
+    countries,
+    public_holiday,
+)
+from jobauto_prefect.compiler.scheduling.closures import ClosedTime
+from jobauto_prefect.compiler.scheduling.schedule import zone_of
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 

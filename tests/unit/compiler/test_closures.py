@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobauto_prefect.compiler.closures import FARTHEST, ClosedTime, Closure
-from jobauto_prefect.compiler.forecast import Timing, forecast
-from jobauto_prefect.compiler.openings import Fate, openings
-from jobauto_prefect.compiler.schedule import Schedule, zone_of
+from jobauto_prefect.compiler.scheduling.closures import FARTHEST, ClosedTime, Closure
+from jobauto_prefect.compiler.scheduling.forecast import Timing, forecast
+from jobauto_prefect.compiler.scheduling.misfire import WindowDisposition, windows_to_open
+from jobauto_prefect.compiler.scheduling.schedule import Schedule, zone_of
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 HOUR, MINUTE = timedelta(hours=1), timedelta(minutes=1)
@@ -24,57 +24,76 @@ def closed(start: float, end: float | None, on_closed: str = "excuse") -> Closed
     return ClosedTime([Closure(NOON + start * HOUR, until, WHY)], on_closed)
 
 
-def fates(now: float, time: ClosedTime, misfire: str = "latest") -> Sequence[Fate]:
-    found = openings(HOURLY, NOON, NOON + now * HOUR, misfire, time).found
-    return [opening.fate for opening in found]
+def fates(now: float, time: ClosedTime, misfire: str = "latest") -> Sequence[WindowDisposition]:
+    found = windows_to_open(HOURLY, NOON, NOON + now * HOUR, misfire, time).openings
+    return [opening.disposition for opening in found]
 
 
 def test_windows_in_closed_time_are_excused_when_they_are_due() -> None:
     time = closed(0.5, 2.5)
-    assert fates(1, time) == [Fate.MISSED, Fate.EXCUSED]
-    opened = openings(HOURLY, NOON, NOON + HOUR, "latest", time)
-    assert opened.found[1].closed == WHY
+    assert fates(1, time) == [WindowDisposition.MISSED, WindowDisposition.EXCUSED]
+    opened = windows_to_open(HOURLY, NOON, NOON + HOUR, "latest", time)
+    assert opened.openings[1].closed == WHY
     assert opened.opens_at == NOON + 2 * HOUR
-    after = openings(HOURLY, NOON + HOUR, NOON + 3 * HOUR, "latest", time).found
-    assert [opening.fate for opening in after] == [Fate.EXCUSED, Fate.EXCUSED, Fate.RUN]
+    after = windows_to_open(HOURLY, NOON + HOUR, NOON + 3 * HOUR, "latest", time).openings
+    assert [opening.disposition for opening in after] == [
+        WindowDisposition.EXCUSED,
+        WindowDisposition.EXCUSED,
+        WindowDisposition.RUN,
+    ]
 
 
 def test_a_boundary_belongs_to_what_begins_with_it() -> None:
-    assert fates(0, closed(0, 1)) == [Fate.EXCUSED]
-    assert openings(HOURLY, NOON, NOON, "latest", closed(-1, 0)).found[0].fate is Fate.RUN
+    assert fates(0, closed(0, 1)) == [WindowDisposition.EXCUSED]
+    assert (
+        windows_to_open(HOURLY, NOON, NOON, "latest", closed(-1, 0)).openings[0].disposition
+        is WindowDisposition.RUN
+    )
 
 
 @pytest.mark.parametrize(
     ("misfire", "expected"),
     [
-        ("latest", [Fate.EXCUSED, Fate.CATCH_UP]),
-        ("skip", [Fate.EXCUSED, Fate.CATCH_UP]),
-        ("all", [Fate.TURN, Fate.TURN]),
+        ("latest", [WindowDisposition.EXCUSED, WindowDisposition.CATCH_UP]),
+        ("skip", [WindowDisposition.EXCUSED, WindowDisposition.CATCH_UP]),
+        ("all", [WindowDisposition.QUEUED, WindowDisposition.QUEUED]),
     ],
 )
-def test_the_newest_of_moved_windows_runs_at_the_end(misfire: str, expected: list[Fate]) -> None:
+def test_the_newest_of_moved_windows_runs_at_the_end(
+    misfire: str, expected: list[WindowDisposition]
+) -> None:
     time = closed(0, 1.5, "move")
-    waiting = openings(HOURLY, NOON, NOON + 1.4 * HOUR, misfire, time)
-    assert (waiting.found, waiting.following.start) == ([], NOON)
+    waiting = windows_to_open(HOURLY, NOON, NOON + 1.4 * HOUR, misfire, time)
+    assert (waiting.openings, waiting.following.start) == ([], NOON)
     assert waiting.opens_at == NOON + 1.5 * HOUR
     assert fates(1.5, time, misfire) == expected
 
 
 def test_a_window_that_is_due_at_the_end_is_the_newest_one() -> None:
-    assert fates(2, closed(0, 2, "move")) == [Fate.EXCUSED, Fate.EXCUSED, Fate.RUN]
+    assert fates(2, closed(0, 2, "move")) == [
+        WindowDisposition.EXCUSED,
+        WindowDisposition.EXCUSED,
+        WindowDisposition.RUN,
+    ]
 
 
 def test_nobody_knows_when_what_has_no_end_opens() -> None:
-    opened = openings(HOURLY, NOON, NOON + 5 * HOUR, "latest", closed(0, None, "move"))
-    assert (opened.found, opened.opens_at) == ([], None)
-    assert fates(1, closed(0, None)) == [Fate.EXCUSED] * 2
+    opened = windows_to_open(HOURLY, NOON, NOON + 5 * HOUR, "latest", closed(0, None, "move"))
+    assert (opened.openings, opened.opens_at) == ([], None)
+    assert fates(1, closed(0, None)) == [WindowDisposition.EXCUSED] * 2
 
 
 def test_what_was_moved_and_passed_unattended_after_that_follows_the_misfire() -> None:
     assert fates(3.5, closed(0, 1.5, "move")) == [
-        Fate.EXCUSED, Fate.MISSED, Fate.MISSED, Fate.CATCH_UP,
-    ]  # fmt: skip
-    assert fates(1.75, closed(0, 1.5, "move"), "skip") == [Fate.EXCUSED, Fate.MISSED]
+        WindowDisposition.EXCUSED,
+        WindowDisposition.MISSED,
+        WindowDisposition.MISSED,
+        WindowDisposition.CATCH_UP,
+    ]
+    assert fates(1.75, closed(0, 1.5, "move"), "skip") == [
+        WindowDisposition.EXCUSED,
+        WindowDisposition.MISSED,
+    ]
 
 
 def test_the_end_is_looked_for_over_what_touches_and_not_for_ever() -> None:
@@ -100,14 +119,14 @@ def test_every_window_is_opened_once_and_none_starts_in_closed_time(
     following, seen, moved = NOON, [], 0
     for step in range(36 * 6):
         now = NOON + step * 10 * MINUTE
-        some = openings(HOURLY, following, now, misfire, time)
+        some = windows_to_open(HOURLY, following, now, misfire, time)
         following = some.following.start
-        for opening in some.found:
+        for opening in some.openings:
             seen.append(opening.window.start)
-            if opening.fate is not Fate.EXCUSED:
+            if opening.disposition is not WindowDisposition.EXCUSED:
                 assert time.at(now) is None
-                assert (opening.fate is Fate.RUN) == (opening.closed is None)
-                moved += opening.fate is not Fate.RUN
+                assert (opening.disposition is WindowDisposition.RUN) == (opening.closed is None)
+                moved += opening.disposition is not WindowDisposition.RUN
     assert seen == [NOON + n * HOUR for n in range(len(seen))]
     assert len(seen) == 36
     inside = [n for n in range(36) if time.at(NOON + n * HOUR)]

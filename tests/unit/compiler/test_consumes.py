@@ -4,13 +4,17 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.compiler.consumes import check_formats, flowing, read_by
-from jobauto_prefect.compiler.fanning import MOST_ELEMENTS, element_of, spread_key
-from jobauto_prefect.compiler.produced import needed
-from jobauto_prefect.compiler.selectors import FoundFile, Unresolved, named_in
+from jobauto_prefect.compiler.events.event_inputs import (
+    check_formats,
+    flow_values,
+    inspected_entries,
+)
+from jobauto_prefect.compiler.events.fan_out import MOST_ELEMENTS, element_of, fan_out_key
+from jobauto_prefect.compiler.events.job_outputs import required_entries
+from jobauto_prefect.compiler.events.selectors import FoundFile, UnresolvedSelector, root_fields
 from jobauto_prefect.definitions import Definition, parse
 from jobauto_prefect.definitions.exact_json import read_exact
-from tests.definitions import PROBE
+from tests.support.definitions import PROBE
 
 PRODUCES = {
     "invoices": {"format": "json", "fields": {"total": {"type": "float"}}},
@@ -42,7 +46,7 @@ def find(name: str) -> str | None:
 
 
 def flows(definition: Definition) -> dict[str, Any]:
-    return flowing(definition, PRODUCES, VALUES, find)
+    return flow_values(definition, PRODUCES, VALUES, find)
 
 
 def test_what_has_the_same_name_and_format_flows_to_its_targets() -> None:
@@ -64,16 +68,16 @@ def test_what_has_the_same_name_and_format_flows_to_its_targets() -> None:
 
 def test_only_what_is_asked_for_is_read() -> None:
     mapping = {"A": "$.note", "B": "@file:scan", "C": "=x", "D": "total", "E": "lines[0].price"}
-    assert named_in(mapping) == {"note", "total", "lines"}
-    assert named_in(mapping | {"F": "$..id"}) is None
-    assert needed(PRODUCES, None) == PRODUCES
-    assert list(needed(PRODUCES, named_in(mapping))) == ["invoices", "note"]
+    assert root_fields(mapping) == {"note", "total", "lines"}
+    assert root_fields(mapping | {"F": "$..id"}) is None
+    assert required_entries(PRODUCES, None) == PRODUCES
+    assert list(required_entries(PRODUCES, root_fields(mapping))) == ["invoices", "note"]
     whole = {"format": "json", "target": "INPUT"}
-    assert read_by(consumer({"invoices": whole}, INPUT="file-path")) == set()
-    assert read_by(consumer({"invoices": whole})) == {"invoices"}
-    assert read_by(consumer({"invoices": whole | {"fields": TYPED}}, INPUT="file-path")) == {
-        "invoices"
-    }
+    assert inspected_entries(consumer({"invoices": whole}, INPUT="file-path")) == set()
+    assert inspected_entries(consumer({"invoices": whole})) == {"invoices"}
+    assert inspected_entries(
+        consumer({"invoices": whole | {"fields": TYPED}}, INPUT="file-path")
+    ) == {"invoices"}
 
 
 def test_a_key_for_a_path_gets_a_file() -> None:
@@ -124,7 +128,7 @@ def test_all_values_of_another_format_are_named_and_not_shown() -> None:
         "c": field("NOTE", "integer"),
     }
     definition = consumer({"x": {"format": "json", "fields": fields}})
-    with pytest.raises(Unresolved) as raised:
+    with pytest.raises(UnresolvedSelector) as raised:
         check_formats(definition, {"TOTAL": "s3cret", "OPEN": "perhaps", "NOTE": 1.5})
     assert str(raised.value) == (
         "the event has values of another format for TOTAL (no float), OPEN (no boolean), "
@@ -139,12 +143,12 @@ def test_a_file_is_handed_on_as_it_is() -> None:
 
 def test_one_list_is_spread_and_two_are_not() -> None:
     values = {"INPUT": ["a", {"b": 1}], "NOTE": "x"}
-    assert spread_key(values) == "INPUT"
-    assert spread_key({"NOTE": "x"}) is None
+    assert fan_out_key(values) == "INPUT"
+    assert fan_out_key({"NOTE": "x"}) is None
     assert element_of(values, "INPUT", 1) == {"INPUT": {"b": 1}, "NOTE": "x"}
-    with pytest.raises(Unresolved, match="INPUT has 2 elements, and no number 2"):
+    with pytest.raises(UnresolvedSelector, match="INPUT has 2 elements, and no number 2"):
         element_of(values, "INPUT", 2)
-    with pytest.raises(Unresolved, match="INPUT, NOTE are lists"):
-        spread_key({"INPUT": [], "NOTE": []})
-    with pytest.raises(Unresolved, match=f"{MOST_ELEMENTS} at most"):
-        spread_key({"INPUT": [0] * (MOST_ELEMENTS + 1)})
+    with pytest.raises(UnresolvedSelector, match="INPUT, NOTE are lists"):
+        fan_out_key({"INPUT": [], "NOTE": []})
+    with pytest.raises(UnresolvedSelector, match=f"{MOST_ELEMENTS} at most"):
+        fan_out_key({"INPUT": [0] * (MOST_ELEMENTS + 1)})

@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from jobauto_prefect.compiler.deadlines import deadline_of
-from jobauto_prefect.compiler.schedule import Schedule, schedule_of
-from jobauto_prefect.compiler.windows import window_at
+from jobauto_prefect.compiler.scheduling.deadlines import deadline_of
+from jobauto_prefect.compiler.scheduling.schedule import Schedule, schedule_of
+from jobauto_prefect.compiler.scheduling.windows import window_at
 from jobauto_prefect.errors import InvalidInput
 
 

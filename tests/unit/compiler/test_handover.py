@@ -2,9 +2,9 @@
 
 import pytest
 
-from jobauto_prefect.compiler.handover import handed_over
 from jobauto_prefect.compiler.plan import SchedulePlan
-from jobauto_prefect.compiler.schedule import Schedule, schedule_of
+from jobauto_prefect.compiler.scheduling.prefect_schedule import schedule_for_prefect
+from jobauto_prefect.compiler.scheduling.schedule import Schedule, schedule_of
 
 
 def schedule(code: str, zone: str, cron: str | None = None, delay: int = 0) -> Schedule:
@@ -17,13 +17,13 @@ def schedule(code: str, zone: str, cron: str | None = None, delay: int = 0) -> S
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Prague", "Asia/Kolkata", "America/New_York"])
 def test_midnights_that_are_never_skipped_are_prefects(code: str, zone: str) -> None:
     wanted = schedule(code, zone)
-    assert handed_over(wanted) == SchedulePlan(wanted.cron, zone, active=True)
+    assert schedule_for_prefect(wanted) == SchedulePlan(wanted.cron, zone, active=True)
 
 
 @pytest.mark.parametrize("code", ["i", "h"])
 def test_hours_are_counted_in_utc_where_the_zone_only_shifts_them(code: str) -> None:
     wanted = schedule(code, "Europe/Prague")
-    assert handed_over(wanted) == SchedulePlan(wanted.cron, "UTC", active=True)
+    assert schedule_for_prefect(wanted) == SchedulePlan(wanted.cron, "UTC", active=True)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_hours_are_counted_in_utc_where_the_zone_only_shifts_them(code: str) -> 
     ],
 )
 def test_what_prefect_reads_otherwise_is_the_window_keepers(zone: str, cron: str) -> None:
-    assert handed_over(schedule("c", zone, cron)) is None
+    assert schedule_for_prefect(schedule("c", zone, cron)) is None
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Prague", "America/New_York", "America/Havana"])
@@ -57,14 +57,14 @@ def test_what_prefect_reads_otherwise_is_the_window_keepers(zone: str, cron: str
     ],
 )
 def test_what_no_clock_change_touches_is_prefects(zone: str, cron: str) -> None:
-    assert handed_over(schedule("c", zone, cron)) == SchedulePlan(cron, zone, active=True)
+    assert schedule_for_prefect(schedule("c", zone, cron)) == SchedulePlan(cron, zone, active=True)
 
 
 def test_hours_by_steps_are_prefects_where_no_step_is_in_a_change() -> None:
     four = schedule("c", "Europe/Prague", "0 */4 * * *")
-    assert handed_over(four) == SchedulePlan("0 */4 * * *", "Europe/Prague", active=True)
-    assert handed_over(schedule("c", "America/Havana", "0 */4 * * *")) is None
+    assert schedule_for_prefect(four) == SchedulePlan("0 */4 * * *", "Europe/Prague", active=True)
+    assert schedule_for_prefect(schedule("c", "America/Havana", "0 */4 * * *")) is None
 
 
 def test_delays_are_the_window_keepers() -> None:
-    assert handed_over(schedule("h", "UTC", delay=1)) is None
+    assert schedule_for_prefect(schedule("h", "UTC", delay=1)) is None

@@ -5,8 +5,19 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.compiler.produced import Remains, find_file, offer_of, produced
-from jobauto_prefect.compiler.selectors import FoundFile, Produced, Unresolved, fault_in, resolve
+from jobauto_prefect.compiler.events.job_outputs import (
+    JobOutputs,
+    find_file,
+    read_outputs,
+    selector_scope,
+)
+from jobauto_prefect.compiler.events.selectors import (
+    FoundFile,
+    Produced,
+    UnresolvedSelector,
+    resolve,
+    selector_fault,
+)
 from jobauto_prefect.definitions import to_text
 
 INVOICES = {
@@ -36,13 +47,13 @@ INVOICE = {
 }
 
 
-def left(files: dict[str, Any], result: str | None = None, stdout: str = "") -> Remains:
-    return Remains(list(files), lambda path: json.dumps(files[path]).encode(), result, stdout)
+def left(files: dict[str, Any], result: str | None = None, stdout: str = "") -> JobOutputs:
+    return JobOutputs(list(files), lambda path: json.dumps(files[path]).encode(), result, stdout)
 
 
 def test_json_comes_from_the_artifact_that_a_pattern_matches_with_its_fields() -> None:
     files = {"other.json": {}, "invoices-1.json": INVOICE}
-    values = produced(INVOICES, left(files, "other.json")).values
+    values = read_outputs(INVOICES, left(files, "other.json")).values
     assert values["invoice_number"] == 7
     assert (values["total"], values["customer_id"], values["first_line"]) == ("12.50", "42", "work")
     assert "missing" not in values
@@ -54,7 +65,7 @@ def test_json_comes_from_the_artifact_that_a_pattern_matches_with_its_fields() -
 
 @pytest.mark.spec("2.1.38")
 def test_what_is_not_as_declared_is_said_and_stays_what_it_is() -> None:
-    found = produced(INVOICES, left({"invoices-1.json": INVOICE}))
+    found = read_outputs(INVOICES, left({"invoices-1.json": INVOICE}))
     assert [(fault.pointer, fault.rule) for fault in found.findings] == [
         ("/produces/invoices/fields/invoice_number", "type"),
         ("/produces/invoices/fields/total", "type"),
@@ -65,7 +76,7 @@ def test_what_is_not_as_declared_is_said_and_stays_what_it_is() -> None:
     assert "12.50" not in said
     assert "42" not in said
     good = {"invoice_number": "7", "total": 3, "customer": {"id": 42.0}, "missing": ""}
-    declared = produced(INVOICES, left({"invoices-1.json": good | {"lines": [{"text": ""}]}}))
+    declared = read_outputs(INVOICES, left({"invoices-1.json": good | {"lines": [{"text": ""}]}}))
     assert declared.findings == []
 
 
@@ -89,7 +100,7 @@ def test_what_is_not_as_declared_is_said_and_stays_what_it_is() -> None:
 def test_a_path_is_a_json_path_of_rfc_9535(path: str, value: Any) -> None:
     document = {"items": [{"id": 1, "name": "ab"}, {"id": 2, "name": "b"}], "name": "Zed"}
     entries = {"list": {"format": "json", "fields": {"x": {"type": "integer", "path": path}}}}
-    found = produced(entries, left({"out.json": document}, "out.json"))
+    found = read_outputs(entries, left({"out.json": document}, "out.json"))
     assert found.values["x"] == value
     selector = "$.list" + path.removeprefix("$")
     assert resolve({"A": selector, "B": "list.x"}, found.values) == {"A": value, "B": value}
@@ -102,15 +113,15 @@ def test_a_pattern_in_a_filter_has_its_time() -> None:
             "fields": {"x": {"type": "string", "path": "$[?match(@, '(a|aa)+b')]"}},
         }
     }
-    found = produced(entries, left({"out.json": ["a" * 60]}, "out.json"))
+    found = read_outputs(entries, left({"out.json": ["a" * 60]}, "out.json"))
     assert [fault.rule for fault in found.findings] == ["not-produced"]
 
 
 def test_numbers_keep_their_digits() -> None:
     written = '{"total": 12.50, "big": 123456789012345678901234567890, "tiny": 1e-400, "n": [1.0]}'
     entries = {"x": {"format": "json", "fields": {"total": {"type": "float"}}}}
-    left = Remains(["x.json"], lambda _path: written.encode(), "x.json", "")
-    found = produced(entries, left)
+    left = JobOutputs(["x.json"], lambda _path: written.encode(), "x.json", "")
+    found = read_outputs(entries, left)
     values = resolve(
         {"WHOLE": "x", "TOTAL": "x.total", "N": "$.x.n", "T": "$.x.tiny"}, found.values
     )
@@ -123,18 +134,20 @@ def test_numbers_keep_their_digits() -> None:
 
 
 def test_without_a_matching_artifact_json_is_the_result_file() -> None:
-    assert produced(INVOICES, left({"out.json": INVOICE}, "out.json")).values["total"] == "12.50"
-    assert produced(INVOICES, left({"out.json": INVOICE})).values == {}
+    assert (
+        read_outputs(INVOICES, left({"out.json": INVOICE}, "out.json")).values["total"] == "12.50"
+    )
+    assert read_outputs(INVOICES, left({"out.json": INVOICE})).values == {}
 
 
 def test_a_pattern_that_is_no_regular_expression_is_taken_for_what_it_means() -> None:
     entries = {"report": {"format": "json", "patterns": ["*.json"]}}
-    assert produced(entries, left({"a.txt": 1, "b.json": [2]})).values == {"report": [2]}
+    assert read_outputs(entries, left({"a.txt": 1, "b.json": [2]})).values == {"report": [2]}
 
 
 def test_text_is_what_was_written_and_custom_is_nothing() -> None:
     entries = {name: {"format": name} for name in ("text", "custom", "file", "url")}
-    assert produced(entries, left({}, stdout="done\n")).values == {"text": "done"}
+    assert read_outputs(entries, left({}, stdout="done\n")).values == {"text": "done"}
 
 
 @pytest.mark.parametrize(
@@ -154,19 +167,19 @@ def test_text_is_what_was_written_and_custom_is_nothing() -> None:
     ],
 )
 def test_a_url_is_the_one_that_was_printed(stdout: str, url: str | None) -> None:
-    values = produced({"it": {"format": "url"}}, left({}, stdout=stdout)).values
+    values = read_outputs({"it": {"format": "url"}}, left({}, stdout=stdout)).values
     assert values.get("it") == url
 
 
 def test_what_is_no_json_is_not_there() -> None:
-    broken = Remains(["invoices-1.json"], lambda _path: b"{", None, "")
-    assert produced(INVOICES, broken).values == {}
-    deep = Remains(["invoices-1.json"], lambda _path: b"[" * 100_000, None, "")
-    assert produced(INVOICES, deep).values == {}
+    broken = JobOutputs(["invoices-1.json"], lambda _path: b"{", None, "")
+    assert read_outputs(INVOICES, broken).values == {}
+    deep = JobOutputs(["invoices-1.json"], lambda _path: b"[" * 100_000, None, "")
+    assert read_outputs(INVOICES, deep).values == {}
 
 
 def test_selectors_of_the_published_examples_find_it() -> None:
-    values = produced(INVOICES, left({"invoices-1.json": INVOICE})).values
+    values = read_outputs(INVOICES, left({"invoices-1.json": INVOICE})).values
     mapping = {
         "MIN": "invoices.total",
         "CUSTOMER": "$.invoices.customer.id",
@@ -185,7 +198,9 @@ def test_selectors_of_the_published_examples_find_it() -> None:
         "LINES": [{"text": "work"}],
         "WHO": "me",
     }
-    with pytest.raises(Unresolved, match=r"A \(invoices.nothing\), B \(invoices.lines\[3\]\)"):
+    with pytest.raises(
+        UnresolvedSelector, match=r"A \(invoices.nothing\), B \(invoices.lines\[3\]\)"
+    ):
         resolve({"A": "invoices.nothing", "B": "invoices.lines[3]"}, values)
 
 
@@ -218,21 +233,21 @@ def test_selectors_of_the_published_examples_find_it() -> None:
     ],
 )
 def test_selectors_begin_with_what_is_produced(selector: Any, good: bool) -> None:
-    assert (fault_in(selector, offer_of(DOCUMENT)) is None) is good
+    assert (selector_fault(selector, selector_scope(DOCUMENT)) is None) is good
 
 
 def test_a_wrong_name_is_told_with_those_there_are() -> None:
-    said = fault_in("@file:bills", offer_of(DOCUMENT))
+    said = selector_fault("@file:bills", selector_scope(DOCUMENT))
     assert (
         said == "no event has the file bills; there are invoices, RESULT_FILE, Report, report.pdf"
     )
-    assert fault_in("@file:x", offer_of({"environment": {}})) == (
+    assert selector_fault("@file:x", selector_scope({"environment": {}})) == (
         "no event has the file x; there is none"
     )
 
 
 def test_a_file_is_found_by_entry_by_declared_name_and_by_its_own() -> None:
-    remains = Remains(
+    remains = JobOutputs(
         ["a/report.pdf", "invoices-1.json", "out.json", "invoices-2.json"],
         lambda _path: b"",
         "out.json",
@@ -255,5 +270,5 @@ def test_a_file_is_found_by_entry_by_declared_name_and_by_its_own() -> None:
     mapping = {"INPUT": "@file:invoices"}
     values = resolve(mapping, {}, lambda name: find_file(name, INVOICES, remains))
     assert values == {"INPUT": FoundFile("invoices-1.json")}
-    with pytest.raises(Unresolved, match=r"INPUT \(@file:invoices\)"):
+    with pytest.raises(UnresolvedSelector, match=r"INPUT \(@file:invoices\)"):
         resolve(mapping, {})

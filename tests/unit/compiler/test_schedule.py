@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobauto_prefect.compiler.schedule import CODES, NICKNAMES, cron_of, schedule_of
+from jobauto_prefect.compiler.scheduling.schedule import CODES, NICKNAMES, cron_of, schedule_of
 from jobauto_prefect.errors import InvalidInput
 
 

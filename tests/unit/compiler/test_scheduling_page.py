@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import pytest
 
 from jobauto_prefect.compiler import cron_of, schedule_of, window_at
 from jobauto_prefect.definitions import retry_wait
+from tests.support.paths import ROOT
 
-PAGE = Path(__file__).parents[3] / "docs" / "scheduling.md"
+PAGE = ROOT / "docs" / "scheduling.md"
 
 
 def rows(head: str) -> Iterator[list[str]]:

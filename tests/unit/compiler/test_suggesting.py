@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.compiler.produced import offer_of
-from jobauto_prefect.compiler.selectors import fault_in
-from jobauto_prefect.compiler.suggesting import (
+from jobauto_prefect.compiler.events.job_outputs import selector_scope
+from jobauto_prefect.compiler.events.selectors import selector_fault
+from jobauto_prefect.compiler.events.suggestions import (
     Trigger,
-    mapped,
-    mapped_change,
-    selectors_of,
-    trigger_of,
+    parse_trigger,
+    suggest_change_mapping,
+    suggest_mapping,
+    suggest_selectors,
 )
 from jobauto_prefect.definitions import Definition, parse
-from tests.corpus import example, needs_corpus
-from tests.definitions import PROBE
+from tests.support.corpus import example, needs_corpus
+from tests.support.definitions import PROBE
 
 EXPORT: dict[str, Any] = {
     "environment": {},
@@ -42,7 +42,7 @@ def definition(**members: Any) -> Definition:
 @pytest.mark.spec("2.1.38")
 def test_every_offered_selector_is_one_that_rules_take() -> None:
     source = definition(**EXPORT)
-    offered = selectors_of(source, "cs")
+    offered = suggest_selectors(source, "cs")
     shown = [(one.selector, one.type, one.description) for one in offered]
     assert shown[:7] == [
         ("invoices.invoice_number", "string", ""),
@@ -54,8 +54,8 @@ def test_every_offered_selector_is_one_that_rules_take() -> None:
         ("@file:Log", "file", ""),
     ]
     assert ("job_id", "integer", "") in shown
-    offer = offer_of(source.document)
-    assert [fault_in(one.selector, offer) for one in offered] == [None] * len(offered)
+    offer = selector_scope(source.document)
+    assert [selector_fault(one.selector, offer) for one in offered] == [None] * len(offered)
 
 
 def test_keys_get_what_has_their_name_and_fits() -> None:
@@ -66,7 +66,7 @@ def test_keys_get_what_has_their_name_and_fits() -> None:
         "INPUT": {"type": "file-path"},
         "WHO": {"type": "string"},
     }
-    found = mapped(definition(**EXPORT), definition(environment=keys))
+    found = suggest_mapping(definition(**EXPORT), definition(environment=keys))
     assert found.env_mapping == {
         "INVOICE_NUMBER": "invoices.invoice_number",
         "PAID": "invoices.paid",
@@ -82,7 +82,7 @@ def test_what_flows_needs_no_mapping() -> None:
     keys = {"INPUT": {"type": "file-path"}, "TOTAL": {"type": "float"}}
     fields = {"total": {"target": "TOTAL", "format": "float"}}
     consumes = {"invoices": {"format": "json", "target": "INPUT", "fields": fields}}
-    found = mapped(definition(**EXPORT), definition(environment=keys, consumes=consumes))
+    found = suggest_mapping(definition(**EXPORT), definition(environment=keys, consumes=consumes))
     assert found.env_mapping == {}
     assert found.flows == {"INPUT": "@file:invoices", "TOTAL": "invoices.total"}
 
@@ -91,7 +91,7 @@ def test_what_flows_needs_no_mapping() -> None:
 def test_the_published_example_is_offered_the_published_mapping() -> None:
     name = "VitexSoftware__multiflexi-doc-en__source_concepts_job-chaining.rst__{}.json"
     producer, consumer = (definition(**example(name.format(number))) for number in (2, 3))
-    assert mapped(producer, consumer).env_mapping == {
+    assert suggest_mapping(producer, consumer).env_mapping == {
         "INPUT_FILE": "@file:invoices",
         "MIN_AMOUNT": "invoices.total",
     }
@@ -113,12 +113,12 @@ def test_the_published_example_is_offered_the_published_mapping() -> None:
 def test_some_consumed_events_are_changes(
     name: str, said: dict[str, Any], trigger: Trigger | None
 ) -> None:
-    assert trigger_of(name, said) == trigger
+    assert parse_trigger(name, said) == trigger
 
 
 def test_columns_of_a_change_go_to_keys_of_their_name() -> None:
     keys = {"RECORD_ID": {"type": "integer"}, "OPERATION": {}, "COUNT": {}}
-    assert mapped_change(definition(environment=keys)) == {
+    assert suggest_change_mapping(definition(environment=keys)) == {
         "RECORD_ID": "recordid",
         "OPERATION": "operation",
     }

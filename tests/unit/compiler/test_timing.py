@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.compiler import timing_faults
+from jobauto_prefect.compiler import schedule_faults
 
 
 def test_every_fault_is_found_at_once() -> None:
@@ -14,7 +14,7 @@ def test_every_fault_is_found_at_once() -> None:
         "timezone": "Mars/Olympus",
         "deadline_offset": "soon",
     }
-    pointers = [fault.pointer for fault in timing_faults(members, "UTC")]
+    pointers = [fault.pointer for fault in schedule_faults(members, "UTC")]
     assert pointers == ["/cron", "/timezone", "/deadline_offset"]
 
 
@@ -30,7 +30,7 @@ def test_every_fault_is_found_at_once() -> None:
     ],
 )
 def test_what_can_be_kept_has_no_fault(members: dict[str, Any]) -> None:
-    assert timing_faults(members, "UTC") == []
+    assert schedule_faults(members, "UTC") == []
 
 
 @pytest.mark.parametrize(
@@ -43,10 +43,10 @@ def test_what_can_be_kept_has_no_fault(members: dict[str, Any]) -> None:
     ],
 )
 def test_a_start_after_the_deadline_is_refused(members: dict[str, Any]) -> None:
-    (fault,) = timing_faults(members, "UTC")
+    (fault,) = schedule_faults(members, "UTC")
     assert fault.pointer == "/delay"
     assert "deadline_offset" in fault.message
 
 
 def test_the_zone_of_who_names_none_counts() -> None:
-    assert [fault.pointer for fault in timing_faults({}, "Mars/Olympus")] == ["/timezone"]
+    assert [fault.pointer for fault in schedule_faults({}, "Mars/Olympus")] == ["/timezone"]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobauto_prefect.compiler.schedule import Schedule, schedule_of
-from jobauto_prefect.compiler.windows import (
+from jobauto_prefect.compiler.scheduling.schedule import Schedule, schedule_of
+from jobauto_prefect.compiler.scheduling.windows import (
     Window,
     next_window,
     window_at,

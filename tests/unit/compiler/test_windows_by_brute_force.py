@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, reject, settings
 from hypothesis import strategies as st
 
-from jobauto_prefect.compiler.schedule import Schedule, schedule_of
-from jobauto_prefect.compiler.windows import window_at, windows_after, windows_between
+from jobauto_prefect.compiler.scheduling.schedule import Schedule, schedule_of
+from jobauto_prefect.compiler.scheduling.windows import window_at, windows_after, windows_between
 from jobauto_prefect.errors import InvalidInput
 from tests.unit.compiler import oracle
 

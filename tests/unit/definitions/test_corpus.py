@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jobauto_prefect.definitions import check, parse, upgrade, validate
-from tests.corpus import needs_corpus, source, verdicts
+from tests.support.corpus import needs_corpus, source, verdicts
 
 pytestmark = needs_corpus
 

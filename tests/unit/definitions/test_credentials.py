@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.definitions.credentials import (
+from jobauto_prefect.definitions.legacy.credential_types import is_legacy_type, upgrade_type
+from jobauto_prefect.definitions.records.credentials import (
     addresses,
     is_address,
-    missing,
-    provided,
+    missing_fields,
+    provided_variables,
     value_faults,
 )
-from jobauto_prefect.definitions.files import check_record
-from jobauto_prefect.definitions.older_credentials import is_older_type, upgraded_type
+from jobauto_prefect.definitions.validation.record_files import check_record
 
 FIELDS: list[dict[str, Any]] = [
     {"keyword": "HOST", "required": True},
@@ -42,8 +42,8 @@ def test_a_value_fits_its_field_or_is_a_fault(name: str, value: Any, rule: str |
 
 
 def test_a_default_fills_a_required_field_and_is_given_to_jobs() -> None:
-    assert [one["keyword"] for one in missing(FIELDS, {"PIN"})] == ["HOST"]
-    assert provided(FIELDS, {"HOST", "GONE"}) == {"HOST", "PORT"}
+    assert [one["keyword"] for one in missing_fields(FIELDS, {"PIN"})] == ["HOST"]
+    assert provided_variables(FIELDS, {"HOST", "GONE"}) == {"HOST", "PORT"}
 
 
 @pytest.mark.parametrize(
@@ -81,8 +81,8 @@ def test_older_spellings_become_those_of_today() -> None:
             {"keyword": "C", "type": "select", "options": "x, y", "name": "", "odd": 1},
         ],
     }
-    assert is_older_type(older)
-    record, warnings = upgraded_type(older)
+    assert is_legacy_type(older)
+    record, warnings = upgrade_type(older)
     assert check_record("credential_type", record) == ()
     assert record == {
         "kind": "credential_type",
@@ -105,4 +105,4 @@ def test_older_spellings_become_those_of_today() -> None:
                  {"fields": {}}, [], None],
 )  # fmt: skip
 def test_other_documents_are_no_older_types(document: Any) -> None:
-    assert not is_older_type(document)
+    assert not is_legacy_type(document)

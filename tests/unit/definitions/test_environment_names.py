@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from jobauto_prefect.definitions.environment_names import GUARDED, EnvironmentNames, unsafe_faults
-from tests.corpus import needs_corpus, usable_documents
+from tests.support.corpus import needs_corpus, usable_documents
 
 UNSAFE = [
     *("LD_PRELOAD", "LD_LIBRARY_PATH", "GLIBC_TUNABLES", "GCONV_PATH", "LOCPATH", "MALLOC_TRACE"),

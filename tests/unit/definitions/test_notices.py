@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from jobauto_prefect.definitions.notices import slow_after
+from jobauto_prefect.definitions.records.notices import slow_after
 
 
 @pytest.mark.parametrize(

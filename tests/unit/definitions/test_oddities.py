@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.definitions import INJECTED, check, validate
-from tests.corpus import needs_corpus, source, verdicts
+from tests.support.corpus import needs_corpus, source, verdicts
 from tests.unit.definitions.documents import RICHEST, smallest, with_variable
 
 

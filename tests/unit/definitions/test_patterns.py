@@ -2,7 +2,12 @@
 
 import pytest
 
-from jobauto_prefect.compiler.produced import Remains, find_file, offer_of, produced
+from jobauto_prefect.compiler.events.job_outputs import (
+    JobOutputs,
+    find_file,
+    read_outputs,
+    selector_scope,
+)
 from jobauto_prefect.definitions import PatternMatcher, VariableType, pattern_of
 from jobauto_prefect.definitions.patterns import LONGEST
 from jobauto_prefect.definitions.values import _FITTING
@@ -33,14 +38,14 @@ def test_all_patterns_together_have_an_end() -> None:
 
 def test_a_definition_of_endless_patterns_finds_nothing() -> None:
     entries = {str(one): {"format": "json", "patterns": [ENDLESS] * 10} for one in range(10)}
-    left = Remains([PATH], lambda _path: b"{}", None, "", matcher=PatternMatcher(seconds=0.2))
-    assert produced(entries, left).values == {}
+    left = JobOutputs([PATH], lambda _path: b"{}", None, "", matcher=PatternMatcher(seconds=0.2))
+    assert read_outputs(entries, left).values == {}
     assert find_file("0", entries, left) is None
 
 
 def test_a_rule_names_a_file_that_no_endless_pattern_finds() -> None:
     entries = {"out": {"patterns": [ENDLESS]}}
-    offer = offer_of({"environment": {}, "produces": entries})
+    offer = selector_scope({"environment": {}, "produces": entries})
     assert not offer.is_file(PATH)
     assert offer.is_file("x!")
 

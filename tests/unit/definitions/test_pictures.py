@@ -2,10 +2,10 @@
 
 import pytest
 
-from jobauto_prefect.compiler.describe import describe_application
+from jobauto_prefect.compiler.descriptions import describe_application
 from jobauto_prefect.definitions import parse
-from jobauto_prefect.definitions.pictures import picture_of
-from tests.definitions import PROBE
+from jobauto_prefect.definitions.images import image_address
+from tests.support.definitions import PROBE
 
 DOT = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
 
@@ -14,7 +14,7 @@ DOT = "data:image/gif;base64,R0lGODlhAQABAAAAACw="
     "image", [DOT, "https://example.com/a.png?b=1#c", " https://[::1]:8/x.svg "]
 )
 def test_pictures_of_the_web_and_in_the_document_are_shown(image: str) -> None:
-    assert picture_of(image) == image.strip()
+    assert image_address(image) == image.strip()
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_pictures_of_the_web_and_in_the_document_are_shown(image: str) -> None:
     ],
 )
 def test_nothing_else_is(image: object) -> None:
-    assert picture_of(image) is None
+    assert image_address(image) is None
 
 
 def test_a_description_shows_the_picture_under_the_title() -> None:

@@ -1,18 +1,17 @@
 """The schema itself, and the rules a mutation hardly meets."""
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft7Validator
 
 from jobauto_prefect.definitions import check, schema
-from jobauto_prefect.definitions.files import RECORD_KINDS, record_schema
-from jobauto_prefect.definitions.messages import SENTENCES
+from jobauto_prefect.definitions.validation.messages import SENTENCES
+from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, record_schema
+from tests.support.paths import ROOT
 from tests.unit.definitions.documents import smallest, with_variable
 
-REPOSITORY = Path(__file__).parents[3]
 CODES = (
     "en cs sk de fr es it pl nl pt sv fi da no hu ro bg el tr hr sl et lt lv ru uk ja zh ko ar he"
     " hi"
@@ -34,8 +33,8 @@ def rules(document: Any) -> list[tuple[str, str]]:
 
 @pytest.mark.spec("2.1.1")
 def test_the_published_schema_is_the_one_in_the_package() -> None:
-    published = REPOSITORY / "schemas" / "application.schema.json"
-    packaged = REPOSITORY / "jobauto_prefect" / "definitions" / "application.schema.json"
+    published = ROOT / "schemas" / "application.schema.json"
+    packaged = ROOT / "jobauto_prefect" / "definitions" / "schemas" / "application.schema.json"
     assert published.read_bytes() == packaged.read_bytes()
 
 

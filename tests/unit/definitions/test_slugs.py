@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobauto_prefect.definitions.slugs import CODE, LONGEST, code_of, ids_in, numbered, slug_of
+from jobauto_prefect.definitions.records.slugs import (
+    CODE,
+    LONGEST,
+    append_number,
+    code_of,
+    parse_company_ids,
+    slug_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -23,9 +30,9 @@ def test_a_slug_is_the_name_in_small_ascii_letters(name: str, slug: str) -> None
 
 
 def test_a_number_keeps_the_length() -> None:
-    assert numbered("acme", 2) == "acme-2"
-    assert numbered("x" * 64, 10) == "x" * 61 + "-10"
-    assert numbered("x" * 60 + "-xyz", 1000) == "x" * 59 + "-1000"
+    assert append_number("acme", 2) == "acme-2"
+    assert append_number("x" * 64, 10) == "x" * 61 + "-10"
+    assert append_number("x" * 60 + "-xyz", 1000) == "x" * 59 + "-1000"
 
 
 def test_a_code_is_a_short_slug_or_its_beginning_and_the_id() -> None:
@@ -38,10 +45,10 @@ def test_a_code_is_a_short_slug_or_its_beginning_and_the_id() -> None:
 def test_a_code_leads_back_to_its_company(slug: str, company_id: int) -> None:
     code = code_of(slug, company_id)
     assert len(code) == CODE
-    assert company_id in ids_in(code)
+    assert company_id in parse_company_ids(code)
 
 
 @given(st.text())
 def test_anything_is_a_name_and_may_be_asked_for_as_a_code(text: str) -> None:
     assert len(slug_of(text)) <= LONGEST
-    assert all(number >= 0 for number in ids_in(text))
+    assert all(number >= 0 for number in parse_company_ids(text))

@@ -17,7 +17,7 @@ from jobauto_prefect.definitions import (
     default_value,
     fits,
     parse,
-    text,
+    pick_text,
     to_text,
 )
 from tests.unit.definitions.documents import RICHEST, smallest, with_variable
@@ -193,10 +193,10 @@ TEXTS = {"de": "Hallo", "cs": "Ahoj", "en": "Hello", "no": "Hei", "sk": ""}
 def test_a_text_is_found_in_the_asked_language_then_its_base_then_english(
     language: str, expected: str
 ) -> None:
-    assert text(TEXTS, language) == expected
+    assert pick_text(TEXTS, language) == expected
 
 
 def test_without_english_the_first_text_of_the_document_is_taken() -> None:
-    assert text({"pl": "", "de": "Hallo", "cs": "Ahoj"}, "fr") == "Hallo"
-    assert text({"pl": ""}, "fr") == ""
-    assert text("plain", "fr") == "plain"
+    assert pick_text({"pl": "", "de": "Hallo", "cs": "Ahoj"}, "fr") == "Hallo"
+    assert pick_text({"pl": ""}, "fr") == ""
+    assert pick_text("plain", "fr") == "plain"

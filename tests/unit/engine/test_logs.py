@@ -6,7 +6,7 @@ import pytest
 
 from jobauto_prefect.clock import utc_now
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.logs import MOST_LINES, LogShipper
+from jobauto_prefect.engine.worker.log_shipper import MOST_LINES, LogShipper
 from jobauto_prefect.runtime.protocol import OutputLines
 
 

@@ -8,12 +8,16 @@ from uuid import UUID
 import httpx
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.show import Bearing, Shower, beginning
-from jobauto_prefect.jobs.appearance import Appearance
-from jobauto_prefect.runtime.protocol import Launch, PrefectState, Story
+from jobauto_prefect.engine.worker.state_reporter import (
+    RunMetadata,
+    StateReporter,
+    appearance_at_start,
+)
+from jobauto_prefect.jobs.appearance import RunAppearance
+from jobauto_prefect.runtime.protocol import Launch, PrefectState, RunStatus
 
 RUN, OTHER = UUID(int=1), UUID(int=2)
-STORY = Story(
+STORY = RunStatus(
     state=PrefectState.FAILED,
     message="exit code 7 (error)",
     labels={"jobauto.job": 5, "jobauto.exit_code": 7, "jobauto.severity": "error"},
@@ -51,28 +55,28 @@ async def test_labels_wait_until_nothing_is_about_to_start() -> None:
         await calm.wait()
 
     async with PrefectApi("http://prefect/api", transport=line) as api:
-        shower = Shower(api, until_calm)
-        shower.decorate(RUN, STORY, Bearing({}))
+        shower = StateReporter(api, until_calm)
+        shower.attach_metadata(RUN, STORY, RunMetadata({}))
         await settle()
         assert line.calls == []
         calm.set()
-        await shower.finished()
+        await shower.wait_until_idle()
     assert line.calls == [f"/api/flow_runs/{RUN}/labels"]
 
 
 async def test_labels_are_written_one_after_the_other_and_only_what_is_missing() -> None:
     line = Line()
     async with PrefectApi("http://prefect/api", transport=line) as api:
-        shower = Shower(api)
-        shower.decorate(RUN, STORY, Bearing({"jobauto.job": 5}))
-        shower.decorate(OTHER, STORY, Bearing({}))
-        shower.decorate(UUID(int=3), STORY, Bearing(STORY.labels))
-        await shower.finished()
+        shower = StateReporter(api)
+        shower.attach_metadata(RUN, STORY, RunMetadata({"jobauto.job": 5}))
+        shower.attach_metadata(OTHER, STORY, RunMetadata({}))
+        shower.attach_metadata(UUID(int=3), STORY, RunMetadata(STORY.labels))
+        await shower.wait_until_idle()
         assert line.calls == [f"/api/flow_runs/{run}/labels" for run in (RUN, OTHER)]
-        shower.decorate(
-            OTHER, STORY, Bearing({})
+        shower.attach_metadata(
+            OTHER, STORY, RunMetadata({})
         )  # the writer has come to its end, and begins anew
-        await shower.finished()
+        await shower.wait_until_idle()
     assert len(line.calls) == 3
     assert line.most_at_once == 1
 
@@ -82,33 +86,33 @@ async def test_a_plain_success_of_a_run_that_bears_its_labels_costs_no_call() ->
     made = {"jobauto.job": 5, "jobauto.attempt": 1}
     labels = {**made, "jobauto.exit_code": 0, "jobauto.severity": "success"}
     async with PrefectApi("http://prefect/api", transport=line) as api:
-        shower = Shower(api)
-        shower.decorate(RUN, STORY.model_copy(update={"labels": labels}), Bearing(made))
-        await shower.finished()
+        shower = StateReporter(api)
+        shower.attach_metadata(RUN, STORY.model_copy(update={"labels": labels}), RunMetadata(made))
+        await shower.wait_until_idle()
         assert line.calls == []
-        shower.decorate(OTHER, STORY.model_copy(update={"labels": labels}), Bearing({}))
-        await shower.finished()
+        shower.attach_metadata(OTHER, STORY.model_copy(update={"labels": labels}), RunMetadata({}))
+        await shower.wait_until_idle()
     assert line.calls == [f"/api/flow_runs/{OTHER}/labels"]
 
 
-WARNING = Story(
+WARNING = RunStatus(
     state=PrefectState.COMPLETED,
     message="exit code 2 (warning)",
     labels={"jobauto.job": 5, "jobauto.severity": "warning"},
 )
 SUCCESS = WARNING.model_copy(update={"labels": {"jobauto.job": 5, "jobauto.severity": "success"}})
-PLAIN = Appearance("Acme / t #5", ("company:acme", "mine"))
-MARKED = Appearance("Acme / t #5 (warning)", ("company:acme", "mine", "severity:warning"))
+PLAIN = RunAppearance("Acme / t #5", ("company:acme", "mine"))
+MARKED = RunAppearance("Acme / t #5 (warning)", ("company:acme", "mine", "severity:warning"))
 
 
-async def told(*ends: tuple[Story, Appearance | None]) -> list[Any]:
+async def told(*ends: tuple[RunStatus, RunAppearance | None]) -> list[Any]:
     """What Prefect is told of names and tags, as one run ends again and again."""
     line = Line()
     async with PrefectApi("http://prefect/api", transport=line) as api:
-        shower = Shower(api)
+        shower = StateReporter(api)
         for story, looks in ends:
-            shower.decorate(RUN, story, Bearing(story.labels, looks))
-        await shower.finished()
+            shower.attach_metadata(RUN, story, RunMetadata(story.labels, looks))
+        await shower.wait_until_idle()
     assert line.calls == [f"/api/flow_runs/{RUN}"] * len(line.calls)
     return line.bodies
 
@@ -122,7 +126,7 @@ async def test_a_warning_is_one_call_with_name_and_all_tags_and_other_ends_are_n
 
 
 async def test_a_refusal_leaves_what_the_end_before_it_set() -> None:
-    refusal = Story(state=PrefectState.COMPLETED, message="its task has ended")
+    refusal = RunStatus(state=PrefectState.COMPLETED, message="its task has ended")
     assert await told((refusal, MARKED), (WARNING, None)) == []
 
 
@@ -133,12 +137,12 @@ async def test_a_run_that_begins_again_loses_its_mark_also_one_that_still_waits(
         await calm.wait()
 
     async with PrefectApi("http://prefect/api", transport=line) as api:
-        shower = Shower(api, until_calm)
-        shower.decorate(RUN, WARNING, Bearing(WARNING.labels, PLAIN))
+        shower = StateReporter(api, until_calm)
+        shower.attach_metadata(RUN, WARNING, RunMetadata(WARNING.labels, PLAIN))
         await settle()
-        shower.begin(RUN, MARKED, PLAIN)
+        shower.show_start(RUN, MARKED, PLAIN)
         calm.set()
-        await shower.finished()
+        await shower.wait_until_idle()
     assert line.bodies == [{"name": PLAIN.name, "tags": list(PLAIN.tags)}]
 
 
@@ -147,8 +151,10 @@ def launch(title: str) -> Launch:
 
 
 def test_a_run_begins_under_the_name_of_its_job_and_one_of_a_window_keeps_its_name() -> None:
-    window = Appearance("Acme / t 2027-03-28 02:30 (warning)", MARKED.tags)
-    begun = beginning(window, {}, launch("Acme / t #5 (task 1, attempt 2)"))
-    assert begun == Appearance("Acme / t 2027-03-28 02:30", PLAIN.tags)
-    assert beginning(MARKED, {"jobauto.job": 4}, launch("Acme / t #5")) == PLAIN
-    assert beginning(Appearance("mine"), {"jobauto.job": 5}, launch("x")) == Appearance("mine")
+    window = RunAppearance("Acme / t 2027-03-28 02:30 (warning)", MARKED.tags)
+    begun = appearance_at_start(window, {}, launch("Acme / t #5 (task 1, attempt 2)"))
+    assert begun == RunAppearance("Acme / t 2027-03-28 02:30", PLAIN.tags)
+    assert appearance_at_start(MARKED, {"jobauto.job": 4}, launch("Acme / t #5")) == PLAIN
+    assert appearance_at_start(
+        RunAppearance("mine"), {"jobauto.job": 5}, launch("x")
+    ) == RunAppearance("mine")

@@ -6,7 +6,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from jobauto_prefect.errors import Unauthorized
-from jobauto_prefect.facade.credentials import authorization, can_be_login, decode_basic
+from jobauto_prefect.facade.auth.headers import decode_basic, is_possible_login, parse_authorization
 
 
 def _headers(*values: str) -> Headers:
@@ -24,13 +24,13 @@ def _headers(*values: str) -> Headers:
     ],
 )
 def test_scheme_and_credentials_are_read(value: str, said: tuple[str, str]) -> None:
-    assert authorization(_headers(value)) == said
+    assert parse_authorization(_headers(value)) == said
 
 
 def test_no_header_says_nothing_and_two_are_refused() -> None:
-    assert authorization(_headers()) == ("", "")
+    assert parse_authorization(_headers()) == ("", "")
     with pytest.raises(Unauthorized):
-        authorization(_headers("Bearer x", "Basic y"))
+        parse_authorization(_headers("Bearer x", "Basic y"))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_what_is_no_basic_header_is_refused(credentials: str) -> None:
 
 
 def test_a_login_has_letters_that_databases_take() -> None:
-    assert can_be_login("eva")
-    assert can_be_login("žofie@example.com")
+    assert is_possible_login("eva")
+    assert is_possible_login("žofie@example.com")
     for text in ("", "eva\0", "eva\n", "\ud800", "x" * 251):
-        assert not can_be_login(text)
+        assert not is_possible_login(text)

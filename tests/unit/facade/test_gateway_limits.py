@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.errors import Forbidden, InvalidInput, TooManyRequests
-from jobauto_prefect.facade.gateway.concurrency import AT_ONCE, MOST_WAITING, UserConcurrency
-from jobauto_prefect.facade.gateway.limits import require_limits
-from jobauto_prefect.facade.gateway.runs import (
-    require_scheduled,
-    with_deployment_keys,
-    without_force,
+from jobauto_prefect.facade.gateway.concurrency import MAX_CONCURRENT, MAX_WAITING, UserConcurrency
+from jobauto_prefect.facade.gateway.policy.body_rules import (
+    drop_force,
+    prefix_idempotency_keys,
+    require_limits,
+    require_scheduled_state,
 )
-from jobauto_prefect.facade.gateway.schedules import require_schedules
-from jobauto_prefect.facade.gateway.schemas import digest_of, digests_of
+from jobauto_prefect.facade.gateway.policy.deployment_schedules import require_schedules
+from jobauto_prefect.facade.gateway.policy.parameter_schemas import digest_of, digests_of
 
 ID = "0b9e9c60-5f3b-4d1c-8d3e-0123456789ab"
 OURS = [{"slug": "jobauto"}]
@@ -85,42 +85,42 @@ def test_a_deployment_gets_no_second_schedule(body: Any, present: Any) -> None:
 
 def test_long_lists_and_long_terms_are_refused_with_their_places() -> None:
     ids = {"flow_runs": {"id": {"any_": ["x"] * 1001}}}
-    assert rules_broken(require_limits, ids, reads=True) == [("/flow_runs/id/any_", "items")]
+    assert rules_broken(require_limits, ids, is_filter=True) == [("/flow_runs/id/any_", "items")]
     both = {"a": [0] * 1001, "name": "x" * 251, "tags": ["x" * 251]}
     expected = [("/a", "items"), ("/name", "length"), ("/tags/0", "length")]
-    assert rules_broken(require_limits, both, reads=False) == expected
-    assert rules_broken(require_limits, [{"name": "x" * 251}], reads=False)
+    assert rules_broken(require_limits, both, is_filter=False) == expected
+    assert rules_broken(require_limits, [{"name": "x" * 251}], is_filter=False)
     term = {"flow_runs": {"name": {"like_": "%" * 1001}}}
-    assert rules_broken(require_limits, term, reads=True)
-    require_limits({"a": [0] * 1000, "name": "x" * 250}, reads=True)
-    require_limits({"parameters": {"name": "x" * 5000, "tags": ["x" * 5000]}}, reads=False)
+    assert rules_broken(require_limits, term, is_filter=True)
+    require_limits({"a": [0] * 1000, "name": "x" * 250}, is_filter=True)
+    require_limits({"parameters": {"name": "x" * 5000, "tags": ["x" * 5000]}}, is_filter=False)
 
 
 def test_a_new_run_is_scheduled_or_says_nothing() -> None:
     for state in (None, {"type": "SCHEDULED"}, {"type": "scheduled", "name": "Scheduled"}):
-        require_scheduled({"state": state})
-    require_scheduled(None)
+        require_scheduled_state({"state": state})
+    require_scheduled_state(None)
     for kind in ("RUNNING", "PENDING", "COMPLETED", "running", None):
         with pytest.raises(Forbidden):
-            require_scheduled({"state": {"type": kind}})
+            require_scheduled_state({"state": {"type": kind}})
         with pytest.raises(Forbidden):
-            require_scheduled([{}, {"state": {"type": kind}}])
+            require_scheduled_state([{}, {"state": {"type": kind}}])
 
 
 def test_force_is_left_out_and_only_workers_make_runs_run() -> None:
     state = {"type": "CANCELLED"}
-    assert without_force({"state": state, "force": True}) == {"state": state, "force": False}
+    assert drop_force({"state": state, "force": True}) == {"state": state, "force": False}
     for kind in ("RUNNING", "running", "PENDING"):
         with pytest.raises(Forbidden):
-            without_force({"state": {"type": kind}})
+            drop_force({"state": {"type": kind}})
     keys = {"run_input_keyset": {"schema": "x"}}
     with pytest.raises(Forbidden):
-        without_force({"state": {"type": "PAUSED", "state_details": keys}})
+        drop_force({"state": {"type": "PAUSED", "state_details": keys}})
 
 
 def test_keys_are_of_the_deployment_alone_the_services_own_included() -> None:
     def key_of(given: Any) -> Any:
-        return with_deployment_keys({"idempotency_key": given}, ID.upper())["idempotency_key"]
+        return prefix_idempotency_keys({"idempotency_key": given}, ID.upper())["idempotency_key"]
 
     assert key_of("a") == f"{ID} a"
     assert key_of("jobauto-job-7") == f"{ID} jobauto-job-7"
@@ -128,8 +128,8 @@ def test_keys_are_of_the_deployment_alone_the_services_own_included() -> None:
     assert key_of(None) is None
     assert key_of("") == ""
     runs = [{"idempotency_key": "a"}, {}]
-    assert with_deployment_keys(runs, ID) == [{"idempotency_key": f"{ID} a"}, {}]
-    assert with_deployment_keys(None, ID) is None
+    assert prefix_idempotency_keys(runs, ID) == [{"idempotency_key": f"{ID} a"}, {}]
+    assert prefix_idempotency_keys(None, ID) is None
 
 
 def test_a_user_has_eight_requests_under_way_and_64_that_wait() -> None:
@@ -138,23 +138,23 @@ def test_a_user_has_eight_requests_under_way_and_64_that_wait() -> None:
 
         async def ask(user: int) -> None:
             nonlocal under_way
-            async with concurrency.place(user):
+            async with concurrency.slot(user):
                 under_way += 1
                 await go.wait()
 
-        asks = [asyncio.create_task(ask(1)) for _ in range(AT_ONCE + MOST_WAITING)]
+        asks = [asyncio.create_task(ask(1)) for _ in range(MAX_CONCURRENT + MAX_WAITING)]
         await asyncio.sleep(0)
-        assert (AT_ONCE, MOST_WAITING) == (8, 64)
-        assert under_way == AT_ONCE
+        assert (MAX_CONCURRENT, MAX_WAITING) == (8, 64)
+        assert under_way == MAX_CONCURRENT
         with pytest.raises(TooManyRequests, match="wait"):
             await ask(1)
         other = asyncio.create_task(ask(2))
         await asyncio.sleep(0)
-        assert under_way == AT_ONCE + 1
+        assert under_way == MAX_CONCURRENT + 1
         asks[-1].cancel()
         go.set()
         await asyncio.gather(other, *asks, return_exceptions=True)
-        assert under_way == AT_ONCE + MOST_WAITING
+        assert under_way == MAX_CONCURRENT + MAX_WAITING
         await ask(1)
 
     asyncio.run(scenario())

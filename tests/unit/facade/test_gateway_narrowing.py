@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.errors import Forbidden, InvalidInput
-from jobauto_prefect.facade.gateway.narrowing import (
-    named_ids,
-    require_members,
-    require_plain,
-    within,
+from jobauto_prefect.facade.gateway.audit import describe_changes
+from jobauto_prefect.facade.gateway.policy.body_filters import (
+    narrow_filter,
+    refuse_templates,
+    requested_ids,
+    require_allowed_fields,
 )
-from jobauto_prefect.facade.gateway.trail import changes_of
 
 A, B, C = ("0000000a" + "-0000" * 3 + "-000000000000", "b", "c")
 
@@ -29,13 +29,13 @@ A, B, C = ("0000000a" + "-0000" * 3 + "-000000000000", "b", "c")
     ],
 )
 def test_a_filter_is_kept_within_what_is_allowed(body: Any, kept: list[str]) -> None:
-    narrowed = within(body, "deployments", "id", {A, B})
+    narrowed = narrow_filter(body, "deployments", "id", {A, B})
     assert narrowed["deployments"]["id"]["any_"] == kept
 
 
 def test_other_conditions_stay() -> None:
     body = {"limit": 5, "deployments": {"id": {"not_any_": [B]}, "name": {"like_": "x"}}}
-    narrowed = within(body, "deployments", "id", {A})
+    narrowed = narrow_filter(body, "deployments", "id", {A})
     assert narrowed == {
         "limit": 5,
         "deployments": {"id": {"not_any_": [B], "any_": [A]}, "name": {"like_": "x"}},
@@ -46,12 +46,12 @@ def test_other_conditions_stay() -> None:
 def test_a_filter_that_joins_by_or_is_refused(operator: Any) -> None:
     body = {"deployments": {"operator": operator}}
     with pytest.raises(Forbidden):
-        within(body, "deployments", "id", {A})
+        narrow_filter(body, "deployments", "id", {A})
     with pytest.raises(Forbidden):
-        named_ids(body, "deployments", "id")
+        requested_ids(body, "deployments", "id")
     of_member = {"flow_runs": {"deployment_id": {"operator": operator, "is_null_": False}}}
     with pytest.raises(Forbidden):
-        within(of_member, "flow_runs", "deployment_id", {A})
+        narrow_filter(of_member, "flow_runs", "deployment_id", {A})
 
 
 @pytest.mark.parametrize(
@@ -67,24 +67,24 @@ def test_a_filter_that_joins_by_or_is_refused(operator: Any) -> None:
 )
 def test_what_is_no_filter_is_refused(body: Any) -> None:
     with pytest.raises(InvalidInput):
-        within(body, "deployments", "id", {A})
+        narrow_filter(body, "deployments", "id", {A})
 
 
 def test_members_that_say_nothing_or_nothing_new_pass() -> None:
     current = {"work_queue_name": "default"}
     body = {"name": "x", "job_variables": {}, "work_queue_name": "default", "path": None}
-    require_members(body, {"name"}, current)
+    require_allowed_fields(body, {"name"}, current)
     with pytest.raises(Forbidden, match="path, work_queue_name"):
-        require_members(body | {"path": "/", "work_queue_name": "x"}, {"name"}, current)
+        require_allowed_fields(body | {"path": "/", "work_queue_name": "x"}, {"name"}, current)
     with pytest.raises(Forbidden, match="job_variables"):
-        require_members([{}, {"job_variables": {"env": {}}}], {"name"}, current)
+        require_allowed_fields([{}, {"job_variables": {"env": {}}}], {"name"}, current)
 
 
 @pytest.mark.parametrize("kind", ["workspace_variable", "jinja", "Workspace_Variable", 1, []])
 def test_what_prefect_would_look_up_is_refused_wherever_it_is(kind: Any) -> None:
     with pytest.raises(Forbidden):
-        require_plain({"parameters": {"x": [{"y": {"__prefect_kind": kind}}]}})
-    require_plain({"parameters": {"x": {"__prefect_kind": "json", "value": "1"}}})
+        refuse_templates({"parameters": {"x": [{"y": {"__prefect_kind": kind}}]}})
+    refuse_templates({"parameters": {"x": {"__prefect_kind": "json", "value": "1"}}})
 
 
 def test_secrets_are_masked_and_long_values_cut_in_what_is_written_down() -> None:
@@ -97,7 +97,7 @@ def test_secrets_are_masked_and_long_values_cut_in_what_is_written_down() -> Non
         "description": "long " * 2000,
         "same": 1,
     }
-    changes = changes_of(body, {"same": 1, "name": "before", "data": {"password": "s3cret"}})
+    changes = describe_changes(body, {"same": 1, "name": "before", "data": {"password": "s3cret"}})
     assert "s3cret" not in str(changes)
     assert changes["name"] == ["before", "x"]
     assert changes["parameters"][1]["CITY"] == "Brno"

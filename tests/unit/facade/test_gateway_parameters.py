@@ -6,8 +6,8 @@ import pytest
 
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.errors import InvalidInput
-from jobauto_prefect.facade.gateway.parameters import require_declared
-from tests.definitions import PROBE
+from jobauto_prefect.facade.gateway.policy.body_rules import require_declared
+from tests.support.definitions import PROBE
 
 DEFINITION = parse(
     PROBE | {"environment": PROBE["environment"] | {"1ST": {"type": "string"}, "HOME": {}}}

@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.facade.gateway.checks import CHECKS
-from jobauto_prefect.facade.gateway.kinds import CHANGED_KINDS
-from jobauto_prefect.facade.gateway.matching import route_of, socket_of
-from jobauto_prefect.facade.gateway.table import CONFIGURES, OPEN, ROUTES, SOCKETS, Action, Reach
-from jobauto_prefect.facade.permissions import ROLES, Role
+from jobauto_prefect.facade.auth.permissions import ROLES, Role
+from jobauto_prefect.facade.gateway.policy.scope_rules import RULES
+from jobauto_prefect.facade.gateway.route_lookup import find_route, find_socket
+from jobauto_prefect.facade.gateway.routes import (
+    CONFIGURES,
+    OPEN_PATHS,
+    ROUTES,
+    SOCKETS,
+    Action,
+    ScopeRule,
+)
 
 SOMETHING = "0b9e9c60-5f3b-4d1c-8d3e-0123456789ab"
 
@@ -28,7 +34,7 @@ def routes_of(app: Any) -> set[tuple[str, str]]:
         (method.upper(), path)
         for path, methods in paths.items()
         for method in methods
-        if path not in OPEN
+        if path not in OPEN_PATHS
     }
 
 
@@ -56,13 +62,13 @@ def test_every_members_name_is_one_that_prefect_knows(prefect: Any) -> None:
     for schema in document["components"]["schemas"].values():
         known |= set(schema.get("properties", ()))
     for route in ROUTES:
-        assert set(route.members) <= known, route.path
+        assert set(route.allowed_fields) <= known, route.path
 
 
 def test_every_permission_is_one_that_administrators_have_and_every_reach_has_a_check() -> None:
     for rule in (*ROUTES, *SOCKETS):
         assert rule.permission in ROLES[Role.ADMIN], rule.path
-    assert set(CHECKS) == set(Reach)
+    assert set(RULES) == set(ScopeRule)
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda one: f"{one.method} {one.path}")
@@ -74,7 +80,7 @@ def test_a_path_leads_to_its_own_route(route: Any) -> None:
         path = path.replace(f"{{{name}}}", "x")
     while "{" in path:
         path = path.replace(path[path.index("{") : path.index("}") + 1], "a b")
-    found = route_of(route.method, path)
+    found = find_route(route.method, path)
     assert found is not None
     assert found[0] is route
 
@@ -87,7 +93,7 @@ def test_what_changes_something_is_known_to_do_so() -> None:
             assert route.action is None, route.path
         if route.action is Action.DELETE:
             assert route.method == "DELETE" or "bulk" in route.path
-        if route.others is not None and route.action is not None:
+        if route.member_rule is not None and route.action is not None:
             assert route.permission.startswith("jobs.") or route.permission == CONFIGURES
 
 
@@ -103,16 +109,12 @@ def test_what_changes_something_is_known_to_do_so() -> None:
     ],
 )
 def test_other_paths_lead_nowhere(path: str) -> None:
-    assert route_of("GET", path) is None
-    assert route_of("POST", path) is None
+    assert find_route("GET", path) is None
+    assert find_route("POST", path) is None
 
 
 def test_a_socket_says_its_pool() -> None:
-    found = socket_of("/work_pools/a b/workers/connect")
+    found = find_socket("/work_pools/a b/workers/connect")
     assert found is not None
     assert found[1] == {"work_pool_name": "a b"}
     assert "PREFECT_SERVER_API_AUTH_STRING" not in os.environ
-
-
-def test_the_kinds_that_change_are_those_of_the_table() -> None:
-    assert {*CHANGED_KINDS} == {route.kind for route in ROUTES if route.action}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobauto_prefect.facade.rendering import View, asked_languages, render
+from jobauto_prefect.facade.formats import View, parse_accept_language, render
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ from jobauto_prefect.facade.rendering import View, asked_languages, render
 def test_a_browser_says_its_languages_by_weight(
     header: str | None, languages: tuple[str, ...]
 ) -> None:
-    assert asked_languages(header) == languages
+    assert parse_accept_language(header) == languages
 
 
 NAMES = {"en": "Probe", "cs": "Sonda", "de": "Sonde"}

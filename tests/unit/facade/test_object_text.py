@@ -4,23 +4,23 @@ import re
 
 import pytest
 
-from jobauto_prefect.facade.requests import parse
-from jobauto_prefect.facade.writes.base import OBJECT_TEXT, read_object
+from jobauto_prefect.facade.http.requests import parse
+from jobauto_prefect.facade.writes.base import OBJECT_TEXT, parse_object
 from jobauto_prefect.facade.writes.events import RuleBody
-from jobauto_prefect.facade.writes.templates import TemplateBody
+from jobauto_prefect.facade.writes.run_templates import TemplateBody
 
 BLANK = next(one["pattern"] for one in OBJECT_TEXT if "pattern" in one)
 
 
 def test_the_text_of_an_object_is_the_object() -> None:
-    assert read_object('{"Stop": {}}') == {"Stop": {}}
+    assert parse_object('{"Stop": {}}') == {"Stop": {}}
     assert parse(RuleBody, {"env_mapping": '{"A": "=1"}'}).env_mapping == {"A": "=1"}
 
 
 @pytest.mark.parametrize("text", ["", " ", "\t\r\n"])
 def test_blank_text_is_an_empty_object_as_documented(text: str) -> None:
     assert re.search(BLANK, text)
-    assert read_object(text) == {}
+    assert parse_object(text) == {}
     assert parse(RuleBody, {"env_mapping": text}).env_mapping == {}
     assert parse(TemplateBody, {"success": text}).success.configured() == {}
 
@@ -29,4 +29,4 @@ def test_blank_text_is_an_empty_object_as_documented(text: str) -> None:
 def test_other_texts_are_refused_as_documented(text: str) -> None:
     assert not re.search(BLANK, text)
     with pytest.raises(ValueError, match="JSON object"):
-        read_object(text)
+        parse_object(text)

@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import JSON, Column, Text, inspect
 
 from jobauto_prefect.facade.openapi import document
-from jobauto_prefect.facade.openapi.table import RECORDS
-from jobauto_prefect.facade.resources import RESOURCES, Resource
+from jobauto_prefect.facade.openapi.resource_operations import schema_name
+from jobauto_prefect.facade.resources.registry import RESOURCES, Resource
 
 
 def _members(name: str) -> set[str]:
@@ -22,7 +22,7 @@ def _members(name: str) -> set[str]:
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.item)
 def test_orders_are_the_stored_members_but_texts_objects_and_secrets(resource: Resource) -> None:
-    shown = _members(RECORDS[resource.item][1])
+    shown = _members(schema_name(resource))
     stored = {
         attribute.key
         for attribute in inspect(resource.kind).column_attrs

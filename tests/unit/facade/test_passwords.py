@@ -9,9 +9,9 @@ import pytest
 from argon2 import PasswordHasher
 
 from jobauto_prefect.errors import InvalidInput
-from jobauto_prefect.facade import passwords
-from jobauto_prefect.facade.passwords import (
-    RememberedPasswords,
+from jobauto_prefect.facade.auth import passwords
+from jobauto_prefect.facade.auth.passwords import (
+    PasswordVerifier,
     hash_password,
     password_faults,
     password_matches,
@@ -39,11 +39,11 @@ def test_a_letter_is_the_same_however_a_keyboard_composes_it() -> None:
 
 def test_half_a_character_is_a_wrong_password_and_no_failure() -> None:
     assert not password_matches(STORED, "\ud800")
-    assert not RememberedPasswords().matches(1, STORED, "\ud800")
+    assert not PasswordVerifier().matches(1, STORED, "\ud800")
 
 
 def test_the_comparison_for_nobody_costs_what_every_other_does() -> None:
-    assert not PasswordHasher().check_needs_rehash(passwords._NOBODY)
+    assert not PasswordHasher().check_needs_rehash(passwords._DUMMY_HASH)
 
 
 class Time:
@@ -54,11 +54,11 @@ class Time:
         return self.now
 
 
-def _compares(remembered: RememberedPasswords, *asked: object) -> bool:
+def _compares(remembered: PasswordVerifier, *asked: object) -> bool:
     """Whether the answer, which is yes, takes a comparison: none can be made meanwhile."""
     with ThreadPoolExecutor(1) as pool, contextlib.ExitStack() as taken:
         for _ in range(4):
-            taken.enter_context(passwords._at_once)
+            taken.enter_context(passwords._concurrent)
         answer = pool.submit(remembered.matches, *asked)  # type: ignore[arg-type]
         waiting = not wait([answer], timeout=0.3).done
         taken.close()
@@ -68,7 +68,7 @@ def _compares(remembered: RememberedPasswords, *asked: object) -> bool:
 
 def test_a_password_that_matched_is_remembered_for_five_minutes() -> None:
     clock = Time()
-    remembered = RememberedPasswords(clock)
+    remembered = PasswordVerifier(clock)
     assert _compares(remembered, 1, STORED, PASSWORD)
     assert not _compares(remembered, 1, STORED, PASSWORD)
     clock.now += timedelta(minutes=5)
@@ -76,7 +76,7 @@ def test_a_password_that_matched_is_remembered_for_five_minutes() -> None:
 
 
 def test_what_is_remembered_is_bound_to_user_hash_and_password() -> None:
-    remembered = RememberedPasswords()
+    remembered = PasswordVerifier()
     assert remembered.matches(1, STORED, PASSWORD)
     changed = hash_password("another long word")
     assert not remembered.matches(1, changed, PASSWORD)
@@ -87,17 +87,17 @@ def test_what_is_remembered_is_bound_to_user_hash_and_password() -> None:
 
 
 def test_a_wrong_password_is_not_remembered() -> None:
-    remembered = RememberedPasswords()
+    remembered = PasswordVerifier()
     assert not remembered.matches(1, STORED, "wrong")
     assert not remembered.matches(1, STORED, "wrong")
     assert len(remembered._until) == 0
 
 
 def test_what_is_remembered_is_bounded_and_holds_no_password() -> None:
-    remembered = RememberedPasswords()
-    for number in range(passwords.MOST_REMEMBERED + 3):
+    remembered = PasswordVerifier()
+    for number in range(passwords.MAX_REMEMBERED + 3):
         remembered._remember(str(number).encode())
-    assert len(remembered._until) == passwords.MOST_REMEMBERED
+    assert len(remembered._until) == passwords.MAX_REMEMBERED
     assert remembered.matches(1, STORED, PASSWORD)
     assert PASSWORD not in repr(vars(remembered))
     assert PASSWORD.encode() not in b"".join(remembered._until)

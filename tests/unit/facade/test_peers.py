@@ -5,7 +5,7 @@ from ipaddress import ip_network
 import pytest
 from starlette.datastructures import Headers
 
-from jobauto_prefect.facade.peers import Arrival, arrival_of
+from jobauto_prefect.facade.middleware.proxies import ClientConnection, read_connection
 
 PROXIES = (ip_network("10.0.0.0/8"), ip_network("127.0.0.9/32"), ip_network("2001:db8::/32"))
 
@@ -19,10 +19,10 @@ def _arrival(
     peer: str | None = "127.0.0.1",
     scheme: str = "http",
     host: str | None = "localhost:8000",
-) -> Arrival:
+) -> ClientConnection:
     headers = _headers(*([("Host", host)] if host is not None else []), *lines)
     client = None if peer is None else (peer, 40000)
-    return arrival_of({"scheme": scheme, "client": client}, headers, PROXIES)
+    return read_connection({"scheme": scheme, "client": client}, headers, PROXIES)
 
 
 @pytest.mark.spec("5.8")

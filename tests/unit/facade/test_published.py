@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobauto_prefect.facade.published.applications import definition, flat
-from jobauto_prefect.facade.published.inputs import hear
-from jobauto_prefect.facade.published.members import CUT
-from jobauto_prefect.facade.published.table import SHAPES
-from jobauto_prefect.facade.resources import RESOURCES
-from tests.corpus import usable_documents
-from tests.definitions import PROBE
+from jobauto_prefect.facade.compat.applications import from_flat_record, to_flat_record
+from jobauto_prefect.facade.compat.fields import ELLIPSIS
+from jobauto_prefect.facade.compat.records import SHAPES
+from jobauto_prefect.facade.compat.translation import translate_input
+from jobauto_prefect.facade.resources.registry import RESOURCES
+from tests.support.corpus import usable_documents
+from tests.support.definitions import PROBE
 
 MODELS: dict[str, Any] = {
     "company": multiflexi_client.Company,
@@ -48,23 +48,24 @@ def test_whatever_a_record_holds_the_published_model_takes_it(item: str, data: A
     shape = SHAPES[item]
     ours = {source for source, _ in shape.members.values()}
     shown = {name: NOW if name in TIMES else data.draw(anything, name) for name in ours}
-    record = shape.of({**shown, "values": {}, "unheard_of": data.draw(anything)})
+    record = shape.translate({**shown, "values": {}, "unheard_of": data.draw(anything)})
     MODELS[item].from_dict(record)
     assert record["unheard_of"] == {**shown, **record}["unheard_of"]
 
 
 def test_members_of_another_type_are_null_and_further_ones_stay() -> None:
-    job = SHAPES["job"].of({"id": 1, "exitcode": "0", "env": [], "launched_by": True, "new": [1]})
+    shown = {"id": 1, "exitcode": "0", "env": [], "launched_by": True, "new": [1]}
+    job = SHAPES["job"].translate(shown)
     assert job == {"id": 1, "exitcode": None, "env": {}, "launched_by": None, "new": [1]}
-    task = SHAPES["task"].of({"id": 1, "state": "halted", "jobs": [{"id": 2, "env": None}]})
+    task = SHAPES["task"].translate({"id": 1, "state": "halted", "jobs": [{"id": 2, "env": None}]})
     assert (task["state"], task["jobs"]) == ("open", [{"id": 2, "env": {}}])
-    rule = SHAPES["eventrule"].of({"operation": "any", "env_mapping": {"A": "$.á"}})
+    rule = SHAPES["eventrule"].translate({"operation": "any", "env_mapping": {"A": "$.á"}})
     assert (rule["operation"], rule["env_mapping"]) == ("any", '{"A": "$.á"}')
 
 
 def test_every_definition_has_a_flat_record() -> None:
     for document in (PROBE, *usable_documents().values()):
-        record = flat({**document, **OURS}, "en")
+        record = to_flat_record({**document, **OURS}, "en")
         readable = {**record, "tags": None, "exitCodes": None}  # what 1.1.0 expects otherwise
         multiflexi_client.App.from_dict(readable)
         assert isinstance(record["tags"], str | None)
@@ -74,22 +75,24 @@ def test_every_definition_has_a_flat_record() -> None:
 
 
 def test_a_flat_record_that_comes_back_takes_nothing_away() -> None:
-    record = flat({**PROBE, **OURS, "tags": ["a", "b"]}, "en")
-    heard = definition(dict(record))
+    record = to_flat_record({**PROBE, **OURS, "tags": ["a", "b"]}, "en")
+    heard = from_flat_record(dict(record))
     assert heard.fields["tags"] == ["a", "b"]
     assert "artifacts" not in heard.fields
     assert heard.fields["cmdparamsTemplate"] == PROBE["cmdparamsTemplate"]
     assert set(heard.ignored) <= {"id", "artifacts", "topics", "DatCreate", "DatUpdate"}
-    assert definition(PROBE).fields == PROBE
+    assert from_flat_record(PROBE).fields == PROBE
 
 
 def test_what_is_not_usable_is_ignored_by_name() -> None:
     known = ("slug", "name", "customer", "env", "scheduled")
-    heard = hear("company", {"code": "a", "name": f"long{CUT}", "customer": "X", "limit": 1}, known)
+    heard = translate_input(
+        "company", {"code": "a", "name": f"long{ELLIPSIS}", "customer": "X", "limit": 1}, known
+    )
     assert (heard.fields, heard.ignored) == ({"slug": "a"}, ["name", "customer"])
-    both = hear("company", {"code": "a", "slug": "b"}, known)
+    both = translate_input("company", {"code": "a", "slug": "b"}, known)
     assert (both.fields, both.ignored) == ({"slug": "b"}, ["code"])
-    text = hear("job", {"env": "no JSON", "schedule": "now"}, known)
+    text = translate_input("job", {"env": "no JSON", "schedule": "now"}, known)
     assert (text.fields, text.ignored) == ({"scheduled": "now"}, ["env"])
-    read = hear("job", {"env": '{"A": 1}'}, known)
+    read = translate_input("job", {"env": '{"A": 1}'}, known)
     assert read.fields == {"env": {"A": 1}}

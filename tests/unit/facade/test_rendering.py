@@ -18,19 +18,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jobauto_prefect.errors import NotAcceptable
-from jobauto_prefect.facade.rendering import (
-    CONTENT_SECURITY_POLICY,
+from jobauto_prefect.facade.formats import (
     FORMATS,
-    KINDS,
-    Filter,
-    Link,
+    ListFilter,
+    PageLink,
     View,
     negotiate,
     negotiate_error,
     render,
     stream_json,
 )
-from tests.definitions import PROBE
+from jobauto_prefect.facade.formats.html.page import CONTENT_SECURITY_POLICY
+from jobauto_prefect.facade.models.catalog import KINDS
+from tests.support.definitions import PROBE
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,*/*;q=0.8"
 SCRIPT = "<script>alert(1)</script>"
@@ -329,7 +329,7 @@ def test_a_script_in_any_member_of_any_kind_stays_text(kind: Any) -> None:
     about = {"item": kind.item, "names": names, "user": SCRIPT, "query": {SCRIPT: SCRIPT}}
     for view in (
         replace(one(record, **about), title=SCRIPT),
-        many(record, filters=(Filter(SCRIPT, SCRIPT, (SCRIPT,), "choice"),), **about),
+        many(record, filters=(ListFilter(SCRIPT, SCRIPT, (SCRIPT,), "choice"),), **about),
         many({**record, "app_id": 1, "name": {"en": SCRIPT}}, columns=tuple(record), **about),
     ):
         page = Page(view)
@@ -429,9 +429,9 @@ def test_heads_of_columns_order_the_list_and_begin_it_anew() -> None:
 
 def test_filters_show_what_is_asked_for_and_keep_the_order() -> None:
     filters = (
-        Filter("state", "State", ("failed", "fulfilled_late"), "choice"),
-        Filter("from", "From", kind="time"),
-        Filter("user_id", "User", kind="number"),
+        ListFilter("state", "State", ("failed", "fulfilled_late"), "choice"),
+        ListFilter("from", "From", kind="time"),
+        ListFilter("user_id", "User", kind="number"),
     )
     query = {"state": "failed", "from": "2026-11-21 10:46:24+01:00", "order": "-id", "offset": "5"}
     page = Page(many(JOB, filters=filters, query=query))
@@ -489,7 +489,7 @@ def test_only_embedded_pictures_are_shown(logo: str, is_shown: bool) -> None:
 )
 def test_only_web_addresses_are_links(address: str) -> None:
     record = {"id": 1, "homepage": address, "prefect_url": address}
-    page = Page(one(record, "app", related=(Link("Elsewhere", address),)))
+    page = Page(one(record, "app", related=(PageLink("Elsewhere", address),)))
     assert address not in page.links
     assert_harmless(page)
 

@@ -1,14 +1,14 @@
 """docs/rest.md says of permissions, formats and errors what the code says."""
 
 import re
-from pathlib import Path
 
-from jobauto_prefect.facade.openapi.parts import ERRORS
-from jobauto_prefect.facade.permissions import MEMBERSHIPS, ROLES
-from jobauto_prefect.facade.rendering import FORMATS
-from jobauto_prefect.facade.resources import RESOURCES
+from jobauto_prefect.facade.auth.permissions import MEMBERSHIPS, ROLES
+from jobauto_prefect.facade.formats import FORMATS
+from jobauto_prefect.facade.openapi.components import ERRORS
+from jobauto_prefect.facade.resources.registry import RESOURCES
+from tests.support.paths import ROOT
 
-PAGE = (Path(__file__).parents[3] / "docs" / "rest.md").read_text()
+PAGE = (ROOT / "docs" / "rest.md").read_text()
 
 
 def table(first: str) -> list[list[str]]:

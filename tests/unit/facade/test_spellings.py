@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.facade.spellings import as_instant, as_integer, as_number, as_truth
+from jobauto_prefect.facade.http.field_types import as_bool, as_datetime, as_integer, as_number
 
 TEN = datetime(2026, 5, 1, 10, tzinfo=UTC)
 
@@ -38,11 +38,11 @@ def test_nothing_else_is_a_number(given: Any) -> None:
 
 
 def test_yes_and_no_come_in_three_spellings() -> None:
-    assert [as_truth(each) for each in (True, 1, "1", "true", "True")] == [True] * 5
-    assert [as_truth(each) for each in (False, 0, "0", "false", "FALSE")] == [False] * 5
+    assert [as_bool(each) for each in (True, 1, "1", "true", "True")] == [True] * 5
+    assert [as_bool(each) for each in (False, 0, "0", "false", "FALSE")] == [False] * 5
     for each in (2, "yes", "", None, [], "on"):
         with pytest.raises(ValueError, match="true or false"):
-            as_truth(each)
+            as_bool(each)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_yes_and_no_come_in_three_spellings() -> None:
     ],
 )
 def test_a_time_has_many_spellings(text: str) -> None:
-    assert as_instant(text) == TEN
+    assert as_datetime(text) == TEN
 
 
 def test_a_day_alone_is_its_midnight() -> None:
-    assert as_instant("2026-05-01") == datetime(2026, 5, 1, tzinfo=UTC)
+    assert as_datetime("2026-05-01") == datetime(2026, 5, 1, tzinfo=UTC)
 
 
 @pytest.mark.parametrize(
@@ -74,4 +74,4 @@ def test_a_day_alone_is_its_midnight() -> None:
 )  # fmt: skip
 def test_what_is_no_time_is_refused(given: Any) -> None:
     with pytest.raises(ValueError, match="must be a time"):
-        as_instant(given)
+        as_datetime(given)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.jobs.artifact_markdown import artifact_key
-from jobauto_prefect.jobs.outcome import story_of
+from jobauto_prefect.jobs.outcome.artifact_markdown import artifact_key
+from jobauto_prefect.jobs.outcome.results import run_status_of
 from jobauto_prefect.ledger.records import App, Artifact, Company, Job, RunTemplate
 from jobauto_prefect.settings import Settings
 
@@ -51,12 +51,12 @@ def test_a_job_that_an_event_started_leads_back_to_it() -> None:
     assert "- **Event:** [event 7](https://jobs.example/api/v1/event/7.html)" in shown
     assert "- **Event rule:** [rule 3](https://jobs.example/api/v1/eventrule/3.html)" in shown
     assert "Event" not in page_of(a_job())
-    labels = story_of(a_job(event_id=7, eventrule_id=3), SETTINGS).labels
+    labels = run_status_of(a_job(event_id=7, eventrule_id=3), SETTINGS).labels
     assert (labels["jobauto.event"], labels["jobauto.rule"]) == (7, 3)
 
 
 def page_of(job: Job, *artifacts: Artifact, produced: Any = None) -> str:
-    shown = story_of(job, SETTINGS, artifacts, produced).artifact_markdown
+    shown = run_status_of(job, SETTINGS, artifacts, produced).artifact_markdown
     assert shown is not None
     return shown
 
@@ -106,7 +106,7 @@ def test_the_values_a_job_was_given_are_those_its_definition_declares_and_long_o
 
 
 def test_a_plain_success_has_none() -> None:
-    assert story_of(a_job(severity="success", exitcode=0), SETTINGS).artifact_markdown is None
+    assert run_status_of(a_job(severity="success", exitcode=0), SETTINGS).artifact_markdown is None
 
 
 def test_a_job_that_never_ran_says_only_what_is_known() -> None:

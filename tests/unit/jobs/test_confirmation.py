@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from jobauto_prefect.jobs.confirmation import Verdict, judge, must_be_forced
-from jobauto_prefect.ledger.confirmations import End
+from jobauto_prefect.jobs.outcome.confirmation import Verdict, judge, must_be_forced
+from jobauto_prefect.ledger.jobs.confirmations import End
 
 ENDED = End(
     job_id=1,

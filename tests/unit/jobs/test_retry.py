@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobauto_prefect.errors import Conflict
-from jobauto_prefect.jobs.retry import Decision, End, Limits, Policy, decide, limits_of
+from jobauto_prefect.jobs.outcome.retry import (
+    AttemptEnd,
+    Decision,
+    RetryPolicy,
+    StartLimits,
+    decide_retry,
+    limits_of,
+)
 from jobauto_prefect.ledger.states import (
     TASK_TRANSITIONS,
     TaskReason,
@@ -22,89 +29,96 @@ FINAL = {state for state, following in TASK_TRANSITIONS.items() if not following
 
 def end(
     attempt: int = 1, *, fulfils: bool = False, again: bool = True, losses: int | None = None
-) -> End:
-    return End(attempt, NOON, fulfils, again, losses)
+) -> AttemptEnd:
+    return AttemptEnd(attempt, NOON, fulfils, again, losses)
 
 
 @pytest.mark.parametrize(
     ("policy", "ended", "limits", "expected"),
     [
-        (Policy(), end(), Limits(), Decision(NOON)),
-        (Policy(), end(3), Limits(), Decision(None, TaskState.FAILED, TaskReason.ATTEMPTS)),
+        (RetryPolicy(), end(), StartLimits(), Decision(NOON)),
         (
-            Policy(max_attempts=1),
-            end(),
-            Limits(),
+            RetryPolicy(),
+            end(3),
+            StartLimits(),
             Decision(None, TaskState.FAILED, TaskReason.ATTEMPTS),
         ),
         (
-            Policy(),
+            RetryPolicy(max_attempts=1),
+            end(),
+            StartLimits(),
+            Decision(None, TaskState.FAILED, TaskReason.ATTEMPTS),
+        ),
+        (
+            RetryPolicy(),
             end(again=False),
-            Limits(),
+            StartLimits(),
             Decision(None, TaskState.FAILED, TaskReason.OUTCOME),
         ),
         # A repetition comes before the severity; without one the severity counts.
-        (Policy(), end(fulfils=True), Limits(), Decision(NOON)),
+        (RetryPolicy(), end(fulfils=True), StartLimits(), Decision(NOON)),
         (
-            Policy(),
+            RetryPolicy(),
             end(3, fulfils=True),
-            Limits(),
+            StartLimits(),
             Decision(None, TaskState.FULFILLED, TaskReason.OUTCOME),
         ),
         (
-            Policy(retry_min_gap=3600),
+            RetryPolicy(retry_min_gap=3600),
             end(),
-            Limits(NOON + HOUR, NOON + HOUR),
+            StartLimits(NOON + HOUR, NOON + HOUR),
             Decision(None, TaskState.FAILED, TaskReason.DEADLINE),
         ),
         (
-            Policy(retry_min_gap=60, retry_backoff="exponential"),
+            RetryPolicy(retry_min_gap=60, retry_backoff="exponential"),
             end(2),
-            Limits(NOON + HOUR, NOON + HOUR),
+            StartLimits(NOON + HOUR, NOON + HOUR),
             Decision(NOON + timedelta(minutes=4)),
         ),
         (
-            Policy(),
+            RetryPolicy(),
             end(fulfils=True, again=False),
-            Limits(NOON - HOUR, NOON - HOUR),
+            StartLimits(NOON - HOUR, NOON - HOUR),
             Decision(None, TaskState.FAILED, TaskReason.DEADLINE),
         ),
         (
-            Policy(allow_late=True),
+            RetryPolicy(allow_late=True),
             end(fulfils=True, again=False),
-            Limits(NOON - HOUR, NOON),
+            StartLimits(NOON - HOUR, NOON),
             Decision(None, TaskState.FULFILLED_LATE, TaskReason.DEADLINE),
         ),
         # A worker that could not start it costs no attempt, ten times and while there is time.
         (
-            Policy(max_attempts=1, retry_min_gap=3600),
+            RetryPolicy(max_attempts=1, retry_min_gap=3600),
             end(losses=3),
-            Limits(),
+            StartLimits(),
             Decision(NOON + timedelta(seconds=8), uncounted=True),
         ),
-        (Policy(), end(losses=10), Limits(), Decision(NOON)),
+        (RetryPolicy(), end(losses=10), StartLimits(), Decision(NOON)),
         (
-            Policy(max_attempts=1),
+            RetryPolicy(max_attempts=1),
             end(losses=9),
-            Limits(NOON, NOON + timedelta(seconds=59)),
+            StartLimits(NOON, NOON + timedelta(seconds=59)),
             Decision(None, TaskState.FAILED, TaskReason.ATTEMPTS),
         ),
     ],
 )
-def test_what_follows(policy: Policy, ended: End, limits: Limits, expected: Decision) -> None:
-    assert decide(policy, ended, limits) == expected
+def test_what_follows(
+    policy: RetryPolicy, ended: AttemptEnd, limits: StartLimits, expected: Decision
+) -> None:
+    assert decide_retry(policy, ended, limits) == expected
 
 
 @given(
     policy=st.builds(
-        Policy,
+        RetryPolicy,
         max_attempts=st.none() | st.integers(1, 10),
         retry_backoff=st.sampled_from(["none", "fixed", "linear", "exponential"]),
         retry_min_gap=st.integers(0, 10**6),
         allow_late=st.booleans(),
     ),
     ended=st.builds(
-        End,
+        AttemptEnd,
         attempt=st.integers(1, 12),
         at=st.just(NOON),
         fulfils=st.booleans(),
@@ -113,18 +127,18 @@ def test_what_follows(policy: Policy, ended: End, limits: Limits, expected: Deci
     minutes=st.integers(-100, 100),
 )
 def test_every_attempt_is_followed_by_another_or_ends_its_task(
-    policy: Policy, ended: End, minutes: int
+    policy: RetryPolicy, ended: AttemptEnd, minutes: int
 ) -> None:
     deadline = NOON + timedelta(minutes=minutes)
     limits = limits_of(deadline, deadline + HOUR, allow_late=policy.allow_late)
-    decision = decide(policy, ended, limits)
+    decision = decide_retry(policy, ended, limits)
     if decision.retry_at is None:
         assert decision.state in FINAL
         assert decision.reason is not None
     else:
         assert ended.attempt < (policy.max_attempts or 3)
         assert ended.at <= decision.retry_at < (limits.latest_start or deadline)
-    assert Policy.read(policy.as_dict()) == policy
+    assert RetryPolicy.read(policy.as_dict()) == policy
 
 
 @pytest.mark.parametrize("state", sorted(FINAL))

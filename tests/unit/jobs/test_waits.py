@@ -4,10 +4,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-from jobauto_prefect.jobs.waits import Surroundings, reason
-from jobauto_prefect.ledger.prefect_status import PrefectStatus
+from jobauto_prefect.jobs.waits import WaitContext, wait_reason
+from jobauto_prefect.ledger.jobs.waits import LivingWorker
 from jobauto_prefect.ledger.records import Job
-from jobauto_prefect.ledger.waits import LivingWorker
+from jobauto_prefect.ledger.service_status import PrefectStatus
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)
 DUE = NOON - timedelta(hours=1)
@@ -26,7 +26,7 @@ WITHOUT_PODMAN = LivingWorker("half", limit=2, hindrances={"Podman": "Podman doe
 def said(job: Job, *workers: LivingWorker, **around: Any) -> str | None:
     """What a job of the work pool `main` waits for, where these workers are alive."""
     alive = {"main": workers} if workers else {}
-    return reason(job, "main", Surroundings(workers=alive, **around))
+    return wait_reason(job, "main", WaitContext(workers=alive, **around))
 
 
 def test_a_job_says_the_first_thing_that_is_in_its_way() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from jobauto_prefect.jobs.window_names import is_window_name
+from jobauto_prefect.jobs.appearance import is_window_name
 
 TITLE = "Acme #1 / Nightly #12 (task 3, attempt 1)"
 

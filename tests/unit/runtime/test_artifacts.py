@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.runtime.artifacts import Artifact, Collector
+from jobauto_prefect.runtime.output.artifacts import Artifact, Collector
 from jobauto_prefect.runtime.protocol import ArtifactPattern
 
 PLENTY = 10_000_000

@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobauto_prefect.definitions import parse
-from jobauto_prefect.runtime import command
-from jobauto_prefect.runtime.environment import Environment, Layer, resolve
+from jobauto_prefect.runtime.launch import command
+from jobauto_prefect.runtime.launch.environment import Environment, Layer, resolve_environment
 
 
 def environment(
     *declared: str, undeclared: dict[str, str] | None = None, **values: str
 ) -> Environment:
-    return resolve(
+    return resolve_environment(
         parse(
             {
                 "name": "probe",

@@ -10,7 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobauto_prefect.definitions import Definition, parse
-from jobauto_prefect.runtime.environment import Environment, Layer, Source, resolve
+from jobauto_prefect.runtime.launch.environment import (
+    Environment,
+    Layer,
+    Source,
+    resolve_environment,
+)
 
 
 def definition(**environment: Mapping[str, Any]) -> Definition:
@@ -29,7 +34,7 @@ def resolved(
     injected: Mapping[str, str] | None = None,
     extra: Collection[str] = (),
 ) -> Environment:
-    return resolve(
+    return resolve_environment(
         of,
         company=company or Layer(),
         credentials=credentials,

@@ -8,25 +8,25 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from jobauto_prefect.definitions.files import check_record, record_schema
-from jobauto_prefect.runtime.executor_settings import ContainerSettings, settings_for
-from jobauto_prefect.runtime.executors import (
-    OURS,
+from jobauto_prefect.definitions.validation.record_files import check_record, record_schema
+from jobauto_prefect.runtime.executors.registry import (
+    BUILT_IN,
     executor_faults,
     executor_kinds,
     settings_schema,
 )
+from jobauto_prefect.runtime.executors.settings import ContainerSettings, settings_for
 
 IMAGE = "docker.io/acme/probe"
 
 ADDED = """
-from jobauto_prefect.runtime.executor_settings import ExecutorSettings
-from jobauto_prefect.runtime.executors import ExecutorKind
+from jobauto_prefect.runtime.executors.settings import ExecutorSettings
+from jobauto_prefect.runtime.executors.registry import ExecutorKind
 
 class QueueSettings(ExecutorSettings):
     partition: str = "short"
 
-SLURM = ExecutorKind(lambda equipment: None, QueueSettings)
+SLURM = ExecutorKind(lambda context: None, QueueSettings)
 NONSENSE = 1
 """
 
@@ -63,15 +63,15 @@ def faults(name: str, settings: dict[str, Any], image: str | None = IMAGE) -> di
 def test_ours_are_there() -> None:
     assert list(executor_kinds()) == ["Native", "Docker", "Podman", "Kubernetes"]
     examples = record_schema("runtemplate")["properties"]["executor"]["examples"]
-    assert examples == list(OURS)
+    assert examples == list(BUILT_IN)
 
 
 def test_a_package_can_add_one_but_not_replace_ours(
     added: None, caplog: pytest.LogCaptureFixture
 ) -> None:
     kinds = executor_kinds()
-    assert set(kinds) == {*OURS, "Slurm"}
-    assert kinds["Native"] is OURS["Native"]
+    assert set(kinds) == {*BUILT_IN, "Slurm"}
+    assert kinds["Native"] is BUILT_IN["Native"]
     assert "Broken can't be loaded" in caplog.text
     assert "Nonsense is no ExecutorKind" in caplog.text
     assert faults("Slurm", {"partition": "long"}, None) == {}
@@ -94,7 +94,7 @@ def test_what_runs_images_needs_one(name: str, image: str | None) -> None:
 
 def test_the_name_alone_has_to_be_changed() -> None:
     settings = {"memory": "64m", "network": "none", "service_account": "jobs"}
-    assert [faults(name, settings) for name in OURS] == [{}] * len(OURS)
+    assert [faults(name, settings) for name in BUILT_IN] == [{}] * len(BUILT_IN)
     assert settings_for(ContainerSettings, settings).network == "none"
 
 
@@ -140,7 +140,7 @@ def test_networks_of_others_are_refused(network: str) -> None:
 def test_the_published_settings_are_those_there_are() -> None:
     schema = settings_schema()
     assert schema["additionalProperties"] is False
-    known = {name for kind in OURS.values() for name in kind.settings.model_fields}
+    known = {name for kind in BUILT_IN.values() for name in kind.settings.model_fields}
     assert set(schema["properties"]) == known
     assert all(one["description"] for one in schema["properties"].values())
     in_files = record_schema("runtemplate")["properties"]["executor_settings"]

@@ -30,7 +30,7 @@ async def test_what_is_missing_is_looked_for_until_it_is_there(
 
 def test_a_missing_executor_hinders_only_its_own_jobs() -> None:
     fitness = Fitness({})
-    fitness.note("Podman", "it does not answer")
+    fitness.note_missing("Podman", "it does not answer")
     assert (fitness.is_able, fitness.missing_executors) == (True, ["Podman"])
     fitness.note_useless(True)
     assert not fitness.is_able

@@ -44,7 +44,7 @@ def test_jobs_that_can_not_be_asked_about_and_outcomes_left_on_disk_are_unknown(
     jobs = held()
     for number in (1, 2):
         jobs.hold(launch_of(number))
-    jobs.leave(2)
+    jobs.leave_to_successor(2)
     renewal = jobs.next_renewal(unreachable=[1])
     assert (renewal.jobs, renewal.unknown) == ({}, {1: UUID(int=1), 2: UUID(int=2)})
 

@@ -5,19 +5,19 @@ from pathlib import Path
 import pytest
 
 from jobauto_prefect.errors import StartFailed
-from jobauto_prefect.runtime.inputs import input_path, put
+from jobauto_prefect.runtime.launch.input_files import input_path, write_file
 
 
 def test_a_file_keeps_its_name_and_is_its_owners_alone(tmp_path: Path) -> None:
     path = input_path("INPUT_FILE", "out/invoices-1.json")
     assert path == "tmp/inputs/INPUT_FILE/invoices-1.json"
     (tmp_path / "tmp").mkdir()
-    put(str(tmp_path), path, b"{}", None)
+    write_file(str(tmp_path), path, b"{}", None)
     file = tmp_path / path
     assert file.read_bytes() == b"{}"
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.parent.stat().st_mode & 0o777 == 0o700
-    put(str(tmp_path), input_path("OTHER", "invoices-1.json"), b"[]", None)
+    write_file(str(tmp_path), input_path("OTHER", "invoices-1.json"), b"[]", None)
     assert file.read_bytes() == b"{}"
 
 
@@ -34,7 +34,7 @@ def test_a_name_is_a_plain_word_of_a_shell() -> None:
 @pytest.mark.parametrize("path", ["/etc/passwd", "../x", "tmp/../../x", "", "a/../b"])
 def test_no_path_leads_out(tmp_path: Path, path: str) -> None:
     with pytest.raises(StartFailed, match="no path in a job's directory"):
-        put(str(tmp_path), path, b"", None)
+        write_file(str(tmp_path), path, b"", None)
 
 
 def test_no_link_is_followed(tmp_path: Path) -> None:
@@ -44,8 +44,8 @@ def test_no_link_is_followed(tmp_path: Path) -> None:
         folder.mkdir(parents=True)
     (directory / "tmp" / "inputs").symlink_to(elsewhere)
     with pytest.raises(StartFailed, match="can't be written"):
-        put(str(directory), "tmp/inputs/K/a", b"", None)
+        write_file(str(directory), "tmp/inputs/K/a", b"", None)
     (directory / "tmp" / "b").symlink_to(elsewhere / "b")
     with pytest.raises(StartFailed, match="can't be written"):
-        put(str(directory), "tmp/b", b"", None)
+        write_file(str(directory), "tmp/b", b"", None)
     assert list(elsewhere.iterdir()) == []

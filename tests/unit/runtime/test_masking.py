@@ -14,9 +14,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from jobauto_prefect.definitions.masks import MASK
-from jobauto_prefect.runtime.masking import Masker, StreamMasker
-from jobauto_prefect.runtime.secret_forms import is_too_short
+from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.runtime.output.masking import Masker, StreamMasker
+from jobauto_prefect.runtime.output.secret_forms import is_too_short
 
 LETTERS = st.text(alphabet="ab\nc ", max_size=40)
 SECRETS = st.lists(st.text(alphabet="ab\nc ", min_size=4, max_size=9), max_size=4)

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobauto_prefect.definitions.masks import MASK
-from jobauto_prefect.runtime.masking import StreamMasker
-from jobauto_prefect.runtime.output import LONGEST_LINE, LineSplitter, Output
+from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.runtime.output.lines import LONGEST_LINE, LineSplitter, Output
+from jobauto_prefect.runtime.output.masking import StreamMasker
 
 PLENTY = 10_000_000
 

@@ -4,9 +4,13 @@ import json
 
 import pytest
 
-from jobauto_prefect.runtime.artifacts import Artifact
-from jobauto_prefect.runtime.masking import Masker
-from jobauto_prefect.runtime.produced import LONGEST_VALUE, MOST_VALUES, plain_values
+from jobauto_prefect.runtime.output.artifacts import (
+    LONGEST_VALUE,
+    MOST_VALUES,
+    Artifact,
+    plain_values,
+)
+from jobauto_prefect.runtime.output.masking import Masker
 
 SECRET = "s3cret-word"
 

@@ -2,7 +2,12 @@
 
 from typing import Any
 
-from jobauto_prefect.facade.apply.actions import as_fields, as_file, in_order, references
+from jobauto_prefect.facade.apply.action_references import (
+    references,
+    sort_by_references,
+    to_field_actions,
+    to_file_actions,
+)
 
 TITLES = {"runtemplate": {7: "acme/Report"}, "app": {3: "Mailer"}}
 RECORD = {
@@ -26,9 +31,9 @@ def numbers(kind: str, title: str) -> int | None:
 
 
 def test_files_name_what_records_number() -> None:
-    assert as_file(RECORD, TITLES) == FILE
-    assert as_fields(FILE, numbers) == RECORD | {"WebHook": {"uri": "https://h/"}}
-    assert as_file({}, TITLES) == as_fields({}, numbers) == {}
+    assert to_file_actions(RECORD, TITLES) == FILE
+    assert to_field_actions(FILE, numbers) == RECORD | {"WebHook": {"uri": "https://h/"}}
+    assert to_file_actions({}, TITLES) == to_field_actions({}, numbers) == {}
 
 
 def test_references_have_their_place() -> None:
@@ -46,11 +51,11 @@ def test_what_is_started_is_written_first() -> None:
     first = template("first", ChainRuntemplate={"runtemplate": "acme/second"})
     second = template("second", LaunchJob={"app": "Mailer"})
     mail = template("mail", "Mailer", ChainRuntemplate={"runtemplate": "acme/elsewhere"})
-    ordered = in_order([first, second, mail], lambda one: one)
+    ordered = sort_by_references([first, second, mail], lambda one: one)
     assert [one["name"] for one in ordered] == ["mail", "second", "first"]
 
 
 def test_of_a_circle_the_service_tells() -> None:
     here = template("here", ChainRuntemplate={"runtemplate": "acme/there"})
     there = template("there", ChainRuntemplate={"runtemplate": "acme/here"})
-    assert in_order([here, there], lambda one: one) == [here, there]
+    assert sort_by_references([here, there], lambda one: one) == [here, there]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.cli.files import files_of, read
-from jobauto_prefect.definitions.files import RECORD_KINDS
+from jobauto_prefect.cli.files.reader import find_files, load_documents
+from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS
 from jobauto_prefect.errors import Fault
-from jobauto_prefect.facade.apply.documents import judge, without_twins
+from jobauto_prefect.facade.apply.documents import check_document, drop_twins
 
 TEMPLATE = """\
 kind: runtemplate
@@ -26,8 +26,11 @@ DEFINITION = {
 
 
 def faults_of(path: Path) -> list[Fault]:
-    documents, faults = read(path)
-    return [*faults, *(fault for each in documents for fault in judge(each, each.kind).faults)]
+    documents, faults = load_documents(path)
+    return [
+        *faults,
+        *(fault for each in documents for fault in check_document(each, each.kind).faults),
+    ]
 
 
 def written(folder: Path, name: str, text: str) -> Path:
@@ -38,7 +41,7 @@ def written(folder: Path, name: str, text: str) -> Path:
 
 def test_plain_words_of_yaml_mean_what_they_mean_in_json(tmp_path: Path) -> None:
     text = "{a: no, b: on, c: 12:30, d: 2026-01-02, e: 0123, f: true, g: 1.5, h: ~, i: n, j: 1_0}"
-    (document,), faults = read(written(tmp_path, "x.yaml", text))
+    (document,), faults = load_documents(written(tmp_path, "x.yaml", text))
 
     assert faults == []
     assert document.content == {
@@ -76,16 +79,16 @@ def test_a_fault_in_a_list_of_a_json_file_has_its_line(tmp_path: Path) -> None:
 
 
 def test_a_definition_may_be_written_in_yaml(tmp_path: Path) -> None:
-    (document,), _ = read(written(tmp_path, "x.yaml", json.dumps(DEFINITION)))
+    (document,), _ = load_documents(written(tmp_path, "x.yaml", json.dumps(DEFINITION)))
 
     assert document.kind == "app"
-    assert judge(document, "app").faults == ()
+    assert check_document(document, "app").faults == ()
 
 
 def test_a_definition_alone_in_a_json_file_keeps_its_bytes(tmp_path: Path) -> None:
     path = written(tmp_path, "x.json", json.dumps(DEFINITION, indent=7))
 
-    (document,), _ = read(path)
+    (document,), _ = load_documents(path)
 
     assert document.raw == path.read_bytes()
 
@@ -155,7 +158,7 @@ def test_a_folder_stands_for_its_json_and_yaml_files_without_the_hidden_ones(
         path.parent.mkdir(exist_ok=True)
         path.touch()
 
-    found = [str(path.relative_to(tmp_path)) for path in files_of([tmp_path])]
+    found = [str(path.relative_to(tmp_path)) for path in find_files([tmp_path])]
 
     assert found == ["a.json", "b.yaml", "sub/c.yml"]
 
@@ -172,12 +175,12 @@ def test_a_type_and_its_prototype_are_one(tmp_path: Path) -> None:
     }
     found = []
     for name, content in files.items():
-        found += read(written(tmp_path, name, json.dumps(content)))[0]
+        found += load_documents(written(tmp_path, name, json.dumps(content)))[0]
 
-    kept = without_twins(found)
+    kept = drop_twins(found)
 
     assert [Path(document.file).name for document in kept] == ["b.json", "c.json", "d.json"]
-    (note,) = judge(kept[0], "credential_type").warnings
+    (note,) = check_document(kept[0], "credential_type").warnings
     assert (note.pointer, note.message) == (
         "/uuid",
         f"{tmp_path / 'a.json'} describes the same type, and is left out",

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobauto_prefect.runtime.kubernetes.logs import LogReader
+from jobauto_prefect.runtime.executors.kubernetes.logs import LogReader
 
 FULL = b"".join(
     b"2026-01-01T00:00:%02d.%sZ line %d\n" % (second, fraction, number)

@@ -8,9 +8,13 @@ from uuid import UUID
 import pytest
 
 from jobauto_prefect.errors import StartFailed
-from jobauto_prefect.runtime.executor_settings import KubernetesSettings
-from jobauto_prefect.runtime.kubernetes.manifest import Mounted, job_manifest, mounted
-from jobauto_prefect.runtime.kubernetes.secrets import files_manifest, secret_manifest
+from jobauto_prefect.runtime.executors.kubernetes.manifest import (
+    OutputMount,
+    job_manifest,
+    output_mount,
+)
+from jobauto_prefect.runtime.executors.kubernetes.secrets import files_manifest, secret_manifest
+from jobauto_prefect.runtime.executors.settings import KubernetesSettings
 from jobauto_prefect.runtime.protocol import KubernetesTerms, Launch
 
 CLAIM = UUID("0c7a1f5e-6d1b-4f0e-9a54-2f3f6a0f1d02")
@@ -162,21 +166,21 @@ def test_without_settings_the_cluster_decides_and_the_pod_gets_no_token() -> Non
 @pytest.mark.parametrize(
     ("path", "place"),
     [
-        ("", Mounted(DIRECTORY, ".")),
-        ("env_report.json", Mounted(DIRECTORY, "env_report.json")),
-        ("./out/", Mounted(DIRECTORY, "out")),
-        ("/out", Mounted("/out", ".")),
-        ("/data/.cache", Mounted("/data/.cache", ".")),
-        ("/out/report.json", Mounted("/out", "report.json")),
-        (f"{DIRECTORY}/out", Mounted(DIRECTORY, "out")),
-        (f"{DIRECTORY}/out.json", Mounted(DIRECTORY, "out.json")),
+        ("", OutputMount(DIRECTORY, ".")),
+        ("env_report.json", OutputMount(DIRECTORY, "env_report.json")),
+        ("./out/", OutputMount(DIRECTORY, "out")),
+        ("/out", OutputMount("/out", ".")),
+        ("/data/.cache", OutputMount("/data/.cache", ".")),
+        ("/out/report.json", OutputMount("/out", "report.json")),
+        (f"{DIRECTORY}/out", OutputMount(DIRECTORY, "out")),
+        (f"{DIRECTORY}/out.json", OutputMount(DIRECTORY, "out.json")),
     ],
 )
 def test_an_output_path_is_in_the_jobs_directory_or_in_a_folder_of_its_own(
-    path: str, place: Mounted
+    path: str, place: OutputMount
 ) -> None:
     terms = KubernetesTerms(copies=True, output_path=path)
-    assert mounted(terms, DIRECTORY) == place
+    assert output_mount(terms, DIRECTORY) == place
     containers = pod(terms)["containers"]
     mount = containers[1]["volumeMounts"][0]
     assert mount == {"name": mount["name"], "mountPath": place.folder, "readOnly": True}

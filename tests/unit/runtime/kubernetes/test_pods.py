@@ -4,13 +4,13 @@ from typing import Any
 
 import pytest
 
-from jobauto_prefect.runtime.kubernetes.pods import (
-    Over,
+from jobauto_prefect.runtime.executors.kubernetes.pods import (
+    Finished,
     Pending,
+    PodState,
     Running,
-    Seen,
     latest_warning,
-    seen,
+    read_state,
 )
 
 
@@ -67,40 +67,42 @@ DISRUPTION = {
             Pending("its container does not start: InvalidImageName: bad", True, 126),
         ),
         (pod("Running", {"running": {"startedAt": "…"}}), Running()),
-        (pod("Running", ended(0, "Completed")), Over(0)),
-        (pod("Running", ended(3)), Over(3)),
+        (pod("Running", ended(0, "Completed")), Finished(0)),
+        (pod("Running", ended(3)), Finished(3)),
         (
             pod("Failed", ended(137, "OOMKilled")),
-            Over(137, note="it was killed: it needed more memory than it may have"),
+            Finished(137, note="it was killed: it needed more memory than it may have"),
         ),
         (
             pod(
                 "Failed", ended(128, "StartError", 'exec: "x": executable file not found in $PATH')
             ),
-            Over(127, unstartable='exec: "x": executable file not found in $PATH'),
+            Finished(127, unstartable='exec: "x": executable file not found in $PATH'),
         ),
         (
             pod("Failed", ended(128, "ContainerCannotRun", "permission denied")),
-            Over(126, unstartable="permission denied"),
+            Finished(126, unstartable="permission denied"),
         ),
         (
             pod("Failed", reason="Evicted", message="The node was low on resource: memory."),
-            Over(lost="its pod was ended: Evicted: The node was low on resource: memory."),
+            Finished(lost="its pod was ended: Evicted: The node was low on resource: memory."),
         ),
         (
             pod("Failed", ended(143), conditions=[DISRUPTION]),
-            Over(lost="its pod was ended: PreemptionByScheduler: default-scheduler: preempting"),
+            Finished(
+                lost="its pod was ended: PreemptionByScheduler: default-scheduler: preempting"
+            ),
         ),
-        (pod("Failed", ended(0, "Completed"), conditions=[DISRUPTION]), Over(0)),
+        (pod("Failed", ended(0, "Completed"), conditions=[DISRUPTION]), Finished(0)),
         (
             pod("Failed", ended(137, "ContainerStatusUnknown")),
-            Over(lost="its node does not know what became of it"),
+            Finished(lost="its node does not know what became of it"),
         ),
-        (pod("Failed"), Over(lost="its pod failed")),
+        (pod("Failed"), Finished(lost="its pod failed")),
     ],
 )
-def test_each_status_has_one_meaning(found: dict[str, Any], meaning: Seen) -> None:
-    assert seen(found) == meaning
+def test_each_status_has_one_meaning(found: dict[str, Any], meaning: PodState) -> None:
+    assert read_state(found) == meaning
 
 
 def test_the_newest_warning_says_why_there_is_no_pod() -> None:

@@ -1,0 +1,69 @@
+"""What of an installation is outside of its databases: settings, versions, the environment."""
+
+import os
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from jobauto_prefect.settings import Settings
+from jobauto_prefect.variables import config_files
+
+OURS = ("JOBAUTO_", "PREFECT_", "DB_")
+"""How the variables begin that say how the service runs."""
+
+TOKENS = ("JOBAUTO_TOKEN", "JOBAUTO_WORKER_TOKEN", "PREFECT_API_AUTH_STRING", "PREFECT_API_KEY")
+"""Those say who somebody is, and are worth nothing in another installation."""
+
+PLACES = frozenset({"home", "database_url", "database_listen_url", "key_file"})
+"""Settings that say where an installation is: each has its own."""
+
+GUARDED = frozenset({"webhook_urls"})
+"""Settings in whose values others' secrets may be: a path may be one."""
+
+
+def effective_settings(settings: Settings) -> dict[str, Any]:
+    """The settings that may be shown, as JSON, by their names; addresses of databases are not."""
+    return {
+        name: value
+        for name, value in settings.model_dump(mode="json").items()
+        if name not in PLACES | GUARDED
+        and not name.startswith("db_")
+        and not isinstance(getattr(settings, name), SecretStr)
+    }
+
+
+def differing_settings(backup: Mapping[str, Any], settings: Settings) -> dict[str, tuple[Any, Any]]:
+    """Settings that are not what they were: name -> what it was, what it is here."""
+    here = effective_settings(settings)
+    names = sorted(backup.keys() | here.keys())
+    return {
+        name: (backup.get(name), here.get(name))
+        for name in names
+        if backup.get(name) != here.get(name)
+    }
+
+
+def read_settings_files() -> dict[str, str]:
+    """The files with settings that there are, by their names."""
+    return {file.name: file.read_text() for file in config_files() if _is_readable(file)}
+
+
+def service_environment() -> dict[str, str]:
+    """The variables of this process that say how the service runs."""
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(OURS) and name not in TOKENS
+    }
+
+
+def versions() -> tuple[str, str]:
+    """Of this program and of Prefect."""
+    return metadata.version("jobauto-prefect"), metadata.version("prefect")
+
+
+def _is_readable(file: Path) -> bool:
+    return file.is_file() and os.access(file, os.R_OK)

@@ -1,0 +1,274 @@
+"""Making a new installation of a backup.
+
+The key comes last, and until then the home is marked: whatever dies in between leaves nothing that
+anything starts with.
+"""
+
+import re
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from jobauto_prefect.backup import postgresql
+from jobauto_prefect.backup.archive import Backup, Manifest
+from jobauto_prefect.backup.comparison import Difference, compare
+from jobauto_prefect.backup.databases import (
+    LEDGER,
+    POSTGRESQL,
+    PREFECT,
+    SQLITE,
+    Database,
+    databases_of,
+)
+from jobauto_prefect.backup.installation import differing_settings, versions
+from jobauto_prefect.backup.restore_mark import RestoreMark, mark_home, write_new
+from jobauto_prefect.backup.settings_files import PutFile, put_files, staged_settings
+from jobauto_prefect.engine.services.window_scheduler import WindowScheduler
+from jobauto_prefect.errors import Conflict, NotReady
+from jobauto_prefect.home import make_folder, make_home, require_whole
+from jobauto_prefect.jobs.restoration import RestorationResult, name_of, prepare_restored
+from jobauto_prefect.ledger.audit.trail import Actor
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import database_errors, long_limits, make_engine
+from jobauto_prefect.ledger.jobs import restoration
+from jobauto_prefect.ledger.store import Ledger, ledger_at
+from jobauto_prefect.settings import Settings
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A job that waited for a worker when the backup was made."""
+
+    job_id: int
+    runtemplate: str
+    schedule: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WindowSummary:
+    """Windows of a run template between backup and restore that came to the same: a state of tasks,
+    and the rule that ended them."""
+
+    runtemplate: str
+    state: str
+    reason: str | None
+    count: int
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RestoredInstallation:
+    """A new installation, frozen; what differs in it, and what is owed."""
+
+    home: Path
+    manifest: Manifest
+    begun: RestorationResult
+    waiting: Sequence[WaitingJob]
+    windows: Sequence[WindowSummary]
+    differences: Sequence[Difference]
+    settings: dict[str, tuple[Any, Any]]
+    files: Sequence[PutFile]
+
+
+def restore_backup(
+    settings: Settings,
+    backup: Backup,
+    actor: Actor,
+    progress: Progress = lambda _what: None,
+) -> RestoredInstallation:
+    """Make a new installation, where these settings say, of a backup that was found whole.
+
+    Raises:
+        Conflict: there is an installation already, or the databases are of other kinds.
+        NotReady: a program is missing, another version is needed, or an earlier restore died.
+        LedgerUnavailable: a database does not answer.
+    """
+    of_prefect, of_ledger = databases_of(settings)
+    targets = _targets(of_prefect, of_ledger, backup.manifest)
+    _require_room(settings, backup, targets)
+    make_home(settings)
+    shared = of_prefect if backup.manifest.is_shared else None
+    with mark_home(settings.home, _help(settings, targets)) as mark:
+        staged = {name: _staged(database, mark.staging) for name, database in targets.items()}
+        _fill(staged, backup, mark, progress)
+        key = mark.staging / "secret.key"
+        write_new(key, backup.secrets["key"])
+        progress("looking at what differs and what is owed")
+        in_effect = staged_settings(settings, backup, mark.staging)
+        ledger = _open(in_effect, staged[LEDGER], key)
+        try:
+            with_prefect = staged.get(PREFECT, shared)
+            begun, differences, owed = _begin(ledger, in_effect, backup, with_prefect, actor)
+        finally:
+            ledger.close()
+        mark.is_binding = True
+        for name, database in staged.items():
+            _put(database, targets[name])
+        files = put_files(settings, backup, mark.staging)
+        make_folder(settings.key_path.parent)
+        shutil.move(key, settings.key_path)
+    return RestoredInstallation(
+        settings.home,
+        backup.manifest,
+        begun,
+        *owed,
+        differences,
+        differing_settings(backup.manifest.settings, in_effect),
+        files,
+    )
+
+
+def _fill(
+    staged: Mapping[str, Database], backup: Backup, mark: RestoreMark, progress: Progress
+) -> None:
+    """Fill the databases; those of PostgreSQL are in their place then."""
+    for name, database in staged.items():
+        progress(f"restoring the database of {name}")
+        with backup.member(name) as content:
+            database.restore(backup.manifest.databases[name].tool, content)
+        mark.is_binding |= database.kind == POSTGRESQL
+
+
+def _targets(of_prefect: Database, of_ledger: Database, manifest: Manifest) -> dict[str, Database]:
+    """Where the databases of a backup go; Prefect's first.
+
+    Raises:
+        Conflict: they are of other kinds here, or the same database is not the same here.
+    """
+    if manifest.is_shared != of_ledger.is_same(of_prefect) and (
+        manifest.is_shared or PREFECT in manifest.databases
+    ):
+        wanted = "one database" if manifest.is_shared else "two databases"
+        raise Conflict(
+            f"the backup has ledger and Prefect in {wanted}; name {wanted} here, too"
+            " (database.env and PREFECT_SERVER_DATABASE_CONNECTION_URL)"
+        )
+    targets = {
+        database.name: database
+        for database in (of_prefect, of_ledger)
+        if database.name in manifest.databases
+    }
+    for name, database in targets.items():
+        kind = manifest.databases[name].kind
+        if kind != database.kind:
+            raise Conflict(_other_kind(name, kind))
+    return targets
+
+
+def _other_kind(name: str, kind: str) -> str:
+    where = {
+        LEDGER: "database.env, or JOBAUTO_DATABASE_URL",
+        PREFECT: "PREFECT_SERVER_DATABASE_CONNECTION_URL",
+    }[name]
+    if kind == SQLITE:
+        return f"the database of {name} in this backup is SQLite; leave it to the home ({where})"
+    return (
+        f"the database of {name} in this backup is PostgreSQL; make an empty one there, and name it"
+        f" ({where})"
+    )
+
+
+def _require_room(settings: Settings, backup: Backup, targets: dict[str, Database]) -> None:
+    """Check all that can be checked before anything is written."""
+    require_whole(settings.home)
+    if settings.key_path.exists():
+        raise Conflict(
+            f"there is an installation already: {settings.key_path}; name an empty JOBAUTO_HOME"
+        )
+    for name, database in targets.items():
+        made_by = backup.manifest.databases[name].tool
+        if database.kind == POSTGRESQL:
+            postgresql.require_restorer(database.url, made_by)
+        if database.holds_anything():
+            where = database.file if database.kind == SQLITE else "in PostgreSQL"
+            raise Conflict(
+                f"the database of {name} is not empty ({where}); a backup is restored into a new"
+                " home and empty databases only"
+            )
+    manifest = backup.manifest
+    if manifest.migration > migration.newest():
+        raise NotReady(
+            f"the backup is of jobauto {manifest.jobauto} (ledger {manifest.migration}), this"
+            f" one is older (ledger {migration.newest()}); install that version and run this again"
+        )
+    _, prefect = versions()
+    if PREFECT in targets and _numbers(manifest.prefect) > _numbers(prefect):
+        raise NotReady(
+            f"Prefect's database is of version {manifest.prefect}, and here is {prefect}; install"
+            f" prefect=={manifest.prefect} and run this again"
+        )
+
+
+def _numbers(version: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", version)[:3]]
+
+
+def _help(settings: Settings, targets: dict[str, Database]) -> str:
+    """What a person does where a restore has died."""
+    names = [name for name, database in targets.items() if database.kind == POSTGRESQL]
+    named = " and ".join(names)
+    emptied = f", make the databases of {named} anew (dropdb, createdb)" if names else ""
+    elsewhere = [
+        str(database.file)
+        for database in targets.values()
+        if database.kind == SQLITE and not database.file.is_relative_to(settings.home)
+    ]
+    files = f" and {' and '.join(elsewhere)}" if elsewhere else ""
+    return f"nothing has run with it: remove {settings.home}{files}{emptied}, and restore again"
+
+
+def _staged(database: Database, staging: Path) -> Database:
+    """Where a database is filled: SQLite beside its place, so that nothing finds it half done."""
+    if database.kind == POSTGRESQL:
+        return database
+    return replace(database, url=f"sqlite:///{staging / database.member}")
+
+
+def _put(staged: Database, target: Database) -> None:
+    if staged.kind == SQLITE:
+        make_folder(target.file.parent)
+        shutil.move(staged.file, target.file)
+
+
+def _open(settings: Settings, database: Database, key: Path) -> Ledger:
+    """The restored ledger, with the tables of this version."""
+    engine = make_engine(database.url, long_limits(settings))
+    with database_errors():
+        migration.upgrade(engine)
+    return ledger_at(engine, key)
+
+
+def _begin(
+    ledger: Ledger, settings: Settings, backup: Backup, prefect: Database | None, actor: Actor
+) -> tuple[
+    RestorationResult, Sequence[Difference], tuple[Sequence[WaitingJob], Sequence[WindowSummary]]
+]:
+    """Freeze it, then open the windows that passed: what becomes of them is known before anything
+    starts."""
+    with ledger.reading() as session:
+        comparison = compare(session, prefect) if prefect else None
+        waiting = [
+            WaitingJob(job.id, name_of(job), job.schedule)
+            for job in restoration.waiting_jobs(session)
+        ]
+    manifest, began_at = backup.manifest, ledger.clock()
+    prefect_taken_at = manifest.prefect_taken_at
+    with ledger.writing(actor) as session:
+        begun = prepare_restored(
+            session,
+            settings,
+            datetime.fromisoformat(manifest.taken_at),
+            datetime.fromisoformat(prefect_taken_at) if prefect_taken_at else None,
+            comparison.unknown_runs if comparison else frozenset(),
+        )
+    WindowScheduler(ledger).open_due()
+    with ledger.reading() as session:
+        opened = restoration.opened_since(session, began_at)
+    windows = [WindowSummary(*row) for row in opened]
+    return begun, comparison.differences if comparison else (), (waiting, windows)

@@ -1,0 +1,237 @@
+"""All checks of `jobauto doctor`, in their order, and those of what the parts of the service do."""
+
+import asyncio
+import shlex
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+import httpx
+
+from jobauto_prefect.cli.checks.finding import Finding
+from jobauto_prefect.cli.checks.storage import (
+    audit_finding,
+    database_findings,
+    home_findings,
+    key_findings,
+    open_or_report,
+)
+from jobauto_prefect.cli.checks.work_pools import (
+    count_sharing,
+    pool_findings,
+    trust_findings,
+    users_by_pool,
+    worker_findings,
+)
+from jobauto_prefect.cli.service.home_lock import read_addresses
+from jobauto_prefect.definitions.environment_names import unsafe_reason
+from jobauto_prefect.definitions.records.notices import Channel
+from jobauto_prefect.engine.api import PrefectApi, own_authorization
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.sync.deployment_drift import find_drift
+from jobauto_prefect.engine.work_pools import pools
+from jobauto_prefect.errors import PrefectUnavailable
+from jobauto_prefect.jobs.stored_names import IdleNames, idle_names
+from jobauto_prefect.jobs.windows.closed_time import freeze_message
+from jobauto_prefect.ledger import notices
+from jobauto_prefect.ledger.jobs.freezes import present_freeze
+from jobauto_prefect.ledger.outbox import messages_older_than
+from jobauto_prefect.ledger.queries.run_templates import templates_with_context
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+from jobauto_prefect.sources.mail import MailFailed, try_server
+from jobauto_prefect.wording import pluralize
+
+CLOCK_TOLERANCE = timedelta(seconds=5)
+"""By how much the clocks of two machines may differ; headers tell whole seconds."""
+
+OUTBOX_PATIENCE = timedelta(minutes=2)
+
+TIMEOUT_SECONDS = 5
+
+
+async def examine(settings: Settings) -> list[Finding]:
+    """Run all checks, in the order in which things depend on each other."""
+    settings = settings.model_copy(update=read_addresses(settings.home))
+    findings = [*database_findings(settings), *key_findings(settings), *home_findings(settings)]
+    is_broken = any(finding.status == "wrong" for finding in findings)
+    ledger = None if is_broken else open_or_report(settings, findings)
+    try:
+        findings += [finding async for finding in _server_findings(settings)]
+        if ledger is None:
+            message = "can't be looked at without the ledger"
+            findings += [Finding(name, "unknown", message) for name in ("work pools", "outbox")]
+        else:
+            findings += [finding async for finding in _ledger_findings(settings, ledger)]
+    finally:
+        if ledger is not None:
+            ledger.close()
+    return findings
+
+
+async def _server_findings(settings: Settings) -> AsyncIterator[Finding]:
+    async with httpx.AsyncClient(timeout=TIMEOUT_SECONDS) as http:
+        for name, url, command in (
+            ("facade", f"{settings.url}/api/v1/ping.json", "jobauto api start"),
+            ("Prefect", f"{settings.prefect_api_url.rstrip('/')}/health", "jobauto prefect start"),
+        ):
+            try:
+                answer = await http.get(url)
+                answer.raise_for_status()
+            except httpx.HTTPError as error:
+                reason = str(error) or type(error).__name__
+                help_ = f"{command}, or all of it: jobauto up"
+                yield Finding(name, "wrong", f"{url} does not answer ({reason})", help_)
+                continue
+            yield Finding(name, "ok", f"answers at {url}")
+            yield _clock_finding(name, answer.headers.get("date"))
+
+
+def _clock_finding(name: str, date: str | None) -> Finding:
+    if date is None:
+        return Finding("clock", "unknown", f"{name} does not tell its time")
+    difference = abs(datetime.now(UTC) - parsedate_to_datetime(date))
+    if difference <= CLOCK_TOLERANCE:
+        return Finding("clock", "ok", f"the clocks here and of {name} agree")
+    message = f"the clocks here and of {name} differ by {difference.total_seconds():.0f} s"
+    return Finding("clock", "wrong", message, "let chrony or ntpd set the clocks of all machines")
+
+
+async def _ledger_findings(settings: Settings, ledger: Ledger) -> AsyncIterator[Finding]:
+    names, shared, waiting = await asyncio.to_thread(_read_pools, settings, ledger)
+    for finding in await asyncio.to_thread(worker_findings, settings, ledger):
+        yield finding
+    for finding in await asyncio.to_thread(environment_findings, settings, ledger):
+        yield finding
+    for finding in await asyncio.to_thread(notice_findings, settings, ledger):
+        yield finding
+    yield await asyncio.to_thread(audit_finding, ledger)
+    yield await asyncio.to_thread(_maintenance_finding, ledger)
+    authorization = own_authorization(ledger.box)
+    async with PrefectApi(settings.prefect_api_url, authorization=authorization) as prefect:
+        try:
+            for pool in await pools(prefect, sorted(names)):
+                for finding in pool_findings(pool):
+                    yield finding
+            differing = await find_drift(EngineContext(ledger, prefect, settings), None)
+        except PrefectUnavailable:
+            yield Finding("work pools", "unknown", "can't be looked at without Prefect")
+        else:
+            yield _drift_finding(len(differing))
+    yield _outbox_finding(waiting)
+    for finding in trust_findings(shared):
+        yield finding
+
+
+def _read_pools(settings: Settings, ledger: Ledger) -> tuple[set[str], dict[str, int], int]:
+    """Read the work pools in use, how many companies share a user in each, and how many outbox
+    messages are overdue."""
+    with ledger.reading() as session:
+        templates = templates_with_context(session, None)
+        companies: dict[str, set[str]] = {settings.pool: set()}
+        for template in templates:
+            if not template.active:
+                continue
+            slugs = companies.setdefault(template.pool or settings.pool, set())
+            if template.executor == "Native":
+                slugs.add(template.company.slug)
+        users = users_by_pool(session, ledger.clock())
+        overdue = messages_older_than(session, ledger.clock() - OUTBOX_PATIENCE)
+    shared = {pool: count_sharing(slugs, users.get(pool, [])) for pool, slugs in companies.items()}
+    return set(companies), shared, overdue
+
+
+def _maintenance_finding(ledger: Ledger) -> Finding:
+    with ledger.reading() as session:
+        freeze = present_freeze(session, ledger.clock())
+    if freeze is None:
+        return Finding("maintenance", "ok", "nothing is frozen")
+    message = f"{freeze_message(freeze)} (since {freeze.since.isoformat()}, by {freeze.begun_by})"
+    return Finding("maintenance", "warning", message, "when it is over: jobauto resume")
+
+
+def _drift_finding(differing: int) -> Finding:
+    if not differing:
+        return Finding("drift", "ok", "Prefect has what the records say")
+    message = (
+        f"of {pluralize(differing, 'run template')} Prefect has something else than the records say"
+    )
+    help_ = "see what: jobauto plan PATH; settle it: jobauto reconcile"
+    return Finding("drift", "warning", message, help_)
+
+
+def _outbox_finding(overdue: int) -> Finding:
+    """Report changes that Prefect has not been told of for a while."""
+    if not overdue:
+        return Finding("outbox", "ok", "nothing waits to be told to Prefect")
+    message = f"Prefect waits to be told of {pluralize(overdue, 'change')}"
+    return Finding("outbox", "wrong", message, "jobauto services start, or all of it: jobauto up")
+
+
+ENVIRONMENT = "environment"
+NOUNS = {"company": "company", "credential-type": "credential type", "rule": "event rule",
+         "template": "run template"}  # fmt: skip
+"""By the name of a record kind's commands."""
+
+
+def environment_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
+    """Report records, and settings, with values whose names no job may be given."""
+    with ledger.reading() as session:
+        findings = [_record_finding(record) for record in idle_names(session, settings.extra_env)]
+    findings += _setting_findings(settings)
+    return findings or [Finding(ENVIRONMENT, "ok", "all values have names that jobs may be given")]
+
+
+def _record_finding(record: IdleNames) -> Finding:
+    names = ", ".join(record.names)
+    message = f"{NOUNS[record.group]} {record.title} has {names}: no job is given it"
+    command = f"jobauto {record.group} set {shlex.quote(record.title)}"
+    if record.group in ("company", "template"):
+        unset = " ".join(f"--unset {shlex.quote(name)}" for name in record.names)
+        return Finding(ENVIRONMENT, "warning", message, f"{command} {unset}; or declare it")
+    member = "fields" if record.group == "credential-type" else "env_mapping"
+    return Finding(
+        ENVIRONMENT, "warning", message, f"{command} {member}=JSON without it; or declare it"
+    )
+
+
+def _setting_findings(settings: Settings) -> Iterator[Finding]:
+    for name in settings.extra_env:
+        if reason := unsafe_reason(name):
+            message = f"JOBAUTO_EXTRA_ENV has {name}, which {reason}: no job is given it"
+            yield Finding(ENVIRONMENT, "warning", message, "take it from JOBAUTO_EXTRA_ENV")
+
+
+NOTICES = "notices"
+
+
+def notice_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
+    """Check the mail server, where one is set, and report notices that could not be sent."""
+    with ledger.reading() as session:
+        failing = notices.failing_notices(session)
+    return [*_mail_findings(settings, failing), *_slack_findings(failing)]
+
+
+def _mail_findings(settings: Settings, failing_notices: list[notices.Failing]) -> Iterator[Finding]:
+    if settings.smtp_host is None:
+        if any(notice.channel == Channel.MAIL for notice in failing_notices):
+            message = "mails wait, and there is no server for them"
+            yield Finding(NOTICES, "warning", message, "set JOBAUTO_SMTP_HOST (docs/notices.md)")
+        return
+    server = f"{settings.smtp_host}:{settings.smtp_port_used}"
+    try:
+        try_server(settings)
+    except MailFailed as error:
+        help_ = "see to the server, or correct JOBAUTO_SMTP_… (docs/notices.md)"
+        yield Finding(NOTICES, "warning", f"mails can't be sent over {server}: {error}", help_)
+    else:
+        yield Finding(NOTICES, "ok", f"the mail server {server} answers")
+
+
+def _slack_findings(failing: list[notices.Failing]) -> Iterator[Finding]:
+    for notice in failing:
+        if notice.channel != Channel.SLACK:
+            continue
+        message = f"{notice.number} notices to Slack are not accepted: {notice.error}"
+        help_ = "write the address again: notices.slack.uri of the company or run template"
+        yield Finding(NOTICES, "warning", message, help_)

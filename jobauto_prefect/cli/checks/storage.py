@@ -1,0 +1,111 @@
+"""Checks of what an installation is stored in: database, tables, key, files of its home, audit."""
+
+import shlex
+import stat
+from collections.abc import Iterator
+from datetime import timedelta
+
+from jobauto_prefect.cli.checks.finding import Finding
+from jobauto_prefect.errors import AuditDamaged, JobautoError, KeyMissing
+from jobauto_prefect.home import open_paths
+from jobauto_prefect.ledger.audit.seal_verification import verify_newest
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.secrets import load_key
+from jobauto_prefect.ledger.store import Ledger, open_ledger, version_of
+from jobauto_prefect.settings import RUN_AS_DIRECTORY, Settings
+from jobauto_prefect.wording import pluralize
+
+SEAL_PATIENCE = timedelta(minutes=10)
+"""How long an audit entry may be without its seal."""
+
+
+START = "make one: jobauto up"
+
+
+def database_findings(settings: Settings) -> Iterator[Finding]:
+    """Check that the database answers and has the tables of this version."""
+    try:
+        version = version_of(settings)
+    except JobautoError as error:
+        help_ = "start the database, or correct database.env (docs/settings.md)"
+        yield Finding("database", "wrong", str(error), help_)
+        return
+    if version is None and not settings.key_path.exists():
+        message = f"there is no installation in {settings.home}"
+        yield Finding("database", "wrong", message, f"{START}; or say where it is: JOBAUTO_HOME")
+        return
+    kind = settings.ledger_url.partition(":")[0]
+    yield Finding("database", "ok", f"answers ({kind})")
+    if version == migration.newest():
+        yield Finding("migrations", "ok", f"the tables are at version {version}")
+    else:
+        message = f"the tables are at version {version or 'none'}, not {migration.newest()}"
+        yield Finding("migrations", "wrong", message, "jobauto db upgrade")
+
+
+def key_findings(settings: Settings) -> Iterator[Finding]:
+    """Check that the key of the secret values is there, for nobody else to read."""
+    path = settings.key_path
+    try:
+        load_key(path)
+    except KeyMissing as error:
+        help_ = "bring back your copy of it" if _may_have_ledger(settings) else START
+        yield Finding("key", "wrong", str(error), help_)
+        return
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        yield Finding("key", "warning", f"others may read {path}", f"chmod 600 {path}")
+    else:
+        yield Finding("key", "ok", f"is in {path}")
+
+
+def _may_have_ledger(settings: Settings) -> bool:
+    try:
+        return version_of(settings) is not None
+    except JobautoError:
+        return True
+
+
+def home_findings(settings: Settings) -> Iterator[Finding]:
+    """Check that other users of this machine, such as those of native jobs, can't reach files."""
+    paths = [str(path) for path in open_paths(settings)]
+    if paths:
+        message = f"others can reach {', '.join(paths)}"
+        yield Finding("home", "warning", message, f"chmod go= {shlex.join(paths)}")
+    elif settings.home.is_dir():
+        yield Finding("home", "ok", f"{settings.home} and its files are closed to others")
+    if settings.run_as and settings.work_directory.is_relative_to(settings.home):
+        message = f"directories of jobs that run as others are in the home: {settings.home}"
+        help_ = f"set JOBAUTO_WORKER_DIRECTORY to a place outside, such as {RUN_AS_DIRECTORY}"
+        yield Finding("home", "warning", message, help_)
+
+
+def open_or_report(settings: Settings, findings: list[Finding]) -> Ledger | None:
+    """Open the ledger.
+
+    Returns:
+        None where it can't be opened with this key; `findings` has one more then.
+    """
+    try:
+        return open_ledger(settings)
+    except JobautoError as error:
+        help_ = "bring back the key this ledger was made with, as secret.key"
+        findings.append(Finding("key", "wrong", str(error), help_))
+        return None
+
+
+def audit_finding(ledger: Ledger) -> Finding:
+    """Check that the end of the audit trail is as it was sealed, and that sealing goes on."""
+    try:
+        result = verify_newest(ledger)
+    except AuditDamaged as error:
+        return Finding("audit", "wrong", str(error), "see all of it: jobauto audit verify")
+    if result.damages:
+        message = f"the end of the trail is not as it was sealed: {'; '.join(result.damages)}"
+        return Finding("audit", "wrong", message, "see all of it: jobauto audit verify")
+    since = result.unsealed_since
+    if since is not None and since < ledger.clock() - SEAL_PATIENCE:
+        entries = pluralize(result.unsealed, "entry", "entries")
+        message = f"no seal has {entries} since {since.isoformat()}"
+        return Finding("audit", "warning", message, "jobauto services start, or all: jobauto up")
+    newest = f"seal {result.newest.number}" if result.seals else "no seal yet"
+    return Finding("audit", "ok", f"the end of the trail is as it was sealed ({newest})")

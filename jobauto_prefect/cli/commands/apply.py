@@ -1,0 +1,254 @@
+"""`jobauto plan` and `jobauto apply`: make the records what the files say."""
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobauto_prefect.cli.options import Json, Paths, Url, Yes
+from jobauto_prefect.cli.output.plan import (
+    Plan,
+    hint_forbidden,
+    hint_new_plan,
+    hint_waiting,
+    print_counts,
+    print_plan,
+    print_plan_json,
+)
+from jobauto_prefect.cli.output.terminal import error_console
+from jobauto_prefect.errors import Conflict, Fault, InvalidInput, StalePlan
+from jobauto_prefect.wording import pluralize
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.connection.client import Client
+
+
+MOST_PLANS = 5
+"""So many plans are carried out, or asked about, where others are quicker each time."""
+
+WOULD_CHANGE = 3
+"""Exit code of `plan` where something would change."""
+
+Prune = Annotated[
+    bool,
+    typer.Option(
+        "--prune", help="Delete what bears only labels that the files own, and is in no file."
+    ),
+]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        metavar="LABEL",
+        help="Give every record of the files this label too; may be given repeatedly.",
+    ),
+]
+
+
+def plan(
+    paths: Paths,
+    prune: Prune = False,
+    label: Labels = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Show what applying files would change, and change nothing.
+
+    Compares the files with the records, and the records with Prefect: where somebody changed
+    something there, apply restores it. Exit code 0: nothing would change; 3: something would.
+
+    Examples: jobauto plan deployments/ · jobauto plan deployments/ --prune --label finance
+    """
+    from jobauto_prefect.cli.connection.client import call_facade
+
+    wanted = ApplyRequest.of(paths, label or (), prune)
+    planned = call_facade(url, wanted.planned, takes_long=True)
+    if as_json:
+        print_plan_json(planned, {})
+    else:
+        print_plan(planned)
+        hint_forbidden(planned["forbidden"])
+        print_counts(planned, would=True)
+    if changes_in(planned):
+        raise typer.Exit(WOULD_CHANGE)
+
+
+def apply(
+    paths: Paths,
+    yes: Yes = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")
+    ] = False,
+    prune: Prune = False,
+    label: Labels = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Make the records what the files say.
+
+    A fault in any file stops before the first change. What the files do not name stays as it is.
+    Where it was interrupted, the same command goes on. Files hold no secrets.
+
+    Examples: jobauto apply deployments/ · jobauto apply team.yaml --prune --label team --yes
+    """
+    from jobauto_prefect.cli.connection.client import Client, call_facade
+
+    if not (yes or dry_run) and (as_json or not sys.stdin.isatty()):
+        raise typer.BadParameter(
+            "there is nobody to ask: confirm with --yes, or look with --dry-run",
+            param_hint="--yes",
+        )
+    wanted = ApplyRequest.of(paths, label or (), prune)
+
+    async def work(client: Client) -> None:
+        planned, waiting = await wanted.planned(client), 0
+        if not as_json:
+            print_plan(planned)
+        if not dry_run:
+            agree = None if yes else _confirm
+            planned, waiting = await apply_plan(client, wanted, planned, agree, quiet=as_json)
+        if as_json:
+            print_plan_json(planned, {"dry_run": dry_run, "waiting_for_prefect": waiting})
+        else:
+            print_counts(planned, would=dry_run)
+            hint_waiting(waiting)
+
+    call_facade(url, work, writes=not dry_run, takes_long=True)
+
+
+def _confirm(planned: Plan) -> None:
+    typer.confirm(f"Make {pluralize(len(changes_in(planned)), 'change')}?", abort=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRequest:
+    """The files to apply, with labels and pruning, as `POST /apply` takes them."""
+
+    files: Sequence[Mapping[str, str]] = field(repr=False)
+    unread: Sequence[Fault] = ()
+    labels: Sequence[str] = ()
+    prune: bool = False
+
+    @classmethod
+    def of(
+        cls, paths: Iterable[Path], labels: Sequence[str] = (), prune: bool = False
+    ) -> "ApplyRequest":
+        """Read the files.
+
+        Raises:
+            BadParameter: a label is none.
+        """
+        from jobauto_prefect.cli.files.reader import read_texts
+
+        _check_labels(labels)
+        return cls(*read_texts(paths), labels, prune)
+
+    async def planned(self, client: "Client") -> Plan:
+        """Ask for the plan.
+
+        Raises:
+            InvalidInput: with every fault of every file.
+        """
+        return await self._asked(client)
+
+    async def carried_out(self, client: "Client", digest: str) -> Plan:
+        """Ask for the plan of this digest to be carried out.
+
+        Raises:
+            StalePlan: the plan is another one by now.
+        """
+        return await self._asked(client, digest=digest)
+
+    async def _asked(self, client: "Client", **more: str) -> Plan:
+        members = {"files": self.files, "labels": self.labels, "prune": self.prune}
+        try:
+            planned: Plan = await client.apply(members | more)
+        except InvalidInput as error:
+            # What refers to a file that can't be read is not wrong for that.
+            faults = [
+                fault for fault in error.faults if not self.unread or fault.rule != "reference"
+            ]
+            raise InvalidInput([*self.unread, *faults], str(error)) from None
+        if self.unread:
+            raise InvalidInput(self.unread, "not all files can be read; nothing was changed")
+        return planned
+
+
+def _check_labels(labels: Sequence[str]) -> None:
+    import re
+
+    for label in labels:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", label):
+            message = f"{label!r} has other characters than letters, digits, ., - and _"
+            raise typer.BadParameter(message, param_hint="--label")
+
+
+def changes_in(planned: Plan) -> list[Any]:
+    """Select the changes of a plan that change something."""
+    return [change for change in planned["changes"] if change["action"] != "unchanged"]
+
+
+async def apply_plan(
+    client: "Client",
+    wanted: ApplyRequest,
+    planned: Plan,
+    agree: Callable[[Plan], None] | None = None,
+    *,
+    quiet: bool = False,
+) -> tuple[Plan, int]:
+    """Make the changes of a plan and wait for Prefect.
+
+    `agree` is asked about each plan that is carried out. Where somebody else was quicker there is a
+    new one, which is shown unless `quiet`; so it goes on `MOST_PLANS` times.
+
+    Raises:
+        InvalidInput: some of the changes are not for who asks to make.
+        Conflict: somebody else was quicker each time.
+    """
+    for _ in range(MOST_PLANS):
+        if not changes_in(planned):
+            return planned, 0
+        if planned["forbidden"]:
+            raise _forbidden_error(planned)
+        if agree is not None:
+            agree(planned)
+        try:
+            return await _apply_with_progress(client, wanted, planned["digest"])
+        except StalePlan as stale:
+            planned = dict(stale.plan)
+            hint_new_plan()
+            if not quiet:
+                print_plan(planned)
+    raise Conflict(
+        f"somebody else changed the same records {MOST_PLANS} times meanwhile; "
+        "nothing was changed; try again"
+    )
+
+
+def _forbidden_error(planned: Plan) -> InvalidInput:
+    faults = [Fault(**fields) for fields in planned["forbidden"]]
+    return InvalidInput(faults, "you may not make all of these changes; nothing was changed")
+
+
+async def _apply_with_progress(
+    client: "Client", wanted: ApplyRequest, digest: str
+) -> tuple[Plan, int]:
+    from rich.progress import Progress
+
+    terminal = error_console().is_terminal
+    with Progress(console=error_console(), transient=True, disable=not terminal) as progress:
+        writing = progress.add_task("Records", total=None)
+        done = await wanted.carried_out(client, digest)
+        progress.update(writing, total=1, completed=1)
+        telling = progress.add_task("Prefect", total=None)
+        most = 0
+
+        def advance(left: int) -> None:
+            nonlocal most
+            most = max(most, left)
+            progress.update(telling, total=most, completed=most - left)
+
+        return done, await client.wait_for_prefect(advance)

@@ -1,0 +1,264 @@
+"""`jobauto audit`: who changed what."""
+
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobauto_prefect.cli.options import Json, Limit, Url
+from jobauto_prefect.cli.output.terminal import (
+    escape_controls,
+    format_time,
+    print_hint,
+    print_json,
+    print_line,
+    print_table,
+)
+from jobauto_prefect.wording import pluralize
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.connection.client import Client
+    from jobauto_prefect.ledger.audit.seal_verification import Verification
+
+group = typer.Typer(help="The audit trail: who changed what.", no_args_is_help=True)
+
+DEFAULT_ROWS = 25
+PAGE = 1000
+
+User = Annotated[
+    int | None, typer.Option("--user", metavar="ID", min=1, help="Only what this user did.")
+]
+Entity = Annotated[
+    str | None, typer.Option("--entity", metavar="KIND", help="Only of this kind: Job, Company …")
+]
+EntityId = Annotated[
+    int | None, typer.Option("--id", metavar="ID", min=1, help="Only of the record of this number.")
+]
+Action = Annotated[
+    str | None, typer.Option("--action", help="create, update, delete, login or refuse.")
+]
+Since = Annotated[str | None, typer.Option("--from", metavar="TIME", help="From this time on.")]
+Until = Annotated[str | None, typer.Option("--to", metavar="TIME", help="Before this time.")]
+
+
+def _given_filters(**given: Any) -> dict[str, Any]:
+    return {name.rstrip("_"): value for name, value in given.items() if value is not None}
+
+
+@group.command("list")
+def list_entries(
+    user: User = None,
+    entity: Entity = None,
+    entity_id: EntityId = None,
+    action: Action = None,
+    since: Since = None,
+    until: Until = None,
+    as_json: Json = False,
+    url: Url = None,
+    limit: Limit = None,
+) -> None:
+    """List audit entries, the newest first.
+
+    Example: jobauto audit list --entity RunTemplate --action delete --from "2026-05-01 00:00:00"
+    """
+    from jobauto_prefect.cli.connection.client import call_facade
+
+    asked = _given_filters(
+        user_id=user, entity_type=entity, entity_id=entity_id, action=action, from_=since, to=until
+    )
+    rows = limit or DEFAULT_ROWS
+    entries = call_facade(url, lambda client: client.get("/auditlog.json", **asked, limit=rows))
+    if as_json:
+        print_json(entries)
+        return
+    print_table(
+        ("id", "when", "who", "door", "what", "record", "changed"),
+        [
+            (
+                entry["id"],
+                format_time(entry["created_at"]),
+                entry["actor"],
+                entry["door"],
+                entry["action"],
+                f"{entry['entity_type']} {entry['entity_id'] or ''}".rstrip(),
+                ", ".join(entry["changes"]),
+            )
+            for entry in entries.values()
+        ],
+    )
+    if len(entries) >= rows:
+        print_hint(
+            f"these are the newest {rows}; more with --limit, all of it with jobauto audit export"
+        )
+
+
+@group.command()
+def export(
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="File to write; else standard output.")
+    ] = None,
+    entity: Entity = None,
+    action: Action = None,
+    since: Since = None,
+    until: Until = None,
+    url: Url = None,
+) -> None:
+    """Write audit entries as JSON, one a line, the oldest first.
+
+    Example: jobauto audit export --from 2026-01-01 --to 2027-01-01 -o audit-2026.jsonl
+    """
+    from jobauto_prefect.cli.connection.client import Client, call_facade
+
+    asked = _given_filters(entity_type=entity, action=action, from_=since, to=until)
+
+    async def write(client: Client) -> int:
+        written = 0
+        with output.open("x") if output else contextlib.nullcontext(sys.stdout) as file:
+            async for entry in _oldest_first(client, asked):
+                file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+                written += 1
+        return written
+
+    try:
+        written = call_facade(url, write)
+    except FileExistsError:
+        raise typer.BadParameter(f"there is a file {output} already", param_hint="-o") from None
+    if output is not None:
+        print_line(f"{pluralize(written, 'line')} in {output}")
+
+
+@group.command()
+def verify(
+    log: Annotated[
+        list[typer.FileText] | None,
+        typer.Option(
+            "--log",
+            metavar="FILE",
+            errors="replace",
+            help="A log of the services: the seals in it must be in the ledger. - is the input.",
+        ),
+    ] = None,
+    archive: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--archive",
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="A file of jobauto audit archive: it must be as the ledger knows it.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check that nothing in the audit trail was changed, removed or cut off. Exit code 1: it was.
+
+    It reads the ledger of this machine and takes its key. What was put back as a whole, from an
+    older copy of the database, is found by the services' logs alone.
+
+    Example: journalctl -u jobauto-services | jobauto audit verify --log -
+    """
+    from itertools import chain
+
+    from jobauto_prefect.cli.connection.local_ledger import open_local_ledger
+    from jobauto_prefect.ledger.audit.seal_verification import verify as compare
+    from jobauto_prefect.ledger.audit.seals import marks_in
+
+    with open_local_ledger() as ledger:
+        result = compare(ledger, marks_in(chain.from_iterable(log or ())), archive or ())
+    if as_json:
+        newest = result.newest._asdict() if result.seals else None
+        print_json(
+            {
+                "intact": not result.damages,
+                "damages": list(result.damages),
+                "entries": result.entries,
+                "seals": result.seals,
+                "archived": result.archived,
+                "newest": newest,
+                "unsealed": result.unsealed,
+                "unsealed_since": result.unsealed_since and result.unsealed_since.isoformat(),
+            }
+        )
+    else:
+        _print_verification(result)
+    if result.damages:
+        raise typer.Exit(1)
+
+
+@group.command("archive")
+def archive_months(
+    directory: Annotated[
+        Path,
+        typer.Argument(metavar="DIRECTORY", exists=True, file_okay=False, help="Where files go."),
+    ],
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            "--keep",
+            metavar="MONTHS",
+            min=1,
+            help="Whole months that stay; default: JOBAUTO_KEEP_AUDIT_MONTHS.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Let old months of the audit trail leave the ledger as files, with their seals.
+
+    There is a file for each month, audit-2026-05.jsonl.gz. The ledger keeps their digests, so that
+    the trail verifies without the files, and the files with it. Interrupted, the same command goes
+    on. It takes the connection of the owner of the database.
+
+    Example: jobauto audit archive /srv/audit --keep 12
+    """
+    from jobauto_prefect.cli.connection.local_ledger import local_actor, open_local_ledger
+    from jobauto_prefect.ledger.audit.archive_files import archive, file_name, whole_months_before
+    from jobauto_prefect.settings import load_settings
+
+    months = keep or load_settings().keep_audit_months
+    made = []
+    with open_local_ledger() as ledger:
+        before = whole_months_before(ledger.clock(), months)
+        for month in archive(ledger, local_actor(), before, directory):
+            path = directory / file_name(month.month)
+            made.append({"file": str(path), "entries": month.entries, "digest": month.digest})
+            if not as_json:
+                print_line(f"{path}; entries: {month.entries}")
+    if as_json:
+        print_json({"archived": made})
+    elif not made:
+        print_line(f"nothing is older than {pluralize(months, 'whole month')}")
+
+
+def _print_verification(result: "Verification") -> None:
+    from jobauto_prefect.ledger.audit.seals import log_mark
+
+    for damage in result.damages:
+        print_line(escape_controls(damage), style="bold red")
+    state = "NOT as it was sealed" if result.damages else "as it was sealed"
+    sealed = f"entries: {result.entries} in {pluralize(result.seals, 'seal')}"
+    print_line(f"the audit trail is {state}; {sealed}")
+    if result.archived:
+        print_line(f"in archives: {result.archived}")
+    if result.seals:
+        print_line(f"newest: {log_mark(result.newest)}")
+    if result.unsealed_since is not None:
+        since = format_time(result.unsealed_since.isoformat())
+        print_hint(
+            f"not in a seal yet: {result.unsealed} since {since}; jobauto services start seals them"
+        )
+
+
+async def _oldest_first(client: "Client", asked: dict[str, Any]) -> AsyncIterator[Any]:
+    """Yield all entries asked for, page by page, each once."""
+    query = {**asked, "order": "id", "limit": PAGE}
+    while True:
+        entries, cursor = await client.page("/auditlog.json", **query)
+        for entry in entries.values():
+            yield entry
+        if cursor is None:
+            return
+        query["cursor"] = cursor

@@ -1,0 +1,254 @@
+"""`jobauto backup` and `jobauto restore`: a whole installation in one file, and a new one of it."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobauto_prefect.cli.options import Json
+from jobauto_prefect.cli.output.terminal import (
+    error_console,
+    escape_controls,
+    format_time,
+    print_hint,
+    print_json,
+    print_line,
+    print_table,
+)
+
+if TYPE_CHECKING:
+    from jobauto_prefect.backup.archive import Manifest
+    from jobauto_prefect.backup.restoration import RestoredInstallation
+
+PassphraseFile = Annotated[
+    Path | None,
+    typer.Option("--passphrase-file", metavar="FILE", help="Its first line is the passphrase."),
+]
+PassphraseStdin = Annotated[
+    bool, typer.Option("--passphrase-stdin", help="Read the passphrase from standard input.")
+]
+LOST = ("job", "run template", "worker", "its time is up")
+WAITING = ("job", "run template", "due")
+WINDOWS = ("run template", "windows", "first", "last", "what becomes of them")
+DIFFERENCES = ("kind", "id", "record", "what")
+SETTINGS = ("setting", "in the backup", "here")
+SHOWN = 20  # rows of a table; all of them with --json
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="File to write; a new one.")],
+    passphrase_file: PassphraseFile = None,
+    passphrase_stdin: PassphraseStdin = False,
+    as_json: Json = False,
+) -> None:
+    """Write a backup of ledger, Prefect's database, key and settings, while everything runs.
+
+    Key and settings are encrypted with the passphrase: without it the backup can't be restored.
+    Outputs of jobs, records and hashes of passwords are in the databases as they are: keep the file
+    closed to others.
+
+    Example: jobauto backup /backups/jobauto-$(date +%F).backup --passphrase-file /root/passphrase
+    """
+    from jobauto_prefect.backup.creation import create_backup
+    from jobauto_prefect.cli.connection.local_ledger import local_actor, open_local_ledger
+    from jobauto_prefect.settings import load_settings
+
+    passphrase = _read_passphrase(passphrase_file, stdin=passphrase_stdin, twice=True)
+    with open_local_ledger() as ledger, _show_progress(shown=not as_json) as progress:
+        made = create_backup(load_settings(), ledger, file, passphrase, local_actor(), progress)
+    if as_json:
+        print_json({"path": str(made.path), "size": made.size, **_manifest_fields(made.manifest)})
+    else:
+        _print_made(made.path, made.size, made.manifest)
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A backup.")],
+    passphrase_file: PassphraseFile = None,
+    passphrase_stdin: PassphraseStdin = False,
+    as_json: Json = False,
+) -> None:
+    """Make a new installation of a backup, in an empty home (and empty databases of PostgreSQL).
+
+    It is frozen until jobauto resume, and the tokens of its workers are revoked. End the
+    installation that the backup is of: it would go on with the same work.
+
+    Example: JOBAUTO_HOME=/srv/jobauto jobauto restore jobauto.backup
+    """
+    from jobauto_prefect.backup.archive import read_backup
+    from jobauto_prefect.backup.restoration import restore_backup as make_anew
+    from jobauto_prefect.cli.connection.local_ledger import local_actor
+    from jobauto_prefect.settings import load_settings
+
+    settings = load_settings()
+    with _show_progress(shown=not as_json) as progress:
+        archive = read_backup(
+            file, lambda: _read_passphrase(passphrase_file, stdin=passphrase_stdin, twice=False)
+        )
+        done = make_anew(settings, archive, local_actor(), lambda what: progress(what, 0, 0))
+    if as_json:
+        print_json(_restored_fields(done))
+    else:
+        _print_restored(done)
+
+
+def _read_passphrase(file: Path | None, *, stdin: bool, twice: bool) -> str:
+    """Read the passphrase from a file or standard input, or ask for it on a terminal."""
+    if file is not None and stdin:
+        raise typer.BadParameter("give --passphrase-file or --passphrase-stdin, not both")
+    if file is not None:
+        try:
+            return (file.read_text().splitlines() or [""])[0]
+        except OSError as error:
+            message = f"{file} can't be read: {error.strerror}"
+            raise typer.BadParameter(message, param_hint="--passphrase-file") from None
+    if stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+    if not sys.stdin.isatty():
+        raise typer.BadParameter("there is no terminal: --passphrase-file, or --passphrase-stdin")
+    return str(typer.prompt("Passphrase", hide_input=True, confirmation_prompt=twice, err=True))
+
+
+@contextlib.contextmanager
+def _show_progress(*, shown: bool) -> Iterator[Callable[[str, int, int], None]]:
+    """Show on a terminal what is being done."""
+    if not (shown and sys.stderr.isatty()):
+        yield lambda _what, _done, _of: None
+        return
+    from rich.progress import Progress
+
+    tasks: dict[str, Any] = {}
+    with Progress(console=error_console(), transient=True) as bars:
+
+        def tell(what: str, done: int, of: int) -> None:
+            if what not in tasks:
+                for task in tasks.values():
+                    bars.update(task, total=1, completed=1)
+                tasks[what] = bars.add_task(what, total=None)
+            if of:
+                bars.update(tasks[what], total=of, completed=done)
+
+        yield tell
+
+
+def _manifest_fields(manifest: "Manifest") -> dict[str, Any]:
+    fields = asdict(manifest)
+    return {name: fields[name] for name in fields if name not in ("settings", "format")}
+
+
+def _print_made(path: Path, size: int, manifest: "Manifest") -> None:
+    print_line(
+        escape_controls(f"{path}: {size / 2**20:.1f} MiB, as of {format_time(manifest.taken_at)}")
+    )
+    if manifest.prefect_missing is not None:
+        print_line(escape_controls(f"without Prefect: {manifest.prefect_missing}"), style="yellow")
+        print_hint(
+            "back it up where it is; or name its database in PREFECT_SERVER_DATABASE_CONNECTION_URL"
+        )
+    print_hint("it can't be restored without the passphrase: keep that elsewhere")
+
+
+def _restored_fields(done: "RestoredInstallation") -> dict[str, Any]:
+    begun = done.begun
+    return {
+        "home": str(done.home),
+        **_manifest_fields(done.manifest),
+        "frozen_since": begun.frozen_since.isoformat(),
+        "tokens_revoked": begun.revoked,
+        "lost": [_plain_fields(job) for job in begun.lost],
+        "waiting": [_plain_fields(job) for job in done.waiting],
+        "windows": [_plain_fields(window) for window in done.windows],
+        "differences": [_plain_fields(difference) for difference in done.differences],
+        "told_again": begun.told_again,
+        "differing_settings": {
+            name: {"backup": before, "here": here} for name, (before, here) in done.settings.items()
+        },
+        "files": [{"path": str(file.path), "not_in_effect": file.why} for file in done.files],
+    }
+
+
+def _plain_fields(record: Any) -> dict[str, Any]:
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value
+        for name, value in asdict(record).items()
+    }
+
+
+def _print_restored(done: "RestoredInstallation") -> None:
+    begun, manifest = done.begun, done.manifest
+    print_line(
+        escape_controls(f"restored into {done.home}, as of {format_time(manifest.taken_at)}")
+    )
+    print_line("frozen until jobauto resume: nothing starts")
+    if manifest.prefect_missing is not None:
+        print_line(escape_controls(f"without Prefect: {manifest.prefect_missing}"), style="yellow")
+    print_line(f"worker tokens revoked: {begun.revoked}; new ones: jobauto token issue --worker")
+    _print_rows(
+        "These jobs ran; they are lost, and tried again as docs/tasks.md says (Lost attempts):",
+        LOST,
+        [
+            (job.job_id, job.runtemplate, job.worker, _format_time(job.ends_by))
+            for job in begun.lost
+        ],
+    )
+    _print_rows(
+        "These jobs waited for a worker; they start after jobauto resume:",
+        WAITING,
+        [(job.job_id, job.runtemplate, _format_time(job.schedule)) for job in done.waiting],
+    )
+    _print_rows(
+        "These windows passed since:",
+        WINDOWS,
+        [
+            (
+                window.runtemplate,
+                window.count,
+                _format_time(window.first),
+                _format_time(window.last),
+                _disposition_text(window),
+            )
+            for window in done.windows
+        ],
+    )
+    _print_rows(
+        "Ledger and Prefect differ:",
+        DIFFERENCES,
+        [
+            (difference.kind, difference.id, difference.record, difference.what)
+            for difference in done.differences
+        ],
+    )
+    _print_rows(
+        "These settings are not what they were:",
+        SETTINGS,
+        [(name, before, here) for name, (before, here) in done.settings.items()],
+    )
+    for file in done.files:
+        state = "in effect" if file.why is None else f"not in effect: {file.why}"
+        print_line(escape_controls(f"{file.path} ({state})"))
+    print_hint("start it: jobauto up; look at it: jobauto doctor; then let it work: jobauto resume")
+
+
+def _disposition_text(windows: Any) -> str:
+    """Describe what becomes of windows in this state of their tasks."""
+    if windows.state == "open":
+        return "start after jobauto resume"
+    return f"{windows.state} ({windows.reason})" if windows.reason else str(windows.state)
+
+
+def _format_time(instant: datetime | None) -> str:
+    return "" if instant is None else format_time(instant.isoformat())
+
+
+def _print_rows(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    if not rows:
+        return
+    print_line(title)
+    print_table(columns, rows[:SHOWN])
+    if len(rows) > SHOWN:
+        print_hint(f"these are the first {SHOWN} of {len(rows)}; all of them with --json")

@@ -1,0 +1,119 @@
+"""`jobauto db` and `jobauto secrets`: the tables of this machine's ledger, and its key."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+import typer
+
+from jobauto_prefect.cli.options import Json
+from jobauto_prefect.cli.output.terminal import print_hint, print_json, print_line
+from jobauto_prefect.wording import pluralize
+
+database = typer.Typer(help="The tables of the ledger.", no_args_is_help=True)
+secrets = typer.Typer(help="The key of the secret values.", no_args_is_help=True)
+
+
+@database.command()
+def upgrade(as_json: Json = False) -> None:
+    """Create the tables of the ledger, or bring them to this version."""
+    from jobauto_prefect.ledger.database import migration
+
+    with _open_engine() as engine:
+        before, after = migration.upgrade(engine)
+    if as_json:
+        print_json({"before": before, "after": after})
+    elif before == after:
+        print_line(f"the ledger is at version {after} already")
+    else:
+        print_line(
+            f"the ledger is at version {after} now" + (f", it was at {before}" if before else "")
+        )
+
+
+@database.command()
+def check(as_json: Json = False) -> None:
+    """Check that the tables are those of this version; exit code 1 where they are not."""
+    from jobauto_prefect.ledger.database import migration
+
+    with _open_engine() as engine:
+        version, wanted = migration.current(engine), migration.newest()
+    if as_json:
+        print_json({"current": version == wanted, "version": version, "wanted": wanted})
+    elif version == wanted:
+        print_line(f"the ledger is at version {version}, as it should be")
+    else:
+        print_line(
+            f"the ledger is at version {version or 'none'}, not {wanted}; run: jobauto db upgrade"
+        )
+    if version != wanted:
+        raise typer.Exit(1)
+
+
+@contextlib.contextmanager
+def _open_engine() -> Iterator[Any]:
+    from jobauto_prefect.home import make_home
+    from jobauto_prefect.ledger.database.engine import database_errors, long_limits, make_engine
+    from jobauto_prefect.settings import load_settings
+
+    settings = load_settings()
+    make_home(settings)  # where SQLite makes its file
+    engine = make_engine(settings.ledger_url, long_limits(settings))
+    try:
+        with database_errors():
+            yield engine
+    finally:
+        engine.dispose()
+
+
+@secrets.command()
+def rotate(
+    settle: Annotated[
+        float,
+        typer.Option(
+            "--settle", metavar="SECONDS", min=0, help="Wait so long before the last look."
+        ),
+    ] = 5,
+    as_json: Json = False,
+) -> None:
+    """Encrypt all secret values with a new key. Interrupted, the same command goes on.
+
+    The service may run meanwhile. Backups of the database made before need the key of before:
+    keep a copy of the key file with them, apart.
+
+    Example: jobauto secrets rotate
+    """
+    from jobauto_prefect.cli.connection.local_ledger import local_actor, open_local_ledger
+    from jobauto_prefect.ledger.key_rotation import rotate as give_new_key
+
+    with open_local_ledger() as ledger:
+        if not as_json and len(ledger.box.ring.keys) > 1:
+            print_hint("a rotation was interrupted; it goes on")
+        done = give_new_key(ledger, local_actor(), settle)
+        path = str(ledger.box.path)
+    if as_json:
+        print_json({"path": path, "resealed": done.resealed, "fingerprint": done.fingerprint})
+    else:
+        print_line(
+            f"{pluralize(done.resealed, 'value')} encrypted with a new key, which is in {path}"
+        )
+
+
+@secrets.command()
+def init(as_json: Json = False) -> None:
+    """Make the key that encrypts secret values. One that is there is never replaced.
+
+    Keep a copy of the file apart from copies of the database: without it the secrets are lost.
+    """
+    from jobauto_prefect.home import close_home
+    from jobauto_prefect.ledger.secrets import create_key
+    from jobauto_prefect.settings import load_settings
+
+    settings = load_settings()
+    path = settings.key_path
+    created = create_key(path)
+    close_home(settings)
+    if as_json:
+        print_json({"path": str(path), "created": created})
+    else:
+        print_line(f"the key is in {path}" if created else f"there is a key already: {path}")

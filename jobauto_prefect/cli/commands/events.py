@@ -1,0 +1,85 @@
+"""`jobauto event`: what happened, what it started, and what it could not."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobauto_prefect.cli.options import Json, Url, number_argument
+from jobauto_prefect.cli.output.results import call_and_print
+from jobauto_prefect.cli.output.terminal import (
+    format_time,
+    print_line,
+    print_record,
+    print_table,
+)
+from jobauto_prefect.cli.records.lists import Record, add_list
+from jobauto_prefect.cli.records.tables import EVENTS
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.connection.client import Client
+
+group = typer.Typer(
+    help="Events: changes of sources and ends of run templates, and what they start.",
+    no_args_is_help=True,
+)
+
+EventId = Annotated[int, number_argument("event")]
+TIMES = ("created_at", "emitted_at")
+ACTION_COLUMNS = ("action", "target", "state", "job", "error")
+ACTION_MEMBERS = ("kind", "target", "state", "job_id", "error")
+COLUMNS = ("rule", "element", "state", "job", "error")
+
+add_list(group, EVENTS)
+
+
+@group.command()
+def show(event_id: EventId, as_json: Json = False, url: Url = None) -> None:
+    """Show one event: all that is known of it, and what it owes to which rules.
+
+    Example: jobauto event show 12
+    """
+    call_and_print(url, lambda client: client.get(f"/event/{event_id}.json"), as_json, _print_event)
+
+
+@group.command()
+def replay(
+    event_id: EventId,
+    rule: Annotated[
+        int | None,
+        typer.Option("--rule", metavar="ID", min=1, help="Start this rule, though it be newer."),
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Start the rules for which an event is a dead letter, or one rule that never saw it.
+
+    Without a rule, actions and webhooks that are dead letters are done, too.
+
+    Example: jobauto event replay 12
+    """
+
+    async def again(client: "Client") -> Any:
+        fields = {} if rule is None else {"eventrule_id": rule}
+        event = await client.post_to(f"/event/{event_id}/replay.json", fields)
+        await client.wait_for_prefect()
+        return event
+
+    call_and_print(url, again, as_json, _print_event, writes=True)
+
+
+def _print_event(event: dict[str, Any]) -> None:
+    deliveries, actions = event.pop("deliveries"), event.pop("actions")
+    print_record(event | {name: format_time(event[name]) for name in TIMES})
+    if deliveries:
+        print_line("")
+        print_table(COLUMNS, map(_delivery_row, deliveries))
+    if actions:
+        print_line("")
+        print_table(
+            ACTION_COLUMNS, ([action[name] for name in ACTION_MEMBERS] for action in actions)
+        )
+
+
+def _delivery_row(delivery: Record) -> tuple[Any, ...]:
+    members = ("eventrule_id", "element", "state", "job_id", "error")
+    return tuple(delivery[name] for name in members)

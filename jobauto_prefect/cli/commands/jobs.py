@@ -1,0 +1,209 @@
+"""`jobauto job` and `jobauto run`: start jobs, see what came of them, end them."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobauto_prefect.cli.completion import complete_names
+from jobauto_prefect.cli.options import Json, Url, Yes, job_argument, number_argument
+from jobauto_prefect.cli.output.results import call_and_print
+from jobauto_prefect.cli.output.terminal import (
+    format_duration,
+    format_time,
+    print_record,
+)
+from jobauto_prefect.cli.records.lists import Record, add_list
+from jobauto_prefect.cli.records.lookup import find_id, find_job_id
+from jobauto_prefect.cli.records.tables import JOBS
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.connection.client import Client
+    from jobauto_prefect.cli.output.job_progress import WaitOptions
+
+group = typer.Typer(help="Jobs: one attempt each.", no_args_is_help=True)
+
+JobName = Annotated[str, job_argument()]
+JobNumber = Annotated[int, number_argument("job")]
+
+Wait = Annotated[bool, typer.Option("--wait", help="Show its output and end with its result.")]
+EnvFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--env-file",
+        metavar="FILE",
+        exists=True,
+        dir_okay=False,
+        help="File of such values, a line each; --env wins over it.",
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout",
+        metavar="SECONDS",
+        min=0,
+        help="Wait no longer than this; the job goes on, and the exit code is 4.",
+    ),
+]
+
+add_list(group, JOBS)
+
+
+@group.command("show")
+def show_job(job: JobName, as_json: Json = False, url: Url = None) -> None:
+    """Show one job: its outcome, environment, output and artifacts.
+
+    Examples: jobauto job show 12 · jobauto job show acme/backup
+    """
+
+    async def read(client: "Client") -> Record:
+        record: Record = await client.get(f"/job/{await find_job_id(client, job)}.json")
+        return record
+
+    call_and_print(url, read, as_json, _print_job)
+
+
+def _print_job(job: Record) -> None:
+    times = {name: format_time(job[name]) for name in ("schedule", "begin", "end")}
+    took = format_duration(job["begin"], job["end"])
+    artifacts = [f"{artifact['path']} ({artifact['size']} bytes)" for artifact in job["artifacts"]]
+    print_record({**job, **times, "took": took, "artifacts": artifacts})
+
+
+@group.command()
+def logs(
+    job: JobName,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on until the job is over.")
+    ] = False,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Print what a job wrote: standard output as it is, standard error in yellow.
+
+    With --json one JSON object a line. Example: jobauto job logs acme/backup --follow
+    """
+    from jobauto_prefect.cli.connection.client import Client, call_facade
+    from jobauto_prefect.cli.output.job_progress import print_output_line, stream_output
+
+    async def print_all(client: Client) -> None:
+        async for line in stream_output(client, await find_job_id(client, job), follow):
+            print_output_line(line, as_json)
+
+    call_facade(url, print_all)
+
+
+@group.command()
+def cancel(
+    job: JobName,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="Why; kept with the job and shown in Prefect.")
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """End a job: one that waits does not start, one that runs is stopped with its children.
+
+    Example: jobauto job cancel 12 --reason "Wrong data"
+    """
+
+    async def end(client: "Client") -> Record:
+        fields = {"id": await find_job_id(client, job), "state": "cancelled"}
+        why = {"reason": reason} if reason else {}
+        ended: Record = await client.post("job", {**fields, **why})
+        await client.wait_for_prefect()
+        return ended
+
+    call_and_print(url, end, as_json, _describe_end, writes=True)
+
+
+def _describe_end(job: Record) -> str:
+    over = "is cancelled" if job["state"] == "cancelled" else "is being ended"
+    return f"job {job['id']} {over}"
+
+
+@group.command()
+def delete(job: JobNumber, yes: Yes = False, as_json: Json = False, url: Url = None) -> None:
+    """Delete a job that is over; it is kept for history.
+
+    Example: jobauto job delete 12 --yes
+    """
+    from jobauto_prefect.cli.records.edits import delete_record
+
+    delete_record("job", str(job), yes, as_json, url)
+
+
+@group.command()
+def retry(
+    job: JobName,
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", "-e", metavar="KEY=VALUE", help="Instead of the value it had."),
+    ] = None,
+    env_file: EnvFile = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Run a job that is over once more: its run template, with the values this job had.
+
+    Attempts for a task are the task's: jobauto task retry.
+
+    Examples: jobauto job retry 12 --wait · jobauto job retry acme/backup
+    """
+    from jobauto_prefect.cli.files.job_values import read_job_values
+    from jobauto_prefect.cli.output.job_progress import start_job
+
+    values = read_job_values(env, env_file)
+
+    async def fields(client: "Client") -> dict[str, Any]:
+        return {"retry_of": await find_job_id(client, job), "env": values}
+
+    start_job(fields, _wait_options(wait, timeout), as_json, url)
+
+
+def run(
+    template: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEMPLATE",
+            help="Number, or company/name, of a run template.",
+            autocompletion=complete_names("runtemplate"),
+        ),
+    ],
+    env: Annotated[
+        list[str] | None,
+        typer.Option("--env", "-e", metavar="KEY=VALUE", help="A value for this job alone."),
+    ] = None,
+    env_file: EnvFile = None,
+    wait: Wait = False,
+    timeout: Timeout = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Start a job of a run template.
+
+    With --wait: exit code 0 where the job ends with success, info or warning, else 1. With
+    --timeout, too: 4 where it was not over by then; it goes on.
+
+    Example: jobauto run acme/backup --env TARGET=/mnt/backup --wait
+    """
+    from jobauto_prefect.cli.files.job_values import read_job_values
+    from jobauto_prefect.cli.output.job_progress import start_job
+
+    values = read_job_values(env, env_file)
+
+    async def fields(client: "Client") -> dict[str, Any]:
+        return {"runtemplate_id": await find_id(client, "runtemplate", template), "env": values}
+
+    start_job(fields, _wait_options(wait, timeout), as_json, url)
+
+
+def _wait_options(wait: bool, timeout: float | None) -> "WaitOptions | None":
+    if timeout is not None and not wait:
+        raise typer.BadParameter("there is no waiting without --wait", param_hint="--timeout")
+    from jobauto_prefect.cli.output.job_progress import WaitOptions
+
+    return WaitOptions(timeout) if wait else None

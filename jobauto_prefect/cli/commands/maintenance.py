@@ -1,0 +1,68 @@
+"""`jobauto pause` and `jobauto resume`: a freeze for maintenance."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobauto_prefect.cli.options import Json, Url
+from jobauto_prefect.cli.output.results import call_and_print
+from jobauto_prefect.cli.output.terminal import escape_controls, format_time
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.connection.client import Client
+
+PATH = "/maintenance.json"
+
+
+def pause(
+    reason: Annotated[str | None, typer.Option("--reason", help="Why, for people.")] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until",
+            metavar="TIME",
+            help="When it ends by itself: 2026-05-01T06:30+02:00, +2h, 06:30. Without it: with "
+            "jobauto resume.",
+        ),
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Freeze for maintenance: no job starts, running ones run to their end.
+
+    Windows that fall into it are excused, or moved to its end, as their run templates say
+    (on_closed). Given again, it replaces reason and end.
+
+    Example: jobauto pause --reason "new disk" --until +2h
+    """
+    body = {"reason": reason, "until": until}
+    call_and_print(
+        url, lambda client: client.put(PATH, body), as_json, _describe_freeze, writes=True
+    )
+
+
+def _describe_freeze(freeze: Mapping[str, Any]) -> str:
+    end = format_time(freeze["until"]) if freeze["until"] else "jobauto resume"
+    return escape_controls(f"frozen until {end}: nothing starts, what runs goes on")
+
+
+def resume(as_json: Json = False, url: Url = None) -> None:
+    """End the freeze for maintenance: what waits starts.
+
+    Example: jobauto resume
+    """
+
+    async def end(client: "Client") -> dict[str, bool]:
+        before = await client.get(PATH)
+        await client.delete(PATH)
+        await client.wait_for_prefect()
+        return {"frozen": False, "was_frozen": bool(before["frozen"])}
+
+    call_and_print(
+        url,
+        end,
+        as_json,
+        lambda now: "not frozen any more" if now["was_frozen"] else "nothing was frozen",
+        writes=True,
+    )

@@ -1,0 +1,189 @@
+"""`jobauto api|prefect|services|worker start`: the parts of the service, one process each."""
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from jobauto_prefect.errors import NotReady
+from jobauto_prefect.logs import log_to_stderr
+
+api = typer.Typer(help="The REST facade.", no_args_is_help=True)
+prefect = typer.Typer(help="The Prefect server.", no_args_is_help=True)
+services = typer.Typer(help="What runs beside the facade.", no_args_is_help=True)
+worker = typer.Typer(help="Workers: they run the jobs.", no_args_is_help=True)
+
+logger = logging.getLogger(__name__)
+
+TOKEN_VARIABLE = "JOBAUTO_WORKER_TOKEN"  # noqa: S105 - the name of a variable
+GRACEFUL_SECONDS = 5
+"""How long the facade waits for requests that are being answered when it is stopped."""
+
+
+@api.command("start")
+def start_api(
+    with_services: Annotated[
+        bool, typer.Option("--services", help="Run the services in this process, too.")
+    ] = False,
+) -> None:
+    """Run the REST facade until SIGINT or SIGTERM."""
+    import uvicorn
+
+    from jobauto_prefect.facade.server_options import server_options
+    from jobauto_prefect.home import close_home
+    from jobauto_prefect.settings import load_settings
+
+    settings = load_settings()
+    log_to_stderr(settings.log_format)
+    close_home(settings)
+    options = server_options(settings)
+    logger.info("the facade listens on %s:%d", settings.api_host, settings.api_port)
+    uvicorn.run(
+        "jobauto_prefect.facade.main:application" + ("_with_services" if with_services else ""),
+        factory=True,
+        host=settings.api_host,
+        port=settings.api_port,
+        timeout_graceful_shutdown=GRACEFUL_SECONDS,
+        **options,
+    )
+
+
+@prefect.command("start")
+def start_prefect() -> None:
+    """Run a Prefect server with its UI; its files are in the folder prefect of the home.
+
+    People, programs and workers sign in to it as they do at the facade.
+    """
+    import uvicorn
+
+    from jobauto_prefect.engine.prefect_server.process import prefect_environment
+    from jobauto_prefect.facade.server_options import server_options
+    from jobauto_prefect.home import close_home
+    from jobauto_prefect.settings import load_settings
+
+    settings = load_settings()
+    log_to_stderr(settings.log_format)
+    close_home(settings)
+    options = server_options(settings)
+    # Before Prefect is imported: it reads its settings then.
+    os.environ |= prefect_environment(settings, os.environ)
+    _give_block_key()
+    logger.info("Prefect listens on %s:%d", settings.api_host, settings.prefect_port)
+    uvicorn.run(
+        "jobauto_prefect.facade.gateway.asgi:application",
+        factory=True,
+        host=settings.api_host,
+        port=settings.prefect_port,
+        timeout_graceful_shutdown=GRACEFUL_SECONDS,
+        **options,
+    )
+
+
+def _give_block_key() -> None:
+    """Let Prefect encrypt its blocks with a key that is kept outside of its database.
+
+    One that the environment says already stays. The variable is set in this process only: what it
+    was started with could be read by others of its user.
+    """
+    import asyncio
+
+    from jobauto_prefect.cli.connection.local_ledger import open_local_ledger
+    from jobauto_prefect.engine.prefect_server.block_encryption import VARIABLE, reencrypt_blocks
+    from jobauto_prefect.ledger.store import prefect_key
+
+    if not os.environ.get(VARIABLE):
+        with open_local_ledger() as ledger:
+            os.environ[VARIABLE] = prefect_key(ledger)
+    taken = asyncio.run(reencrypt_blocks(os.environ[VARIABLE]))
+    if taken:
+        logger.info("%d blocks are encrypted with the service's key now", taken)
+
+
+@services.command("start")
+def start_services() -> None:
+    """Run the outbox towards Prefect, the reaper of lost jobs, the reconciler, and events."""
+    import asyncio
+
+    from jobauto_prefect.cli.connection.local_ledger import open_local_ledger
+    from jobauto_prefect.facade.main import serve_services
+    from jobauto_prefect.home import close_home
+    from jobauto_prefect.settings import load_settings
+
+    settings = load_settings()
+    log_to_stderr(settings.log_format)
+    close_home(settings)
+    with open_local_ledger() as ledger:
+        asyncio.run(serve_services(settings, ledger))
+
+
+@worker.command("start")
+def start_worker(
+    pool: Annotated[str, typer.Option("--pool", metavar="NAME", help="Work pool it serves.")],
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="NAME", help="Its name. Default: host and pool."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="Jobs at once.")
+    ] = None,
+    run_as: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--run-as",
+            metavar="[COMPANY=]USER",
+            help="User of its native jobs, of all or of one company; needs root. Repeatable.",
+        ),
+    ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option("--token-file", metavar="FILE", help="File with its token."),
+    ] = None,
+) -> None:
+    """Run a worker until SIGINT or SIGTERM; its jobs may finish, a second signal shortens that.
+
+    Its token is in the file, or in JOBAUTO_WORKER_TOKEN.
+    Make one: jobauto token issue --worker --pool NAME
+    """
+    import asyncio
+
+    from pydantic import SecretStr
+
+    from jobauto_prefect.cli.service.supervisor import signal_ready
+    from jobauto_prefect.engine.worker.jobauto_worker import run_worker
+    from jobauto_prefect.home import close_home
+    from jobauto_prefect.settings import load_settings
+
+    if token_file is None:
+        _leave_token_out_of_environment()
+    given = {"worker_token": SecretStr(_read_token(token_file))} if token_file else {}
+    settings = load_settings(**given)
+    log_to_stderr(settings.log_format)
+    close_home(settings)
+    asyncio.run(run_worker(settings, pool, name, limit, run_as or (), signal_ready))
+
+
+def _read_token(file: Path) -> str:
+    try:
+        return file.read_text().strip()
+    except OSError as error:
+        raise NotReady(f"the token file {file} can't be read: {error.strerror}") from None
+
+
+def _leave_token_out_of_environment() -> None:
+    """Start this program anew with the token in a pipe, where the environment holds it.
+
+    What a process was started with stays readable for jobs of the same user, and for root's even
+    where the process closes its memory.
+    """
+    token = os.environ.pop(TOKEN_VARIABLE, None)
+    if token is None:
+        return
+    reading, writing = os.pipe()
+    os.write(writing, token.encode())
+    os.close(writing)
+    os.set_inheritable(reading, True)
+    again = [sys.executable, *sys.orig_argv[1:], "--token-file", f"/dev/fd/{reading}"]
+    os.execv(sys.executable, again)  # noqa: S606 - this very program

@@ -1,0 +1,72 @@
+"""`jobauto prune`: let go now of what is kept no longer."""
+
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobauto_prefect.cli.options import Json, Url
+from jobauto_prefect.cli.output.terminal import print_hint, print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.connection.client import Client
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")]
+Counts = Counter[tuple[str, str | None]]
+"""How many records went, by kind and the slug of their company (None: of none, or of all)."""
+
+COLUMNS = ("what", "company", "how many")
+NAMES = {
+    "events": "events",
+    "output": "outputs of jobs",
+    "jobs": "jobs",
+    "tasks": "tasks",
+    "runs": "flow runs in Prefect",
+}
+
+
+def prune(dry_run: DryRun = False, as_json: Json = False, url: Url = None) -> None:
+    """Let go now of what is kept no longer.
+
+    How long jobs, their output, tasks and events are kept is said by the settings JOBAUTO_KEEP_…,
+    and by companies and run templates (key retention). The services do the same once an hour.
+
+    Example: jobauto prune --dry-run
+    """
+    from jobauto_prefect.cli.connection.client import call_facade
+
+    counts = call_facade(url, _preview) if dry_run else call_facade(url, _prune_all, writes=True)
+    if as_json:
+        names = ("kind", "company", "count")
+        rows = [dict(zip(names, (*key, count), strict=True)) for key, count in counts.items()]
+        print_json({"dry_run": dry_run, "pruned": rows})
+    else:
+        _print_counts(counts, dry_run=dry_run)
+
+
+async def _preview(client: "Client") -> Counts:
+    return _parse_counts(await client.post_to("/prune.json?dry_run=true"))
+
+
+async def _prune_all(client: "Client") -> Counts:
+    counts: Counts = Counter()
+    while True:
+        answer = await client.post_to("/prune.json")
+        counts += _parse_counts(answer)
+        if answer["complete"]:
+            return counts
+        print_hint(f"{counts.total()} gone so far")
+
+
+def _parse_counts(answer: dict[str, Any]) -> Counts:
+    return Counter({(row["kind"], row["company"]): row["count"] for row in answer["pruned"]})
+
+
+def _print_counts(counts: Counts, *, dry_run: bool) -> None:
+    if not counts:
+        print_line("nothing is to go")
+        return
+    rows = [(NAMES[kind], company or "", count) for (kind, company), count in counts.items()]
+    print_table(COLUMNS, rows)
+    if dry_run:
+        print_hint("this would go; let it go with jobauto prune")

@@ -1,0 +1,44 @@
+"""`jobauto reconcile`: settle now what somebody changed in Prefect."""
+
+from typing import TYPE_CHECKING, Any
+
+from jobauto_prefect.cli.options import Json, Url
+from jobauto_prefect.cli.output.results import call_and_print
+from jobauto_prefect.cli.output.terminal import print_hint, print_line, print_table
+from jobauto_prefect.wording import pluralize
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.connection.client import Client
+
+COLUMNS = ("record", "in Prefect", "taken over", "restored")
+
+
+def reconcile(as_json: Json = False, url: Url = None) -> None:
+    """Settle now what somebody changed in Prefect.
+
+    Pauses, cron expressions and time zones of deployments become the records'; all else is
+    restored. The services do the same by themselves; this does it at once, and waits for it.
+
+    Example: jobauto reconcile
+    """
+
+    async def settle(client: "Client") -> dict[str, Any]:
+        outcome = await client.post_to("/reconcile.json")
+        return {**outcome, "waiting_for_prefect": await client.wait_for_prefect()}
+
+    call_and_print(url, settle, as_json, _print_settled, writes=True)
+
+
+def _print_settled(answer: dict[str, Any]) -> None:
+    if answer["settled"]:
+        print_table(COLUMNS, [_settled_row(record) for record in answer["settled"]])
+    else:
+        print_line("Prefect has what the records say")
+    if answer["waiting_for_prefect"]:
+        left = pluralize(answer["waiting_for_prefect"], "change")
+        print_hint(f"Prefect does not know {left} yet; it is told when it answers")
+
+
+def _settled_row(record: dict[str, Any]) -> tuple[str, ...]:
+    members = (", ".join(record[name]) for name in ("taken_over", "restored"))
+    return (f"{record['kind']} {record['id']}", record["name"], *members)

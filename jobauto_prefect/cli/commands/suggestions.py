@@ -1,0 +1,152 @@
+"""`jobauto rule suggest`: rules and mappings that could be written; nothing is."""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobauto_prefect.cli.options import Json, Url
+from jobauto_prefect.cli.output.results import call_and_print
+from jobauto_prefect.cli.output.terminal import print_hint, print_json, print_line, print_table
+from jobauto_prefect.cli.records.lookup import find_id
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.connection.client import Client
+
+Record = Mapping[str, Any]
+Names = Mapping[str, Mapping[int, Record]]
+NAMED = ("companies", "runtemplates", "eventsources")
+KEYS = ("key", "suggested", "that fit")
+RULES = ("event", "when", "mapping")
+MEMBERS = (
+    "runtemplate_source", "event_source", "evidence", "operation", "runtemplate", "env_mapping",
+)  # fmt: skip
+"""Of a rule in a file, in the order of telling."""
+FEW = 4  # selectors shown beside the one that is suggested
+
+First = Annotated[
+    str,
+    typer.Argument(metavar="A", help="What ends: company/name of a run template, or application."),
+]
+Second = Annotated[
+    str | None, typer.Argument(metavar="B", help="What is started; without it rules that start A.")
+]
+
+
+def suggest(first: First, second: Second = None, as_json: Json = False, url: Url = None) -> None:
+    """Suggest how values get from A to B; without B, rules for the events that A consumes.
+
+    A and B are run templates (company/name) or applications (number, UUID or name); alone, A is a
+    run template. Nothing is written.
+
+    Example: jobauto rule suggest acme/Export acme/Process
+    """
+    if second is None:
+        _suggest_rules(first, as_json, url)
+    else:
+        _suggest_mapping(first, second, as_json, url)
+
+
+def _suggest_rules(word: str, as_json: bool, url: str | None) -> None:
+    from jobauto_prefect.cli.connection.client import call_facade
+
+    async def ask(client: "Client") -> tuple[Any, Names]:
+        number = await find_id(client, "runtemplate", word)
+        answer = await client.get(f"/runtemplate/{number}/suggestions.json")
+        names = {name: await client.list(name) for name in (() if as_json else NAMED)}
+        return answer, names
+
+    answer, names = call_facade(url, ask)
+    if as_json:
+        print_json(answer)
+    else:
+        _print_rules([_name_references(suggestion, names) for suggestion in answer["suggestions"]])
+
+
+def _suggest_mapping(first: str, second: str, as_json: bool, url: str | None) -> None:
+    call_and_print(
+        url,
+        lambda client: _fetch_mapping(client, first, second),
+        as_json,
+        lambda mapping: _print_mapping(mapping, first, second),
+    )
+
+
+async def _fetch_mapping(client: "Client", first: str, second: str) -> Any:
+    source, target = await _find_app(client, first), await _find_app(client, second)
+    return await client.get(f"/app/{target}/mapping.json", source_app_id=source)
+
+
+async def _find_app(client: "Client", word: str) -> int:
+    if "/" not in word:
+        return await find_id(client, "app", word)
+    number = await find_id(client, "runtemplate", word)
+    app_id: int = (await client.get(f"/runtemplate/{number}.json"))["app_id"]
+    return app_id
+
+
+def _print_mapping(suggestion: Record, first: str, second: str) -> None:
+    print_table(KEYS, _key_rows(suggestion))
+    if not suggestion["env_mapping"]:
+        print_hint("no value goes by a name that both have; choose among those that fit")
+    elif "/" in first and "/" in second:
+        members = [f"runtemplate_source={first}", f"runtemplate={second}"]
+        mapping = f"env_mapping={json.dumps(suggestion['env_mapping'], ensure_ascii=False)}"
+        print_hint(f"jobauto rule create {shlex.join([*members, mapping])}")
+
+
+def _key_rows(suggestion: Record) -> Iterator[Sequence[str]]:
+    for key, fitting in suggestion["selectors"].items():
+        chosen = suggestion["env_mapping"].get(key, "")
+        flows = suggestion["flows"].get(key)
+        shown = f"{flows} (flows without a mapping)" if flows else chosen
+        others = [selector for selector in fitting if selector != chosen]
+        more = f" and {len(others) - FEW} more" if len(others) > FEW else ""
+        yield key, shown, ", ".join(others[:FEW]) + more
+
+
+def _name_references(suggestion: Record, names: Names) -> Record:
+    """Give the rule of a suggestion the keys that files have: names in place of ids."""
+    from jobauto_prefect.cli.records.lists import template_column
+
+    rule = dict(suggestion["rule"])
+    for member in ("runtemplate_source_id", "runtemplate_id"):
+        if member in rule:
+            rule[member.removesuffix("_id")] = template_column(member)(rule, names)
+    if "event_source_id" in rule:
+        rule["event_source"] = names["eventsources"][rule["event_source_id"]]["name"]
+    members = {name: value for name, value in rule.items() if not name.endswith("_id")}
+    return {**suggestion, "rule": members}
+
+
+def _print_rules(suggestions: Sequence[Record]) -> None:
+    if not suggestions:
+        print_hint(
+            "nothing to suggest: nobody tells what its application consumes, or its rule is there"
+        )
+        return
+    print_table(RULES, [_rule_row(suggestion) for suggestion in suggestions])
+    print_line("")
+    for suggestion in suggestions:
+        print_line(f"jobauto rule create {shlex.join(_rule_words(suggestion['rule']))}")
+
+
+def _rule_row(suggestion: Record) -> Sequence[str]:
+    rule = suggestion["rule"]
+    if "event_source" in rule:
+        when = f"{rule['operation']} of {rule['evidence']} in {rule['event_source']}"
+    else:
+        when = f"{rule['runtemplate_source']} ends with success"
+    mapping = ", ".join(f"{key}={value}" for key, value in rule["env_mapping"].items())
+    return suggestion["event"], when, mapping
+
+
+def _rule_words(rule: Record) -> Iterator[str]:
+    for name in MEMBERS:
+        value = rule.get(name)
+        if not value:
+            continue
+        text = json.dumps(value, ensure_ascii=False) if isinstance(value, dict) else str(value)
+        yield f"{name}={text}"

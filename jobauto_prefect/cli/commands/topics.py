@@ -1,0 +1,122 @@
+"""`jobauto topic attach|detach`: which records bear a topic."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jobauto_prefect.cli.completion import complete_names
+from jobauto_prefect.cli.options import Json, Url
+from jobauto_prefect.cli.output.terminal import escape_controls, print_json, print_line
+from jobauto_prefect.cli.records.lookup import find_id
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.connection.client import Client
+
+Topic = Annotated[
+    str,
+    typer.Argument(
+        metavar="TOPIC", help="Its number, or its name.", autocompletion=complete_names("topic")
+    ),
+]
+
+
+def _option(option: str, metavar: str, noun: str, kind: str) -> Any:
+    help_ = f"{noun}; may be given repeatedly."
+    return typer.Option(option, metavar=metavar, help=help_, autocompletion=complete_names(kind))
+
+
+Companies = Annotated[list[str] | None, _option("--company", "SLUG", "A company", "company")]
+Templates = Annotated[
+    list[str] | None, _option("--template", "COMPANY/NAME", "A run template", "runtemplate")
+]
+Apps = Annotated[
+    list[str] | None, _option("--app", "APP", "An application by id, UUID or name", "app")
+]
+Change = Callable[[list[str], str], list[str]]
+"""The names of a record's topics, and one of them: the names it is to have."""
+
+
+def attach(
+    topic: Topic,
+    company: Companies = None,
+    template: Templates = None,
+    app: Apps = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Attach a topic to companies, run templates and applications.
+
+    Example: jobauto topic attach money --company acme --template other/Nightly
+    """
+
+    def with_it(names: list[str], name: str) -> list[str]:
+        return [*(topic_name for topic_name in names if topic_name != name), name]
+
+    _change_topics(topic, _chosen_records(company, template, app), with_it, as_json, url)
+
+
+def detach(
+    topic: Topic,
+    company: Companies = None,
+    template: Templates = None,
+    app: Apps = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Take a topic off companies, run templates and applications.
+
+    Example: jobauto topic detach money --company acme
+    """
+
+    def without_it(names: list[str], name: str) -> list[str]:
+        return [topic_name for topic_name in names if topic_name != name]
+
+    _change_topics(topic, _chosen_records(company, template, app), without_it, as_json, url)
+
+
+def _chosen_records(
+    companies: Iterable[str] | None, templates: Iterable[str] | None, apps: Iterable[str] | None
+) -> list[tuple[str, str]]:
+    """List the kinds and names of the records a command line names.
+
+    Raises:
+        BadParameter: there is none.
+    """
+    words_of = {"company": companies, "runtemplate": templates, "app": apps}
+    named = [(kind, word) for kind, words in words_of.items() for word in words or ()]
+    if not named:
+        raise typer.BadParameter("say what bears it", param_hint="--company, --template, --app")
+    return named
+
+
+def _change_topics(
+    topic: str, named: list[tuple[str, str]], change: Change, as_json: bool, url: str | None
+) -> None:
+    from jobauto_prefect.cli.connection.client import Client, call_facade
+    from jobauto_prefect.facade.apply.record_kinds import NOUNS
+
+    async def work(client: Client) -> list[Any]:
+        written = [await _change_record(client, topic, kind, word, change) for kind, word in named]
+        await client.wait_for_prefect()
+        return written
+
+    records = call_facade(url, work, writes=True)
+    if as_json:
+        print_json({"changed": records})
+        return
+    for record in records:
+        topics = ", ".join(record["topics"]) or "none"
+        print_line(
+            escape_controls(f"{NOUNS[record['kind']]} {record['id']} has the topics {topics}")
+        )
+
+
+async def _change_record(
+    client: "Client", topic: str, kind: str, word: str, change: Change
+) -> dict[str, Any]:
+    number = await find_id(client, kind, word)
+    name = (await client.get(f"/topic/{await find_id(client, 'topic', topic)}.json"))["name"]
+    before = (await client.get(f"/{kind}/{number}.json"))["topics"]
+    record = await client.post(kind, {"id": number, "topics": change(before, name)})
+    return {"kind": kind, "id": number, "topics": record["topics"]}

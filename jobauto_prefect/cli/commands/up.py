@@ -1,0 +1,100 @@
+"""`jobauto up`: everything on one machine, in the foreground."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jobauto_prefect.cli.options import Json
+from jobauto_prefect.cli.output.terminal import print_line
+
+if TYPE_CHECKING:
+    from jobauto_prefect.settings import Settings
+
+
+def up(
+    api_port: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=65535, help="Port of the REST facade. Default: the last one, else 8000."
+        ),
+    ] = None,
+    prefect_port: Annotated[
+        int | None,
+        typer.Option(min=1, max=65535, help="Port of Prefect. Default: the last one, else 4200."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Run everything on this machine: Prefect, the facade, the services and a worker.
+
+    It runs until Ctrl-C or SIGTERM; jobs may then finish, and a second signal shortens that. The
+    first time it makes the key, the tables and the user admin, and prints its password once.
+    """
+    from jobauto_prefect.cli.service.home_lock import hold_home
+    from jobauto_prefect.cli.service.installation import prepare_home, require_free
+    from jobauto_prefect.cli.service.ports import choose_ports, save_ports
+    from jobauto_prefect.cli.service.process import ServicePlan, replace_process
+    from jobauto_prefect.cli.service.program import load_service_settings
+    from jobauto_prefect.cli.service.stages import plan_stages
+    from jobauto_prefect.home import make_home
+    from jobauto_prefect.settings import load_settings
+
+    given = {"api_port": api_port, "prefect_port": prefect_port}
+    settings = load_service_settings(load_settings, **choose_ports(load_settings(), given))
+    addresses = {"url": settings.url, "prefect_api_url": settings.prefect_api_url}
+    make_home(settings)
+    with hold_home(settings.home, addresses) as lock:
+        require_free(settings.api_host, settings.api_port, "--api-port")
+        require_free(settings.api_host, settings.prefect_port, "--prefect-port")
+        save_ports(settings)
+        prepared = prepare_home(settings)
+        prepared.ledger.close()
+        if prepared.password is not None:  # said first: it must not be lost with what may fail
+            _print_password(prepared.password, as_json)
+        plan = ServicePlan(
+            plan_stages(settings, prepared),
+            str(settings.home),
+            as_json,
+            {
+                "facade": settings.url,
+                "prefect": settings.prefect_ui,
+                "jobs": str(settings.work_directory),
+            },
+            _ready_lines(settings),
+            f"Stopping; running jobs have {settings.grace_seconds:.0f} s to finish."
+            " Again shortens it.",
+        )
+        replace_process(plan, lock)
+
+
+def _print_password(password: str, as_json: bool) -> None:
+    """Print the password of the user admin, which has just been created."""
+    if as_json:
+        sys.stdout.write(json.dumps({"event": "admin", "login": "admin", "password": password}))
+        sys.stdout.write("\n")
+    else:
+        print_line(f"Sign in as admin with the password {password} (it is shown only now)")
+
+
+def _ready_lines(settings: "Settings") -> list[str]:
+    from jobauto_prefect.cli.service.addresses import public_addresses
+
+    opened = public_addresses(settings.url, settings.prefect_ui)
+    return [
+        "",
+        *(f"  {what:<11}  {address}" for what, address in opened.items()),
+        f"  Work pool    {settings.pool}",
+        f"  Home         {settings.home}  (logs in {settings.home / 'logs'})",
+        f"  Jobs         {_jobs_text(settings)}",
+        "",
+        "All ask for a login and its password; Prefect's UI for LOGIN:PASSWORD.",
+        "Ready. Ctrl-C ends it.",
+    ]
+
+
+def _jobs_text(settings: "Settings") -> str:
+    if not settings.run_as:
+        return f"in {settings.work_directory}, as this user"
+    named = ", ".join(settings.run_as)
+    return f"in {settings.work_directory}, outside of the home, as {named}"

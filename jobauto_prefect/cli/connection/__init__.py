@@ -1,0 +1,1 @@
+"""How commands reach a facade, or this machine's own ledger."""

@@ -1,0 +1,224 @@
+"""The REST contract as commands use it: of the service of this home, of one over the network, or
+of a facade in this process.
+"""
+
+import asyncio
+import contextlib
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+from jobauto_prefect.cli.connection.protocol import Connection, Request, Response
+from jobauto_prefect.cli.connection.socket_connection import SocketConnection
+from jobauto_prefect.errors import (
+    Conflict,
+    Fault,
+    Forbidden,
+    InvalidInput,
+    JobautoError,
+    NotFound,
+    StalePlan,
+    Unauthorized,
+    Unavailable,
+)
+from jobauto_prefect.local_socket import is_answering
+from jobauto_prefect.variables import home
+
+BASE = "/api/v1"
+LARGEST_PAGE = 1000
+"""Records the facade gives at once."""
+
+PATIENCE_SECONDS = 5.0
+"""How long the outbox may stand still before a command no longer waits for it."""
+
+POLL_SECONDS = 0.1
+
+APPLY_SECONDS = 1800.0
+"""How long thousands of records may take."""
+
+Result = TypeVar("Result")
+
+ERRORS: Mapping[int, type[JobautoError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+    503: Unavailable,
+}
+"""What an answer with one of these statuses is raised as."""
+
+
+class Client:
+    """A client of one facade."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def get(self, path: str, **query: Any) -> Any:
+        """Fetch the JSON of a path below the base, such as `/jobs.json`."""
+        return await self._ask("GET", path, query=query)
+
+    async def get_raw(self, path: str) -> bytes:
+        """Fetch what is at a path below the base, byte for byte."""
+        return (await self._answer("GET", path)).content
+
+    async def list(self, collection: str, limit: int | None = None) -> dict[int, dict[str, Any]]:
+        """Fetch records of a collection by id, the newest first; `limit` None: as many as the
+        facade gives.
+        """
+        records = await self.get(f"/{collection}.json", **({"limit": limit} if limit else {}))
+        return {int(key): records[key] for key in sorted(records, key=int, reverse=True)}
+
+    async def newest(
+        self, collection: str, rows: int | None, **query: Any
+    ) -> dict[int, dict[str, Any]]:
+        """Fetch the newest records by id, page by page; `rows` None: all of them."""
+        records: dict[int, dict[str, Any]] = {}
+        cursor: str | None = None
+        while rows is None or len(records) < rows:
+            limit = min(LARGEST_PAGE, rows - len(records)) if rows else LARGEST_PAGE
+            asked = {**query, "order": "-id", "limit": limit}
+            page, cursor = await self.page(
+                f"/{collection}.json", **asked, **({"cursor": cursor} if cursor else {})
+            )
+            records |= {int(number): record for number, record in page.items()}
+            if cursor is None:
+                break
+        return dict(sorted(records.items(), reverse=True))
+
+    async def page(self, path: str, **query: Any) -> tuple[dict[str, Any], str | None]:
+        """Fetch one page of a list, and the cursor of the next; None: it is the last one."""
+        answer = await self._answer("GET", path, query=query)
+        return answer.json(), answer.cursor
+
+    async def post(self, item: str, fields: Mapping[str, Any], **query: Any) -> Any:
+        """Create or update a record."""
+        return await self._ask("POST", f"/{item}/", content=_encode_json(fields), query=query)
+
+    async def post_to(self, path: str, fields: Mapping[str, Any] | None = None) -> Any:
+        """Post JSON, or nothing, to a path below the base and return the answer."""
+        return await self._ask("POST", path, content=_encode_json(fields) if fields else None)
+
+    async def put(self, path: str, fields: Mapping[str, Any]) -> Any:
+        """Put JSON to a path below the base and return the answer."""
+        return await self._ask("PUT", path, content=_encode_json(fields))
+
+    async def delete(self, path: str) -> None:
+        """Delete the record at a path below the base."""
+        await self._ask("DELETE", path)
+
+    async def post_definition(self, content: bytes, **query: Any) -> Any:
+        """Create or update an application from a definition, which is kept as it is."""
+        asked = {**query, "definition": "true"}
+        return await self._ask("POST", "/app/", content=content, query=asked)
+
+    async def apply(self, wanted: Mapping[str, Any]) -> Any:
+        """Fetch the plan of files to apply; with its digest among the keys, carry it out.
+
+        Raises:
+            InvalidInput: with every fault.
+            StalePlan: the plan is another one than that of the digest.
+        """
+        asked = Request("POST", f"{BASE}/apply.json", {}, _encode_json(wanted), APPLY_SECONDS)
+        answer = await self._connection.ask(asked)
+        details = answer.json().get("details") if answer.status == 409 else None
+        if isinstance(details, dict) and "digest" in details:
+            raise StalePlan(details)
+        if not answer.is_success:
+            raise _make_error(asked, answer)
+        return answer.json()
+
+    async def _ask(self, method: str, path: str, **more: Any) -> Any:
+        return (await self._answer(method, path, **more)).json()
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any] | None = None,
+        content: bytes | None = None,
+    ) -> Response:
+        question = Request(method, BASE + path, query or {}, content)
+        answer = await self._connection.ask(question)
+        if not answer.is_success:
+            raise _make_error(question, answer)
+        return answer
+
+    async def wait_for_prefect(
+        self,
+        progress: Callable[[int], None] = lambda _left: None,
+        patience_seconds: float | None = None,
+    ) -> int:
+        """Wait until Prefect knows all changes; return how many it does not know yet.
+
+        That is not 0 where nothing moved for `patience_seconds` (None: `PATIENCE_SECONDS`): what is
+        left is carried out when Prefect is back.
+        """
+        patience = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
+        fewest, since = None, time.monotonic()
+        while True:
+            left: int = (await self.get("/status"))["waiting_for_prefect"]
+            progress(left)
+            if fewest is None or left < fewest:
+                fewest, since = left, time.monotonic()
+            if left == 0 or time.monotonic() - since > patience:
+                return left
+            await asyncio.sleep(POLL_SECONDS)
+
+
+def _encode_json(fields: Mapping[str, Any]) -> bytes:
+    return json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
+
+
+def _make_error(question: Request, answer: Response) -> JobautoError:
+    try:
+        body = answer.json()
+        message, details = str(body["message"]), body.get("details") or []
+    except (ValueError, KeyError, TypeError):
+        asked = f"{question.method} {question.path}"
+        return JobautoError(f"{asked} was answered {answer.status}; is that a jobauto facade?")
+    if details:
+        names = Fault.__dataclass_fields__
+        faults = [Fault(**{k: v for k, v in detail.items() if k in names}) for detail in details]
+        return InvalidInput(faults, message)
+    return ERRORS.get(answer.status, JobautoError)(message)
+
+
+def call_facade(
+    url: str | None,
+    work: Callable[[Client], Coroutine[Any, Any, Result]],
+    writes: bool = False,
+    *,
+    takes_long: bool = False,
+) -> Result:
+    """Do some work with a client; without `url` of the service of this home, or of its own ledger.
+
+    `writes`: the work changes something that Prefect is to know. `takes_long`: the database may
+    take as long as for a migration, where the ledger is this machine's own.
+    """
+
+    async def session() -> Result:
+        async with open_client(url, writes, takes_long=takes_long) as client:
+            return await work(client)
+
+    return asyncio.run(session())
+
+
+@contextlib.asynccontextmanager
+async def open_client(
+    url: str | None, writes: bool = False, *, takes_long: bool = False
+) -> AsyncIterator[Client]:
+    """Open a client of the facade at an address; else of the one that runs in this home; else of
+    one in this process. See `call_facade`.
+
+    Only what is needed is loaded: a command that asks a running service is there at once.
+    """
+    if url is None and is_answering(home()):
+        yield Client(SocketConnection(home()))
+        return
+    from jobauto_prefect.cli.connection.http_connection import connect_in_process, connect_remote
+
+    way = connect_remote(url, BASE) if url else connect_in_process(writes, takes_long=takes_long)
+    async with way as connection:
+        yield Client(connection)

@@ -1,0 +1,115 @@
+"""Connections to a facade over the network, or to one in this very process."""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+import os
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit
+
+import httpx
+
+from jobauto_prefect import certificates
+from jobauto_prefect.cli.connection.protocol import Request, Response
+from jobauto_prefect.errors import FacadeUnavailable, Unauthorized
+
+TIMEOUT_SECONDS = 30.0
+
+
+class HttpConnection:
+    """A connection by httpx."""
+
+    def __init__(self, http: httpx.AsyncClient) -> None:
+        self._http = http
+
+    async def ask(self, question: Request) -> Response:
+        """See `Connection`."""
+        try:
+            answer = await self._http.request(
+                question.method,
+                question.path,
+                params=dict(question.query),
+                content=question.content,
+                timeout=question.seconds or TIMEOUT_SECONDS,
+            )
+        except httpx.TransportError as error:
+            raise FacadeUnavailable(
+                f"the facade at {self._http.base_url} does not answer "
+                f"({type(error).__name__}); is it running, is the address right?"
+            ) from None
+        return Response(answer.status_code, dict(answer.headers), answer.content)
+
+
+@contextlib.asynccontextmanager
+async def connect_remote(url: str, base: str) -> AsyncIterator[HttpConnection]:
+    """Connect to a facade somewhere else; its address may end with the base of the contract.
+
+    Raises:
+        Unauthorized: there is no token, or it would be sent in clear to another machine.
+    """
+    token = os.environ.get("JOBAUTO_TOKEN", "")
+    if not token:
+        raise Unauthorized(
+            "JOBAUTO_TOKEN is not set; make a token where the service runs: "
+            "jobauto token issue --user LOGIN"
+        )
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not _is_this_machine(parts.hostname or ""):
+        raise Unauthorized(f"{url} is not https: the token would travel in clear; use https")
+    headers = {"Authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(
+        base_url=url.rstrip("/").removesuffix(base),
+        headers=headers,
+        timeout=TIMEOUT_SECONDS,
+        verify=certificates.needs_certificates(url),
+    ) as http:
+        yield HttpConnection(http)
+
+
+def _is_this_machine(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+@contextlib.asynccontextmanager
+async def connect_in_process(
+    writes: bool, *, takes_long: bool = False
+) -> AsyncIterator[HttpConnection]:
+    """Connect to a facade in this process, over this machine's ledger, as the local operator.
+
+    Only one that `writes` carries changes to Prefect: what it takes up it has to bring to an end.
+    For `takes_long` see `speak`.
+
+    Raises:
+        NotReady: the installation lacks its key or its tables; the message says what helps.
+    """
+    from jobauto_prefect.cli.service.home_lock import read_addresses
+    from jobauto_prefect.facade.app import create_app
+    from jobauto_prefect.ledger.audit.trail import Actor
+    from jobauto_prefect.ledger.database.engine import long_limits
+    from jobauto_prefect.ledger.store import open_ledger
+    from jobauto_prefect.settings import load_settings, local_operator
+
+    # What the facade would log, the command says itself.
+    logging.getLogger("jobauto_prefect").addHandler(logging.NullHandler())
+    # What a service that runs here was told on its command line counts for its neighbours too.
+    settings = load_settings(**read_addresses(load_settings().home))
+    limits = long_limits(settings) if takes_long else None
+    ledger = await asyncio.to_thread(open_ledger, settings, limits=limits)
+    app = create_app(settings, ledger, Actor(name=local_operator(), door="cli"))
+    transport = httpx.ASGITransport(app=app)
+    carrying = app.router.lifespan_context(app) if writes else contextlib.nullcontext()
+    try:
+        async with (
+            carrying,
+            httpx.AsyncClient(transport=transport, base_url="http://localhost") as http,
+        ):
+            yield HttpConnection(http)
+    finally:
+        await app.state.service.outbox_worker.context.prefect.aclose()
+        ledger.close()

@@ -1,0 +1,60 @@
+"""Requests to a facade, its responses, and what every connection does."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import parse_qs, urlsplit
+
+_NEXT = re.compile(r'<([^>]*)>\s*;[^,]*rel="?next"?')
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One request. `path` is that of the address, `query` what comes after it.
+
+    `seconds` is how long the answer may take; None: as long as usual.
+    """
+
+    method: str
+    path: str
+    query: Mapping[str, Any] = field(default_factory=dict)
+    content: bytes | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """The response to a request; the names of its headers are in small letters."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the request was carried out."""
+        return 200 <= self.status < 300
+
+    def json(self) -> Any:
+        """Parse the body as JSON."""
+        return json.loads(self.content)
+
+    @property
+    def cursor(self) -> str | None:
+        """Where the next page of a list begins; None on the last page."""
+        following = _NEXT.search(self.headers.get("link", ""))
+        query = urlsplit(following[1]).query if following else ""
+        return parse_qs(query).get("cursor", [None])[0]
+
+
+class Connection(Protocol):
+    """A connection to one facade."""
+
+    async def ask(self, question: Request) -> Response:
+        """Send a request and return the response.
+
+        Raises:
+            FacadeUnavailable: it does not.
+        """

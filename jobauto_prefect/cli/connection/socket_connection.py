@@ -1,0 +1,108 @@
+"""The connection to the facade that runs in this home: its socket, and nothing heavy to load.
+
+Each request has a connection of its own: within one machine that costs nothing, and none can have
+been closed by the facade meanwhile.
+"""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import h11
+
+from jobauto_prefect import __version__
+from jobauto_prefect.cli.connection.protocol import Request, Response
+from jobauto_prefect.errors import FacadeUnavailable
+from jobauto_prefect.local_socket import connect
+
+ANSWER_SECONDS = 300.0
+"""More than a facade takes: its database has its own limits."""
+
+CHUNK = 65536
+PATH_SAFE = "/%:@!$&'()*+,;=~"
+
+
+class SocketConnection:
+    """A connection by HTTP over the socket of a home."""
+
+    def __init__(self, home: Path) -> None:
+        self._home = home
+
+    async def ask(self, question: Request) -> Response:
+        """See `Connection`."""
+        seconds = max(ANSWER_SECONDS, question.seconds or 0)
+        connection = connect(self._home)
+        if connection is None:
+            raise self._gone("has ended")
+        try:
+            async with asyncio.timeout(seconds):
+                return await _exchange(connection, question)
+        except TimeoutError:
+            raise self._gone(f"has not answered for {seconds:.0f} s") from None
+        except (OSError, h11.RemoteProtocolError):
+            raise self._gone("has ended before it answered") from None
+
+    def _gone(self, what: str) -> FacadeUnavailable:
+        return FacadeUnavailable(
+            f"the service that runs with {self._home} {what}; look what became of it, and try again"
+        )
+
+
+async def _exchange(connection: socket.socket, question: Request) -> Response:
+    reader, writer = await asyncio.open_unix_connection(sock=connection)
+    try:
+        http = h11.Connection(h11.CLIENT)
+        writer.write(_request(http, question))
+        await writer.drain()
+        return await _answer(http, reader)
+    finally:
+        writer.close()
+
+
+def _request(http: h11.Connection, question: Request) -> bytes:
+    content = question.content or b""
+    query = urlencode({name: _text(value) for name, value in question.query.items()})
+    headers = {
+        "Host": "localhost",
+        "User-Agent": f"jobauto/{__version__}",
+        "Content-Length": str(len(content)),
+        "Connection": "close",
+    }
+    request = h11.Request(
+        method=question.method,
+        target=quote(question.path, safe=PATH_SAFE) + (f"?{query}" if query else ""),
+        headers=list(headers.items()),
+    )
+    events = (request, h11.Data(data=content), h11.EndOfMessage())
+    return b"".join(http.send(event) or b"" for event in events)
+
+
+def _text(value: Any) -> str:
+    """Format a field of a query as httpx does."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else str(value)
+
+
+async def _answer(http: h11.Connection, reader: asyncio.StreamReader) -> Response:
+    headers: Mapping[str, str] = {}
+    status, content = 0, bytearray()
+    while True:
+        event = http.next_event()
+        if event is h11.NEED_DATA:
+            http.receive_data(await reader.read(CHUNK))
+        elif isinstance(event, h11.Response):
+            status, headers = event.status_code, _headers(event)
+        elif isinstance(event, h11.Data):
+            content += event.data
+        elif isinstance(event, h11.EndOfMessage):
+            return Response(status, headers, bytes(content))
+        elif isinstance(event, h11.ConnectionClosed):
+            raise ConnectionError
+
+
+def _headers(event: h11.Response) -> Mapping[str, str]:
+    return {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}

@@ -1,0 +1,1 @@
+"""Files of definitions and records: read, checked, upgraded, compared, imported."""

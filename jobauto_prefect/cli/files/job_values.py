@@ -1,0 +1,55 @@
+"""Values for one job, as they are given on the command line and in a file."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from dotenv.parser import Binding
+
+
+def read_job_values(assignments: Iterable[str] | None, file: Path | None) -> dict[str, str]:
+    """Those of the file, and over them those of the command line.
+
+    Raises:
+        BadParameter: one is not KEY=VALUE.
+    """
+    return (_read_file(file) if file else {}) | dict(map(_parse_assignment, assignments or ()))
+
+
+def _parse_assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise typer.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--env")
+    return name, value
+
+
+def _read_file(file: Path) -> dict[str, str]:
+    """Written as such files are everywhere: comments, quotes, `export`; nothing is put in.
+
+    What is wrong is named by its line alone: the values may be secrets.
+    """
+    from dotenv.parser import parse_stream
+
+    try:
+        with file.open(encoding="utf-8-sig") as lines:
+            bindings = list(parse_stream(lines))
+    except (OSError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(
+            f"{file} can't be read: {error}", param_hint="--env-file"
+        ) from None
+    wrong = [binding.original.line for binding in bindings if binding.error or _is_bare(binding)]
+    if wrong:
+        places = ", ".join(f"{file}:{line}" for line in wrong)
+        raise typer.BadParameter(f"this is not KEY=VALUE: {places}", param_hint="--env-file")
+    return {
+        binding.key: binding.value
+        for binding in bindings
+        if binding.key and binding.value is not None
+    }
+
+
+def _is_bare(binding: "Binding") -> bool:
+    return binding.key is not None and binding.value is None

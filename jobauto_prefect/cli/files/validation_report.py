@@ -1,0 +1,134 @@
+"""Judging definitions and records in files, and telling what was found, with its lines."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobauto_prefect.cli.files.reader import read_content, unreadable_fault
+from jobauto_prefect.cli.output.faults import format_faults
+from jobauto_prefect.cli.output.terminal import STYLES, console, escape_controls, print_line
+from jobauto_prefect.errors import Fault
+from jobauto_prefect.facade.apply.documents import Document, check_document, read_documents
+from jobauto_prefect.facade.apply.record_kinds import NOUNS
+from jobauto_prefect.wording import pluralize
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDTH = 100  # characters of an offending line that are shown
+BEFORE = 60  # of these, at most so many before the fault
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found in one file; `lines` are those of its text, `kinds` what it has: `app` for a
+    definition, else the kind of a record.
+    """
+
+    file: str
+    lines: Sequence[str]
+    kinds: Sequence[str]
+    faults: tuple[Fault, ...]
+    warnings: tuple[Fault, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: without the lines."""
+        return {
+            "file": self.file,
+            "valid": not self.faults,
+            "definitions": self.kinds.count("app"),
+            "records": dict(Counter(kind for kind in self.kinds if kind != "app")),
+            "faults": [fault.as_dict() for fault in self.faults],
+            "warnings": [fault.as_dict() for fault in self.warnings],
+        }
+
+
+def validate_file(path: Path) -> Verdict:
+    """Judge one file: definitions as such, records by the schema of the kind they say."""
+    try:
+        raw = read_content(path)
+    except OSError as error:
+        return Verdict(str(path), (), (), (unreadable_fault(path, error),))
+    documents, unread = read_documents(str(path), raw)
+    kinds = [_kind_of(each) for each in documents]
+    verdicts = [check_document(each, kind) for each, kind in zip(documents, kinds, strict=True)]
+    return Verdict(
+        file=str(path),
+        lines=split_lines(raw),
+        kinds=[kind for kind in kinds if kind is not None],
+        # A key that is there twice is found by the reader and by the judge.
+        faults=tuple(
+            dict.fromkeys([*unread, *(fault for each in verdicts for fault in each.faults)])
+        ),
+        warnings=tuple(fault for each in verdicts for fault in each.warnings),
+    )
+
+
+def _kind_of(document: Document) -> str | None:
+    """What says no kind is meant to be a definition; None: it says one that there is not."""
+    says = isinstance(document.content, dict) and "kind" in document.content
+    return document.kind or (None if says else "app")
+
+
+def split_lines(raw: bytes) -> list[str]:
+    """The lines of a text as faults count them."""
+    return raw.decode("utf-8-sig", "replace").split("\n")
+
+
+def print_verdicts(verdicts: Iterable[Verdict]) -> None:
+    """Print every fault and warning with its line, and how many there are."""
+    verdicts = list(verdicts)
+    for verdict in verdicts:
+        print_faults(verdict.faults, "error", verdict.lines)
+        print_faults(verdict.warnings, "warning", verdict.lines)
+    faults = sum(len(verdict.faults) for verdict in verdicts)
+    warnings = sum(len(verdict.warnings) for verdict in verdicts)
+    kinds = Counter(kind for verdict in verdicts for kind in verdict.kinds)
+    print_line(
+        f"{_count_kinds(kinds)} in {_counted(len(verdicts), 'file')}: "
+        f"{_counted(faults, 'error')}, {_counted(warnings, 'warning')}"
+    )
+
+
+def _count_kinds(kinds: Counter[str]) -> str:
+    """`1 definition`, `no definitions and 3 records (company: 1, run template: 2)`."""
+    definitions = _counted(kinds["app"], "definition")
+    records = {NOUNS[kind]: number for kind, number in sorted(kinds.items()) if kind != "app"}
+    if not records:
+        return definitions
+    counts = ", ".join(f"{noun}: {number}" for noun, number in records.items())
+    return f"{definitions} and {_counted(sum(records.values()), 'record')} ({counts})"
+
+
+def print_faults(
+    faults: Iterable[Fault], level: str, lines: Sequence[str], out: "Console | None" = None
+) -> None:
+    """Print faults, each followed by its line; on standard output where `out` is not said."""
+    out = out or console()
+    for fault in faults:
+        (line,) = format_faults([fault])
+        place, _, message = line.strip().partition(": ")
+        text = escape_controls(f"{place}: {level}: {message}")
+        out.print(text, style=STYLES[level], markup=False, soft_wrap=True)
+        for shown in excerpt(fault, lines):
+            out.print(shown, style="dim", markup=False, soft_wrap=True)
+
+
+def excerpt(fault: Fault, lines: Sequence[str]) -> Iterator[str]:
+    """The line a fault is in and a mark under its column; nothing where no place is known."""
+    from rich.cells import cell_len
+
+    if fault.line is None or fault.line > len(lines):
+        return
+    line, column = lines[fault.line - 1].replace("\t", " "), (fault.column or 1) - 1
+    begin = max(0, column - BEFORE) if len(line) > WIDTH else 0
+    before, after = line[begin:column], line[column : begin + WIDTH]
+    margin = f"{fault.line:>6} │ "
+    yield margin + escape_controls(before + after).rstrip()
+    yield " " * 6 + " │ " + " " * cell_len(escape_controls(before)) + "^"
+
+
+def _counted(number: int, noun: str) -> str:
+    return pluralize(number, noun, zero="no")

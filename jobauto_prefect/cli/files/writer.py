@@ -1,0 +1,232 @@
+"""Files of records: what `jobauto export` writes, and how files are written."""
+
+import contextlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jobauto_prefect.errors import Conflict
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.connection.client import Client
+    from jobauto_prefect.facade.apply.record_index import RecordIndex
+
+
+Record = Mapping[str, Any]
+
+
+SHARED = ("calendar", "credential_type", "topic")
+"""Kinds of records that are in one file where they belong to no company."""
+
+
+def select_records(
+    index: "RecordIndex", companies: Iterable[str], labels: Iterable[str]
+) -> dict[str, dict[int, Record]]:
+    """Select the records to export, by kind in the order of writing.
+
+    Raises:
+        Conflict: there is no such company.
+    """
+    wanted, owned = set(companies), set(labels)
+    for slug in wanted:
+        if index.find_by_title("company", slug) is None:
+            raise Conflict(f"there is no company {slug!r}; see: jobauto company list")
+    chosen = index.records
+    if wanted:
+        chosen = _select_of_companies(index, wanted)
+    if owned:
+        chosen = {
+            kind: {
+                number: record
+                for number, record in records.items()
+                if owned & set(record["labels"])
+            }
+            for kind, records in chosen.items()
+        }
+    return {kind: dict(sorted(records.items())) for kind, records in chosen.items()}
+
+
+def _select_of_companies(index: "RecordIndex", slugs: set[str]) -> dict[str, dict[int, Record]]:
+    """Select the records of companies, and the applications, credential types, calendars and
+    sources they need.
+    """
+    from jobauto_prefect.facade.apply.record_kinds import KINDS, calendars_in
+
+    chosen: dict[str, dict[int, Record]] = {}
+    for kind in reversed(list(KINDS)):  # what refers comes before what is referred to
+        needed = {
+            record[reference.member]
+            for referrer, records in chosen.items()
+            for name, reference in KINDS[referrer].references.items()
+            if reference.kind == kind
+            for record in records.values()
+        }
+        named = {
+            name
+            for referrer, records in chosen.items()
+            for record in records.values()
+            for name in (calendars_in(referrer, record) if kind == "calendar" else ())
+        }
+        chosen[kind] = {
+            number: record
+            for number, record in index.records[kind].items()
+            if number in needed or _owner_slug(kind, record) in slugs or record.get("name") in named
+        }
+    return {kind: chosen[kind] for kind in KINDS}
+
+
+def _owner_slug(kind: str, record: Record) -> str | None:
+    """The slug of the company a record belongs to; None: it is shared."""
+    if kind == "eventrule":
+        return str(record["runtemplate"]).partition("/")[0]
+    slug: str | None = record.get("slug" if kind == "company" else "company")
+    return slug
+
+
+async def write_records(
+    client: "Client", index: "RecordIndex", chosen: Mapping[str, Mapping[int, Record]], apart: bool
+) -> dict[str, bytes]:
+    """Write records as files: contents by name; not `apart`: all in one file."""
+    files: dict[str, bytes] = {}
+    listed: dict[str, list[str]] = {}
+    for kind, records in chosen.items():
+        for record in records.values():
+            if kind == "app" and apart:
+                source = await client.get_raw(f"/app/{record['id']}/definition.json")
+                files[_app_file(record, files)] = _add_owner(source, record)
+                continue
+            if kind == "app":
+                source = await client.get_raw(f"/app/{record['id']}/definition.json")
+                text = _dump_yaml(json.loads(_add_owner(source, record).decode("utf-8-sig")), "")
+            else:
+                text = _write_record(index, kind, record)
+            listed.setdefault(_file_of(kind, record) if apart else "records.yaml", []).append(text)
+    return files | {name: "".join(texts).encode() for name, texts in listed.items()}
+
+
+def _add_owner(source: bytes, record: Record) -> bytes:
+    """Add owner and topics to a definition that has them; else leave it as it was imported."""
+    definition = json.loads(source.decode("utf-8-sig"))
+    ours = {} if record["company"] is None else {"company": record["company"]}
+    if record["topics"] and record["topics"] != definition.get("topics"):
+        ours["topics"] = record["topics"]
+    if not ours:
+        return source
+    content = {**definition, **ours}
+    return json.dumps(content, ensure_ascii=False, indent=2).encode()
+
+
+def _app_file(record: Record, taken: Mapping[str, bytes]) -> str:
+    from jobauto_prefect.facade.apply.record_kinds import title_of
+
+    name = _file_name(title_of("app", record))
+    path = f"apps/{name}.app.json"
+    return f"apps/{name}-{record['id']}.app.json" if path in taken else path
+
+
+def _file_name(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-") or "application"
+
+
+def _file_of(kind: str, record: Record) -> str:
+    company = _owner_slug(kind, record)
+    if company is not None:
+        return f"companies/{company}.yaml"
+    return "shared.yaml" if kind in SHARED else "sources.yaml"
+
+
+def _write_record(index: "RecordIndex", kind: str, record: Record) -> str:
+    content, withheld = file_content(index, kind, record)
+    note = f"# secret, and in no file: {', '.join(withheld)}\n" if withheld else ""
+    return _dump_yaml(content, note)
+
+
+def _dump_yaml(content: Any, note: str) -> str:
+    from jobauto_prefect.facade.apply.yaml_parser import dump_all
+
+    first, _, others = dump_all([content]).partition("\n")
+    return f"{first}\n{note}{others}"
+
+
+def file_content(
+    index: "RecordIndex", kind: str, record: Record
+) -> tuple[dict[str, Any], list[str]]:
+    """Convert a record to what a file says of it; return the names of its secret values, too."""
+    from jobauto_prefect.definitions.mask import MASK
+    from jobauto_prefect.definitions.validation.record_files import record_schema
+    from jobauto_prefect.facade.apply.record_kinds import KINDS
+
+    schema, values = record_schema(kind), KINDS[kind].values
+    content: dict[str, Any] = {"kind": kind}
+    for name, property_ in schema["properties"].items():
+        value = READERS.get(name, _read_key)(index, record, name)
+        needless = value in (None, [], {}) or value == property_.get("default")
+        if name in schema["required"] or not needless:
+            content.setdefault(name, value)
+    secret = [name for name, value in (record[values] if values else {}).items() if value == MASK]
+    kept = {
+        name: value for name, value in content.get(values or "", {}).items() if name not in secret
+    }
+    if values and content.pop(values, None) and kept:
+        content[values] = kept
+    return content, secret
+
+
+def _read_key(_known: "RecordIndex", record: Record, name: str) -> Any:
+    return record.get(name)
+
+
+def _read_app(index: "RecordIndex", record: Record, _name: str) -> Any:
+    """Name the application, where its name is unambiguous."""
+    return record["app"] if _is_unambiguous(index, record) else None
+
+
+def _read_app_uuid(index: "RecordIndex", record: Record, _name: str) -> Any:
+    return None if _is_unambiguous(index, record) else record["application"].get("uuid")
+
+
+def _is_unambiguous(index: "RecordIndex", record: Record) -> bool:
+    from jobauto_prefect.facade.apply.record_kinds import matching_apps
+
+    reference = {"app": record["app"], "company": record["company"]}
+    matching = [app["id"] for app in matching_apps(reference, index.records["app"].values())]
+    return matching == [record["app_id"]] or not record["application"].get("uuid")
+
+
+READERS: Mapping[str, Callable[["RecordIndex", Record, str], Any]] = {
+    "app": _read_app,
+    "app_uuid": _read_app_uuid,
+}
+"""Members of files that are not simply the record's."""
+
+
+def write_new(path: Path, content: bytes) -> None:
+    """Write a file that is not there yet.
+
+    Raises:
+        Conflict: it is there.
+    """
+    try:
+        with path.open("xb") as file:
+            file.write(content)
+    except FileExistsError:
+        raise Conflict(f"{path} is there already, and is not written over") from None
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace the content of a file, all of it or nothing; it keeps its permissions."""
+    path = path.resolve()
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(name).chmod(path.stat().st_mode & 0o7777)
+        Path(name).replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            Path(name).unlink()
+        raise

@@ -1,0 +1,105 @@
+"""The plan of files to apply, as people and programs read it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jobauto_prefect.cli.output.terminal import (
+    STYLES,
+    escape_controls,
+    print_grouped_hints,
+    print_hint,
+    print_json,
+    print_line,
+)
+from jobauto_prefect.facade.apply.record_kinds import NOUNS
+from jobauto_prefect.wording import pluralize
+
+Plan = Mapping[str, Any]
+"""As `POST /apply` answers it."""
+
+SHOWN_LENGTH = 60  # characters of a value in the list of changes
+
+
+def print_plan(planned: Plan) -> None:
+    """Print the changes, and on standard error what the service warns of."""
+    print_changes(planned["changes"])
+    _hint_warnings(planned["warnings"])
+
+
+def _hint_warnings(warnings: Sequence[Mapping[str, Any]]) -> None:
+    print_grouped_hints(
+        (NOUNS[warning["kind"]], warning["title"], warning["message"]) for warning in warnings
+    )
+
+
+def hint_forbidden(faults: Sequence[Mapping[str, Any]]) -> None:
+    """Warn of changes that are not for this user to make."""
+    places = ((":".join(str(fault[name]) for name in ("file", "line") if name in fault), fault)
+              for fault in faults)  # fmt: skip
+    print_grouped_hints(
+        (("change", place, fault["message"]) for place, fault in places), "not yours"
+    )
+
+
+def hint_new_plan() -> None:
+    """Announce a plan that replaces one somebody else was quicker than."""
+    print_hint(
+        "somebody else changed records meanwhile, and nothing was changed; this is the new plan:"
+    )
+
+
+def print_changes(changes: Sequence[Mapping[str, Any]]) -> None:
+    """Print the changes; updates field by field."""
+    for change in changes:
+        action = change["action"]
+        words = f"{action:10}{change['kind']:16}{change['title']}"
+        print_line(escape_controls(words), style=STYLES[action])
+        for name, values in change["fields"].items():
+            words = f"          {name}: {_shorten(values['before'])} → {_shorten(values['after'])}"
+            print_line(escape_controls(words))
+        for name, values in change["drift"].items():
+            before, after = _shorten(values["prefect"]), _shorten(values["record"])
+            words = f"          in Prefect {name}: {before} → {after}"
+            print_line(escape_controls(words), style=STYLES["restore"])
+
+
+def _shorten(value: Any) -> str:
+    text = "nothing" if value is None else str(value)
+    return text if len(text) <= SHOWN_LENGTH else text[: SHOWN_LENGTH - 1] + "…"
+
+
+WORDS: Mapping[str, tuple[str, str]] = {
+    "create": ("to create", "created"),
+    "update": ("to update", "updated"),
+    "restore": ("to restore in Prefect", "restored in Prefect"),
+    "delete": ("to delete", "deleted"),
+    "unchanged": ("unchanged", "unchanged"),
+}
+"""What is said of a number of changes: before and after."""
+
+
+def print_counts(planned: Plan, would: bool) -> None:
+    """Print how many records are changed, or `would` be, by action."""
+    counts = planned["counts"]
+    named = [
+        f"{counts[action]} {words[not would]}" for action, words in WORDS.items() if counts[action]
+    ]
+    print_line(", ".join(named) or "the files hold no records")
+    if planned["prefect_away"] and would:
+        print_hint(f"Prefect was not compared: {planned['prefect_away']}")
+
+
+def print_plan_json(planned: Plan, more: Mapping[str, Any]) -> None:
+    """Print a plan and these further keys as JSON; its warnings go to standard error."""
+    _hint_warnings(planned["warnings"])
+    names = ("changes", "counts", "prefect_compared")
+    print_json({**more, **{name: planned[name] for name in names}})
+
+
+def hint_waiting(waiting: int) -> None:
+    """Say how many changes Prefect does not know yet, where there are any."""
+    if waiting:
+        print_hint(
+            f"Prefect does not know {pluralize(waiting, 'change')} yet; it is told when it"
+            " answers, by jobauto services or jobauto up"
+        )

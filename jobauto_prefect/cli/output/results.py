@@ -1,0 +1,31 @@
+"""What a command came to, for people or for programs."""
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from jobauto_prefect.cli.output.terminal import print_json, print_line, print_record
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.connection.client import Client
+
+
+def call_and_print(
+    url: str | None,
+    work: "Callable[[Client], Coroutine[Any, Any, Any]]",
+    as_json: bool,
+    show: Callable[[Any], str | None] = print_record,
+    *,
+    writes: bool = False,
+) -> None:
+    """Do some work with a client and print its result: as JSON, or as `show` does.
+
+    `show` prints the result, or returns the line to print. `url` and `writes` are those of
+    `call_facade`.
+    """
+    from jobauto_prefect.cli.connection.client import call_facade
+
+    result = call_facade(url, work, writes=writes)
+    if as_json:
+        print_json(result)
+    elif (line := show(result)) is not None:
+        print_line(line)

@@ -1,0 +1,1 @@
+"""What commands of records share: names, edits, lists and their columns."""

@@ -1,0 +1,203 @@
+"""Records as people name them on the command line."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
+from jobauto_prefect.facade.apply.record_kinds import GROUPS, KINDS, NOUNS
+
+if TYPE_CHECKING:
+    from jobauto_prefect.cli.connection.client import Client
+    from jobauto_prefect.facade.apply.record_index import RecordIndex
+
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class NamedDefinition:
+    """A definition, and its title in a comparison."""
+
+    title: str
+    document: Any = field(repr=False)
+
+
+async def find_application(client: "Client", word: str) -> Record:
+    """Find the application with this id, UUID, or name in any language.
+
+    Raises:
+        NotFound: there is none.
+        Conflict: several have the name; the message has their ids.
+    """
+    apps = await client.list("apps")
+    matching = [app for app in apps.values() if word.lower() in _exact_names(app)]
+    matching = matching or [app for app in apps.values() if word in _names(app)]
+    if not matching:
+        names = [name for app in apps.values() for name in _names(app)]
+        raise NotFound(_not_found_message("application", word, names, "app"))
+    if len(matching) > 1:
+        ids = ", ".join(str(app["id"]) for app in matching)
+        raise Conflict(f"several applications are called {word!r}; say one of the ids {ids}")
+    return matching[0]
+
+
+ADDRESSED = ("company", "runtemplate", "credential", "eventsource")
+"""Kinds whose names mean one record wherever they are said, so the facade may be asked at once."""
+
+
+async def find_id(client: "Client", kind: str, word: str) -> int:
+    """Find the id of a record by its number, or by its name as files refer to it.
+
+    Raises:
+        NotFound: there is none of that name.
+        Conflict: several applications have the name.
+    """
+    if kind == "user":
+        return await _find_user(client, word)
+    if word.isdecimal():
+        return int(word)
+    if kind == "app":
+        app_id: int = (await find_application(client, word))["id"]
+        return app_id
+    if kind in ADDRESSED:
+        with contextlib.suppress(NotFound):
+            record = await client.get(f"/{kind}/{quote(word, safe='')}.json")
+            return int(record["id"])
+    return await _find_by_title(client, kind, word)
+
+
+async def find_job_id(client: "Client", word: str) -> int:
+    """Find a job by its number, or as the newest one of a run template (COMPANY/NAME).
+
+    Raises:
+        NotFound: there is no such run template, or it has no job yet.
+    """
+    if word.isdecimal():
+        return int(word)
+    template = await find_id(client, "runtemplate", word)
+    newest = await client.newest("jobs", 1, runtemplate_id=template)
+    if not newest:
+        raise NotFound(f"{word} has no job yet; start one: jobauto run {word}")
+    return int(next(iter(newest)))
+
+
+async def _find_by_title(client: "Client", kind: str, word: str) -> int:
+    index = await fetch_record_index(client, kind)
+    number = index.find_by_word(kind, word)
+    if number is None:
+        raise NotFound(
+            _not_found_message(NOUNS[kind], word, list(index.titles(kind)), GROUPS[kind])
+        )
+    return number
+
+
+def _not_found_message(noun: str, word: str, names: Sequence[str], group: str) -> str:
+    from jobauto_prefect.definitions.validation.messages import did_you_mean
+
+    return (
+        f"there is no {noun} {word!r}{did_you_mean(word, names) or ';'} see: jobauto {group} list"
+    )
+
+
+async def _find_user(client: "Client", word: str) -> int:
+    """Find a user by login first: one may have digits only."""
+    users = list(await client.get("/users.json", login=word))
+    if users:
+        return int(users[0])
+    if not word.isdecimal():
+        raise NotFound(f"there is no user {word!r}; see: jobauto user list")
+    return int(word)
+
+
+def _exact_names(app: Record) -> tuple[str, str]:
+    return str(app["id"]), str(app.get("uuid", "")).lower()
+
+
+def _names(app: Record) -> Iterator[str]:
+    for member in ("name", "title"):
+        value = app.get(member, "")
+        yield from value.values() if isinstance(value, Mapping) else (value,)
+
+
+def is_file(word: str) -> bool:
+    """Whether a word names a file, not an application."""
+    from jobauto_prefect.cli.files.reader import SUFFIXES
+
+    return word == "-" or Path(word).suffix in SUFFIXES or Path(word).is_file()
+
+
+def read_definition(word: str) -> NamedDefinition:
+    """Read the definition in a file, valid or not.
+
+    Raises:
+        InvalidInput: it can't be read, or holds not just one.
+    """
+    from jobauto_prefect.cli.files.reader import load_documents
+
+    documents, faults = load_documents(Path(word))
+    if not faults and len(documents) != 1:
+        faults = [Fault("", "count", f"holds {len(documents)} records, not one", file=word)]
+    if faults:
+        raise InvalidInput(faults, f"{word} can't be compared")
+    return NamedDefinition(word, documents[0].content)
+
+
+async def fetch_definition(client: "Client", word: str) -> NamedDefinition:
+    """Fetch the definition of an application, or a former one: `WORD@NUMBER`, `WORD@VERSION`.
+
+    Raises:
+        NotFound: there is no such application or version.
+    """
+    try:
+        app = await find_application(client, word)
+    except NotFound:
+        name, at, version = word.rpartition("@")
+        if not at:
+            raise
+        return await _fetch_former(client, await find_application(client, name), version)
+    source = await client.get_raw(f"/app/{app['id']}/definition.json")
+    return NamedDefinition(_title(app, "current"), json.loads(source.decode("utf-8-sig")))
+
+
+async def _fetch_former(client: "Client", app: Record, version: str) -> NamedDefinition:
+    """Fetch a former definition. The number counts first: it is unique, and a version may have been
+    imported again.
+    """
+    former = await client.get(f"/app/{app['id']}/versions.json")
+    of_version = [
+        number for number, definition in former.items() if definition["version"] == version
+    ]
+    for number in (
+        *[definition for definition in former if definition == version],
+        *reversed(of_version),
+    ):
+        return NamedDefinition(_title(app, f"@{number}"), former[number]["definition"])
+    if version == app.get("version"):
+        return await fetch_definition(client, str(app["id"]))
+    raise NotFound(
+        f"application {app['id']} had no definition {version!r}; "
+        f"see: jobauto app versions {app['id']}"
+    )
+
+
+def _title(app: Record, which: str) -> str:
+    return f"application {app['id']} {which}"
+
+
+async def fetch_record_index(client: "Client", *kinds: str) -> "RecordIndex":
+    """Fetch the records of these kinds and what they refer to; without kinds all."""
+    from jobauto_prefect.facade.apply.record_index import RecordIndex, with_references
+
+    wanted = with_references(kinds or KINDS)
+    return RecordIndex(
+        {
+            kind: await client.list(record_kind.collection)
+            for kind, record_kind in KINDS.items()
+            if kind in wanted
+        },
+        (await client.get("/status"))["extra_env"] if "runtemplate" in wanted else (),
+    )

@@ -1,0 +1,1 @@
+"""The processes of a service on one machine: prepared, started, supervised."""

@@ -1,0 +1,70 @@
+"""This program as a child process: its command line and its environment."""
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from urllib.parse import urlsplit
+
+from jobauto_prefect.settings import Settings
+
+WITHHELD = ("JOBAUTO_TOKEN", "JOBAUTO_WORKER_TOKEN")
+"""Variables no part of the service is given."""
+
+
+def load_service_settings(load: Callable[..., Settings], **ports: int | None) -> Settings:
+    """Load the settings of a service whose parts are all on this machine.
+
+    The address of the facade stays what the settings say where they say something; that of
+    Prefect is always the one of the server that is started here.
+    """
+    named = {name: port for name, port in ports.items() if port is not None}
+    settings = load(**named)
+    own = {"prefect_api_url": _prefect_address(settings)}
+    if "url" not in settings.model_fields_set:
+        own["url"] = facade_address(settings)
+    return load(**named, **own)
+
+
+def _prefect_address(settings: Settings) -> str:
+    """Where Prefect is reached; over HTTPS by the name of the certificate, the facade's."""
+    host, scheme = reachable_host(settings.api_host), "http"
+    if settings.tls_cert is not None:
+        scheme = "https"
+        if "url" in settings.model_fields_set:
+            host = urlsplit(settings.url).hostname or host
+    return f"{scheme}://{host}:{settings.prefect_port}/api"
+
+
+def facade_address(settings: Settings) -> str:
+    """Where this machine reaches the facade that runs on it."""
+    scheme = "http" if settings.tls_cert is None else "https"
+    return f"{scheme}://{reachable_host(settings.api_host)}:{settings.api_port}"
+
+
+def reachable_host(host: str) -> str:
+    """Translate the address a server listens on to one to connect to."""
+    anywhere = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104 - what to connect to instead
+    return anywhere.get(host, host)
+
+
+def part_environment(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Make the environment of a part of the service."""
+    kept = {name: value for name, value in inherited.items() if name not in WITHHELD}
+    return kept | part_variables(settings)
+
+
+def part_variables(settings: Settings) -> dict[str, str]:
+    """Make the variables that tell the parts of the service their settings; none is secret."""
+    return {
+        "JOBAUTO_HOME": str(settings.home),
+        "JOBAUTO_URL": settings.url,
+        "JOBAUTO_API_PORT": str(settings.api_port),
+        "JOBAUTO_PREFECT_PORT": str(settings.prefect_port),
+        "PREFECT_API_URL": settings.prefect_api_url,
+        "PREFECT_HOME": os.environ.get("PREFECT_HOME", str(settings.home / "prefect")),
+    }
+
+
+def program_command(*words: str) -> list[str]:
+    """Make the command line of this program; `-P`: nothing is imported from its folder."""
+    return [sys.executable, "-P", "-m", "jobauto_prefect.cli", *words]

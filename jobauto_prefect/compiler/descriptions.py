@@ -1,0 +1,116 @@
+"""Descriptions of applications and run templates, as Markdown for Prefect's UI."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jobauto_prefect.compiler.markdown import (
+    code,
+    fact_list,
+    join_paragraphs,
+    list_item,
+    one_line,
+    plain_text,
+    section,
+)
+from jobauto_prefect.definitions import Definition, Variable, default_value, pick_text, to_text
+from jobauto_prefect.definitions.images import image_address
+
+LONGEST_PICTURE = 32_768
+"""Characters of a picture's address: it is in the description of each run template."""
+
+HIDDEN = "••••"
+"""Stands for the default of a password."""
+
+
+def describe_application(definition: Definition, language: str) -> str:
+    """The application: what it is, its facts, its variables, exit codes, data and events."""
+    title = pick_text(definition.title or definition.name, language)
+    return join_paragraphs(
+        f"# {one_line(title)}",
+        _picture(definition, title),
+        pick_text(definition.description, language).strip(),
+        _facts(definition),
+        _variables(definition, language),
+        _exit_codes(definition, language),
+        _named("Produces", definition.produces, language),
+        _named("Consumes", definition.consumes, language),
+        _named("Emits", definition.emits, language),
+        _named("Triggered by", definition.triggers, language),
+    )
+
+
+def describe_template(lead: str, note: str | None, application: str) -> str:
+    """A run template: its own line, its note, then the application's description."""
+    return join_paragraphs(lead, (note or "").strip(), application)
+
+
+def _picture(definition: Definition, title: str) -> str:
+    address = image_address(definition.document.get("image"), LONGEST_PICTURE)
+    named = re.sub(r"[\[\]\\<>]", "", one_line(title))
+    return f"![{named}]({address})" if address else ""
+
+
+def _facts(definition: Definition) -> str:
+    named = {
+        "Version": definition.version,
+        "License": definition.license,
+        "Homepage": definition.homepage and f"<{definition.homepage}>",
+        "Image": definition.oci_image and f"`{definition.oci_image}`",
+        "Requires": ", ".join(definition.requirements),
+        "Category": definition.category,
+        "Keywords": ", ".join(definition.tags),
+    }
+    return fact_list(named.items())
+
+
+def _variables(definition: Definition, language: str) -> str:
+    lines = [_variable(variable, language) for variable in definition.environment.values()]
+    return section("Environment", "\n".join(lines))
+
+
+def _variable(variable: Variable, language: str) -> str:
+    default = to_text(default_value(variable))
+    shown = HIDDEN if default and variable.secret else code(default)
+    described = pick_text(variable.description, language) or pick_text(variable.hint, language)
+    details = (variable.type, "required" * variable.required, shown and f"default {shown}")
+    return list_item(code(variable.key), details, plain_text(described))
+
+
+def _exit_codes(definition: Definition, language: str) -> str:
+    lines = [
+        list_item(
+            code(str(each.code)),
+            (each.severity, "tried again" * each.retry),
+            plain_text(pick_text(each.description, language)),
+        )
+        for _, each in sorted(definition.exit_codes.items())
+    ]
+    return section("Exit codes", "\n".join(lines))
+
+
+def _named(title: str, entries: Mapping[str, Any], language: str) -> str:
+    """A list of the entries of `produces`, `consumes` or the events, with their fields."""
+    lines = []
+    for name, content in entries.items():
+        kinds = [
+            plain_text(str(content.get(key) or "")) for key in ("format", "operation", "evidence")
+        ]
+        description = one_line(pick_text(content.get("description") or "", language))
+        lines.append(list_item(code(name), kinds, description))
+        lines += [
+            f"  - {code(field)}{_field(value, language)}" for field, value in _fields(content)
+        ]
+    return section(title, "\n".join(lines))
+
+
+def _fields(content: Mapping[str, Any]) -> Iterable[tuple[str, Any]]:
+    return (content.get("fields") or {}).items()
+
+
+def _field(value: Mapping[str, Any], language: str) -> str:
+    kind = value.get("type") or value.get("format")
+    target = value.get("target")
+    description = one_line(pick_text(value.get("description") or "", language))
+    shown = (f" ({kind})" if kind else "") + (f" → {code(target)}" if target else "")
+    return f"{shown}: {description}" if description else shown

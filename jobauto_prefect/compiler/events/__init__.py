@@ -1,0 +1,1 @@
+"""What events start: automations, selectors, inputs and outputs of jobs."""

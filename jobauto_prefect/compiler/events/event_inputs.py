@@ -1,0 +1,139 @@
+"""The inputs an application takes from an event, by its `consumes`."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobauto_prefect.compiler.events.job_outputs import FORMAT, is_kept
+from jobauto_prefect.compiler.events.selectors import (
+    MISSING,
+    FindFile,
+    FoundFile,
+    UnresolvedSelector,
+    follow_steps,
+)
+from jobauto_prefect.definitions import Definition, Variable, VariableType, coerce, fits, to_text
+from jobauto_prefect.definitions.exact_json import Numeral
+
+KINDS: Mapping[str, VariableType] = {
+    "string": VariableType.STRING,
+    "integer": VariableType.INTEGER,
+    "float": VariableType.FLOAT,
+    "boolean": VariableType.BOOL,
+}
+"""What the `format` of a field makes of a value."""
+
+WHOLE = re.compile(r"[+-]?[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One way from an entry of `consumes` to an environment key.
+
+    `field` None: the whole value. `format` is the field's, None where it says none.
+    """
+
+    entry: str
+    target: str
+    field: str | None = None
+    format: str | None = None
+
+
+def declared_inputs(consumes: Mapping[str, Any]) -> Iterator[Input]:
+    """Yield all inputs that `consumes` declares."""
+    for name, entry in consumes.items():
+        if target := entry.get("target"):
+            yield Input(name, target)
+        for field, declared in (entry.get("fields") or {}).items():
+            yield Input(name, declared["target"], field, declared.get("format"))
+
+
+def flow_values(
+    definition: Definition, produces: Mapping[str, Any], values: Mapping[str, Any], find: FindFile
+) -> dict[str, Any]:
+    """Return the values that flow without a mapping: environment key -> value or `FoundFile`.
+
+    An entry flows where the job that ended produces one of the same name and format. `values`
+    and `find` are what it produced. What it did not produce is left out.
+    """
+    entries = shared_entries(definition.consumes, produces)
+    flows = {
+        way.target: _value(way, definition, entries[way.entry], values, find)
+        for way in declared_inputs(definition.consumes)
+        if way.entry in entries
+    }
+    return {key: value for key, value in flows.items() if value is not MISSING}
+
+
+def shared_entries(consumes: Mapping[str, Any], produces: Mapping[str, Any]) -> dict[str, Any]:
+    """The entries of `produces` that are consumed too: of the same name and format."""
+    return {
+        name: produces[name]
+        for name, entry in consumes.items()
+        if name in produces and _format(entry) == _format(produces[name])
+    }
+
+
+def _format(entry: Mapping[str, Any]) -> str:
+    return entry.get("format") or FORMAT
+
+
+def _value(
+    way: Input,
+    definition: Definition,
+    entry: Mapping[str, Any],
+    values: Mapping[str, Any],
+    find: FindFile,
+) -> Any:
+    if way.field is not None:
+        value = follow_steps(values.get(way.entry), [way.field])
+        return MISSING if value is None else value
+    if is_kept(entry) and takes_file(definition, way):
+        path = find(way.entry)
+        return MISSING if path is None else FoundFile(path)
+    return follow_steps(values, [way.entry])
+
+
+def takes_file(definition: Definition, way: Input) -> bool:
+    """Whether the key gets the path of a file instead of what is in it."""
+    variable = definition.environment.get(way.target)
+    kind = variable.type if variable else None
+    return way.field is None and (
+        kind is VariableType.FILE_PATH or definition.consumes[way.entry].get("format") == "file"
+    )
+
+
+def inspected_entries(definition: Definition) -> set[str]:
+    """The entries whose value is looked into; a file is handed on unread."""
+    ways = declared_inputs(definition.consumes)
+    return {way.entry for way in ways if not takes_file(definition, way)}
+
+
+def check_formats(definition: Definition, given: Mapping[str, Any]) -> None:
+    """Check values of environment keys against the format that `consumes` declares for their key.
+
+    Raises:
+        UnresolvedSelector: naming every key whose value is none of its format.
+    """
+    formats = {way.target: way.format for way in declared_inputs(definition.consumes) if way.format}
+    wrong = [
+        f"{key} (no {formats[key]})"
+        for key, value in given.items()
+        if key in formats
+        and not isinstance(value, FoundFile)
+        and not _reads_as(key, value, formats[key])
+    ]
+    if wrong:
+        raise UnresolvedSelector(f"the event has values of another format for {', '.join(wrong)}")
+
+
+def _reads_as(key: str, value: Any, kind: str) -> bool:
+    """Whether a value can be read as a kind, be it a text or a value of that type."""
+    if kind == "integer" and WHOLE.fullmatch(to_text(value)):
+        return True  # of any size
+    if kind == "float" and isinstance(value, Numeral):
+        return True  # with any number of digits
+    variable = Variable(key, KINDS[kind])
+    typed = coerce(variable, value)
+    return typed is not None and fits(variable, typed)

@@ -1,0 +1,245 @@
+"""The values a job has produced, read from where `produces` of its definition says."""
+
+import contextlib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+from jobauto_prefect.compiler.events.selectors import (
+    END_FIELDS,
+    MISSING,
+    Produced,
+    SelectorScope,
+    follow_steps,
+    search_json_path,
+)
+from jobauto_prefect.definitions import PatternMatcher, pattern_of, pick_text
+from jobauto_prefect.definitions.exact_json import read_exact
+from jobauto_prefect.definitions.validation.json_paths import read_json_path
+from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.errors import Fault
+
+RESULT = "RESULT_FILE"
+FORMAT = "json"
+"""Of an entry that says none."""
+
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s<>\"'`]+")
+AFTER_URLS = ".,;:!?)]}"
+"""What ends a sentence or a bracket, not a URL in it."""
+
+IN_FILES = ("json", "file")
+"""The formats whose values are in files."""
+
+IN_OUTPUT = ("text", "url")
+"""Those whose values are what a job writes to standard output."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutputs:
+    """What a job left: the paths of its artifacts, how to read one, that of RESULT_FILE, and what
+    it wrote to standard output. `names`: path -> the name the artifact was declared by.
+    """
+
+    paths: Sequence[str]
+    read: Callable[[str], bytes]
+    result_path: str | None
+    stdout: str
+    names: Mapping[str, str] = field(default_factory=dict)
+    matcher: PatternMatcher = field(default_factory=PatternMatcher)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducedValues:
+    """What was produced: name -> value, of each entry and of each of its fields.
+
+    An entry with fields is a `Produced`; what is not there is left out. `findings` are what is
+    not as the definition declares it: they name no value.
+    """
+
+    values: Mapping[str, Any]
+    findings: Sequence[Fault] = ()
+
+
+def read_outputs(entries: Mapping[str, Any], outputs: JobOutputs) -> ProducedValues:
+    """Values exactly as they were produced: `fields` name parts of them and change nothing.
+
+    Where entries have fields of one name, the first entry's counts.
+    """
+    values: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
+    findings: list[Fault] = []
+    for name, entry in entries.items():
+        value = READERS.get(entry.get("format") or FORMAT, _nothing)(entry, outputs)
+        if value is MISSING:
+            continue
+        parts = dict(_fields(name, entry, value, findings))
+        fields = parts | fields
+        values[name] = Produced(value, parts) if parts else value
+    return ProducedValues(fields | values, findings)
+
+
+def required_entries(entries: Mapping[str, Any], names: Collection[str] | None) -> dict[str, Any]:
+    """Return the entries with these names, or with fields of these names.
+
+    `names` None: all.
+    """
+    if names is None:
+        return dict(entries)
+    return {
+        name: entry
+        for name, entry in entries.items()
+        if name in names or not (entry.get("fields") or {}).keys().isdisjoint(names)
+    }
+
+
+def selector_scope(document: Mapping[str, Any]) -> SelectorScope:
+    """Return what event rules can select from ends of an application's jobs."""
+    entries: Mapping[str, Any] = document.get("produces") or {}
+    fields = [name for entry in entries.values() for name in entry.get("fields") or {}]
+    artifacts = document.get("artifacts") or ()
+    declared = [
+        name for artifact in artifacts for name in (pick_text(artifact["name"]), artifact["path"])
+    ]
+    patterns = [artifact["path"] for artifact in artifacts]
+    patterns += [pattern for entry in entries.values() for pattern in entry.get("patterns") or ()]
+    result = [RESULT] if RESULT in document["environment"] else []
+    matcher = PatternMatcher()
+    return SelectorScope(
+        fields=[*END_FIELDS, *entries, *fields],
+        closed=True,
+        files=[*(name for name, entry in entries.items() if is_kept(entry)), *result, *declared],
+        is_file=lambda name: any(_first_matching(matcher, pattern, [name]) for pattern in patterns),
+    )
+
+
+def is_kept(entry: Mapping[str, Any]) -> bool:
+    """Whether the value of an entry of `produces` is a file that the job leaves."""
+    return (entry.get("format") or FORMAT) in IN_FILES
+
+
+def _fields(
+    entry_name: str, entry: Mapping[str, Any], value: Any, findings: list[Fault]
+) -> Iterator[tuple[str, Any]]:
+    for name, declared in (entry.get("fields") or {}).items():
+        pointer = child(child(child("/produces", entry_name), "fields"), name)
+        try:
+            part = _part(value, name, declared.get("path"))
+        except ValueError as error:  # of a definition older than the check
+            findings.append(Fault(child(pointer, "path"), "jsonpath", f"{name}: {error}"))
+            continue
+        if part is MISSING or part is None:
+            where = declared.get("path") or name
+            message = f"{name} was not produced: {where} finds nothing in {entry_name}"
+            findings.append(Fault(pointer, "not-produced", message))
+            continue
+        if not _is_of(declared.get("type", ""), part):
+            message = f"{name} of {entry_name} was produced as no {declared['type']}"
+            findings.append(Fault(pointer, "type", message))
+        yield name, part
+
+
+def _part(value: Any, name: str, path: str | None) -> Any:
+    return (
+        follow_steps(value, [name])
+        if path is None
+        else search_json_path(value, read_json_path(path))
+    )
+
+
+def _is_of(kind: str, value: Any) -> bool:
+    """Whether a value, or each of a list of values, is of a field's declared type."""
+    if isinstance(value, list):
+        return all(not isinstance(item, list) and _is_of(kind, item) for item in value)
+    return kind not in TYPES or TYPES[kind](value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+TYPES: Mapping[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: _is_number(value) and float(value).is_integer(),
+    "float": _is_number,
+    "boolean": lambda value: isinstance(value, bool),
+}
+"""Whether a JSON value is of a type."""
+
+
+def is_written(entry: Mapping[str, Any]) -> bool:
+    """Whether the value of an entry is what the job writes."""
+    return entry.get("format") in IN_OUTPUT
+
+
+def find_file(name: str, entries: Mapping[str, Any], outputs: JobOutputs) -> str | None:
+    """The artifact of that name: what an entry's value is in, else the first that was declared by
+    this name, else the one of this path or file name.
+    """
+    entry = entries.get(name)
+    if entry is not None and is_kept(entry):
+        return _path(entry, outputs)
+    if name == RESULT and outputs.result_path is not None:
+        return outputs.result_path
+    looks: tuple[Callable[[str], bool], ...] = (
+        lambda path: outputs.names.get(path) == name,
+        lambda path: path == name,
+        lambda path: PurePosixPath(path).name == name,
+    )
+    return next((path for look in looks for path in outputs.paths if look(path)), None)
+
+
+def _path(entry: Mapping[str, Any], outputs: JobOutputs) -> str | None:
+    """The first artifact that a pattern matches; of JSON else RESULT_FILE."""
+    for pattern in entry.get("patterns") or ():
+        matching = _first_matching(outputs.matcher, pattern, outputs.paths)
+        if matching is not None:
+            return matching
+    return outputs.result_path if (entry.get("format") or FORMAT) == FORMAT else None
+
+
+def _first_matching(matcher: PatternMatcher, pattern: str, paths: Sequence[str]) -> str | None:
+    """Return the first match; None also if matching takes too long."""
+    with contextlib.suppress(TimeoutError):
+        return next(matcher.matching(pattern_of(pattern), paths), None)
+    return None
+
+
+def _file(entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
+    """The content of an entry's file, as text."""
+    path = _path(entry, outputs)
+    return MISSING if path is None else outputs.read(path).decode(errors="replace")
+
+
+def _json(entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
+    text = _file(entry, outputs)
+    try:
+        return MISSING if text is MISSING else read_exact(text)
+    except ValueError:
+        return MISSING
+
+
+def _text(_entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
+    return outputs.stdout.strip() or MISSING
+
+
+def _url(_entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
+    """The last line that is a URL, else the last URL in what was written."""
+    alone = [line for line in map(str.strip, outputs.stdout.splitlines()) if URL.fullmatch(line)]
+    urls = alone or [url.rstrip(AFTER_URLS) for url in URL.findall(outputs.stdout)]
+    return urls[-1] if urls else MISSING
+
+
+def _nothing(_entry: Mapping[str, Any], _left: JobOutputs) -> Any:
+    return MISSING
+
+
+READERS: Mapping[str, Callable[[Mapping[str, Any], JobOutputs], Any]] = {
+    "json": _json,
+    "text": _text,
+    "url": _url,
+    "file": _file,
+    "custom": _nothing,
+}
+"""By `format`."""

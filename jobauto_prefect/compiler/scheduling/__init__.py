@@ -1,0 +1,1 @@
+"""When a run template runs: schedules, windows, calendars and deadlines."""

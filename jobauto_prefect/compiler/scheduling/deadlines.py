@@ -1,0 +1,75 @@
+"""Deadlines: until when the job of a window has to succeed."""
+
+import re
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from jobauto_prefect.compiler.scheduling.schedule import Schedule
+from jobauto_prefect.compiler.scheduling.windows import Window, next_window
+from jobauto_prefect.errors import Fault, InvalidInput
+
+LONGEST = timedelta(days=366)
+UNITS: Mapping[str, timedelta] = {
+    "d": timedelta(days=1),
+    "h": timedelta(hours=1),
+    "m": timedelta(minutes=1),
+    "s": timedelta(seconds=1),
+}
+"""A day is 24 hours here, whatever the clock does."""
+
+_RELATIVE = re.compile(r"\+(?:[0-9]{1,8}[dhms]){1,4}")
+_PART = re.compile(r"([0-9]+)([dhms])")
+_TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
+
+
+def deadline_of(offset: str | None, schedule: Schedule, window: Window) -> datetime:
+    """The deadline of a window, in UTC.
+
+    `offset` is a time after the window's start (`+3h`, `+1h30m`), or the time of day at which
+    the clock of the schedule's zone next shows it (`HH:MM`); None: the window's end.
+
+    Raises:
+        InvalidInput: it is neither.
+    """
+    return window.end if offset is None else later(offset, window.start, schedule.zone)
+
+
+def later(offset: str, start: datetime, zone: ZoneInfo) -> datetime:
+    """So long after an instant (`+3h`), or when the clock of a zone next shows a time (`HH:MM`).
+
+    Raises:
+        InvalidInput: it is neither.
+    """
+    relative = relative_of(offset)
+    if relative is not None:
+        return start + relative
+    return next_window(Schedule(_daily_at(offset), zone), start).start
+
+
+def relative_of(offset: str) -> timedelta | None:
+    """How long after the start; None: it names a time of day.
+
+    Raises:
+        InvalidInput: it is neither.
+    """
+    if _TIME.fullmatch(offset):
+        return None
+    if not _RELATIVE.fullmatch(offset):
+        raise _invalid(
+            f"{offset!r} is no deadline; write how long after the window's start, as +3h or "
+            "+1h30m, or a time of day as 06:30"
+        )
+    duration = sum((int(count) * UNITS[unit] for count, unit in _PART.findall(offset)), timedelta())
+    if not timedelta() < duration <= LONGEST:
+        raise _invalid(f"{offset!r} is not between one second and {LONGEST.days} days")
+    return duration
+
+
+def _daily_at(time: str) -> str:
+    hour, minute = time.split(":")
+    return f"{int(minute)} {int(hour)} * * *"
+
+
+def _invalid(message: str) -> InvalidInput:
+    return InvalidInput([Fault("/deadline_offset", "deadline", message)])

@@ -1,0 +1,140 @@
+"""Schedules that Prefect's own scheduler runs at the same instants as our windows.
+
+The others belong to the window scheduler alone: a deployment with a schedule that Prefect reads
+otherwise would get runs that are no window's, or none for some.
+"""
+
+import re
+from datetime import datetime
+from functools import lru_cache
+
+from cronsim import CronSim
+
+from jobauto_prefect.compiler.plan import SchedulePlan
+from jobauto_prefect.compiler.scheduling.schedule import Schedule
+from jobauto_prefect.compiler.scheduling.utc_offsets import SECOND, OffsetPeriod, changes_of
+
+YEARS = range(2025, 2056)
+"""Whose clock changes count: older ones are over, later ones repeat them."""
+
+HOUR = 3600  # seconds
+DAYS = 28
+"""Of a February that is none of a leap year."""
+
+LAST = "L"
+"""The last day of a month."""
+
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+_NUMBERS = {name: str(number) for number, name in (*enumerate(_MONTHS, 1), *enumerate(_DAYS))}
+_PART = re.compile(
+    r"(?P<first>\*|[0-9]+|[A-Z]{3})(-(?P<last>[0-9]+|[A-Z]{3}))?(?P<step>/[0-9]+)?", re.IGNORECASE
+)
+"""Of a field, between its commas; L, W and # are not among what both read alike."""
+
+
+@lru_cache(maxsize=4096)
+def schedule_for_prefect(schedule: Schedule, *, active: bool = True) -> SchedulePlan | None:
+    """Return the deployment's schedule; None if the window scheduler creates all its runs."""
+    if schedule.delay or not _read_alike(schedule.cron):
+        return None
+    changes = changes_of(schedule.zone, YEARS)
+    if _never_touched(schedule, changes):
+        return SchedulePlan(schedule.cron, schedule.zone.key, active)
+    if _counts_minutes(schedule.cron) and _of_whole_hours(changes):
+        return SchedulePlan(schedule.cron, "UTC", active)
+    return None
+
+
+def _read_alike(cron: str) -> bool:
+    _, _, day, month, weekday = fields = cron.split()
+    # Where a day and a day of the week are given, one of them is enough for Prefect; for cron
+    # both must fit if either begins with a star.
+    if "*" not in (day, weekday) and (day.startswith("*") or weekday.startswith("*")):
+        return False
+    parts_alike = all(
+        _part_alike(part, counts_on=field is not weekday)
+        for field in fields
+        for part in field.split(",")
+        if not (field is day and part == LAST)
+    )
+    return parts_alike and _days_alike(day, month)
+
+
+def _part_alike(part: str, *, counts_on: bool) -> bool:
+    """Whether both read a part of a field alike; `counts_on`: `5/10` ends with the field."""
+    match = _PART.fullmatch(part)
+    if match is None:
+        return False
+    if match["last"] is None:
+        return match["step"] is None or match["first"] == "*" or counts_on
+    # Prefect takes 5-5 for a star.
+    return _number(match["first"]) != _number(match["last"])
+
+
+def _days_alike(day: str, month: str) -> bool:
+    """Whether Prefect leaves out no day of March.
+
+    From a day of February on which nothing is due any more it goes on by as many days as it is to
+    the next one named, were there one in February: to the 3rd of March where that is the 31st. What
+    is named before that is left out, unless the last day of February is named itself.
+    """
+    months = {*_numbers(month, 1, 12)}
+    if months == {2} and min(_numbers(day, 1, 31), default=1) > DAYS + 1:
+        return False  # it finds none
+    if day == "*" or not {2, 3} <= months:
+        return True
+    named = sorted({number for part in day.split(",") for number in _numbers(part, 1, 31)})
+    if LAST in day.split(","):
+        return named[-1:] <= [DAYS]
+    return all(_reaches(named, length) for length in (DAYS, DAYS + 1))
+
+
+def _reaches(named: list[int], length: int) -> bool:
+    """Whether a February of that length leads to the first day named in March."""
+    beyond = [number for number in named if number > length]
+    return not beyond or length in named or named[0] >= beyond[0] - length
+
+
+def _numbers(field: str, lowest: int, highest: int) -> list[int]:
+    """What a field of plain parts names."""
+    numbers: list[int] = []
+    for part in field.split(","):
+        match = _PART.fullmatch(part)
+        if match is None:
+            continue  # the last day
+        first = lowest if match["first"] == "*" else int(_number(match["first"]))
+        counts_on = match["first"] == "*" or match["step"]
+        last = int(_number(match["last"])) if match["last"] else highest if counts_on else first
+        numbers += range(first, last + 1, int((match["step"] or "/1")[1:]))
+    return numbers
+
+
+def _number(text: str) -> str:
+    return _NUMBERS.get(text.upper(), text.lstrip("0") or "0")
+
+
+def _never_touched(schedule: Schedule, changes: tuple[OffsetPeriod, ...]) -> bool:
+    """Whether none of its times is ever skipped or shown twice."""
+    if not changes:
+        return True
+    return not any(
+        _between(schedule.cron, *sorted((change.first_shown, change.not_shown_yet)))
+        for change in changes
+    )
+
+
+def _between(cron: str, start: datetime, end: datetime) -> bool:
+    """Whether one of its times is among those that the clock skips or shows twice."""
+    return next(CronSim(cron, start - SECOND)) < end
+
+
+def _counts_minutes(cron: str) -> bool:
+    """Whether all hours of all days are alike to it."""
+    return cron.split()[1:] == ["*"] * 4
+
+
+def _of_whole_hours(changes: tuple[OffsetPeriod, ...]) -> bool:
+    """Whether the minutes are those of UTC, before and after each change."""
+    offsets = [offset for change in changes for offset in (change.offset_before, change.offset)]
+    return all(offset.total_seconds() % HOUR == 0 for offset in offsets)

@@ -1,0 +1,118 @@
+"""Interval codes, cron expressions and zones: what a run template says about when it runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from jobauto_prefect.errors import Fault, InvalidInput
+
+CRON: Mapping[str, str | None] = {
+    "n": None,
+    "i": "* * * * *",
+    "h": "0 * * * *",
+    "d": "0 0 * * *",
+    "w": "0 0 * * 1",
+    "m": "0 0 1 * *",
+    "y": "0 0 1 1 *",
+}
+"""Interval code -> cron; `n` is never. Weeks begin on Monday. `c` is the template's own cron."""
+
+CODES = (*CRON, "c")
+
+NICKNAMES: Mapping[str, str] = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+"""What cron calls these; its weeks begin on Sunday."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """Five fields of cron on the wall clock of a zone; jobs start `delay` after their window."""
+
+    cron: str
+    zone: ZoneInfo
+    delay: timedelta = timedelta()
+
+    @property
+    def names_times(self) -> bool:
+        """Whether it names times of day, not every so many minutes or hours.
+
+        As in Debian's cron: neither minute nor hour begins with a star. A named time comes
+        once a day even where the wall clock skips it or shows it twice.
+        """
+        minute, hour, *_ = self.cron.split()
+        return not minute.startswith("*") and not hour.startswith("*")
+
+
+def schedule_of(code: str, cron: str | None, zone: str, delay: int = 0) -> Schedule | None:
+    """The schedule of an interval code in a zone, `delay` in seconds; None: it has none.
+
+    Raises:
+        InvalidInput: see `cron_of` and `zone_of`.
+    """
+    expression = cron_of(code, cron)
+    if expression is None:
+        return None
+    return Schedule(expression, zone_of(zone), timedelta(seconds=delay))
+
+
+def cron_of(code: str, cron: str | None = None) -> str | None:
+    """The five cron fields of an interval code; None: it has no schedule.
+
+    A custom interval (`c`) without an expression has none either.
+
+    Raises:
+        InvalidInput: an unknown code, or an expression that is no cron.
+    """
+    if code == "c":
+        return _require_valid(cron) if cron and cron.strip() else None
+    if code not in CRON:
+        raise _invalid("/interv", "interval", f"{code!r} is none of {', '.join(CODES)}")
+    return CRON[code]
+
+
+def _require_valid(cron: str) -> str:
+    expression = " ".join(cron.split())
+    if expression.startswith("@"):
+        return _expand_nickname(expression)
+    if len(expression.split()) != 5:
+        raise _invalid("/cron", "cron", f"{cron!r} has not the five fields of a cron expression")
+    try:
+        next(CronSim(expression, datetime(2000, 1, 1)))  # noqa: DTZ001 - only whether it ever comes
+    except (CronSimError, StopIteration) as error:
+        reason = str(error) or "it never comes"
+        raise _invalid("/cron", "cron", f"{cron!r} is no cron expression: {reason}") from None
+    return expression
+
+
+def _expand_nickname(name: str) -> str:
+    expression = NICKNAMES.get(name.lower())
+    if expression is None:
+        message = f"{name!r} is none of {', '.join(NICKNAMES)}; use one of them or five fields"
+        raise _invalid("/cron", "cron", message)
+    return expression
+
+
+def zone_of(name: str) -> ZoneInfo:
+    """The time zone of that IANA name.
+
+    Raises:
+        InvalidInput: there is no such zone.
+    """
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise _invalid("/timezone", "timezone", f"there is no time zone {name!r}") from None
+
+
+def _invalid(pointer: str, rule: str, message: str) -> InvalidInput:
+    return InvalidInput([Fault(pointer, rule, message)])

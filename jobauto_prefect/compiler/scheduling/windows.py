@@ -1,0 +1,101 @@
+"""The windows a schedule cuts time into, by the calendar of its zone.
+
+A window begins at a boundary and ends at the next. What a boundary is (docs/scheduling.md):
+
+- Every instant at which the clock on the wall shows what the cron expression says; an hour that
+  it shows twice has its boundaries twice, one it skips has none.
+- Where the expression names times of day, only the first time the clock shows it. Those that the
+  clock skips fall together on the first instant after.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import pairwise, takewhile
+
+from cronsim import CronSim
+
+from jobauto_prefect.compiler.scheduling.schedule import Schedule
+from jobauto_prefect.compiler.scheduling.utc_offsets import (
+    SECOND,
+    OffsetPeriod,
+    offset_periods_from,
+    offset_periods_until,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """`[start, end)`, and when its job shall start; all in UTC."""
+
+    start: datetime
+    end: datetime
+    launch_at: datetime
+
+    def __contains__(self, instant: datetime) -> bool:
+        return self.start <= instant < self.end
+
+
+def windows_between(schedule: Schedule, after: datetime, until: datetime) -> Iterator[Window]:
+    """The windows that begin within `(after, until]`, in their order."""
+    return takewhile(lambda window: window.start <= until, windows_after(schedule, after))
+
+
+def windows_after(schedule: Schedule, after: datetime) -> Iterator[Window]:
+    """The windows that begin after an instant, in their order, without end."""
+    for start, end in pairwise(_boundaries(schedule, _floor(after) + SECOND)):
+        yield Window(start, end, start + schedule.delay)
+
+
+def next_window(schedule: Schedule, after: datetime) -> Window:
+    """The first window that begins after an instant."""
+    return next(windows_after(schedule, after))
+
+
+def window_at(schedule: Schedule, instant: datetime) -> Window:
+    """The window an instant lies in."""
+    start = _last_boundary(schedule, _floor(instant))
+    return next(windows_after(schedule, start - SECOND))
+
+
+def window_launched_at(schedule: Schedule, instant: datetime) -> Window:
+    """The window whose jobs start at that instant or were the last to start before it."""
+    return window_at(schedule, instant - schedule.delay)
+
+
+def _boundaries(schedule: Schedule, instant: datetime) -> Iterator[datetime]:
+    """Those from an instant on."""
+    last = None
+    for period in offset_periods_from(schedule.zone, instant):
+        opened = _opened(schedule, period)
+        wanted = opened if instant <= period.begin else max(opened, period.shown(instant))
+        for shown in CronSim(schedule.cron, wanted - SECOND):
+            if shown >= period.last_shown:
+                break
+            boundary = _instant(period, shown)
+            if boundary != last:
+                yield boundary
+            last = boundary
+
+
+def _last_boundary(schedule: Schedule, instant: datetime) -> datetime:
+    """The latest one up to an instant."""
+    for period in offset_periods_until(schedule.zone, instant):
+        newest = min(period.shown(instant), period.last_shown - SECOND)
+        shown = next(CronSim(schedule.cron, newest + SECOND, reverse=True))
+        if shown >= _opened(schedule, period):
+            return _instant(period, shown)
+    raise ValueError(f"{schedule.cron!r} never came before {instant}")
+
+
+def _opened(schedule: Schedule, period: OffsetPeriod) -> datetime:
+    """The earliest wall time that counts in a period."""
+    return period.not_shown_yet if schedule.names_times else period.first_shown
+
+
+def _instant(period: OffsetPeriod, shown: datetime) -> datetime:
+    return period.instant(max(shown, period.first_shown))
+
+
+def _floor(instant: datetime) -> datetime:
+    return instant.astimezone(UTC).replace(microsecond=0)

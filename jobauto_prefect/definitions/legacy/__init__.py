@@ -1,0 +1,1 @@
+"""Documents of older versions, turned into those of this version."""

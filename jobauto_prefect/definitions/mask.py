@@ -1,0 +1,3 @@
+"""The text shown in place of a secret."""
+
+MASK = "********"

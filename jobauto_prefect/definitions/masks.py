@@ -1,3 +1,0 @@
-"""What is shown in place of a secret."""
-
-MASK = "********"

@@ -1,0 +1,1 @@
+"""What records other than applications may say: policies, retries, notices, values."""

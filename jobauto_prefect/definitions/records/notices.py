@@ -1,0 +1,88 @@
+"""Notices to people about jobs: occasions, channels, recipients, and when a job is slow."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from math import ceil
+from typing import Any
+
+
+class Occasion(StrEnum):
+    """What notices are about."""
+
+    FAILURE = "failure"  #: a job failed, and no attempt follows
+    RECOVERY = "recovery"  #: the first good end after something that was told
+    MISSED = "missed"  #: a window passed without an attempt
+    SLOW = "slow"  #: a job runs longer than usual
+    LATE = "late"  #: a window is not done by its deadline, or when `finished_by` says
+
+
+class Channel(StrEnum):
+    """How a notice is sent."""
+
+    MAIL = "mail"
+    SLACK = "slack"  #: JSON in the form of Slack's incoming webhooks
+
+
+TROUBLES = (Occasion.FAILURE, Occasion.MISSED, Occasion.LATE)
+"""Occasions that a recovery notice may follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipient:
+    """A recipient: a mail address, or the name of a Slack address and the address sealed."""
+
+    channel: Channel
+    target: str
+    secret: str | None = None
+
+
+Channels = Mapping[str, Any]
+"""The member `notices` of a record: channel -> configuration."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """What a record says: `channels` by their names, `secrets` their sealed addresses."""
+
+    channels: Channels
+    secrets: Mapping[str, str]
+
+
+def recipients(occasion: Occasion, template: Notices, company: Notices) -> Iterator[Recipient]:
+    """Yield the recipients of an occasion; a template's own channel replaces its company's."""
+    for channel in Channel:
+        notices = template if channel in template.channels else company
+        config = notices.channels.get(channel, {})
+        if occasion not in config.get("on", ()):
+            continue
+        if channel is Channel.MAIL:
+            yield from (Recipient(channel, address) for address in config["to"])
+        elif channel in notices.secrets:
+            yield Recipient(channel, config["target"], notices.secrets[channel])
+
+
+def is_wanted(occasion: Occasion, of_template: Channels, of_company: Channels) -> bool:
+    """Whether an occasion has any recipient."""
+    return any(
+        occasion in of_template.get(channel, of_company.get(channel, {})).get("on", ())
+        for channel in Channel
+    )
+
+
+LEAST_JOBS = 5
+"""Successful jobs needed to say how long is usual."""
+
+LEAST_EXCESS = timedelta(minutes=1)
+EXCESS = 2.0
+USUAL = 0.9
+"""Nine in ten jobs are as short as what is usual, or shorter."""
+
+
+def slow_after(durations: Sequence[timedelta]) -> timedelta | None:
+    """Return after how long a job is slow, by successful ones; None if there are too few."""
+    if len(durations) < LEAST_JOBS:
+        return None
+    usual = sorted(durations)[ceil(USUAL * len(durations)) - 1]
+    return max(EXCESS * usual, usual + LEAST_EXCESS)

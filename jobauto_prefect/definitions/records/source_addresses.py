@@ -1,0 +1,12 @@
+"""The fields of an event source that say where its password is sent."""
+
+from collections.abc import Mapping
+from typing import Any
+
+ADDRESS_FIELDS = ("db_connection", "db_host", "db_port", "db_database", "db_username")
+"""Fields of an event source that say where its password is sent."""
+
+
+def changed_address_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return the address fields of an event source that differ."""
+    return [name for name in ADDRESS_FIELDS if str(before[name] or "") != str(after[name] or "")]

@@ -1,0 +1,68 @@
+"""The rules for names and types of values of companies, run templates and jobs."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobauto_prefect.definitions.environment_names import EnvironmentNames, unsafe_faults
+from jobauto_prefect.definitions.model import Definition, Variable, VariableType
+from jobauto_prefect.definitions.placeholders import MACRO
+from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.definitions.values import coerce, to_text
+from jobauto_prefect.errors import Fault
+
+NUMBERS = (VariableType.INTEGER, VariableType.FLOAT)
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRules:
+    """What the values of one record may be called, and of what types they must be.
+
+    `definition` is None where they are for no one application. `extra` are the names that an
+    administrator adds to those of the definition.
+    """
+
+    definition: Definition | None = None
+    extra: Collection[str] = ()
+
+    def faults(self, names: Iterable[str], given: Mapping[str, Any]) -> Iterator[Fault]:
+        """What is wrong with these names, and with the values given."""
+        yield from self.name_faults(names)
+        declared = self.definition.environment if self.definition else {}
+        for name, value in given.items():
+            yield from _value_faults(name, value, declared.get(name))
+
+    def name_faults(self, names: Iterable[str], member: str = "/env") -> Iterator[Fault]:
+        """What is wrong with names; `member` is where they are."""
+        if self.definition is None:
+            return unsafe_faults(names, member)
+        return EnvironmentNames.of(self.definition, self.extra).faults(names, member)
+
+
+def _value_faults(name: str, value: Any, variable: Variable | None) -> Iterable[Fault]:
+    if "\0" in to_text(value):
+        yield Fault(
+            child("/env", name), "value", f"{name} has a NUL byte; no process can be given it"
+        )
+    elif variable is not None and not _fits(variable, value):
+        yield Fault(child("/env", name), "type", f"{name} must be of type {variable.type}")
+    elif variable is not None and not _is_offered(variable, to_text(value)):
+        offered = ", ".join(option.value for option in variable.options)
+        yield Fault(child("/env", name), "enum", f"{name} must be one of {offered}")
+
+
+def _is_offered(variable: Variable, text: str) -> bool:
+    """Whether a value is among the options of a set; one that has others' values put in may be."""
+    if variable.type is not VariableType.SET or not variable.options or not text:
+        return True
+    offered = {option.value for option in variable.options} | {to_text(variable.default)}
+    return text in offered or MACRO.search(text) is not None
+
+
+def _fits(variable: Variable, value: Any) -> bool:
+    if value is None or to_text(value) == "":
+        return True
+    typed = coerce(variable, value)
+    if variable.type is VariableType.BOOL:
+        return isinstance(typed, bool)
+    return variable.type not in NUMBERS or isinstance(typed, int | float)

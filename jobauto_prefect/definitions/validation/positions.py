@@ -1,0 +1,87 @@
+"""Where in a JSON text each value and key stands."""
+
+import json
+import re
+from dataclasses import dataclass, field
+
+from jobauto_prefect.definitions.validation.findings import Finding, quote
+from jobauto_prefect.definitions.validation.pointers import child
+
+# A string may lack its closing quote: so every text is read in one pass, however broken.
+_PIECE = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
+
+
+@dataclass(slots=True)
+class _Container:
+    """An object or array that is being read; `keys` are those so far."""
+
+    pointer: str
+    is_object: bool
+    keys: set[str] = field(default_factory=set)
+    index: int = 0
+    key: str | None = None
+
+    @property
+    def current(self) -> str:
+        return child(self.pointer, self.index if self.key is None else self.key)
+
+
+@dataclass(slots=True)
+class Positions:
+    """Offsets of a valid JSON text, by JSON pointer; of a repeated key the last one counts."""
+
+    text: str
+    values: dict[str, int] = field(default_factory=dict)
+    keys: dict[str, int] = field(default_factory=dict)
+    repeated: list[Finding] = field(default_factory=list)
+
+    def offset(self, pointer: str, member: str | None = None) -> int:
+        """Where the value at `pointer`, or the key `member` of that object, begins."""
+        if member is None:
+            return self.values.get(pointer, 0)
+        return self.keys.get(child(pointer, member), self.values.get(pointer, 0))
+
+    def line_and_column(self, offset: int) -> tuple[int, int]:
+        """Both count from 1, columns in characters."""
+        line = self.text.count("\n", 0, offset) + 1
+        return line, offset - self.text.rfind("\n", 0, offset)
+
+
+def locate(text: str) -> Positions:
+    """Read a text that `json.loads` accepts."""
+    positions = Positions(text)
+    open_containers: list[_Container] = []
+    for match in _PIECE.finditer(text):
+        piece, offset = match[0], match.start()
+        if piece in "]}":
+            open_containers.pop()
+        elif piece == ",":
+            open_containers[-1].index += 1
+            open_containers[-1].key = None
+        elif piece != ":":
+            _enter(positions, open_containers, piece, offset)
+    return positions
+
+
+def _enter(positions: Positions, stack: list[_Container], piece: str, offset: int) -> None:
+    """Take a key, a plain value, or the beginning of a container."""
+    top = stack[-1] if stack else None
+    if top is not None and top.is_object and top.key is None:
+        _take_key(positions, top, piece, offset)
+        return
+    pointer = "" if top is None else top.current
+    positions.values[pointer] = offset
+    if piece == "{":
+        stack.append(_Container(pointer, is_object=True))
+    elif piece == "[":
+        stack.append(_Container(pointer, is_object=False))
+
+
+def _take_key(positions: Positions, container: _Container, piece: str, offset: int) -> None:
+    key: str = json.loads(piece)
+    if key in container.keys:
+        message = f"the key {quote(key)} is here twice"
+        positions.repeated.append(Finding(container.pointer, "duplicate", message, key))
+    container.keys.add(key)
+    container.key = key
+    positions.keys[container.current] = offset

@@ -1,0 +1,55 @@
+"""The JSON Schemas of records in files, and the validation of such records."""
+
+import json
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from jobauto_prefect.definitions.validation.formats import is_uuid
+from jobauto_prefect.definitions.validation.limits import beyond_limits
+from jobauto_prefect.definitions.validation.messages import explain_error
+from jobauto_prefect.errors import Fault
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+RECORD_KINDS = (
+    "credential_type",
+    "topic",
+    "calendar",
+    "company",
+    "credential",
+    "runtemplate",
+    "eventsource",
+    "eventrule",
+)
+"""What the member `kind` of such a file may say."""
+
+
+@cache
+def record_schema(kind: str) -> dict[str, Any]:
+    """The schema of one of `RECORD_KINDS`; do not change what is returned."""
+    text = (
+        resources.files("jobauto_prefect.definitions") / "schemas" / f"{kind}.schema.json"
+    ).read_text("utf-8")
+    content: dict[str, Any] = json.loads(text)
+    return content
+
+
+@cache
+def _validator(kind: str) -> "Validator":
+    from jsonschema import Draft7Validator, FormatChecker
+
+    formats = FormatChecker(formats=())
+    formats.checks("uuid")(lambda value: not isinstance(value, str) or is_uuid(value))
+    return Draft7Validator(record_schema(kind), format_checker=formats)
+
+
+def check_record(kind: str, document: Any) -> tuple[Fault, ...]:
+    """Everything wrong with a record of one of `RECORD_KINDS`, as its file says it."""
+    findings = list(beyond_limits(document))
+    if not findings:
+        broken = _validator(kind).iter_errors(document)
+        findings = [finding for error in broken for finding in explain_error(error)]
+    faults = (Fault(each.pointer, each.rule, each.message) for each in findings)
+    return tuple(dict.fromkeys(faults))  # one error for each of several missing members names all

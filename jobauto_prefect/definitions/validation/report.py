@@ -1,0 +1,140 @@
+"""The validation of definitions: every fault at once, with its place (specification 2.1, 6)."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from jobauto_prefect.definitions.model import Definition
+from jobauto_prefect.definitions.parse import parse
+from jobauto_prefect.definitions.validation.findings import Finding
+from jobauto_prefect.definitions.validation.limits import (
+    DECISIVE,
+    MAX_BYTES,
+    MAX_DEPTH,
+    beyond_limits,
+    read_integer,
+    walk,
+)
+from jobauto_prefect.definitions.validation.lint import json_path_faults, lint_warnings
+from jobauto_prefect.definitions.validation.messages import explain_error
+from jobauto_prefect.definitions.validation.positions import Positions, locate
+from jobauto_prefect.definitions.validation.schema import validator
+from jobauto_prefect.errors import Fault, InvalidDefinition
+
+MAX_FAULTS = 1000  # listed for one document
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was found in a document.
+
+    `warnings` are legal but surely wrong. `document` is None where the text could not be read.
+    Faults found in a text have line and column, and are in the order of the text.
+    """
+
+    faults: tuple[Fault, ...]
+    warnings: tuple[Fault, ...] = ()
+    document: Any = field(default=None, repr=False)
+
+    @property
+    def valid(self) -> bool:
+        """True where there is no fault, whatever the warnings."""
+        return not self.faults
+
+    def definition(self) -> Definition:
+        """The document as values. Raises `InvalidDefinition`, which carries every fault."""
+        if self.faults:
+            raise InvalidDefinition(self.faults)
+        return parse(self.document)
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON: `valid`, `faults` and `warnings`."""
+        return {
+            "valid": self.valid,
+            "faults": [fault.as_dict() for fault in self.faults],
+            "warnings": [warning.as_dict() for warning in self.warnings],
+        }
+
+
+def validate(source: bytes | str) -> Report:
+    """Validate the text of a definition: JSON in UTF-8, at most 1 MiB."""
+    raw = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
+    if len(raw) > MAX_BYTES:
+        return _unreadable("size", f"is larger than {MAX_BYTES} bytes")
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return _not_utf8(error)
+    try:
+        document = json.loads(text, parse_int=read_integer)
+    except json.JSONDecodeError as error:
+        message = f"is not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        return _unreadable("syntax", message, error.lineno, error.colno)
+    except RecursionError:
+        return _unreadable("depth", f"is nested deeper than {MAX_DEPTH} levels")
+    return _validate_document(document, locate(text))
+
+
+def check(document: Any) -> Report:
+    """Validate a parsed document; its faults have no line."""
+    return _validate_document(document, None)
+
+
+def _unreadable(
+    rule: str, message: str, line: int | None = None, column: int | None = None
+) -> Report:
+    return Report(faults=(Fault("", rule, message, line, column),))
+
+
+def _not_utf8(error: UnicodeDecodeError) -> Report:
+    before = error.object[: error.start].decode("utf-8")
+    line = before.count("\n") + 1
+    return _unreadable(
+        "encoding", "is not UTF-8 from here on", line, len(before) - before.rfind("\n")
+    )
+
+
+def _validate_document(document: Any, positions: Positions | None) -> Report:
+    findings = list(beyond_limits(document))
+    if any(finding.rule in DECISIVE for finding in findings):
+        return Report(tuple(Fault(each.pointer, each.rule, each.message) for each in findings))
+    warnings = [] if findings else list(lint_warnings(document))
+    findings += _broken_rules(document)
+    if positions is None:
+        return Report(
+            _in_document_order(findings, document), _in_document_order(warnings, document), document
+        )
+    findings += positions.repeated
+    return Report(
+        _with_positions(findings, positions), _with_positions(warnings, positions), document
+    )
+
+
+def _broken_rules(document: Any) -> Iterator[Finding]:
+    for error in islice(validator().iter_errors(document), MAX_FAULTS):
+        yield from explain_error(error)
+    yield from json_path_faults(document)
+
+
+def _unique(findings: Iterable[Finding]) -> list[Finding]:
+    """Remove repeated findings: jsonschema reports two missing keys twice."""
+    return list(dict.fromkeys(findings))[:MAX_FAULTS]
+
+
+def _with_positions(findings: Iterable[Finding], positions: Positions) -> tuple[Fault, ...]:
+    offsets = [(positions.offset(each.pointer, each.member), each) for each in _unique(findings)]
+    return tuple(
+        Fault(each.pointer, each.rule, each.message, *positions.line_and_column(offset))
+        for offset, each in sorted(offsets, key=lambda pair: pair[0])
+    )
+
+
+def _in_document_order(findings: Iterable[Finding], document: Any) -> tuple[Fault, ...]:
+    """Sort findings in the order of the document, without line and column."""
+    faults = [Fault(each.pointer, each.rule, each.message) for each in _unique(findings)]
+    if len(faults) > 1:
+        rank = {pointer: number for number, (pointer, _, _) in enumerate(walk(document))}
+        faults.sort(key=lambda fault: rank.get(fault.pointer, 0))
+    return tuple(faults)

@@ -1,0 +1,36 @@
+"""The JSON Schema of application definitions, and the validator made of it."""
+
+import json
+from functools import cache
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from jobauto_prefect.definitions.validation.formats import is_uri, is_uuid
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+FILE = "application.schema.json"
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The schema; do not change what is returned."""
+    text = (resources.files("jobauto_prefect.definitions") / "schemas" / FILE).read_text("utf-8")
+    content: dict[str, Any] = json.loads(text)
+    return content
+
+
+SCHEMA_VERSION: str = schema()["version"]
+"""What the schema says of itself."""
+
+
+@cache
+def validator() -> "Validator":
+    """The compiled schema; made at the first use, for importing jsonschema takes 0.1 s."""
+    from jsonschema import Draft7Validator, FormatChecker
+
+    formats = FormatChecker(formats=())
+    formats.checks("uri")(lambda value: not isinstance(value, str) or is_uri(value))
+    formats.checks("uuid")(lambda value: not isinstance(value, str) or is_uuid(value))
+    return Draft7Validator(schema(), format_checker=formats)

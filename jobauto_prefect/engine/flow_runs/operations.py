@@ -1,0 +1,257 @@
+"""Flow runs: making them, giving them states, ending them."""
+
+import contextlib
+import functools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+from uuid import UUID, uuid4
+
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.errors import NotFound
+from jobauto_prefect.jobs.appearance import RunAppearance
+from jobauto_prefect.runtime.protocol import PrefectState, RunStatus
+
+PAGE = 200  # the most flow runs Prefect tells of at once
+ENDING = frozenset({"CANCELLING", "CANCELLED"})
+
+
+class Verdict(StrEnum):
+    """Prefect's answer to a proposed state."""
+
+    ACCEPT = "ACCEPT"
+    REJECT = "REJECT"  #: another state was set, or the run keeps the one it has
+    WAIT = "WAIT"  #: too early; ask again in `wait_seconds`
+    ABORT = "ABORT"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """How Prefect took a proposed state; `state` is the run's type of state now."""
+
+    verdict: Verdict
+    state: str
+    reason: str = ""
+    wait_seconds: float = 0
+
+    @property
+    def accepted(self) -> bool:
+        """The run is in the proposed state."""
+        return self.verdict is Verdict.ACCEPT
+
+
+async def create_run(
+    api: PrefectApi,
+    deployment_id: UUID,
+    *,
+    parameters: Mapping[str, Any],
+    scheduled: datetime,
+    name: str,
+    labels: Mapping[str, str | int] | None = None,
+    tags: Iterable[str] = (),
+    idempotency_key: str | None = None,
+) -> UUID:
+    """A flow run of a deployment; with a key that was used before, the one made then.
+
+    The parameters are not checked against the deployment's schema: the claim says what is
+    missing, and says it better.
+
+    Raises:
+        NotFound: the deployment is gone.
+    """
+    body: dict[str, Any] = {
+        "name": name,
+        "parameters": dict(parameters),
+        "enforce_parameter_schema": False,
+        "labels": dict(labels or {}),
+        "tags": list(tags),
+        "idempotency_key": idempotency_key or str(uuid4()),
+        "state": {
+            "type": "SCHEDULED",
+            "state_details": {"scheduled_time": scheduled.isoformat()},
+        },
+    }
+    answer = await api.post(f"/deployments/{deployment_id}/create_flow_run", body)
+    return UUID(answer["id"])
+
+
+async def propose(
+    api: PrefectApi,
+    flow_run_id: UUID,
+    state: str,
+    message: str = "",
+    *,
+    at: datetime | None = None,
+    transition_id: UUID | None = None,
+    force: bool = False,
+) -> Proposal:
+    """Ask Prefect to give a flow run a state; `at` is the start time of a scheduled one.
+
+    A proposal repeated with the same `transition_id` counts once. `force` leaves out Prefect's
+    rules about which state may follow which.
+
+    Raises:
+        NotFound: the flow run is gone.
+    """
+    details: dict[str, Any] = {"transition_id": str(transition_id or uuid4())}
+    if at is not None:
+        details["scheduled_time"] = at.isoformat()
+    proposed = {"type": state, "message": message or None, "state_details": details}
+    body = {"state": proposed, "force": force}
+    return _answer(await api.post(f"/flow_runs/{flow_run_id}/set_state", body), details)
+
+
+def _answer(answer: Mapping[str, Any], details: Mapping[str, Any]) -> Proposal:
+    state, why = answer.get("state") or {}, answer.get("details") or {}
+    verdict = Verdict(answer["status"])
+    transition_id = (state.get("state_details") or {}).get("transition_id")
+    if verdict is Verdict.REJECT and transition_id == details["transition_id"]:
+        verdict = Verdict.ACCEPT  # it had been accepted, and the answer got lost
+    return Proposal(
+        verdict, state.get("type", ""), why.get("reason") or "", why.get("delay_seconds") or 0
+    )
+
+
+async def set_state(
+    api: PrefectApi, flow_run_id: UUID, story: RunStatus, *, force: bool = False
+) -> bool:
+    """Let a flow run show a story; False: it is gone.
+
+    Prefect lets a run that is being cancelled become Cancelled only; it is then Cancelled with
+    the story's message.
+    """
+    propose_state = functools.partial(
+        propose, api, flow_run_id, message=story.message, transition_id=story.transition_id
+    )
+    try:
+        answer = await propose_state(state=story.state, at=story.at, force=force)
+        if not answer.accepted and answer.state == "CANCELLING":
+            await propose_state(state=PrefectState.CANCELLED)
+    except NotFound:
+        return False
+    return True
+
+
+async def cancel_run(api: PrefectApi, flow_run_id: UUID, message: str = "") -> bool:
+    """Ask for the end of a flow run: a waiting one is Cancelled, a running one Cancelling.
+
+    One that is over stays as it is. False: it is gone.
+    """
+    try:
+        await propose(api, flow_run_id, "CANCELLING", message)
+    except NotFound:
+        return False
+    return True
+
+
+async def name_run(api: PrefectApi, flow_run_id: UUID, name: str) -> None:
+    """Give a flow run its name. A run that is gone is left."""
+    with contextlib.suppress(NotFound):
+        await api.patch(f"/flow_runs/{flow_run_id}", {"name": name})
+
+
+async def change_appearance(api: PrefectApi, flow_run_id: UUID, appearance: RunAppearance) -> None:
+    """Give a flow run its name and its tags, with one call. A run that is gone is left."""
+    body = {"name": appearance.name, "tags": list(appearance.tags)}
+    with contextlib.suppress(NotFound):
+        await api.patch(f"/flow_runs/{flow_run_id}", body)
+
+
+async def add_labels(api: PrefectApi, flow_run_id: UUID, labels: Mapping[str, str | int]) -> None:
+    """Give a flow run labels; others stay. A run that is gone is left."""
+    with contextlib.suppress(NotFound):
+        await api.patch(f"/flow_runs/{flow_run_id}/labels", dict(labels))
+
+
+async def add_page(api: PrefectApi, flow_run_id: UUID, story: RunStatus) -> None:
+    """Let a flow run have the story's page among its artifacts; nothing where it has none."""
+    if story.artifact_markdown is None:
+        return
+    body = {
+        "key": story.artifact_key,
+        "type": "markdown",
+        "description": story.message,
+        "data": story.artifact_markdown,
+        "flow_run_id": str(flow_run_id),
+    }
+    await api.post("/artifacts/", body)
+
+
+async def show_status(
+    api: PrefectApi, flow_run_id: UUID, story: RunStatus, *, force: bool = False
+) -> bool:
+    """Let a flow run show all of a story, its page once; for stories their driver can't tell.
+
+    False: the run is gone. `force`: whatever it shows now.
+    """
+    if not await set_state(api, flow_run_id, story, force=force):
+        return False
+    await _show_metadata(api, flow_run_id, story)
+    of_run = {"artifacts": {"flow_run_id": {"any_": [str(flow_run_id)]}}}
+    pages = await api.post("/artifacts/filter", of_run)
+    # Its driver's page of the same end says more: it knows what the job's files say.
+    if all(page["description"] != story.message for page in pages):
+        await add_page(api, flow_run_id, story)
+    return True
+
+
+async def _show_metadata(api: PrefectApi, flow_run_id: UUID, story: RunStatus) -> None:
+    """Name, tags and labels; tags have to be known to be written, which few ends need."""
+    status = None
+    if story.has_warning:
+        status = (await read_runs(api, [flow_run_id])).get(flow_run_id)
+    if status is not None:
+        named = RunAppearance(story.run_name or status.appearance.name, status.appearance.tags)
+        await change_appearance(api, flow_run_id, named.ended(with_warning=True))
+    elif story.run_name:
+        await name_run(api, flow_run_id, story.run_name)
+    if story.labels:
+        await add_labels(api, flow_run_id, story.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class PrefectRun:
+    """What Prefect shows of a flow run: its type of state, how often it was Running, its looks."""
+
+    state: str
+    run_count: int
+    appearance: RunAppearance
+
+
+async def read_runs(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, PrefectRun]:
+    """Flow run -> its status, 200 with one call; runs that are gone are left out."""
+    wanted = [str(flow_run_id) for flow_run_id in flow_run_ids]
+    statuses: dict[UUID, PrefectRun] = {}
+    for start in range(0, len(wanted), PAGE):
+        some = wanted[start : start + PAGE]
+        runs = await api.post("/flow_runs/filter", {"flow_runs": {"id": {"any_": some}}})
+        statuses |= {UUID(run["id"]): _prefect_run(run) for run in runs}
+    return statuses
+
+
+def _prefect_run(run: Mapping[str, Any]) -> PrefectRun:
+    appearance = RunAppearance(run["name"], tuple(run["tags"]))
+    return PrefectRun(run["state_type"], run["run_count"], appearance)
+
+
+async def read_states(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, str]:
+    """Flow run -> type of state; runs that are gone are left out."""
+    statuses = await read_runs(api, flow_run_ids)
+    return {flow_run_id: status.state for flow_run_id, status in statuses.items()}
+
+
+async def was_cancelled(api: PrefectApi, flow_run_id: UUID) -> bool:
+    """Whether somebody ended a flow run since it was last scheduled.
+
+    The present state is not enough: Prefect lets a cancelled run become Running.
+    """
+    states = await api.get(f"/flow_run_states/?flow_run_id={flow_run_id}")
+    ended = False
+    for state in sorted(states, key=lambda state: datetime.fromisoformat(state["timestamp"])):
+        if state["type"] in ENDING:
+            ended = True
+        elif state["type"] == "SCHEDULED":
+            ended = False
+    return ended

@@ -1,0 +1,236 @@
+"""What Prefect shows of the windows to come: the runs it does not make itself, and their names.
+
+Where Prefect's scheduler yields the instants of the windows, the next run of a run template gets
+our name. Where it does not, its next runs are made here, and withdrawn when the template changes.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import islice, takewhile
+from typing import Any
+from uuid import UUID
+
+from jobauto_prefect.compiler.scheduling.closures import ALWAYS_OPEN, ClosedTime
+from jobauto_prefect.compiler.scheduling.prefect_schedule import schedule_for_prefect
+from jobauto_prefect.compiler.scheduling.windows import windows_after
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.flow_runs.operations import PAGE, create_run, name_run
+from jobauto_prefect.engine.flow_runs.run_migration import is_upcoming
+from jobauto_prefect.errors import NotFound
+from jobauto_prefect.jobs.claims.launch import window_name
+from jobauto_prefect.jobs.windows.closed_time import closed_times
+from jobauto_prefect.jobs.windows.due_windows import schedule_kept
+from jobauto_prefect.ledger.jobs import windows
+from jobauto_prefect.ledger.jobs.flow_runs import bound_runs, window_key
+from jobauto_prefect.ledger.records import RunTemplate
+from jobauto_prefect.ledger.store import ReadingSession
+
+MOST = 3
+"""Runs that are made ahead."""
+
+AHEAD = timedelta(days=1)
+SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class UpcomingRun:
+    """A window to come: when its run is due, what it is called, the key that keeps it single."""
+
+    due: datetime
+    name: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """The next windows of a run template, and whether Prefect's own schedule makes their runs."""
+
+    template_id: int
+    deployment_id: UUID
+    pool: str
+    by_prefect: bool
+    coming: tuple[UpcomingRun, ...]
+
+    def wants_runs(self, *, changed: bool) -> bool:
+        """Whether runs are to be made ahead, or to be withdrawn because all `changed`."""
+        return changed or bool(self.coming and not self.by_prefect)
+
+
+def outlook_of(
+    template: RunTemplate, now: datetime, pool: str, closed: ClosedTime
+) -> Outlook | None:
+    """What is to come of a template; None: it is not applied, or its schedule can't be used.
+
+    Windows in closed time have no run yet: it is not certain that they get one.
+    """
+    if template.deployment_id is None:
+        return None
+    schedule = schedule_kept(template)
+    if schedule is None or template.next_window is None:
+        return Outlook(template.id, template.deployment_id, pool, by_prefect=False, coming=())
+    by_prefect = schedule_for_prefect(schedule) is not None
+    window_iterator = windows_after(schedule, template.next_window - SECOND)
+    soon = takewhile(lambda window: by_prefect or window.launch_at <= now + AHEAD, window_iterator)
+    coming = tuple(
+        UpcomingRun(
+            window.launch_at,
+            window_name(template, window.launch_at.astimezone(schedule.zone)),
+            window_key(template, window.launch_at),
+        )
+        for window in islice(soon, 1 if by_prefect else MOST)
+        if closed.at(window.launch_at) is None
+    )
+    return Outlook(template.id, template.deployment_id, pool, by_prefect, coming)
+
+
+async def sync_upcoming_runs(context: EngineContext, outlook: Outlook, *, changed: bool) -> None:
+    """Let Prefect have the runs that are made ahead for one template, and no others.
+
+    Whoever calls holds the template's lock. `changed`: it was written anew, so were its runs.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+    """
+    if not outlook.wants_runs(changed=changed):
+        return
+    wanted = () if outlook.by_prefect else outlook.coming
+    there = await _made_ahead(context, outlook)
+    keys = set() if changed else {coming.key for coming in wanted}
+    for key, run in there.items():
+        if key not in keys or run["work_pool_name"] != outlook.pool:
+            await _withdraw(context.prefect, run["id"])
+    missing = [coming for coming in wanted if coming.key not in keys & there.keys()]
+    for coming in missing:
+        await _make(context.prefect, outlook.deployment_id, coming)
+
+
+def read_outlook(
+    session: ReadingSession, template: RunTemplate, context: EngineContext
+) -> Outlook | None:
+    """What is to come of a template; None: it has gone, or is not applied."""
+    if template.retired_at is not None:
+        return None
+    pool, now = template.pool or context.settings.pool, context.ledger.clock()
+    closed = ALWAYS_OPEN
+    if template.next_window is not None:
+        closed = closed_times(session, [template], now)[template.id]
+    return outlook_of(template, now, pool, closed)
+
+
+async def _made_ahead(context: EngineContext, outlook: Outlook) -> dict[str, dict[str, Any]]:
+    """Key -> flow run that waits and that no job has yet."""
+    query = {
+        "deployments": {"id": {"any_": [str(outlook.deployment_id)]}},
+        "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+        "limit": PAGE,
+    }
+    runs = await context.prefect.post("/flow_runs/filter", query)
+    made = {run["idempotency_key"]: run for run in runs if is_upcoming(run)}
+    ids = {UUID(run["id"]) for run in made.values()}
+    bound = await asyncio.to_thread(_bound, context, ids) if ids else set()
+    return {key: run for key, run in made.items() if UUID(run["id"]) not in bound}
+
+
+def _bound(context: EngineContext, ids: Collection[UUID]) -> set[UUID]:
+    with context.ledger.reading() as session:
+        return bound_runs(session, ids)
+
+
+async def _withdraw(api: PrefectApi, run_id: str) -> None:
+    await api.delete(f"/flow_runs/{run_id}")
+
+
+async def _make(api: PrefectApi, deployment_id: UUID, coming: UpcomingRun) -> None:
+    with contextlib.suppress(NotFound):  # the deployment: whoever deleted it meant its runs, too
+        await create_run(
+            api,
+            deployment_id,
+            parameters={"jobauto": {"window": coming.due.isoformat()}},
+            scheduled=coming.due,
+            name=coming.name,
+            idempotency_key=coming.key,
+        )
+
+
+class UpcomingRuns:
+    """Looks again and again for templates whose next windows are others than at the last look."""
+
+    def __init__(self, context: EngineContext) -> None:
+        self._context = context
+        self._shown: dict[int, tuple[UpcomingRun, ...]] = {}
+
+    async def look(self) -> list[int]:
+        """Name what Prefect made; the templates whose runs are to be made.
+
+        Raises:
+            PrefectUnavailable: Prefect does not answer.
+        """
+        outlooks = await asyncio.to_thread(self._outlooks)
+        new = [
+            outlook
+            for outlook in outlooks
+            if self._shown.get(outlook.template_id) != outlook.coming
+        ]
+        for start in range(0, len(new), PAGE):
+            await self._name(
+                [outlook for outlook in new[start : start + PAGE] if outlook.by_prefect]
+            )
+        return [outlook.template_id for outlook in new if not outlook.by_prefect]
+
+    def shown(self, template_id: int, outlook: Outlook | None) -> None:
+        """What Prefect has of a template is this."""
+        if outlook is not None:
+            self._shown[template_id] = outlook.coming
+
+    def _outlooks(self) -> list[Outlook]:
+        with self._context.ledger.reading() as session:
+            now, pool = self._context.ledger.clock(), self._context.settings.pool
+            templates = windows.templates_with_windows(session, now + AHEAD)
+            closed = closed_times(session, templates, now) if templates else {}
+            outlooks = [
+                outlook_of(template, now, template.pool or pool, closed[template.id])
+                for template in templates
+            ]
+        there = {template.id for template in templates}
+        self._shown = {key: shown for key, shown in self._shown.items() if key in there}
+        return [outlook for outlook in outlooks if outlook is not None]
+
+    async def _name(self, outlooks: list[Outlook]) -> None:
+        by_run = {
+            (str(outlook.deployment_id), coming.due): (outlook, coming)
+            for outlook in outlooks
+            for coming in outlook.coming
+        }
+        if not by_run:
+            return
+        for run in await self._scheduled(by_run.keys()):
+            due = datetime.fromisoformat(run["expected_start_time"])
+            meant = by_run.get((run["deployment_id"], due))
+            if meant is None or not run["auto_scheduled"]:
+                continue
+            outlook, coming = meant
+            if run["name"] != coming.name:
+                await name_run(self._context.prefect, UUID(run["id"]), coming.name)
+            self._shown[outlook.template_id] = outlook.coming
+
+    async def _scheduled(self, wanted: Iterable[tuple[str, datetime]]) -> list[dict[str, Any]]:
+        deployments, due = zip(*wanted, strict=True)
+        between = {
+            "after_": (min(due) - SECOND).isoformat(),
+            "before_": (max(due) + SECOND).isoformat(),
+        }
+        query = {
+            "deployments": {"id": {"any_": sorted(set(deployments))}},
+            "flow_runs": {
+                "state": {"type": {"any_": ["SCHEDULED"]}},
+                "expected_start_time": between,
+            },
+            "sort": "EXPECTED_START_TIME_ASC",
+            "limit": PAGE,
+        }
+        runs: list[dict[str, Any]] = await self._context.prefect.post("/flow_runs/filter", query)
+        return runs

@@ -1,0 +1,1 @@
+"""Prefect's server on this machine: its process, application, database and encryption."""

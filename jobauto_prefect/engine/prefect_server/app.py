@@ -1,0 +1,68 @@
+"""Prefect's server application, as uvicorn starts it for us."""
+
+import gc
+import os
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from jobauto_prefect.engine.prefect_server.worker_type import add_worker_type
+from jobauto_prefect.errors import NotReady
+
+AUTHENTICATION = "PREFECT_SERVER_API_AUTH_STRING"
+
+
+def create_app() -> Callable[..., Awaitable[Any]]:
+    """Prefect's ASGI application, responsive on SQLite too, which knows our worker."""
+    from prefect.server.api.server import create_app as create
+
+    collect_in_thread()
+    add_worker_type()
+    return create()
+
+
+def create_closed_app(login: str) -> Callable[..., Awaitable[Any]]:
+    """The same, which answers only who gives this login, a name and a password.
+
+    Raises:
+        NotReady: Prefect does not take it.
+    """
+    from prefect.context import refresh_global_settings_context
+    from prefect.settings import get_current_settings
+
+    os.environ[AUTHENTICATION] = login
+    refresh_global_settings_context()  # somebody may have imported Prefect before
+    taken = get_current_settings().server.api.auth_string
+    if taken is None or taken.get_secret_value() != login:
+        raise NotReady(f"Prefect's settings do not take {AUTHENTICATION} from the environment")
+    return create_app()
+
+
+PAUSE_SECONDS = 1.0
+
+
+def collect_in_thread() -> None:
+    """From now on, collect this process's garbage in a thread of its own.
+
+    Python collects in whichever thread happens to allocate. In the event loop of Prefect's server
+    on SQLite that stops everything for up to a minute: the collector closes the cursor of a
+    statement that had failed, waits for its connection, which waits for a lock that is held by a
+    transaction whose end the event loop has to run. See docs/decisions/0005-garbage.md.
+    """
+    gc.disable()
+    threading.Thread(target=_collect, name="garbage collector", daemon=True).start()
+
+
+def _collect() -> None:
+    while True:
+        time.sleep(PAUSE_SECONDS)
+        due = [
+            generation
+            for generation, (count, threshold) in enumerate(
+                zip(gc.get_count(), gc.get_threshold(), strict=True)
+            )
+            if count > threshold
+        ]
+        if due:
+            gc.collect(due[-1])

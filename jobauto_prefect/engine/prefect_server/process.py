@@ -1,0 +1,83 @@
+"""Prefect's own server as a child process: how it is started and when it is ready."""
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Mapping
+
+import httpx
+
+from jobauto_prefect.errors import PrefectUnavailable
+from jobauto_prefect.home import make_folder
+from jobauto_prefect.settings import Settings
+
+READY_POLL_SECONDS = 0.1
+
+QUIET: Mapping[str, str] = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_LOGGING_LEVEL": "WARNING",
+    "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
+    "PREFECT_CLI_PROMPT": "false",
+    "DO_NOT_TRACK": "1",
+    # Logs and artifacts of runs that are gone go too.
+    "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,orphans",
+}
+"""What our Prefect server is told where the environment says nothing else."""
+
+
+def prefect_command(
+    settings: Settings, inherited: Mapping[str, str] = os.environ
+) -> tuple[list[str], dict[str, str]]:
+    """The argument vector and the environment of a Prefect server that is open to everybody.
+
+    For tests and measurements; `jobauto prefect start` runs one behind the gateway.
+    """
+    argv = [sys.executable, "-m", "uvicorn", "--factory", f"{__package__}.app:create_app"]
+    argv += ["--host", settings.api_host, "--port", str(settings.prefect_port)]
+    argv += ["--log-level", "warning", "--timeout-keep-alive", "5"]
+    return argv, prefect_environment(settings, inherited)
+
+
+def prefect_environment(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a Prefect server with its UI and services.
+
+    Its files are in the folder `prefect` of the home. What the inherited environment says about
+    `PREFECT_*` wins, the addresses excepted: those are the settings'.
+    """
+    home = settings.home / "prefect"
+    make_folder(home)  # Prefect makes no parent folders
+    environment = {"PREFECT_HOME": str(home), **QUIET, **inherited}
+    return environment | {
+        "PREFECT_SERVER_API_HOST": settings.api_host,
+        "PREFECT_SERVER_API_PORT": str(settings.prefect_port),
+        "PREFECT_API_URL": settings.prefect_api_url,
+        # One server, one process: it need not keep its application object for a second one.
+        "PREFECT__SERVER_FINAL": "1",
+    }
+
+
+async def wait_ready(api_url: str, timeout_seconds: float = 60) -> None:
+    """Return once the Prefect server at `api_url` (ending in `/api`) answers.
+
+    Raises:
+        PrefectUnavailable: after `timeout_seconds`.
+    """
+    # Whether its certificate is for this address is nothing to its being ready.
+    async with httpx.AsyncClient(timeout=2, verify=False) as client:  # noqa: S501
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await _until_answer(client, f"{api_url.rstrip('/')}/health")
+        except TimeoutError:
+            raise PrefectUnavailable(
+                f"Prefect at {api_url} did not answer within {timeout_seconds:.0f} s; "
+                "look at its log, or set PREFECT_API_URL"
+            ) from None
+
+
+async def _until_answer(client: httpx.AsyncClient, url: str) -> None:
+    while True:
+        with contextlib.suppress(httpx.TransportError):
+            if (await client.get(url)).is_success:
+                return
+        await asyncio.sleep(READY_POLL_SECONDS)

@@ -1,0 +1,277 @@
+"""The services beside the facade: outbox worker, window scheduler, lease reaper, reconciler."""
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+from functools import partial
+
+import httpx
+
+from jobauto_prefect import certificates
+from jobauto_prefect.engine.api import PrefectApi, own_authorization
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.flow_runs.unclaimed_runs import UnclaimedRuns
+from jobauto_prefect.engine.flow_runs.upcoming_runs import UpcomingRuns
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
+from jobauto_prefect.engine.services.event_dispatch import dispatch_all
+from jobauto_prefect.engine.services.event_emitter import EventEmitter
+from jobauto_prefect.engine.services.reconciler import Reconciler
+from jobauto_prefect.engine.services.retention import Pruner
+from jobauto_prefect.engine.services.window_scheduler import MissingRunMonitor, WindowScheduler
+from jobauto_prefect.engine.sync.application_flows import delete_unused_flows
+from jobauto_prefect.engine.sync.drift_monitor import DriftMonitor
+from jobauto_prefect.engine.sync.template_deployments import look_ahead
+from jobauto_prefect.errors import Conflict, JobautoError
+from jobauto_prefect.jobs.actions import run_due_actions
+from jobauto_prefect.jobs.outcome.loss import mark_lost
+from jobauto_prefect.jobs.overruns import OverrunMonitor
+from jobauto_prefect.jobs.timetable import Timetable, timetable_of
+from jobauto_prefect.jobs.windows.due_windows import follow_zone
+from jobauto_prefect.ledger import notices, service_status
+from jobauto_prefect.ledger.audit.seals import Sealer
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.idempotency import delete_expired
+from jobauto_prefect.ledger.jobs.windows import enqueue_missing_flows
+from jobauto_prefect.ledger.jobs.workers import forget_silent
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.agenda import Topic
+from jobauto_prefect.ledger.queries.jobs import job_with_context, leases_older_than
+from jobauto_prefect.ledger.records import Lease
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.monitoring.loops import Loop, Loops
+from jobauto_prefect.runtime.protocol import Ending, Report
+from jobauto_prefect.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+RECONCILE_SECONDS = 15.0
+CLEANING_SECONDS = 600.0
+DRIFT_SECONDS = 60.0
+PRUNING_SECONDS = 3600.0
+FIRST_PRUNING_SECONDS = 60.0
+PRUNING_ROUND_SECONDS = 20.0
+SEAL_SECONDS = 7.0
+SEAL_LOOKS = 10
+SEAL_LOOK_SECONDS = 0.2
+"""An entry is in a seal within 10 seconds of its commit."""
+
+SIGN_SECONDS = 15.0
+REAPS_PER_LEASE = 10
+LOOKOUT_SECONDS = 10.0
+WATCH_SECONDS = 15.0
+AHEAD_SECONDS = 30.0
+
+
+async def run_services(
+    settings: Settings,
+    ledger: Ledger,
+    timetable: Timetable | None = None,
+    loops: Loops | None = None,
+) -> None:
+    """Run all services until cancelled; each is safe to run twice at once.
+
+    `timetable` says when there is something to do; it is run here. `loops` are told what turns.
+    """
+    loops = loops or Loops()
+    timetable = timetable or timetable_of(ledger, settings)
+    wanted = timetable.wanted
+    await asyncio.to_thread(follow_zone, ledger, settings)
+    authorization = own_authorization(ledger.box)
+    async with (
+        PrefectApi(settings.prefect_api_url, authorization=authorization) as prefect,
+        httpx.AsyncClient(
+            base_url=settings.url, timeout=2, verify=certificates.needs_certificates(settings.url)
+        ) as facade,
+        asyncio.TaskGroup() as tasks,
+    ):
+        context = EngineContext(ledger, prefect, settings)
+        await asyncio.to_thread(_wish_missing_flows, ledger)
+        reaper = Reaper(ledger, settings, facade)
+        outbox_worker = OutboxWorker(context)
+        keeper = WindowScheduler(ledger, outbox_worker.wake)
+        tasks.create_task(timetable.run())
+        tasks.create_task(outbox_worker.run())
+        act = partial(run_due_actions, ledger, settings, outbox_worker.wake)
+        wanted_work: dict[Topic, Callable[[], Awaitable[None]]] = {
+            Topic.OUTBOX: as_coroutine(outbox_worker.wake),
+            Topic.WINDOWS: as_thread_call(keeper.open_due),
+            Topic.TASKS: as_thread_call(keeper.settle_due),
+            Topic.EVENTS: EventEmitter(ledger, prefect).emit_all,
+            Topic.DELIVERIES: partial(dispatch_all, context),
+            Topic.ACTIONS: act,
+        }
+        for topic, work in wanted_work.items():
+            tasks.create_task(_run_when_wanted(wanted[topic], work, loops.loop(topic)))
+        for name, seconds, work in (
+            ("lookout", LOOKOUT_SECONDS, MissingRunMonitor(context).look),
+            ("ahead", AHEAD_SECONDS, partial(look_ahead, context, UpcomingRuns(context))),
+            ("reaper", settings.lease_seconds / REAPS_PER_LEASE, reaper.reap),
+            ("reconciler", RECONCILE_SECONDS, Reconciler(context).reconcile),
+            ("unclaimed", RECONCILE_SECONDS, UnclaimedRuns(context, reaper.answers).look),
+            ("drift", DRIFT_SECONDS, DriftMonitor(context).check_next),
+            ("seal", SEAL_SECONDS, partial(_seal, Sealer(ledger))),
+            ("sign", SIGN_SECONDS, as_thread_call(partial(_sign, ledger))),
+            ("watch", WATCH_SECONDS, as_thread_call(OverrunMonitor(ledger, settings).look)),
+            ("clean", CLEANING_SECONDS, as_thread_call(partial(_delete_expired, ledger))),
+            ("retired", CLEANING_SECONDS, partial(delete_unused_flows, context)),
+        ):
+            tasks.create_task(_run_every(seconds, work, loops.loop(name)))
+        tasks.create_task(_prune(Pruner(context), loops.loop("retention")))
+
+
+async def _seal(sealer: Sealer) -> None:
+    """Seal what is in the audit trail; entries of transactions that go on are left for later."""
+    for _ in range(SEAL_LOOKS):
+        if await asyncio.to_thread(sealer.seal):
+            return
+        await asyncio.sleep(SEAL_LOOK_SECONDS)
+
+
+def _wish_missing_flows(ledger: Ledger) -> None:
+    with ledger.writing(SERVICE) as session:
+        enqueue_missing_flows(session)
+
+
+def _sign(ledger: Ledger) -> None:
+    with ledger.writing(SERVICE) as session:
+        service_status.record_heartbeat(session)
+
+
+async def _prune(pruner: Pruner, loop: Loop) -> None:
+    """Delete what retention lets go, once those who wait for the services have been served."""
+    wait = FIRST_PRUNING_SECONDS
+
+    async def sweep() -> None:
+        nonlocal wait
+        wait = PRUNING_SECONDS
+        tally = await pruner.prune(PRUNING_ROUND_SECONDS)
+        gone = Counter(kind for kind, _ in tally.counts.elements())
+        if gone:
+            logger.info("kept no longer: %s", ", ".join(f"{n} {kind}" for kind, n in gone.items()))
+        if not tally.is_complete:
+            wait = 0.0
+
+    while True:
+        await asyncio.sleep(wait)
+        await _run_once(sweep, loop)
+
+
+def _delete_expired(ledger: Ledger) -> None:
+    """Delete expired idempotency records, silent workers and old notices."""
+    with ledger.writing(SERVICE) as session:
+        delete_expired(session)
+        forget_silent(session)
+        notices.delete_old(session)
+
+
+def as_thread_call(work: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+    """Wrap blocking work so that it runs in a thread."""
+    return lambda: asyncio.to_thread(work)
+
+
+def as_coroutine(work: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+    """Wrap quick work as a coroutine function."""
+
+    async def do() -> None:
+        work()
+
+    return do
+
+
+async def _run_when_wanted(
+    wanted: asyncio.Event, work: Callable[[], Awaitable[None]], loop: Loop
+) -> None:
+    """Run `work` each time `wanted` is set; log errors and go on."""
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        await _run_once(work, loop)
+
+
+async def _run_every(seconds: float, work: Callable[[], Awaitable[None]], loop: Loop) -> None:
+    """Run `work` every `seconds`; log errors and go on."""
+    while True:
+        await _run_once(work, loop)
+        await asyncio.sleep(seconds)
+
+
+async def _run_once(work: Callable[[], Awaitable[None]], loop: Loop) -> None:
+    try:
+        with loop.round():
+            await work()
+    except JobautoError as error:
+        logger.warning("%s", error)
+    except Exception:
+        logger.exception("a service failed; it goes on")
+
+
+class Reaper:
+    """Finds the jobs whose worker has given no sign of life for one lease.
+
+    Lease time counts only while the claims API answers: a worker that can't reach it is not
+    silent by its own fault. After an outage of the facade, of the database or of this process
+    every job has one full lease again.
+    """
+
+    def __init__(self, ledger: Ledger, settings: Settings, facade: httpx.AsyncClient) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._lease = timedelta(seconds=settings.lease_seconds)
+        self._facade = facade
+        self._answering_since: datetime | None = None
+        self._looked_at: datetime | None = None
+
+    async def reap(self) -> None:
+        """Mark jobs lost whose lease has run out."""
+        now = self._ledger.clock()
+        if not await self.answers() or self._was_away(now):
+            self._answering_since = None
+        self._looked_at = now
+        if self._answering_since is None:
+            self._answering_since = now
+        elif now - self._answering_since >= self._lease:
+            await self._reap_before(now - self._lease)
+
+    async def answers(self) -> bool:
+        """Whether the claims API answers."""
+        try:
+            answer = await self._facade.get("/api/v1/ping.json")
+        except httpx.HTTPError:
+            return False
+        return answer.is_success
+
+    def _was_away(self, now: datetime) -> bool:
+        return self._looked_at is None or now - self._looked_at > self._lease / 2
+
+    async def _reap_before(self, instant: datetime) -> None:
+        try:
+            expired = await asyncio.to_thread(self._expired, instant)
+        except JobautoError:
+            self._answering_since = None
+            raise
+        for lease in expired:
+            await asyncio.to_thread(self._settle_lost, lease, instant)
+
+    def _expired(self, instant: datetime) -> list[Lease]:
+        with self._ledger.reading() as session:
+            return list(leases_older_than(session, instant))
+
+    def _settle_lost(self, lease: Lease, instant: datetime) -> None:
+        report = Report(
+            claim_id=lease.claim_id,
+            worker=lease.worker,
+            ending=Ending.LOST,
+            message=f"no sign of life of its worker since {lease.renewed_at.isoformat()}",
+            ended_at=self._ledger.clock(),
+        )
+        with contextlib.suppress(Conflict), self._ledger.writing(SERVICE) as session:
+            held = session.get(Lease, lease.job_id)
+            if held is None or held.renewed_at >= instant:
+                return  # it was renewed, or its job ended, since we looked
+            job = job_with_context(session, lease.job_id)
+            mark_lost(session, job, report, self._settings)
+            enqueue(session, OutboxKind.SHOW_JOB, job.id)
+            logger.warning("job %s is lost: %s", job.id, report.message)

@@ -1,0 +1,152 @@
+"""Event dispatch: starts what event rules owe where Prefect's automations have not.
+
+An automation's run that waits for a worker is looked for first, so that a rule has one run.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.flow_runs.operations import PAGE
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.events import deliveries, delivery_jobs
+from jobauto_prefect.ledger.events.deliveries import DeliveryState
+from jobauto_prefect.ledger.records import Delivery
+
+CLOCKS_APART = timedelta(seconds=60)
+"""By so much Prefect's clock may be behind the ledger's."""
+
+LOOK_AGAIN = timedelta(seconds=60)
+"""How often to ask whether a run that waits for a worker is still there."""
+
+WAITING = ["SCHEDULED", "PENDING", "RUNNING", "PAUSED"]
+
+Key = tuple[int, int]
+"""Event and rule."""
+
+
+@dataclass(frozen=True, slots=True)
+class DueDelivery:
+    """A delivery to be started; `deployment_id` is its target's, `flow_run_id` a run seen."""
+
+    key: Key
+    happened_at: datetime
+    deployment_id: UUID | None
+    flow_run_id: UUID | None
+
+
+async def dispatch_all(context: EngineContext) -> None:
+    """Start all due deliveries, a batch at a time.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer, so nobody knows which runs it has.
+    """
+    while await dispatch_batch(context) == deliveries.BATCH:
+        pass
+
+
+async def dispatch_batch(context: EngineContext) -> int:
+    """Start a batch of due deliveries, the most urgent first; return how many there were.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer, so nobody knows which runs it has.
+    """
+    due = await asyncio.to_thread(_due, context)
+    if not due:
+        return 0
+    waiting = await _waiting_runs(context, due)
+    ended = await _ended_runs(
+        context, [delivery for delivery in due if delivery.key not in waiting]
+    )
+    for delivery in due:
+        await asyncio.to_thread(
+            _settle, context, delivery.key, waiting.get(delivery.key), ended.get(delivery.key)
+        )
+    return len(due)
+
+
+def _due(context: EngineContext) -> list[DueDelivery]:
+    with context.ledger.reading() as session:
+        return [
+            DueDelivery(
+                (delivery.event_id, delivery.rule_id),
+                delivery.event.created_at,
+                delivery.rule.runtemplate.deployment_id,
+                delivery.flow_run_id,
+            )
+            for delivery in deliveries.due_deliveries(session, context.ledger.clock())
+        ]
+
+
+async def _waiting_runs(context: EngineContext, due: Sequence[DueDelivery]) -> dict[Key, UUID]:
+    """Find the waiting runs that an automation made for one of these.
+
+    A run from before its event is another ledger's, which counted as this one does.
+    """
+    happened = {delivery.key: delivery.happened_at - CLOCKS_APART for delivery in due}
+    deployments = sorted(
+        {str(delivery.deployment_id) for delivery in due if delivery.deployment_id}
+    )
+    body: dict[str, Any] = {
+        "deployments": {"id": {"any_": deployments}},
+        "flow_runs": {"state": {"type": {"any_": WAITING}}},
+        "sort": "ID_DESC",
+        "limit": PAGE,
+        "offset": 0,
+    }
+    runs: dict[Key, UUID] = {}
+    while deployments:
+        page = await context.prefect.post("/flow_runs/filter", body)
+        for run in page:
+            key = _key(run)
+            if key in happened and datetime.fromisoformat(run["created"]) > happened[key]:
+                runs[key] = UUID(run["id"])
+        if len(page) < PAGE:
+            break
+        body["offset"] += PAGE
+    return runs
+
+
+def _key(run: Mapping[str, Any]) -> Key | None:
+    references = run["parameters"].get("jobauto")
+    if not isinstance(references, dict):
+        return None
+    event, rule = references.get("event"), references.get("rule")
+    return (event, rule) if isinstance(event, int) and isinstance(rule, int) else None
+
+
+async def _ended_runs(context: EngineContext, due: Sequence[DueDelivery]) -> dict[Key, str]:
+    """Find the runs seen waiting before that ended without a job, with their state."""
+    seen = {delivery.flow_run_id: delivery.key for delivery in due if delivery.flow_run_id}
+    endings: dict[Key, str] = {}
+    ids = [str(flow_run_id) for flow_run_id in seen]
+    for start in range(0, len(ids), PAGE):
+        body = {"flow_runs": {"id": {"any_": ids[start : start + PAGE]}}}
+        for run in await context.prefect.post("/flow_runs/filter", body):
+            if run["state_type"] not in WAITING:
+                endings[seen[UUID(run["id"])]] = run["state_type"]
+    return endings
+
+
+def _settle(context: EngineContext, key: Key, waiting: UUID | None, ended: str | None) -> None:
+    with context.ledger.writing(SERVICE) as session:
+        delivery = deliveries.lock_delivery(session, *key)
+        if delivery is None or delivery.state != DeliveryState.OWED:
+            return
+        if waiting is not None:
+            _wait_for(delivery, waiting, context)
+        elif ended is not None:
+            deliveries.mark_dead(
+                delivery, f"its flow run {delivery.flow_run_id} is {ended.lower()}"
+            )
+        else:
+            delivery_jobs.start_delivery(session, *key)
+
+
+def _wait_for(delivery: Delivery, flow_run_id: UUID, context: EngineContext) -> None:
+    delivery.flow_run_id = flow_run_id
+    delivery.due_at = context.ledger.clock() + LOOK_AGAIN

@@ -1,0 +1,207 @@
+"""The reconciler: mends what differs between Prefect and the ledger after a process died."""
+
+import asyncio
+import contextlib
+import logging
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.flow_runs.operations import (
+    PAGE,
+    PrefectRun,
+    change_appearance,
+    read_runs,
+    read_states,
+)
+from jobauto_prefect.engine.outbox_worker import add_line, show_end
+from jobauto_prefect.engine.work_pools import POOL_TYPE
+from jobauto_prefect.errors import Conflict, NotFound, PrefectRefuses, PrefectUnavailable
+from jobauto_prefect.jobs.outcome.cancellation import cancel
+from jobauto_prefect.jobs.outcome.confirmation import Verdict, is_shown, judge, must_be_forced
+from jobauto_prefect.jobs.outcome.loss import mark_unclaimed_lost
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import attempts, confirmations
+from jobauto_prefect.ledger.jobs.confirmations import MOST_LOOKS, SETTLED_FOR, End
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.jobs import job_with_context, waiting_since
+from jobauto_prefect.ledger.service_status import PrefectStatus, read_status, store_status
+from jobauto_prefect.ledger.states import JobState
+
+logger = logging.getLogger(__name__)
+
+DOUBTED = timedelta(seconds=60)
+"""Before an outage of Prefect; what it was told so shortly before may have gone with its machine:
+the kernel writes what is dirty within 30 s."""
+
+NO_RUN = UUID(int=0)
+
+WAITING_STATES = ("SCHEDULED", "PENDING", "RUNNING", "PAUSED", "CANCELLING")
+"""Of a flow run whose job may still be claimed."""
+
+
+class Reconciler:
+    """Several may run at once: an end is looked at by one of them."""
+
+    def __init__(self, context: EngineContext) -> None:
+        self._context = context
+        self._answered_at: datetime | None = None
+        self._was_away = True  # or this process was: nobody knows
+
+    async def reconcile(self) -> None:
+        """Compare once.
+
+        Ends that are not confirmed yet are looked at, after an outage all since shortly before it;
+        what Prefect shows otherwise it is told. Jobs that wait for a run somebody cancelled in
+        Prefect are cancelled; a window whose run was deleted gets another one; a run that ended
+        before its claim is a lost attempt.
+
+        Raises:
+            PrefectUnavailable: Prefect does not answer.
+        """
+        now = self._context.ledger.clock()
+        try:
+            await self._context.prefect.get("/health")
+            status = await pool_status(self._context.prefect)
+        except PrefectUnavailable as error:
+            self._was_away = True
+            await asyncio.to_thread(self._keep, PrefectStatus(away=str(error)))
+            raise
+        await asyncio.to_thread(self._keep, status)
+        if self._was_away:
+            await asyncio.to_thread(self._doubt)
+        self._answered_at, self._was_away = now, False
+        await confirm_ends(self._context)
+        await settle_waiting(self._context)
+
+    def _keep(self, status: PrefectStatus) -> None:
+        ledger = self._context.ledger
+        with ledger.reading() as session:
+            remembered = read_status(session)
+        if _sets(remembered) != _sets(status):
+            with ledger.writing(SERVICE) as session:
+                store_status(session, status)
+
+    def _doubt(self) -> None:
+        ledger = self._context.ledger
+        with ledger.reading() as session:
+            since = self._answered_at or confirmations.last_end(session)
+        if since is not None:
+            with ledger.writing(SERVICE) as session:
+                confirmations.require_confirmation_since(session, since - DOUBTED)
+
+
+async def confirm_ends(context: EngineContext) -> None:
+    """Look at the ends that are due, 200 with one question."""
+    while ends := await asyncio.to_thread(confirmations.claim_due, context.ledger, PAGE):
+        runs = [end.flow_run_id for end in ends if end.flow_run_id]
+        present = await read_runs(context.prefect, runs)
+        confirmed = [
+            end
+            for end in ends
+            if await _is_settled(context, end, present.get(end.flow_run_id or NO_RUN))
+        ]
+        await asyncio.to_thread(_confirm, context, confirmed)
+
+
+async def _is_settled(context: EngineContext, end: End, status: PrefectRun | None) -> bool:
+    """Whether Prefect needs to be told nothing more of an end; else it is told. None: no run."""
+    if status is None:
+        return True
+    if judge(end, status.state, status.run_count) is Verdict.DIFFERS:
+        return await _is_given_up(context, end, status)
+    await _correct_appearance(context, end, status)
+    return True
+
+
+async def _correct_appearance(context: EngineContext, end: End, status: PrefectRun) -> None:
+    """Let a run look as its newest job ended, whose worker may have died before it said so."""
+    looks = status.appearance.ended(with_warning=end.state == JobState.WARNING)
+    if looks == status.appearance or not is_shown(end, status.state):
+        return
+    try:
+        await change_appearance(context.prefect, end.flow_run_id or NO_RUN, looks)
+    except (Conflict, PrefectRefuses) as error:
+        logger.warning("flow run %s looks wrong: %s", end.flow_run_id, error)
+
+
+async def _is_given_up(context: EngineContext, end: End, status: PrefectRun) -> bool:
+    """Tell Prefect the end; whether that is of no use. Otherwise it is looked at once more."""
+    if end.flow_run_id is None:
+        return True
+    if end.looks >= MOST_LOOKS:
+        await _note(context, end.job_id, f"Prefect keeps its flow run {status.state.lower()}")
+        return True
+    logger.info("flow run %s shows the end of job %s", end.flow_run_id, end.job_id)
+    force = must_be_forced(end, status.state)
+    try:
+        return not await show_end(context, end.job_id, end.flow_run_id, force=force)
+    except (NotFound, PrefectRefuses) as error:
+        await _note(context, end.job_id, str(error))
+        return True
+
+
+async def _note(context: EngineContext, job_id: int, text: str) -> None:
+    logger.warning("job %s: %s", job_id, text)
+    await asyncio.to_thread(add_line, context, job_id, text)
+
+
+def _confirm(context: EngineContext, ends: list[End]) -> None:
+    if ends:
+        with context.ledger.writing(SERVICE) as session:
+            confirmations.confirm(session, ends)
+
+
+async def settle_waiting(context: EngineContext) -> None:
+    """Jobs that are due and whose run does not wait any more go another way."""
+    waiting = await asyncio.to_thread(_overdue, context)
+    states = await read_states(context.prefect, waiting)
+    for flow_run_id, job_id in waiting.items():
+        state = states.get(flow_run_id)
+        if state not in WAITING_STATES:
+            await asyncio.to_thread(_run_ended, context, job_id, state)
+
+
+def _overdue(context: EngineContext) -> dict[UUID, int]:
+    with context.ledger.reading() as session:
+        return waiting_since(session, context.ledger.clock() - SETTLED_FOR)
+
+
+def _run_ended(context: EngineContext, job_id: int, state: str | None) -> None:
+    """The flow run of a scheduled job is over, or gone (None), and nobody claimed it."""
+    with contextlib.suppress(Conflict), context.ledger.writing(SERVICE) as session:
+        job = job_with_context(session, job_id)
+        attempts.lock_job(session, job)
+        if job.state != JobState.SCHEDULED:
+            return
+        if state is None and job.task_id is not None:
+            job.flow_run_id = None  # the window is owed all the same
+            enqueue(session, OutboxKind.CREATE_RUN, job.id)
+        elif state in (None, "CANCELLED"):
+            cancel(session, job, f"its flow run is {(state or 'deleted').lower()}")
+        else:
+            ended = f"its flow run was {state.lower()} before a worker claimed it"
+            mark_unclaimed_lost(session, job, ended)
+
+
+def _sets(status: PrefectStatus) -> tuple[str | None, set[str], set[str]]:
+    return status.away, set(status.paused), set(status.foreign)
+
+
+async def pool_status(api: PrefectApi) -> PrefectStatus:
+    """Which work pools are paused, and which are served by other kinds of worker.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+    """
+    paused: set[str] = set()
+    foreign: set[str] = set()
+    offset = 0
+    while True:
+        page = await api.post("/work_pools/filter", {"limit": PAGE, "offset": offset})
+        paused |= {pool["name"] for pool in page if pool["is_paused"]}
+        foreign |= {pool["name"] for pool in page if pool["type"] != POOL_TYPE}
+        offset += len(page)
+        if len(page) < PAGE:
+            return PrefectStatus(paused=paused, foreign=foreign)

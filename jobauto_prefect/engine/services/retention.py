@@ -1,0 +1,167 @@
+"""Retention: deletes what is kept no longer, in small batches, so that no request feels it.
+
+What Prefect has of a job goes before the job: who dies in between begins with it again.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.jobs.retention import KeptRuns, Kind, Step, kept_runs, steps_of
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs.retention import Ended, runs_only_of
+
+BATCH = 200
+"""Records of one transaction."""
+
+RUNS_AT_ONCE = 50
+"""Prefect deletes no more in one call."""
+
+DEPLOYMENTS_AT_ONCE = 100
+SHORTEST_PAUSE = 0.02  # seconds
+OVER = ("COMPLETED", "FAILED", "CRASHED", "CANCELLED")
+
+
+@dataclass(slots=True)
+class Tally:
+    """What went, or would: how many by kind and company (None: of no company, or of all).
+
+    `is_complete`: nothing more is to go.
+    """
+
+    counts: Counter[tuple[Kind, int | None]] = field(default_factory=Counter)
+    is_complete: bool = True
+
+
+class Pruner:
+    """Deletes what is kept no longer; two at once do no harm."""
+
+    def __init__(self, context: EngineContext) -> None:
+        self._context = context
+        self._walked: dict[tuple[object, ...], Ended] = {}
+        """Up to where nothing is left, by the scope of a step: an hour's sweep reads an hour."""
+
+    async def prune(self, seconds: float | None = None) -> Tally:
+        """Delete it; after `seconds` the rest is left for later, None: all goes.
+
+        Raises:
+            PrefectUnavailable: jobs and flow runs wait until Prefect answers.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
+        tally = Tally()
+        steps = await asyncio.to_thread(self._steps)
+        for step in steps:
+            async for batch in self._batches(step, self._walked.get(step.scope)):
+                began = time.monotonic()
+                await self._remove(step, batch)
+                tally.counts.update((step.kind, row.company_id) for row in batch)
+                if until is not None and time.monotonic() > until:
+                    tally.is_complete = False
+                    return tally
+                # As long for others as for this.
+                await asyncio.sleep(max(SHORTEST_PAUSE, time.monotonic() - began))
+        scopes = {step.scope for step in steps}
+        self._walked = {scope: row for scope, row in self._walked.items() if scope in scopes}
+        tally.counts[Kind.RUNS, None] += await self._prune_runs(until)
+        tally.is_complete = until is None or time.monotonic() <= until
+        return tally
+
+    async def preview(self) -> Tally:
+        """Count what would go.
+
+        Raises:
+            PrefectUnavailable: it can't be asked for its flow runs.
+        """
+        tally = Tally()
+        seen: set[tuple[Kind, int]] = set()  # a job may be too old and one too many
+        for step in await asyncio.to_thread(self._steps):
+            async for batch in self._batches(step):
+                new = [row for row in batch if (step.kind, row.id) not in seen]
+                seen.update((step.kind, row.id) for row in new)
+                tally.counts.update((step.kind, row.company_id) for row in new)
+        now = self._context.ledger.clock()
+        for kept in await asyncio.to_thread(self._kept_runs):
+            for wanted in _filters(kept, now):
+                body = {"flow_runs": wanted}
+                tally.counts[Kind.RUNS, None] += await self._context.prefect.post(
+                    "/flow_runs/count", body
+                )
+        return tally
+
+    def _steps(self) -> list[Step]:
+        with self._context.ledger.reading() as session:
+            return steps_of(session, self._context.settings, self._context.ledger.clock())
+
+    def _kept_runs(self) -> list[KeptRuns]:
+        with self._context.ledger.reading() as session:
+            return kept_runs(session, self._context.settings)
+
+    async def _batches(
+        self, step: Step, after: Ended | None = None
+    ) -> AsyncIterator[Sequence[Ended]]:
+        while batch := await asyncio.to_thread(self._page, step, after):
+            yield batch
+            after = batch[-1]
+
+    def _page(self, step: Step, after: Ended | None) -> Sequence[Ended]:
+        with self._context.ledger.reading() as session:
+            return step.page(session, after, BATCH)
+
+    async def _remove(self, step: Step, batch: Sequence[Ended]) -> None:
+        if step.kind is Kind.JOBS:
+            runs = await asyncio.to_thread(self._runs_of, batch)
+            for start in range(0, len(runs), RUNS_AT_ONCE):
+                chosen = [str(run) for run in runs[start : start + RUNS_AT_ONCE]]
+                await self._delete_runs({"id": {"any_": chosen}})
+        left = batch
+        while left:
+            left = await asyncio.to_thread(self._remove_some, step, left)
+            await asyncio.sleep(SHORTEST_PAUSE)
+        if step.kind is Kind.OUTPUT:
+            self._walked[step.scope] = batch[-1]
+
+    def _runs_of(self, jobs: Sequence[Ended]) -> list[UUID]:
+        with self._context.ledger.reading() as session:
+            return runs_only_of(session, jobs)
+
+    def _remove_some(self, step: Step, ended: Sequence[Ended]) -> Sequence[Ended]:
+        with self._context.ledger.writing(SERVICE) as session:
+            return step.remove(session, ended)
+
+    async def _prune_runs(self, until: float | None) -> int:
+        """Delete the flow runs that ended long ago, those without a job included; how many."""
+        gone = 0
+        now = self._context.ledger.clock()
+        for kept in await asyncio.to_thread(self._kept_runs):
+            for wanted in _filters(kept, now):
+                while deleted := await self._delete_runs(wanted):
+                    gone += deleted
+                    if until is not None and time.monotonic() > until:
+                        return gone
+                    await asyncio.sleep(SHORTEST_PAUSE)
+        return gone
+
+    async def _delete_runs(self, wanted: Mapping[str, Any]) -> int:
+        body = {"flow_runs": wanted, "limit": RUNS_AT_ONCE}
+        answer = await self._context.prefect.post("/flow_runs/bulk_delete", body)
+        return len(answer["deleted"])
+
+
+def _filters(kept: KeptRuns, now: datetime) -> list[dict[str, Any]]:
+    """Filters of Prefect's for the flow runs that are kept no longer."""
+    before = (now - timedelta(days=kept.days)).isoformat()
+    deployments = [str(deployment) for deployment in kept.deployments]
+    return [
+        {
+            "deployment_id": {"any_": deployments[start : start + DEPLOYMENTS_AT_ONCE]},
+            "end_time": {"before_": before},
+            "state": {"type": {"any_": OVER}},
+        }
+        for start in range(0, len(deployments), DEPLOYMENTS_AT_ONCE)
+    ]

@@ -1,0 +1,163 @@
+"""The window scheduler: each window gets its task, and each task comes to its end."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.flow_runs.operations import PAGE
+from jobauto_prefect.engine.sync.pauses import adopt_pauses
+from jobauto_prefect.jobs.outcome.loss import close_lost
+from jobauto_prefect.jobs.windows import tasks
+from jobauto_prefect.jobs.windows.due_windows import SPREAD, open_windows
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import attempts, windows
+from jobauto_prefect.ledger.jobs.flow_runs import awaits_run
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.jobs import job_with_context
+from jobauto_prefect.ledger.records import Job
+from jobauto_prefect.ledger.store import Ledger
+
+BATCH = 500  # templates, or tasks, in one transaction
+GRACE = timedelta(seconds=10)
+"""How long Prefect's own scheduler and workers have for a window before we look for runs."""
+
+SECOND = timedelta(seconds=1)
+
+
+class WindowScheduler:
+    """Goes by the ledger alone; `wake` is called where there is something to tell Prefect.
+
+    Several may run at once: what one has in hand the others leave to it.
+    """
+
+    def __init__(self, ledger: Ledger, wake: Callable[[], None] = lambda: None) -> None:
+        self._ledger = ledger
+        self._wake = wake
+
+    def tick(self) -> None:
+        """Open windows and settle tasks that are due."""
+        with self._ledger.reading() as session:
+            now = self._ledger.clock()
+            due = windows.next_due(session)
+        if due is not None and due <= now:
+            self.open_due()
+        with self._ledger.reading() as session:
+            more = windows.has_other_work(session, now)  # what opened may wait for its turn
+        if more:
+            self.settle_due()
+
+    def open_due(self) -> None:
+        """Open the windows that are due."""
+        while self._open():
+            pass
+        self._wake()
+
+    def settle_due(self) -> None:
+        """Start catch-up attempts, close tasks that came too late, and give up silent jobs."""
+        for work in (self._catch_up, self._let_lapse, self._give_up):
+            work()
+        self._wake()
+
+    def _open(self) -> bool:
+        """Open a batch of due windows; return whether there may be more."""
+        with self._ledger.writing(SERVICE) as session:
+            now = self._ledger.clock()
+            held = windows.lock_due_templates(session, now, BATCH)
+            if held:
+                open_windows(session, held, now)
+            behind = [
+                template
+                for template in held
+                if template.next_schedule and template.next_schedule <= now
+            ]
+            return len(held) == BATCH or bool(behind)
+
+    def _catch_up(self) -> None:
+        with self._ledger.writing(SERVICE) as session:
+            now = self._ledger.clock()
+            for number, task in enumerate(windows.lock_tasks_to_catch_up(session, BATCH)):
+                tasks.start_catch_up(session, task, now + number * SPREAD)
+
+    def _let_lapse(self) -> None:
+        with self._ledger.writing(SERVICE) as session:
+            tasks.close_lapsed(session, windows.lock_lapsed_tasks(session, BATCH))
+
+    def _give_up(self) -> None:
+        with self._ledger.reading() as session:
+            unheard = [job.id for job in windows.unheard_jobs(session, self._ledger.clock(), BATCH)]
+        for job_id in unheard:
+            with self._ledger.writing(SERVICE) as session:
+                close_lost(session, job_with_context(session, job_id))
+
+
+class MissingRunMonitor:
+    """Finds the flow runs of windows that came due, where Prefect's scheduler made none."""
+
+    def __init__(self, context: EngineContext) -> None:
+        self._context = context
+
+    async def look(self) -> None:
+        """Give attempts that wait for a flow run that of Prefect's scheduler, or a new one.
+
+        Raises:
+            PrefectUnavailable: Prefect does not answer.
+        """
+        waiting = await asyncio.to_thread(self._without_run)
+        if not waiting:
+            return
+        paused = await adopt_pauses(self._context, {job.runtemplate_id for job in waiting})
+        waiting = [job for job in waiting if job.runtemplate_id not in paused]
+        runs = await self._scheduled_runs(waiting)
+        await asyncio.to_thread(self._bind, waiting, runs)
+
+    def _without_run(self) -> Sequence[Job]:
+        ledger = self._context.ledger
+        with ledger.reading() as session:
+            return windows.jobs_without_run(session, ledger.clock() - GRACE, PAGE)
+
+    async def _scheduled_runs(self, waiting: Sequence[Job]) -> dict[tuple[UUID, datetime], UUID]:
+        """Deployment and due time -> flow run that waits."""
+        deployments = {str(job.runtemplate.deployment_id) for job in waiting}
+        if not waiting:
+            return {}
+        due = [job.schedule for job in waiting]
+        between = {
+            "after_": (min(due) - SECOND).isoformat(),
+            "before_": (max(due) + SECOND).isoformat(),
+        }
+        query: dict[str, Any] = {
+            "deployments": {"id": {"any_": sorted(deployments - {"None"})}},
+            "flow_runs": {
+                "state": {"type": {"any_": ["SCHEDULED", "PENDING", "RUNNING"]}},
+                "expected_start_time": between,
+            },
+            "limit": PAGE,
+        }
+        runs: dict[tuple[UUID, datetime], UUID] = {}
+        offset = 0
+        while True:
+            page = await self._context.prefect.post("/flow_runs/filter", query | {"offset": offset})
+            for run in page:
+                if run["auto_scheduled"]:
+                    due_at = datetime.fromisoformat(run["expected_start_time"])
+                    runs[UUID(run["deployment_id"]), due_at] = UUID(run["id"])
+            offset += len(page)
+            if len(page) < PAGE:
+                return runs
+
+    def _bind(self, waiting: Sequence[Job], runs: dict[tuple[UUID, datetime], UUID]) -> None:
+        with self._context.ledger.writing(SERVICE) as session:
+            for waiting_job in sorted(waiting, key=lambda job: (job.task_id or 0, job.id)):
+                job = job_with_context(session, waiting_job.id)
+                attempts.lock_job(session, job)
+                if not awaits_run(job):
+                    continue
+                deployment = job.runtemplate.deployment_id
+                run = runs.get((deployment, job.schedule)) if deployment else None
+                if run is not None:
+                    job.flow_run_id = run
+                else:
+                    enqueue(session, OutboxKind.CREATE_RUN, job.id)

@@ -1,0 +1,114 @@
+"""Block types and block documents: made, changed where they differ, retired; others' read."""
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+from uuid import UUID
+
+from jobauto_prefect.compiler.blocks import BlockPlan, BlockTypePlan
+from jobauto_prefect.engine.api import PrefectApi
+
+VERSION = "1"  # of a schema; what it says is in its checksum
+
+Found = Mapping[str, Any]
+
+
+async def apply_block_type(
+    api: PrefectApi, plan: BlockTypePlan, remembered: UUID | None
+) -> tuple[UUID, UUID]:
+    """Bring a block type to what the plan says; its id and that of its schema.
+
+    A name can't be changed in Prefect: under a new one there is a new block type, and with the
+    old one its documents go.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+        Conflict: somebody else makes it at the same time; later then.
+    """
+    block_type = await api.get_or_none(f"/block_types/{remembered}") if remembered else None
+    block_type = block_type or await api.get_or_none(f"/block_types/slug/{plan.slug}")
+    if block_type is not None and (block_type["name"], block_type["slug"]) != (
+        plan.name,
+        plan.slug,
+    ):
+        await retire_block_type(api, UUID(block_type["id"]))
+        block_type = None
+    fields = {
+        "description": plan.description,
+        "logo_url": plan.logo_url,
+        "documentation_url": plan.documentation_url,
+    }
+    if block_type is None:
+        named = {"name": plan.name, "slug": plan.slug}
+        block_type = await api.post("/block_types/", named | fields)
+    elif any(block_type.get(name) != value for name, value in fields.items()):
+        await api.patch(f"/block_types/{block_type['id']}", fields)
+    schema = await api.post(
+        "/block_schemas/",
+        {
+            "fields": dict(plan.schema),
+            "block_type_id": block_type["id"],
+            "capabilities": [],
+            "version": VERSION,
+        },
+    )
+    return UUID(block_type["id"]), UUID(schema["id"])
+
+
+async def apply_block(
+    api: PrefectApi, plan: BlockPlan, of_type: tuple[UUID, UUID], remembered: UUID | None
+) -> UUID:
+    """Bring a block document to what the plan says; its id.
+
+    `of_type` are the ids of its type and schema.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+        Conflict: somebody else makes it at the same time; later then.
+    """
+    block_type, schema = map(str, of_type)
+    former = await api.get_or_none(f"/block_documents/{remembered}") if remembered else None
+    present = former
+    if present is None or (present["name"], present["block_type_id"]) != (plan.name, block_type):
+        present = await _named(api, block_type, plan.name)
+    data = dict(plan.data)
+    if present is None:
+        body = {"name": plan.name, "block_type_id": block_type, "block_schema_id": schema}
+        present = await api.post("/block_documents/", body | {"data": data})
+    elif present["data"] != data or present["block_schema_id"] != schema:
+        change = {"block_schema_id": schema, "data": data, "merge_existing_data": False}
+        await api.patch(f"/block_documents/{present['id']}", change)
+    if former is not None and former["id"] != present["id"]:
+        await retire_block(api, UUID(former["id"]))
+    return UUID(present["id"])
+
+
+async def _named(api: PrefectApi, block_type: str, name: str) -> Found | None:
+    wanted = {"name": {"any_": [name]}, "block_type_id": {"any_": [block_type]}}
+    path, asked = "/block_documents/filter", {"block_documents": wanted}
+    blocks: list[Found] = await api.post(path, asked)
+    return next(iter(blocks), None)
+
+
+async def retire_block_type(api: PrefectApi, block_type_id: UUID) -> None:
+    """Delete a block type with its documents; one that is gone does no harm."""
+    await api.delete(f"/block_types/{block_type_id}")
+
+
+async def retire_block(api: PrefectApi, block_document_id: UUID) -> None:
+    """Delete a block document; one that is gone does no harm."""
+    await api.delete(f"/block_documents/{block_document_id}")
+
+
+async def read_block(api: PrefectApi, name: str) -> Mapping[str, Any]:
+    """The data of a block (type slug/name), secrets included.
+
+    Raises:
+        NotFound: there is none.
+        PrefectUnavailable: Prefect does not answer.
+    """
+    slug, _, own = name.partition("/")
+    path = f"/block_types/slug/{quote(slug)}/block_documents/name/{quote(own)}"
+    block: Found = await api.get(f"{path}?include_secrets=true")
+    data: Mapping[str, Any] = block["data"]
+    return data

@@ -1,0 +1,221 @@
+"""Credentials, their types, and the ledger's side of their blocks: applied, compared, retired."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from uuid import UUID
+
+from jobauto_prefect.compiler.blocks import (
+    BlockPlan,
+    BlockTypePlan,
+    TypeFacts,
+    block_plan,
+    block_type_plan,
+)
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.sync.blocks import (
+    apply_block,
+    apply_block_type,
+    retire_block,
+    retire_block_type,
+)
+from jobauto_prefect.engine.sync.drift import PAGE_SIZE, Comparison, Drift, last_of, read_objects
+from jobauto_prefect.errors import Conflict, NotFound
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.credentials import applied_credentials, credentials_of_type
+from jobauto_prefect.ledger.records import Credential, CredentialType, OutboxMessage
+from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.settings import Settings
+
+T = TypeVar("T")
+
+TRIES = 5
+TRY_AGAIN_SECONDS = 0.1
+
+TypeRead = tuple[BlockTypePlan, UUID | None]
+"""The plan, and the block type as the ledger remembers it."""
+
+
+async def apply_credential_type(context: EngineContext, message: OutboxMessage) -> None:
+    """Apply the block type of a credential type."""
+    read = await asyncio.to_thread(_read_type, context, message.subject_id)
+    if read is not None:
+        await _retry_conflicts(lambda: _apply_type(context, message.subject_id, read))
+
+
+async def _retry_conflicts(work: Callable[[], Awaitable[T]]) -> T:
+    """Retry on conflicts: a type and its credentials may be applied at the same time.
+
+    Raises:
+        Conflict, NotFound: it is still so after some tries.
+    """
+    for _ in range(TRIES):
+        try:
+            return await work()
+        except (Conflict, NotFound):
+            await asyncio.sleep(TRY_AGAIN_SECONDS)
+    return await work()
+
+
+async def _apply_type(context: EngineContext, type_id: int, read: TypeRead) -> tuple[UUID, UUID]:
+    plan, remembered = read
+    of_type = await apply_block_type(context.prefect, plan, remembered)
+    if of_type[0] != remembered:
+        await asyncio.to_thread(_remember_type, context, type_id, of_type[0])
+    return of_type
+
+
+def _read_type(context: EngineContext, type_id: int) -> TypeRead | None:
+    with context.ledger.reading() as session:
+        kind = session.get(CredentialType, type_id)
+        if kind is None or kind.retired_at is not None:
+            return None
+        return desired_block_type(kind, context.settings), kind.block_type_id
+
+
+def desired_block_type(kind: CredentialType, settings: Settings) -> BlockTypePlan:
+    """Compute what Prefect should hold of a credential type."""
+    return block_type_plan(
+        TypeFacts(
+            type_id=kind.id,
+            code=kind.code,
+            name=kind.translations.get("name", kind.name),
+            description=kind.translations.get("description", kind.description),
+            logo=kind.logo,
+            homepage=kind.homepage or kind.url,
+            fields=kind.fields,
+            language=settings.language,
+        )
+    )
+
+
+def _remember_type(context: EngineContext, type_id: int, block_type_id: UUID) -> None:
+    """Remember the block type; under another one the credentials have no block yet."""
+    with context.ledger.writing(SERVICE) as session:
+        kind = session.get_one(CredentialType, type_id)
+        kind.block_type_id = block_type_id
+        if kind.retired_at is not None:  # meanwhile
+            enqueue(session, OutboxKind.RETIRE_BLOCK_TYPE, type_id, {"id": str(block_type_id)})
+            return
+        for credential in credentials_of_type(session, type_id):
+            enqueue(session, OutboxKind.APPLY_CREDENTIAL, credential.id)
+
+
+async def apply_credential(context: EngineContext, message: OutboxMessage) -> None:
+    """Apply the block of a credential, and the block type it needs."""
+    read = await asyncio.to_thread(_read_credential, context, message.subject_id)
+    if read is None:
+        return
+    type_id, plan, remembered = read
+    type_read = await asyncio.to_thread(_read_type, context, type_id)
+    if type_read is None:
+        return
+
+    async def work() -> UUID:
+        of_type = await _apply_type(context, type_id, type_read)
+        return await apply_block(context.prefect, plan, of_type, remembered)
+
+    document_id = await _retry_conflicts(work)
+    if document_id != remembered:
+        await asyncio.to_thread(_remember, context, message.subject_id, document_id)
+
+
+def _read_credential(
+    context: EngineContext, credential_id: int
+) -> tuple[int, BlockPlan, UUID | None] | None:
+    with context.ledger.reading() as session:
+        credential = session.get(Credential, credential_id)
+        if credential is None or credential.retired_at is not None:
+            return None
+        plan = desired_block(credential, context.settings)
+        return credential.credential_type_id, plan, credential.block_document_id
+
+
+def desired_block(credential: Credential, settings: Settings) -> BlockPlan:
+    """Compute what Prefect should hold of a credential."""
+    return block_plan(
+        credential.id,
+        credential.company.slug,
+        credential.name,
+        credential.credential_type.fields,
+        credential.values,
+        f"{settings.url}/api/v1/credential/{credential.id}.html",
+    )
+
+
+def _remember(context: EngineContext, credential_id: int, document_id: UUID) -> None:
+    with context.ledger.writing(SERVICE) as session:
+        credential = session.get_one(Credential, credential_id)
+        credential.block_document_id = document_id
+        if credential.retired_at is not None:  # meanwhile
+            enqueue(session, OutboxKind.RETIRE_BLOCK, credential_id, {"id": str(document_id)})
+
+
+async def retire_type(context: EngineContext, message: OutboxMessage) -> None:
+    """Delete the block type of a deleted credential type."""
+    await retire_block_type(context.prefect, UUID(message.payload["id"]))
+
+
+async def retire_credential(context: EngineContext, message: OutboxMessage) -> None:
+    """Delete the block of a deleted credential."""
+    await retire_block(context.prefect, UUID(message.payload["id"]))
+
+
+@dataclass(frozen=True, slots=True)
+class DesiredBlock:
+    """A block as it should be; `id` is Prefect's."""
+
+    id: UUID | None
+    plan: BlockPlan
+
+    @property
+    def name(self) -> str:
+        """The block's name."""
+        return self.plan.name
+
+
+class BlockComparison(Comparison[Credential, DesiredBlock]):
+    """Credentials, and their blocks."""
+
+    record, entity, kind = Credential, "Credential", "credential"
+    message = OutboxKind.APPLY_CREDENTIAL
+    pages_at_once = None
+
+    async def find(
+        self, after_id: int = 0, among: Collection[int] | None = None
+    ) -> tuple[list[Drift[DesiredBlock]], int]:
+        """Find what differs on a page of credentials; values may be secrets and are not told."""
+        desired = await asyncio.to_thread(self._applied, after_id, among)
+        ids = [str(block.id) for block in desired.values()]
+        objects = await read_objects(self.context.prefect, "block_documents", "id", ids)
+        present = {UUID(block["id"]): block for block in objects}
+        drifts = []
+        for credential_id, block in desired.items():
+            found = present.get(block.id) if block.id else None
+            if names := _differing_fields(block.plan, found):
+                unseen = dict.fromkeys(names, (None, None))
+                drifts.append(Drift(credential_id, block, found, unseen))
+        return drifts, last_of([*desired])
+
+    def _applied(self, after_id: int, among: Collection[int] | None) -> dict[int, DesiredBlock]:
+        with self.context.ledger.reading() as session:
+            credentials = applied_credentials(session, after_id, PAGE_SIZE, among)
+            return {credential.id: self.desired(session, credential) for credential in credentials}
+
+    def desired(self, _session: ReadingSession, record: Credential) -> DesiredBlock:
+        """Compute what Prefect should hold of a credential."""
+        return DesiredBlock(record.block_document_id, desired_block(record, self.context.settings))
+
+    def company_of(self, record: Credential) -> int:
+        """Return the id of the credential's company."""
+        return record.company_id
+
+
+def _differing_fields(plan: BlockPlan, block: Mapping[str, Any] | None) -> list[str]:
+    if block is None:
+        return ["block"]
+    names = ["name"] if block["name"] != plan.name else []
+    there, here = block["data"], plan.data
+    return names + [key for key in sorted({*there, *here}) if there.get(key) != here.get(key)]

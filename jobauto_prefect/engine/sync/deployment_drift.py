@@ -1,0 +1,251 @@
+"""Flows, work pools and deployments of ours that somebody changed or deleted in Prefect.
+
+Whether a deployment is paused, and its cron expression and time zone, the record takes over; all
+else is noted in the audit trail and put back.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from jobauto_prefect.compiler.plan import DeploymentPlan
+from jobauto_prefect.compiler.scheduling.prefect_schedule import schedule_for_prefect
+from jobauto_prefect.compiler.scheduling.schedule_errors import schedule_faults
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.sync.deployment_comparison import (
+    PrefectObject,
+    differences,
+    has_planned_times,
+    is_pause_changed,
+    own_schedule,
+)
+from jobauto_prefect.engine.sync.deployment_plans import desired_deployment, template_schedule
+from jobauto_prefect.engine.sync.deployments import AppliedIds
+from jobauto_prefect.engine.sync.drift import (
+    PAGE_SIZE,
+    Comparison,
+    Correction,
+    Drift,
+    last_of,
+    read_objects,
+)
+from jobauto_prefect.errors import InvalidInput
+from jobauto_prefect.jobs.windows.due_windows import keep_windows
+from jobauto_prefect.ledger.audit.trail import Actor, WritingSession
+from jobauto_prefect.ledger.jobs import windows
+from jobauto_prefect.ledger.outbox import OutboxKind
+from jobauto_prefect.ledger.queries.events import given_by_rules
+from jobauto_prefect.ledger.queries.run_templates import templates_with_context
+from jobauto_prefect.ledger.records import RunTemplate
+from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.settings import Settings
+
+PREFECT_USER = Actor(name="prefect", door="ui")
+"""Prefect does not know who clicks in its pages."""
+
+
+class DeploymentComparison(Comparison[RunTemplate, DeploymentPlan]):
+    """Run templates, and their flows, work pools and deployments."""
+
+    record, entity, kind = RunTemplate, "RunTemplate", "runtemplate"
+    message = OutboxKind.APPLY_TEMPLATE
+
+    async def find(
+        self, after_id: int = 0, among: Collection[int] | None = None
+    ) -> tuple[list[Drift[DeploymentPlan]], int]:
+        """Find what differs on a page of run templates."""
+        applied = await asyncio.to_thread(self._applied, after_id, among)
+        drifts = await find_drift(self.context, among=applied) if applied else []
+        return drifts, last_of(applied)
+
+    def _applied(self, after_id: int, among: Collection[int] | None) -> list[int]:
+        with self.context.ledger.reading() as session:
+            applied = windows.applied_pauses(session, after_id, PAGE_SIZE, among)
+            return [template_id for template_id, *_ in applied]
+
+    def desired(self, session: ReadingSession, record: RunTemplate) -> DeploymentPlan:
+        """Compute what Prefect should hold of a run template."""
+        return desired_deployment(session, record, self.context.settings)
+
+    def company_of(self, record: RunTemplate) -> int:
+        """Return the id of the template's company."""
+        return record.company_id
+
+    def settle(
+        self, session: WritingSession, record: RunTemplate, drift: Drift[DeploymentPlan]
+    ) -> Correction:
+        """Have the record follow pauses and times, and audit what comes back."""
+        adopted = _adopt(record, drift.found, self.context.settings)
+        restored = tuple(sorted({*drift.differences} - _followed(drift, adopted)))
+        self.audit_restored(session, record, restored)
+        if adopted:
+            session.actor = PREFECT_USER  # whose the changes of the record are
+            keep_windows(session, record, self.context.settings)
+        return Correction(self.kind, record.id, drift.plan.name, adopted, restored)
+
+
+def _adopt(
+    template: RunTemplate, deployment: PrefectObject | None, settings: Settings
+) -> tuple[str, ...]:
+    """Have the record say what the deployment says; which of its fields."""
+    if deployment is None:
+        return ()
+    adopted = []
+    if template.applied_paused is not None and is_pause_changed(
+        deployment, template.applied_paused
+    ):
+        template.active = template.applied_paused
+        template.applied_paused = not template.applied_paused
+        adopted.append("paused")
+    if adopt_schedule(template, deployment, settings):
+        adopted.append("schedule")
+    return tuple(adopted)
+
+
+def _followed(drift: Drift[DeploymentPlan], adopted: Collection[str]) -> set[str]:
+    """The differences that are none any more. A deployment may be switched by its schedule."""
+    if (
+        drift.found is not None
+        and "paused" in adopted
+        and has_planned_times(drift.plan, drift.found)
+    ):
+        return {*adopted, "schedule"}
+    return {*adopted}
+
+
+@dataclass(frozen=True, slots=True)
+class _Present:
+    """What Prefect holds, by id; of work pools the names."""
+
+    flows: Mapping[str, PrefectObject]
+    deployments: Mapping[str, PrefectObject]
+    pools: frozenset[str]
+
+
+async def find_drift(
+    context: EngineContext,
+    companies: Collection[int] | None = None,
+    among: Collection[int] | None = None,
+) -> list[Drift[DeploymentPlan]]:
+    """Find the run templates whose flow, work pool or deployment differ, by id.
+
+    Prefect is asked for hundreds of objects at a time, and only asked.
+
+    Args:
+        context: ledger, Prefect and settings.
+        companies: whose templates count; None: those of all.
+        among: the templates that count; None: all.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+    """
+    planned = await asyncio.to_thread(_planned, context, companies, among)
+    present = await _read(context.prefect, planned.values())
+    drifts = (
+        Drift(
+            template_id,
+            plan,
+            present.deployments.get(_text(ids.deployment_id)),
+            dict(_differences(plan, ids, present)),
+        )
+        for template_id, (plan, ids) in planned.items()
+    )
+    return [drift for drift in drifts if drift.differences]
+
+
+def _planned(
+    context: EngineContext, companies: Collection[int] | None, among: Collection[int] | None
+) -> dict[int, tuple[DeploymentPlan, AppliedIds]]:
+    planned = {}
+    with context.ledger.reading() as session:
+        templates = templates_with_context(session, companies, among)
+        given = given_by_rules(session, [template.id for template in templates])
+        for template in templates:
+            # A zone may vanish with an update of the machine: the others are compared.
+            with contextlib.suppress(InvalidInput):
+                plan = desired_deployment(session, template, context.settings, given)
+                ids = AppliedIds(template.app.flow_id, template.deployment_id)
+                planned[template.id] = plan, ids
+    return planned
+
+
+async def _read(
+    prefect: PrefectApi, planned: Collection[tuple[DeploymentPlan, AppliedIds]]
+) -> _Present:
+    flow_ids = {str(ids.flow_id) for _, ids in planned if ids.flow_id}
+    deployment_ids = {str(ids.deployment_id) for _, ids in planned if ids.deployment_id}
+    names = {plan.work_pool for plan, _ in planned}
+    flows = await read_objects(prefect, "flows", "id", flow_ids)
+    deployments = await read_objects(prefect, "deployments", "id", deployment_ids)
+    pools = await read_objects(prefect, "work_pools", "name", names)
+    return _Present(
+        {flow["id"]: flow for flow in flows},
+        {deployment["id"]: deployment for deployment in deployments},
+        frozenset(pool["name"] for pool in pools),
+    )
+
+
+def _differences(
+    plan: DeploymentPlan, ids: AppliedIds, present: _Present
+) -> Iterator[tuple[str, tuple[Any, Any]]]:
+    flow = present.flows.get(_text(ids.flow_id))
+    deployment = present.deployments.get(_text(ids.deployment_id))
+    if flow is None or flow["name"] != plan.flow.name:
+        yield "flow", (flow and flow["name"], plan.flow.name)
+    elif set(flow["tags"]) != set(plan.flow.tags):
+        yield "flow tags", (flow["tags"], list(plan.flow.tags))
+    if plan.work_pool not in present.pools:
+        yield "work pool", (None, plan.work_pool)
+    if deployment is None or deployment["name"] != plan.name:
+        yield "deployment", (deployment and deployment["name"], plan.name)
+    if deployment is not None:
+        yield from differences(plan, deployment).items()
+
+
+def _text(prefect_id: UUID | None) -> str:
+    return str(prefect_id) if prefect_id else ""
+
+
+LONGEST = 255  # characters of a cron expression, as in a body
+
+
+def adopt_schedule(template: RunTemplate, deployment: PrefectObject, settings: Settings) -> bool:
+    """Have a run template follow the cron expression and time zone of our schedule in Prefect.
+
+    False: they are as they were, or can't be a run template's: an interval, a rule, a cron
+    expression that is refused, a schedule where there is to be none. Whether it is active is
+    `pauses`' to say.
+
+    Whoever calls holds the run template's row.
+    """
+    ours = template_schedule(template, settings.timezone)
+    handed_over = schedule_for_prefect(ours) if ours else None
+    present = own_schedule(deployment)
+    if handed_over is None or present is None:
+        return False
+    rules = present["schedule"]
+    cron, zone = rules.get("cron"), rules.get("timezone") or "UTC"
+    is_same = (cron, zone) == (handed_over.cron, handed_over.timezone)
+    if is_same or not _can_be_kept(template, cron, zone, bool(rules.get("day_or"))):
+        return False
+    template.interv, template.cron = "c", cron
+    if zone != template.zone_name(settings.timezone):
+        template.timezone = zone
+    return True
+
+
+def _can_be_kept(template: RunTemplate, cron: str | None, zone: str, day_or: bool) -> bool:
+    if not cron or not day_or or len(cron) > LONGEST:
+        return False
+    times = {
+        "interv": "c",
+        "cron": cron,
+        "timezone": zone,
+        "delay": template.delay,
+        "deadline_offset": template.deadline_offset,
+    }
+    return not schedule_faults(times, zone)

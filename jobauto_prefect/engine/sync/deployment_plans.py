@@ -1,0 +1,119 @@
+"""What Prefect should hold of a run template, from its records."""
+
+from collections.abc import Mapping
+
+from jobauto_prefect.compiler.deployments import TemplateFacts, deployment_plan
+from jobauto_prefect.compiler.events.event_inputs import declared_inputs
+from jobauto_prefect.compiler.plan import (
+    DEFAULT_QUEUE,
+    DeploymentPlan,
+    WorkQueuePlan,
+    prefect_name,
+)
+from jobauto_prefect.compiler.scheduling.schedule import Schedule, schedule_of
+from jobauto_prefect.definitions import parse
+from jobauto_prefect.definitions.records.credentials import provided_variables
+from jobauto_prefect.engine.sync.flow_names import name_is_shared
+from jobauto_prefect.ledger.queries.events import GivenByRules, given_by_rules
+from jobauto_prefect.ledger.queries.run_templates import templates_of_app
+from jobauto_prefect.ledger.queries.topics import topics_of
+from jobauto_prefect.ledger.records import RunTemplate
+from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.settings import Settings
+
+
+def desired_deployment(
+    session: ReadingSession,
+    template: RunTemplate,
+    settings: Settings,
+    given: Mapping[int, GivenByRules] | None = None,
+) -> DeploymentPlan:
+    """Compute what Prefect should hold of a run template.
+
+    `given` is what event rules give to run templates, this one among them; None: it is read.
+    """
+    if given is None:
+        given = given_by_rules(session, [template.id])
+    facts = _facts_of(session, template, settings, given.get(template.id, GivenByRules()))
+    return deployment_plan(facts, parse(template.app.document))
+
+
+def _facts_of(
+    session: ReadingSession, template: RunTemplate, settings: Settings, given: GivenByRules
+) -> TemplateFacts:
+    app, company = template.app, template.company
+    withheld = withheld_keys(template)
+    values = {**company.env, **template.env}
+    return TemplateFacts(
+        template_id=template.id,
+        name=_distinct_name(session, template),
+        app_id=app.id,
+        app_uuid=app.uuid,
+        name_is_shared=name_is_shared(session, app, settings.language),
+        company_name=company.name,
+        company_slug=company.slug,
+        pool=template.pool or settings.pool,
+        queue=WorkQueuePlan(template.queue or DEFAULT_QUEUE, template.queue_priority),
+        values={name: text for name, text in values.items() if name not in withheld},
+        withheld=withheld,
+        mapped=_mapped(template, given),
+        executor=template.executor,
+        interval=template.interv,
+        cron=template.cron,
+        timezone=template.zone_name(settings.timezone),
+        delay=template.delay,
+        active=template.active and app.enabled and company.enabled,
+        note=template.note,
+        topics=topics_of(template),
+        app_topics=tuple(app.topics),
+        language=settings.language,
+        record_url=f"{settings.url}/api/v1/runtemplate/{template.id}.html",
+    )
+
+
+def withheld_keys(template: RunTemplate) -> frozenset[str]:
+    """Return the environment keys that are no parameters: secrets, and what credentials give."""
+    given = _provided(template) - template.env.keys()
+    return frozenset({*template.company.secrets, *template.secrets, *given})
+
+
+def _mapped(template: RunTemplate, given: GivenByRules) -> frozenset[str]:
+    """The environment keys to which the rules that start a template may give values."""
+    if not given.follows_ends:
+        return given.keys
+    return given.keys | {
+        consumed.target for consumed in declared_inputs(template.app.document.get("consumes") or {})
+    }
+
+
+def _provided(template: RunTemplate) -> set[str]:
+    """The variables its credentials and blocks give: no parameters, whatever their values."""
+    names = {name for block in template.blocks for name in block["env"]}
+    for assignment in template.assignments:
+        given = {*assignment.credential.values, *assignment.credential.secrets}
+        names |= provided_variables(assignment.credential.credential_type.fields, given)
+    return names
+
+
+def _distinct_name(session: ReadingSession, template: RunTemplate) -> str:
+    """Names that Prefect can't tell apart, once characters are replaced, get the template's id."""
+
+    def shown(named: RunTemplate) -> str:
+        return prefect_name(f"{named.company.slug} - {named.name}")
+
+    mine = shown(template)
+    if mine == f"{template.company.slug} - {template.name}":
+        return template.name
+    others = templates_of_app(session, template.app_id)
+    taken = any(shown(other) == mine for other in others if other.id != template.id)
+    return f"{template.name} ({template.id})" if taken else template.name
+
+
+def template_schedule(template: RunTemplate, service_zone: str) -> Schedule | None:
+    """The schedule of a run template, `service_zone` where nobody names another; None: it has none.
+
+    Raises:
+        InvalidInput: its interval, cron expression or time zone can't be used.
+    """
+    zone = template.zone_name(service_zone)
+    return schedule_of(template.interv, template.cron, zone, template.delay)

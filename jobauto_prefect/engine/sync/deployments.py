@@ -1,0 +1,199 @@
+"""Making Prefect's flow, work pool and deployment say what a plan says.
+
+A deployment whose id we don't know is POSTed, which says whether it is new; afterwards only the
+members that differ are PATCHed, because each write deletes the runs Prefect has scheduled ahead,
+and POST gives the schedule a new id, which Prefect's own guard against double runs contains.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import quote
+from uuid import UUID
+
+from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.flow_runs.run_migration import move_waiting_runs
+from jobauto_prefect.engine.sync.deployment_comparison import (
+    PrefectObject,
+    comparable_fields,
+    differences,
+    foreign_schedules,
+    is_same_schedule,
+    own_schedule,
+    schedule_body,
+)
+from jobauto_prefect.engine.work_pools import ensure_pool, ensure_queue
+from jobauto_prefect.errors import NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedIds:
+    """Prefect's ids as the ledger remembers them; None: not applied yet."""
+
+    flow_id: UUID | None = None
+    deployment_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What Prefect holds now. `written` says each write in words; empty: nothing differed.
+
+    `retired` is the deployment that a renamed one replaced. `moved` are the waiting flow runs
+    that got a successor, under a new name or in another work pool: old id -> new id. `is_new`:
+    the deployment was not there, so nothing waits for it.
+    """
+
+    flow_id: UUID
+    deployment_id: UUID
+    written: tuple[str, ...] = ()
+    retired: UUID | None = None
+    moved: Mapping[UUID, UUID] = field(default_factory=dict)
+    is_new: bool = False
+
+
+async def apply(api: PrefectApi, plan: DeploymentPlan, remembered: AppliedIds) -> Applied:
+    """Bring flow, work pool and deployment to what the plan says; safe to repeat.
+
+    Names are identities in Prefect: under a new name there is a new object, the waiting runs move
+    to it, and the old deployment goes; so does an old flow without deployments and runs. A
+    deployment that somebody deleted is created again.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+        Conflict: Prefect refuses the plan; the message has its reason.
+    """
+    written: list[str] = []
+    flow_id = await ensure_flow(api, plan.flow, remembered.flow_id, written)
+    if await ensure_pool(api, plan.work_pool):
+        written.append(f"work pool {plan.work_pool} created")
+    written += await ensure_queue(api, plan.work_pool, plan.work_queue)
+    deployment_id, former, is_new = await _ensure_deployment(
+        api, plan, flow_id, remembered, written
+    )
+    retired = UUID(former["id"]) if former else None
+    moved: Mapping[UUID, UUID] = {}
+    if former is not None or (written and not is_new):
+        source = retired or deployment_id
+        moved = await move_waiting_runs(
+            api, source, deployment_id, plan.work_pool, plan.work_queue.name
+        )
+        written += [f"flow run {old} moved" for old in moved]
+    if former is not None:
+        await retire(api, UUID(former["id"]))
+        written.append(f"deployment {former['name']} retired")
+        if await retire_flow(api, former["flow_id"]):
+            written.append(f"flow {former['flow_id']} retired")
+    return Applied(flow_id, deployment_id, tuple(written), retired, moved, is_new)
+
+
+async def retire(api: PrefectApi, deployment_id: UUID) -> None:
+    """Delete a deployment with its waiting runs; its other runs and their history stay."""
+    await api.delete(f"/deployments/{deployment_id}")
+
+
+async def retire_flow(api: PrefectApi, flow_id: str) -> bool:
+    """Delete a flow that nothing is left of: with it would go the history of its runs.
+
+    False: something is left.
+    """
+    of_flow = {"flows": {"id": {"any_": [flow_id]}}}
+    for kind in ("deployments", "flow_runs"):
+        if await api.post(f"/{kind}/count", of_flow):
+            return False
+    await api.delete(f"/flows/{flow_id}")
+    return True
+
+
+async def ensure_flow(
+    api: PrefectApi, plan: FlowPlan, remembered: UUID | None, written: list[str]
+) -> UUID:
+    """The id of the flow that a plan is about; each write is said in `written`."""
+    flow = await _get_shared_or_none(api, f"/flows/{remembered}") if remembered else None
+    if flow is None or flow["name"] != plan.name:
+        flow = await api.get_or_none(f"/flows/name/{quote(plan.name, safe='')}")
+    if flow is None:
+        body = {"name": plan.name, "tags": list(plan.tags), "labels": dict(plan.labels)}
+        written.append(f"flow {plan.name} created")
+        return UUID((await api.post("/flows/", body))["id"])
+    if set(flow["tags"]) != set(plan.tags):
+        await api.patch(f"/flows/{flow['id']}", {"tags": list(plan.tags)})
+        written.append(f"flow {plan.name}: tags changed")
+    return UUID(flow["id"])
+
+
+async def _ensure_deployment(
+    api: PrefectApi, plan: DeploymentPlan, flow_id: UUID, remembered: AppliedIds, written: list[str]
+) -> tuple[UUID, PrefectObject | None, bool]:
+    """The deployment's id, the deployment it replaces under a new name, and whether it is new."""
+    former = await _known_deployment(api, remembered.deployment_id)
+    if former is not None and _is_named(former, plan, flow_id):
+        await _change(api, plan, former, written)
+        return UUID(former["id"]), None, False
+    deployment_id, is_new = await _create(api, plan, flow_id)
+    written.append(f"deployment {plan.name} {'created' if is_new else 'taken over'}")
+    replaced = former is not None and former["id"] != str(deployment_id)
+    return deployment_id, former if replaced else None, is_new
+
+
+async def _known_deployment(api: PrefectApi, remembered: UUID | None) -> PrefectObject | None:
+    return await api.get_or_none(f"/deployments/{remembered}") if remembered else None
+
+
+def _is_named(deployment: PrefectObject, plan: DeploymentPlan, flow_id: UUID) -> bool:
+    return bool(deployment["name"] == plan.name and deployment["flow_id"] == str(flow_id))
+
+
+async def _create(api: PrefectApi, plan: DeploymentPlan, flow_id: UUID) -> tuple[UUID, bool]:
+    """The deployment of a name that we don't know yet, and whether it is new.
+
+    Whether Prefect has it is not asked before: it has only where somebody was killed before they
+    noted its id, and where another ledger did. Prefect writes it anew then, with its schedule.
+    """
+    body = {"name": plan.name, "flow_id": str(flow_id), "labels": dict(plan.labels)}
+    schedules = [schedule_body(plan.schedule)] if plan.schedule else []
+    wanted = body | comparable_fields(plan) | {"schedules": schedules}
+    answer, is_new = await api.create("/deployments/", wanted)
+    return UUID(answer["id"]), is_new
+
+
+async def _change(
+    api: PrefectApi, plan: DeploymentPlan, deployment: PrefectObject, written: list[str]
+) -> None:
+    wanted = comparable_fields(plan)
+    differing = {name: wanted[name] for name in differences(plan, deployment) if name in wanted}
+    if "work_queue_name" in differing:
+        differing["work_pool_name"] = plan.work_pool  # Prefect looks for the queue in it
+    if differing:
+        await api.patch(f"/deployments/{deployment['id']}", differing)
+        written.append(f"deployment {plan.name}: {', '.join(sorted(differing))} changed")
+    await _change_schedule(api, plan, deployment, written)
+
+
+async def _change_schedule(
+    api: PrefectApi, plan: DeploymentPlan, deployment: PrefectObject, written: list[str]
+) -> None:
+    at = f"/deployments/{deployment['id']}/schedules"
+    for foreign in foreign_schedules(deployment):
+        await api.delete(f"{at}/{foreign['id']}")
+        written.append(f"deployment {plan.name}: a schedule that is not ours deleted")
+    present = own_schedule(deployment)
+    if plan.schedule is None:
+        if present is not None:
+            await api.delete(f"{at}/{present['id']}")
+            written.append(f"deployment {plan.name}: schedule deleted")
+        return
+    body = schedule_body(plan.schedule)
+    if present is None:
+        await api.post(at, [body])
+        written.append(f"deployment {plan.name}: schedule created")
+    elif not is_same_schedule(present, body):
+        await api.patch(f"{at}/{present['id']}", body)
+        written.append(f"deployment {plan.name}: schedule changed")
+
+
+async def _get_shared_or_none(api: PrefectApi, path: str) -> PrefectObject | None:
+    with contextlib.suppress(NotFound):
+        flow: PrefectObject = await api.get_shared(path)
+        return flow
+    return None

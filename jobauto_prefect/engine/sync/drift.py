@@ -1,0 +1,173 @@
+"""What somebody changed or deleted in Prefect of the objects of our records, and its correction.
+
+Run templates, event rules and credentials each have a `Comparison`: what Prefect should hold of a
+record, and what it holds. How it is corrected is the same for all.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.sync.deployment_comparison import PrefectObject
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession, write_entry
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue, is_pending
+from jobauto_prefect.ledger.store import ReadingSession
+
+PAGE_SIZE = 200  # objects Prefect tells of in one answer
+
+
+class _Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+Record = TypeVar("Record", bound=Any)
+Plan = TypeVar("Plan", bound=_Named)
+
+
+@dataclass(frozen=True, slots=True)
+class Drift(Generic[Plan]):
+    """What differs for one record: field -> what Prefect has, what it should have.
+
+    `plan` is what it was compared with, `found` the object in Prefect; None: it is gone.
+    """
+
+    record_id: int
+    plan: Plan
+    found: PrefectObject | None
+    differences: Mapping[str, tuple[Any, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What was done about one object that somebody changed in Prefect; the names of its fields.
+
+    `kind` and `id` are those of the record, as REST names them; `name` is the object's.
+    """
+
+    kind: str
+    id: int
+    name: str
+    taken_over: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
+
+
+class Comparison(ABC, Generic[Record, Plan]):
+    """Compares the records of one kind with their objects in Prefect, and corrects these."""
+
+    record: ClassVar[type[Any]]
+    entity: ClassVar[str]
+    """The kind as the audit trail names it; `kind` is as REST does."""
+
+    kind: ClassVar[str]
+    message: ClassVar[OutboxKind]
+    """Has the object applied again."""
+
+    pages_at_once: ClassVar[int | None] = 5
+    """How many pages one pass of the drift monitor compares; None: all there are."""
+
+    def __init__(self, context: EngineContext) -> None:
+        self.context = context
+
+    @abstractmethod
+    async def find(
+        self, after_id: int = 0, among: Collection[int] | None = None
+    ) -> tuple[list[Drift[Plan]], int]:
+        """Find what differs on a page of records above an id.
+
+        Records that wait to be applied are left out: Prefect is told of them anyway.
+
+        Args:
+            after_id: the last record of the page before.
+            among: the records that count; None: all.
+
+        Returns:
+            What differs, and the id of the page's last record; 0: it was the last page.
+
+        Raises:
+            PrefectUnavailable: Prefect does not answer.
+        """
+
+    @abstractmethod
+    def desired(self, session: ReadingSession, record: Record) -> Plan:
+        """Compute what Prefect should hold of a record."""
+
+    @abstractmethod
+    def company_of(self, record: Record) -> int:
+        """Return the id of the record's company."""
+
+    async def correct(
+        self, after_id: int = 0, among: Collection[int] | None = None
+    ) -> tuple[list[Correction], int]:
+        """Correct what differs on a page of records; arguments and answer are those of `find`.
+
+        What differs is looked at twice: the record may have changed just now.
+
+        Raises:
+            PrefectUnavailable: Prefect does not answer.
+        """
+        suspects, last_id = await self.find(after_id, among)
+        if not suspects:
+            return [], last_id
+        confirmed, _ = await self.find(after_id, {drift.record_id for drift in suspects})
+        corrections = [await asyncio.to_thread(self._correct_one, drift) for drift in confirmed]
+        return [correction for correction in corrections if correction is not None], last_id
+
+    def _correct_one(self, drift: Drift[Plan]) -> Correction | None:
+        """Have the object applied again.
+
+        Returns:
+            None: the record was written or applied since it was compared.
+        """
+        with self.context.ledger.writing(SERVICE) as session:
+            record = session.get_one(
+                self.record, drift.record_id, with_for_update={"key_share": True}
+            )
+            if record.retired_at or is_pending(session, self.message, record.id):
+                return None
+            if self.desired(session, record) != drift.plan:
+                return None
+            correction = self.settle(session, record, drift)
+            enqueue(session, self.message, record.id)
+            return correction
+
+    def settle(self, session: WritingSession, record: Record, drift: Drift[Plan]) -> Correction:
+        """Audit what comes back; the caller has the object applied."""
+        restored = tuple(drift.differences)
+        self.audit_restored(session, record, restored)
+        return Correction(self.kind, record.id, drift.plan.name, restored=restored)
+
+    def audit_restored(
+        self, session: WritingSession, record: Record, fields: Sequence[str]
+    ) -> None:
+        """Write down which fields were changed in Prefect and come back."""
+        if fields:
+            changes = {"differed in Prefect, restored": [", ".join(fields), None]}
+            company = self.company_of(record)
+            write_entry(session, self.entity, "update", changes, record.id, company)
+
+
+def last_of(page: Sequence[Any]) -> int:
+    """Return the id of the last record of a page of records or ids; 0: no page follows."""
+    if len(page) < PAGE_SIZE:
+        return 0
+    return int(getattr(page[-1], "id", page[-1]))
+
+
+async def read_objects(
+    prefect: PrefectApi, kind: str, field: str, values: Iterable[str]
+) -> list[PrefectObject]:
+    """Read the objects of a kind that have one of these values, a page at a time.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+    """
+    wanted, objects = sorted(values), list[PrefectObject]()
+    for begin in range(0, len(wanted), PAGE_SIZE):
+        page = {kind: {field: {"any_": wanted[begin : begin + PAGE_SIZE]}}, "limit": PAGE_SIZE}
+        objects += await prefect.post(f"/{kind}/filter", page)
+    return objects

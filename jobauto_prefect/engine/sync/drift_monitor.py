@@ -1,0 +1,71 @@
+"""The correction of what somebody changed in Prefect: some of it each minute, or all of it now."""
+
+import itertools
+import logging
+from typing import Any
+
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.sync.credentials import BlockComparison
+from jobauto_prefect.engine.sync.deployment_drift import DeploymentComparison
+from jobauto_prefect.engine.sync.drift import Comparison, Correction
+from jobauto_prefect.engine.sync.event_rules import AutomationComparison
+
+logger = logging.getLogger(__name__)
+
+COMPARISONS = (BlockComparison, DeploymentComparison, AutomationComparison)
+
+
+class DriftMonitor:
+    """Corrects some pages of each kind of record at a time, and begins again after the last."""
+
+    def __init__(self, context: EngineContext) -> None:
+        self._comparisons = [comparison(context) for comparison in COMPARISONS]
+        self._last_ids = [0 for _ in COMPARISONS]
+
+    async def check_next(self) -> None:
+        """Correct what differs on the next pages.
+
+        Raises:
+            PrefectUnavailable: Prefect does not answer.
+        """
+        for number, comparison in enumerate(self._comparisons):
+            pages = comparison.pages_at_once
+            for _ in itertools.count() if pages is None else range(pages):
+                corrections, last_id = await comparison.correct(self._last_ids[number])
+                self._last_ids[number] = last_id
+                _log(corrections)
+                if not last_id:
+                    break
+
+
+async def correct_all(context: EngineContext) -> list[Correction]:
+    """Correct all that differs now; what waits to be applied anyway is not compared.
+
+    What is restored is so once the outbox worker has applied it.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+    """
+    corrections: list[Correction] = []
+    for comparison in COMPARISONS:
+        corrections += await _correct_kind(comparison(context))
+    _log(corrections)
+    return corrections
+
+
+async def _correct_kind(comparison: Comparison[Any, Any]) -> list[Correction]:
+    corrections, last_id = await comparison.correct()
+    while last_id:
+        page, last_id = await comparison.correct(last_id)
+        corrections += page
+    return corrections
+
+
+def _log(corrections: list[Correction]) -> None:
+    for correction in corrections:
+        logger.info(
+            "%s %s (%s) was changed in Prefect; taken over: %s; restored: %s",
+            correction.kind, correction.id, correction.name,
+            ", ".join(correction.taken_over) or "nothing",
+            ", ".join(correction.restored) or "nothing",
+        )  # fmt: skip

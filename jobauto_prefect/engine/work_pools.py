@@ -1,0 +1,112 @@
+"""The work pool of the jobauto worker, as Prefect is told of it."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from jobauto_prefect.compiler.plan import USUAL_QUEUE, WorkQueuePlan
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.errors import Conflict, NotFound
+
+POOL_TYPE = "jobauto"
+
+DESCRIPTION = (
+    "Runs the jobs of jobauto: claims each run at the jobauto service, which says what to execute "
+    "and with which environment, and reports how it ended."
+)
+
+BASE_JOB_TEMPLATE: dict[str, Any] = {
+    "job_configuration": {"env": {}},  # Prefect refuses an empty one
+    "variables": {"type": "object", "properties": {}},
+}
+"""The service says what a job needs: there is nothing to set for a deployment."""
+
+
+async def ensure_pool(api: PrefectApi, name: str) -> bool:
+    """Create the work pool unless there is one of that name, of any type; True: it was created."""
+    if await _exists(api, name):
+        return False
+    body = {
+        "name": name,
+        "type": POOL_TYPE,
+        "description": DESCRIPTION,
+        "base_job_template": BASE_JOB_TEMPLATE,
+    }
+    try:
+        await api.post("/work_pools/", body)
+    except Conflict:
+        if await _exists(api, name):  # somebody else was quicker
+            return False
+        raise
+    return True
+
+
+async def ensure_queue(api: PrefectApi, pool: str, queue: WorkQueuePlan) -> list[str]:
+    """Create the work queue of a pool unless it is there, with its priority; what was written.
+
+    The default queue, where no priority is said, is not asked for: each pool has it.
+    """
+    if queue == USUAL_QUEUE:
+        return []
+    at = f"/work_pools/{quote(pool, safe='')}/queues"
+    wanted = {} if queue.priority is None else {"priority": queue.priority}
+    try:
+        present = await api.get(f"{at}/{quote(queue.name, safe='')}")
+    except NotFound:
+        with contextlib.suppress(Conflict):  # somebody else was quicker
+            await api.post(at, {"name": queue.name, **wanted})
+        return [f"work queue {queue.name} created"]
+    if queue.priority in (None, present["priority"]):
+        return []
+    await api.patch(f"{at}/{quote(queue.name, safe='')}", wanted)
+    return [f"work queue {queue.name}: priority changed"]
+
+
+async def announce_silence(api: PrefectApi, pool: str, worker: str) -> None:
+    """The last heartbeat for now: Prefect takes the worker for offline a few seconds later."""
+    body = {"name": worker, "heartbeat_interval_seconds": 1}
+    await api.post(f"/work_pools/{quote(pool, safe='')}/workers/heartbeat", body)
+
+
+async def _exists(api: PrefectApi, name: str) -> bool:
+    try:
+        await api.get_shared(f"/work_pools/{quote(name, safe='')}")
+    except NotFound:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A work pool; `workers` are its workers as Prefect shows them, None: there is no such pool.
+
+    `paused` pools start nothing.
+    """
+
+    name: str
+    type: str | None = None
+    paused: bool = False
+    workers: list[dict[str, Any]] | None = None
+
+
+async def pools(prefect: PrefectApi, names: Iterable[str]) -> list[Pool]:
+    """These work pools, in their order.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+    """
+    return list(await asyncio.gather(*(_pool(prefect, name) for name in names)))
+
+
+async def _pool(prefect: PrefectApi, name: str) -> Pool:
+    path = f"/work_pools/{quote(name, safe='')}"
+    try:
+        pool, workers = await asyncio.gather(
+            prefect.get(path), prefect.post(f"{path}/workers/filter", {})
+        )
+    except NotFound:
+        return Pool(name)
+    return Pool(name, pool["type"], pool["is_paused"], workers)

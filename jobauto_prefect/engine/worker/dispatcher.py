@@ -1,0 +1,296 @@
+"""When to ask Prefect for waiting flow runs, and which of them to start."""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from jobauto_prefect.clock import Clock
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.worker.waiting_runs import WaitingRun, waiting_runs
+from jobauto_prefect.errors import JobautoError, NotFound
+
+logger = logging.getLogger(__name__)
+
+FRESH_SECONDS = 1.0
+"""How long an answer of Prefect is worked through before it is asked again: a burst of runs must
+not cost one question each."""
+
+AHEAD_SECONDS = 0.4
+"""So long before a run is due Prefect is asked once more: at its second the answer is there."""
+
+CROWD_SECONDS = 0.1
+"""At least so long between two questions while there is work in hand: each announcement of a
+burst must not cost one either."""
+
+UNSEEN_SECONDS = (0.02, 0.1, 0.4, 2.0)
+"""An announcement may come before what it announces can be read; then we look again so soon."""
+
+AWAY_SECONDS = 1.0  # until the next question where Prefect did not answer
+AT_LEAST = 30  # runs asked for at once
+
+Handle = Callable[[WaitingRun], Awaitable[float]]
+"""Works on a run to its end; for so many seconds it is not worth another try, or `UNKNOWN`."""
+
+UNKNOWN = -1.0
+"""Of a run that was announced more has to be known: Prefect is to be asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PollTarget:
+    """What a worker works for, and how. No queues: all of the pool; no limit: any number.
+
+    `lookahead_seconds` is how far ahead it asks, to know when to wake up.
+    """
+
+    pool: str
+    queues: Collection[str] = ()
+    limit: int | None = None
+    lookahead_seconds: float = 20
+
+
+class Dispatcher:
+    """Keeps as many runs in hand as the limit allows. `wake`, `announce` and `drop` never wait.
+
+    While it `is_able` to start nothing, it asks for nothing either; `wake` it afterwards. While it
+    `hears_all` that comes to wait, an end of a run is no reason to ask.
+    """
+
+    def __init__(
+        self,
+        api: PrefectApi,
+        target: PollTarget,
+        handle: Handle,
+        clock: Clock,
+        *,
+        is_able: Callable[[], bool] = lambda: True,
+        hears_all: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._api = api
+        self._target = target
+        self._handle = handle
+        self._clock = clock
+        self._is_able = is_able
+        self._hears_all = hears_all
+        self._wanted = asyncio.Event()
+        self._looking = asyncio.Lock()
+        self._offered: deque[WaitingRun] = deque()
+        self._asked_at = float("-inf")
+        self._answer_was_full = False
+        self._next_due: datetime | None = None
+        self._unseen: set[UUID] = set()
+        self._unseen_looks = 0
+        self._avoided: dict[UUID, float] = {}
+        self._paused_until = float("-inf")
+        self._in_hand: dict[UUID, asyncio.Task[None]] = {}
+        self._complained = False
+        self.stopped = False
+
+    @property
+    def in_hand(self) -> Collection[UUID]:
+        """The flow runs being worked on."""
+        return self._in_hand.keys()
+
+    def wake(self) -> None:
+        """Poll now."""
+        self._asked_at = float("-inf")
+        self._wanted.set()
+
+    def announce(self, flow_run_id: UUID) -> None:
+        """Note that this run waits, now or later, and poll for it."""
+        if flow_run_id not in self._in_hand:
+            self._unseen.add(flow_run_id)
+            self._unseen_looks = 0
+            self._wanted.set()
+
+    def start(self, run: WaitingRun) -> None:
+        """Start a run that was announced; where that can't be, poll for it.
+
+        Runs that wait already come first: which is next is for Prefect to say.
+        """
+        if run.id in self._in_hand:
+            return
+        now = self._clock()
+        others = any(other.due <= now for other in self._offered)
+        if self._may_start() and not others and run.id not in self._avoided:
+            self.drop(run.id)
+            self._begin(run)
+        else:
+            self.announce(run.id)
+
+    def drop(self, flow_run_id: UUID) -> None:
+        """Forget a run that does not wait any more."""
+        kept = [run for run in self._offered if run.id != flow_run_id]
+        self._offered = deque(kept)
+        self._unseen.discard(flow_run_id)
+
+    def pause(self, seconds: float) -> None:
+        """Start nothing for so long."""
+        self._paused_until = max(self._paused_until, self._time() + seconds)
+
+    def stop(self) -> None:
+        """Start nothing any more; what is in hand goes on."""
+        self.stopped = True
+        self._wanted.set()
+
+    async def run(self) -> None:
+        """Look whenever there is a reason to, until stopped."""
+        while not self.stopped:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._wanted.wait(), self._seconds_to_next())
+            self._wanted.clear()
+            await self.start_due()
+
+    async def start_due(self) -> None:
+        """Start what is due, up to the limit, by an answer of Prefect that is fresh."""
+        async with self._looking:
+            while self._may_start():
+                if self._must_ask():
+                    await self._poll()
+                self._start_offered()
+                if not self._more_may_wait():
+                    return
+
+    async def poll(self) -> None:
+        """Ask Prefect even where nothing can be started: it shows people that somebody asks."""
+        if not self._is_able():
+            return
+        async with self._looking:
+            await self._poll()
+            if self._may_start():
+                self._start_offered()
+        self._wanted.set()
+
+    async def wait_until_idle(self) -> None:
+        """Return when nothing is in hand."""
+        while self._in_hand:
+            await asyncio.wait(list(self._in_hand.values()))
+
+    async def abandon(self) -> None:
+        """Cancel what is in hand."""
+        tasks = list(self._in_hand.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _time(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _free(self) -> bool:
+        limit = self._target.limit
+        return limit is None or len(self._in_hand) < limit
+
+    def _paused_for(self) -> float:
+        return self._paused_until - self._time()
+
+    def _may_start(self) -> bool:
+        return not self.stopped and self._paused_for() <= 0 and self._free() and self._is_able()
+
+    def _must_ask(self) -> bool:
+        if self._more_may_wait():
+            return True
+        if self._time() - self._asked_at > FRESH_SECONDS:
+            is_woken = self._asked_at == float("-inf")
+            return is_woken or bool(self._unseen or self._offered) or not self._hears_all()
+        if self._in_hand and self._time() - self._asked_at < CROWD_SECONDS:
+            return False
+        now = self._clock()
+        return bool(self._unseen) and not any(run.due <= now for run in self._offered)
+
+    def _more_may_wait(self) -> bool:
+        """The last answer was cut off at its limit, and all of it has been used."""
+        return self._answer_was_full and not self._offered
+
+    def _seconds_to_next(self) -> float | None:
+        """Until there is something to do unasked; None: only when woken."""
+        if self._paused_for() > 0:
+            return self._paused_for()
+        moments = []
+        if self._free() and self._is_able():
+            if self._unseen:
+                moments.append(self._seconds_to_second_look())
+            if self._next_due is not None:
+                moments.append(self._seconds_to_due(self._next_due))
+        return max(0.0, min(moments)) if moments else None
+
+    def _seconds_to_due(self, due: datetime) -> float:
+        """Until a run that is known has to be started, or asked for once more before."""
+        seconds = (due - self._clock()).total_seconds()
+        age = self._time() - self._asked_at
+        return seconds if age + seconds <= FRESH_SECONDS else seconds - AHEAD_SECONDS
+
+    def _seconds_to_second_look(self) -> float:
+        looks = min(self._unseen_looks, len(UNSEEN_SECONDS) - 1)
+        pause = max(UNSEEN_SECONDS[looks], CROWD_SECONDS if self._in_hand else 0)
+        return self._asked_at + pause - self._time()
+
+    async def _poll(self) -> None:
+        limit = AT_LEAST + len(self._in_hand) + len(self._avoided)
+        before = self._clock() + timedelta(seconds=self._target.lookahead_seconds)
+        try:
+            waiting = await waiting_runs(
+                self._api, self._target.pool, self._target.queues, before, limit
+            )
+        except JobautoError as error:
+            self._not_answered(error)
+            return
+        self._complained = False
+        self._asked_at = self._time()
+        self._offered = deque(waiting)
+        self._answer_was_full = len(waiting) >= limit
+        self._note_unseen({run.id for run in waiting})
+
+    def _not_answered(self, error: JobautoError) -> None:
+        if not isinstance(error, NotFound) and not self._complained:
+            logger.warning("can't ask for waiting flow runs: %s", error)
+            self._complained = True
+        self._answer_was_full = False
+        self.pause(AWAY_SECONDS)
+
+    def _note_unseen(self, seen: set[UUID]) -> None:
+        self._unseen -= seen | self._in_hand.keys()
+        self._unseen_looks += 1
+        if self._unseen_looks > len(UNSEEN_SECONDS):
+            self._unseen.clear()  # they wait for a later time, or have gone to another worker
+
+    def _start_offered(self) -> None:
+        now = self._clock()
+        self._avoided = {run: until for run, until in self._avoided.items() if until > self._time()}
+        later: list[WaitingRun] = []
+        while self._offered and self._free():
+            run = self._offered.popleft()
+            if run.id in self._in_hand or run.id in self._avoided:
+                continue
+            if run.due > now:
+                later.append(run)
+            else:
+                self._begin(run)
+        self._offered.extendleft(reversed(later))
+        self._next_due = self._earliest()
+
+    def _earliest(self) -> datetime | None:
+        if not self._offered:
+            return None
+        return min(run.due for run in self._offered)
+
+    def _begin(self, run: WaitingRun) -> None:
+        task = asyncio.create_task(self._work(run))
+        self._in_hand[run.id] = task
+
+    async def _work(self, run: WaitingRun) -> None:
+        try:
+            avoid_seconds = await self._handle(run)
+        except Exception:
+            logger.exception("flow run %s failed in this worker", run.id)
+            avoid_seconds = 60
+        finally:
+            del self._in_hand[run.id]
+            self._wanted.set()
+        if avoid_seconds == UNKNOWN:
+            self.announce(run.id)
+        elif avoid_seconds:
+            self._avoided[run.id] = self._time() + avoid_seconds

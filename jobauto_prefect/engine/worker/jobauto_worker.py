@@ -1,0 +1,359 @@
+"""The jobauto worker: a Prefect worker that runs jobs in its own process, without Prefect's engine.
+
+Prefect finds it by the entry point group `prefect.collections`; only public methods of
+`BaseWorker` are overridden.
+"""
+
+import asyncio
+import contextlib
+import copy
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import httpx
+from prefect.context import refresh_global_settings_context
+from prefect.settings import get_current_settings
+from prefect.workers.base import (
+    BaseJobConfiguration,
+    BaseVariables,
+    BaseWorker,
+    BaseWorkerResult,
+)
+
+from jobauto_prefect.engine.prefect_server.worker_type import LOGO_URL
+from jobauto_prefect.engine.work_pools import (
+    BASE_JOB_TEMPLATE,
+    DESCRIPTION,
+    POOL_TYPE,
+    announce_silence,
+    ensure_pool,
+)
+from jobauto_prefect.errors import Conflict, JobautoError, PrefectUnavailable
+from jobauto_prefect.settings import Settings, host_name, load_settings
+
+if TYPE_CHECKING:
+    from anyio.abc import TaskStatus
+    from prefect.client.schemas.objects import FlowRun
+
+    from jobauto_prefect.engine.api import PrefectApi
+    from jobauto_prefect.engine.worker.dispatcher import PollTarget
+    from jobauto_prefect.engine.worker.session import WorkerSession
+
+logger = logging.getLogger(__name__)
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+NOT_IN_NAMES = str.maketrans(dict.fromkeys("/%", "-"))
+LOOKAHEAD = 2.5  # pauses between polls; a run that is due between two polls must be known before
+PATIENCE_SECONDS = 5.0  # until people are told what the worker waits for
+SILENT_POLLS = 30  # missed ones after which a worker counts as stuck, as with other workers
+
+
+class JobautoResult(BaseWorkerResult):
+    """Prefect wants a type; nothing is submitted through Prefect's engine."""
+
+
+class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResult]):
+    """Claims each run at the facade, runs its job, and tells Prefect how it ended."""
+
+    type = POOL_TYPE
+    job_configuration = BaseJobConfiguration
+    _description = DESCRIPTION
+    _display_name = POOL_TYPE
+    _logo_url = LOGO_URL
+
+    def __init__(
+        self,
+        work_pool_name: str,
+        work_queues: list[str] | None = None,
+        name: str | None = None,
+        prefetch_seconds: float | None = None,
+        *,
+        limit: int | None = None,
+        jobauto_settings: Settings | None = None,
+        run_as: Sequence[str] = (),
+        when_ready: Callable[[], None] | None = None,
+        **others: Any,
+    ) -> None:
+        """Set up a worker; `name` defaults to host and pool, `limit` to the settings' one.
+
+        `run_as` are the users of native jobs, see `WorkerConfig`. `when_ready` is called once the
+        facade knows this worker.
+        """
+        name = name or f"{host_name()} {work_pool_name}".translate(NOT_IN_NAMES)
+        super().__init__(work_pool_name, work_queues, name, prefetch_seconds, limit=limit, **others)
+        self._pool_name = work_pool_name
+        self._makes_pool = bool(others.get("create_pool_if_not_found", True))
+        self._queue_names = tuple(work_queues or ())
+        self._jobs_at_once = limit
+        self._jobauto_settings = jobauto_settings
+        self._run_as = tuple(run_as)
+        self._when_ready = when_ready
+        self._alive_at = float("-inf")
+        self._working: asyncio.Task[None] | None = None
+        self._worker_session: WorkerSession | None = None
+        self._asked_to_end = asyncio.Event()
+        self._superseded = asyncio.Event()
+        self._reporting: asyncio.Task[None] | None = None
+
+    @classmethod
+    def get_default_base_job_template(cls) -> dict[str, Any]:
+        """What a work pool made by `prefect worker start` begins with."""
+        return copy.deepcopy(BASE_JOB_TEMPLATE)
+
+    async def start(
+        self,
+        run_once: bool = False,
+        with_healthcheck: bool = False,
+        printer: Callable[..., None] = print,
+    ) -> None:
+        """Work until SIGTERM, SIGINT or cancellation, then drain; a second one hurries.
+
+        Raises:
+            NotReady: there is no token.
+            Conflict: a living worker has this name.
+            Unauthorized, Forbidden: the facade does not let this worker work for its pool.
+        """
+        self._working = asyncio.create_task(self._work(run_once, with_healthcheck, printer))
+        with self._handle_signals():
+            try:
+                await asyncio.wait({self._working})
+            except asyncio.CancelledError:
+                self.end()
+                with anyio.CancelScope(shield=True):  # or the scope would cancel again and again
+                    await self._outlast(self._working)
+                raise
+        if not self._working.cancelled():
+            self._working.result()
+
+    def end(self) -> None:
+        """Take no more runs and drain; called again, shorten the grace period."""
+        if self._asked_to_end.is_set() and self._worker_session is not None:
+            self._worker_session.hurry()
+        self._asked_to_end.set()
+        if self._worker_session is None and self._working is not None:
+            self._working.cancel()
+
+    async def setup(self) -> None:
+        """Set up the base worker, then subscribe to the pool's events."""
+        await super().setup()
+        self._listen()
+
+    async def sync_with_backend(self) -> None:
+        """Send a heartbeat, or while no job can be started none, which shows the worker offline.
+
+        Once it has worked, a Prefect that is away does not end the worker.
+        """
+        try:
+            if self.is_setup and not self._is_able:
+                self._stop_heartbeats()
+            else:
+                await super().sync_with_backend()
+        except httpx.HTTPError as error:
+            if not self.is_setup:
+                raise
+            logger.warning("no heartbeat was sent to Prefect: %s", error)
+
+    async def get_and_submit_flow_runs(self) -> "list[FlowRun]":
+        """Poll beside the event stream; nothing is submitted through Prefect."""
+        self._alive_at = time.monotonic()
+        if self._worker_session is not None:
+            self._listen()
+            await self._worker_session.tick()
+        return []
+
+    @property
+    def _is_able(self) -> bool:
+        return self._worker_session is None or self._worker_session.is_able
+
+    def _stop_heartbeats(self) -> None:
+        # While this channel is open it sends them by itself; the next sync opens another one.
+        if self._worker_channel is not None:
+            self._worker_channel.stop()
+            self._worker_channel = None
+
+    def is_worker_still_polling(self, query_interval_seconds: float) -> bool:
+        """Whether the loops of this worker turn; an outage of Prefect is none of the worker's."""
+        return time.monotonic() - self._alive_at <= SILENT_POLLS * query_interval_seconds
+
+    def _polls(self) -> bool:
+        """The same, for the management port; before its first look a worker waits for others."""
+        seconds = get_current_settings().worker.query_seconds
+        waits = self._worker_session is None or self._alive_at == float("-inf")
+        return waits or self.is_worker_still_polling(seconds)
+
+    async def run(
+        self,
+        flow_run: "FlowRun",
+        configuration: BaseJobConfiguration,  # noqa: ARG002
+        task_status: "TaskStatus[int] | None" = None,  # noqa: ARG002
+    ) -> JobautoResult:
+        """Nothing reaches this method: runs are claimed, not submitted."""
+        raise Conflict(
+            f"flow run {flow_run.id} can't be submitted: a jobauto worker runs deployments of run"
+            " templates; use another work pool"
+        )
+
+    # the session
+
+    async def _work(
+        self, run_once: bool, with_healthcheck: bool, printer: Callable[..., None]
+    ) -> None:
+        # What only a working worker needs: every process of Prefect imports this module.
+        from jobauto_prefect.engine.connection import connect, sign_in_as
+        from jobauto_prefect.engine.worker.session import SessionOptions, WorkerSession
+        from jobauto_prefect.engine.worker.worker_monitor import (
+            watch_jobs,
+            worker_monitor,
+        )
+        from jobauto_prefect.monitoring.ports import Part, management_port
+        from jobauto_prefect.monitoring.tracing import begin_tracing
+        from jobauto_prefect.runtime.worker_config import load_worker_config
+        from jobauto_prefect.runtime.worker_context import open_worker
+
+        begin_tracing("worker")
+        settings = self._jobauto_settings or load_settings()
+        target = self._poll_target(settings)
+        plan = load_worker_config(
+            settings,
+            worker=self.name,
+            pool=self._pool_name,
+            run_as=self._run_as,
+            limit=target.limit,
+        )
+        options = SessionOptions(self.name, target, settings.grace_seconds)
+        waiting = asyncio.get_running_loop().call_later(
+            PATIENCE_SECONDS, printer, f"Waiting for the facade at {settings.url} ..."
+        )
+        monitor = worker_monitor(settings, self._polls)
+        with sign_in_as(plan.token):
+            async with (
+                management_port(settings, Part.WORKER, monitor),
+                connect() as api,
+                open_worker(plan) as opened,
+                WorkerSession(api, opened, options) as session,
+            ):
+                watch_jobs(monitor, opened, target.limit)
+                waiting.cancel()
+                if self._when_ready is not None:
+                    self._when_ready()
+                await self._ensure_pool(api)
+                self._worker_session = session
+                opened.fitness.listener = lambda: self._fitness_changed(api, session)
+                await self._until_end(session, super().start(run_once, with_healthcheck, printer))
+        self._worker_session = None
+
+    async def _ensure_pool(self, api: "PrefectApi") -> None:
+        if self._makes_pool:
+            with contextlib.suppress(PrefectUnavailable):  # the heartbeats make it later
+                await ensure_pool(api, self._pool_name)
+
+    async def _until_end(self, session: "WorkerSession", polling: Any) -> None:
+        loops = asyncio.create_task(polling)
+        asked = asyncio.create_task(self._asked_to_end.wait())
+        superseded = asyncio.create_task(self._superseded.wait())
+        try:
+            waited = {loops, asked, superseded}
+            await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+            await (session.end() if asked.done() else self._finish(session, asked))
+        finally:
+            asked.cancel()
+            superseded.cancel()
+            if not loops.done():
+                loops.cancel()
+            await asyncio.wait({loops})
+        if not loops.cancelled():
+            loops.result()
+        if self._superseded.is_set():
+            raise Conflict(
+                f"worker {self.name} has ended: another one has its name, or it was declared lost"
+            )
+
+    async def _finish(self, session: "WorkerSession", asked: "asyncio.Task[Any]") -> None:
+        """Let the jobs end however long it takes, unless the worker is asked to end."""
+        finishing = asyncio.create_task(session.finish())
+        await asyncio.wait({finishing, asked}, return_when=asyncio.FIRST_COMPLETED)
+        if not finishing.done():
+            finishing.cancel()
+            await session.end()
+
+    def _fitness_changed(self, api: "PrefectApi", session: "WorkerSession") -> None:
+        session.on_fitness_changed()
+        if session.is_superseded:
+            self._superseded.set()
+        self._reporting = asyncio.create_task(self._report_fitness(api))
+
+    async def _report_fitness(self, api: "PrefectApi") -> None:
+        """Prefect shows within seconds whether this worker works."""
+        try:
+            await self.sync_with_backend()
+            if not self._is_able:
+                await announce_silence(api, self._pool_name, self.name)
+        except (JobautoError, httpx.HTTPError, RuntimeError) as error:
+            logger.warning("Prefect was not told whether this worker works: %s", error)
+
+    async def _outlast(self, working: "asyncio.Task[None]") -> None:
+        while not working.done():
+            try:
+                await asyncio.wait({working})
+            except asyncio.CancelledError:
+                self.end()
+
+    def _listen(self) -> None:
+        with contextlib.suppress(RuntimeError):  # the work pool is not known yet
+            if self._worker_session is not None:
+                self._worker_session.listen_to(self.work_pool.id)
+
+    def _poll_target(self, settings: Settings) -> "PollTarget":
+        from jobauto_prefect.engine.worker.dispatcher import PollTarget
+
+        worker_settings = get_current_settings().worker
+        return PollTarget(
+            self._pool_name,
+            self._queue_names,
+            self._jobs_at_once or settings.concurrent_jobs,
+            max(worker_settings.prefetch_seconds, LOOKAHEAD * worker_settings.query_seconds),
+        )
+
+    @contextlib.contextmanager
+    def _handle_signals(self) -> Iterator[None]:
+        """Our handlers instead of those of `prefect worker start`, which end the process."""
+        loop = asyncio.get_running_loop()
+        heeded = []
+        for number in SIGNALS:
+            # Only the main thread's loop can.
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(number, self.end)
+                heeded.append(number)
+        try:
+            yield
+        finally:
+            for number in heeded:
+                loop.remove_signal_handler(number)
+
+
+async def run_worker(
+    settings: Settings,
+    pool: str,
+    name: str | None = None,
+    limit: int | None = None,
+    run_as: Sequence[str] = (),
+    when_ready: Callable[[], None] | None = None,
+) -> None:
+    """Run a jobauto worker until SIGTERM or SIGINT; see `JobautoWorker.start`."""
+    if "prefect_api_url" in settings.model_fields_set or not get_current_settings().api.url:
+        os.environ["PREFECT_API_URL"] = settings.prefect_api_url
+        refresh_global_settings_context()
+    worker = JobautoWorker(
+        pool,
+        name=name,
+        limit=limit,
+        jobauto_settings=settings,
+        run_as=run_as,
+        when_ready=when_ready,
+    )
+    await worker.start(printer=logger.info)

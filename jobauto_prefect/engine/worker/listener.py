@@ -1,0 +1,126 @@
+"""Prefect's event stream, for as long as the worker lives."""
+
+import asyncio
+import logging
+import re
+import time
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from prefect.events import Event
+from prefect.events.clients import get_events_subscriber
+from prefect.events.filters import EventAnyResourceFilter, EventFilter, EventNameFilter
+
+from jobauto_prefect.errors import PrefectUnavailable
+
+logger = logging.getLogger(__name__)
+
+PREFIX = "prefect.flow-run."
+WAITING = frozenset({"Scheduled", "AwaitingRetry", "Resuming"})
+"""States that mean: a worker may start this run."""
+ENDING = frozenset({"Cancelling", "Cancelled"})
+
+POOL, QUEUE = "prefect.work-pool.", "prefect.work-queue."
+LIMIT_EVENTS = frozenset(
+    {
+        *(f"{POOL}{word}" for word in ("paused", "ready", "not-ready", "updated", "deleted")),
+        *(f"{QUEUE}{word}" for word in ("paused", "ready", "not-ready", "updated", "created")),
+    }
+)
+"""Events after which a work pool or its queues may offer other runs than before."""
+
+OF_JOBS = re.compile(r" #[0-9]+( \(task [0-9]+, attempt [0-9]+\))?$")
+"""How the names of flow runs end that the ledger makes. A hint, which saves asking about others."""
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts to connect
+
+
+@dataclass(frozen=True, slots=True)
+class Announcement:
+    """A flow run that waits for a worker, now or later.
+
+    `deployment_id` and `queue_id` are said of one that was just made for a job; else they are None.
+    """
+
+    flow_run_id: UUID
+    deployment_id: UUID | None = None
+    queue_id: UUID | None = None
+
+
+class RunListener(Protocol):
+    """Handles what happens in a work pool. No call may take long."""
+
+    def on_connected(self) -> None:
+        """The stream is there, perhaps again: what was said meanwhile went unheard."""
+
+    def on_disconnected(self) -> None:
+        """The stream is gone for now."""
+
+    def on_scheduled(self, announcement: Announcement) -> None:
+        """A flow run waits for a worker, now or later."""
+
+    def on_limits_changed(self) -> None:
+        """Work pool or queues may be paused, or have other limits."""
+
+    def on_cancelling(self, flow_run_id: UUID) -> None:
+        """Somebody ends, or a minute ago ended, a flow run."""
+
+
+async def listen(pool_id: UUID, listener: RunListener) -> None:
+    """Notify `listener` of the flow runs of a work pool until cancelled, reconnecting forever."""
+    pause, complained = SHORTEST_PAUSE, False
+    while True:
+        since = time.monotonic()
+        try:
+            # One attempt each: to know of every reconnection is the point of this loop.
+            async with get_events_subscriber(_filter(pool_id), reconnection_attempts=0) as stream:
+                listener.on_connected()
+                async for event in stream:
+                    _notify(listener, event)
+        except Exception as error:  # noqa: BLE001 - a subscriber fails in many ways; polling goes on
+            # A stream that is opened and refused at once is not to be asked for without pause.
+            if time.monotonic() - since > LONGEST_PAUSE:
+                pause, complained = SHORTEST_PAUSE, False
+            if not complained:
+                logger.warning("%s", PrefectUnavailable(f"Prefect's events do not come: {error}"))
+            complained = True
+        listener.on_disconnected()
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _filter(pool_id: UUID) -> EventFilter:
+    names = sorted(LIMIT_EVENTS.union(PREFIX + name for name in WAITING | ENDING))
+    return EventFilter(
+        event=EventNameFilter(name=names),
+        any_resource=EventAnyResourceFilter(id=[f"prefect.work-pool.{pool_id}"]),
+    )
+
+
+def _notify(listener: RunListener, event: Event) -> None:
+    if event.event in LIMIT_EVENTS:
+        listener.on_limits_changed()
+        return
+    flow_run_id = UUID(event.resource.id.removeprefix(PREFIX))
+    if event.event.removeprefix(PREFIX) in ENDING:
+        listener.on_cancelling(flow_run_id)
+    else:
+        listener.on_scheduled(_announcement(flow_run_id, event))
+
+
+def _announcement(flow_run_id: UUID, event: Event) -> Announcement:
+    was_moved = event.payload.get("initial_state") is not None  # its schedule may differ
+    if was_moved or not OF_JOBS.search(event.resource.name or ""):
+        return Announcement(flow_run_id)
+    return Announcement(
+        flow_run_id,
+        _related(event, "deployment", "prefect.deployment."),
+        _related(event, "work-queue", QUEUE),
+    )
+
+
+def _related(event: Event, role: str, prefix: str) -> UUID | None:
+    names = (related.id for related in event.related if related.role == role)
+    name = next(names, "")
+    return UUID(name.removeprefix(prefix)) if name.startswith(prefix) else None

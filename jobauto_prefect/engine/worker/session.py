@@ -1,0 +1,202 @@
+"""A worker's session: listening and dispatching, then the drain at its end."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+from uuid import UUID
+
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.worker.dispatcher import Dispatcher, PollTarget
+from jobauto_prefect.engine.worker.listener import Announcement, listen
+from jobauto_prefect.engine.worker.log_shipper import LogShipper
+from jobauto_prefect.engine.worker.pool_limits import PoolLimits
+from jobauto_prefect.engine.worker.run_driver import RunDriver
+from jobauto_prefect.engine.worker.waiting_runs import WaitingRun
+from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.runtime.worker_context import WorkerContext
+
+logger = logging.getLogger(__name__)
+
+HURRIED_GRACE_SECONDS = 5.0
+LAST_CLAIMS_SECONDS = 2.0  # for answers to claims that are under way
+LAST_REPORT_SECONDS = 5.0  # for telling Prefect how the last jobs ended
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOptions:
+    """`grace_seconds` is how long the jobs may go on once the session ends."""
+
+    worker: str
+    target: PollTarget
+    grace_seconds: float
+
+
+class WorkerSession:
+    """Use it as an async context; `end` it before leaving, or the jobs are ended at once."""
+
+    def __init__(self, api: PrefectApi, opened: WorkerContext, options: SessionOptions) -> None:
+        self._api = api
+        self._opened = opened
+        self._options = options
+        self._logs = LogShipper(api)
+        self._driver = RunDriver(api, opened, options.worker, self._logs, self._pause)
+        self._dispatcher = Dispatcher(
+            api,
+            options.target,
+            self._driver.drive,
+            opened.client.clock,
+            is_able=lambda: opened.fitness.is_able,
+            hears_all=lambda: self._is_connected and self._pool_limits.is_open,
+        )
+        target = options.target
+        self._pool_limits = PoolLimits(api, target.pool, target.queues)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._hurried = False
+        self._is_connected = False
+        self._listening: asyncio.Task[None] | None = None
+        self._listening_to: UUID | None = None
+
+    async def __aenter__(self) -> Self:
+        self._begin(self._dispatcher.run())
+        self._begin(self._logs.run())
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        tasks = [*self._tasks, *([self._listening] if self._listening else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._dispatcher.abandon()
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def listen_to(self, pool_id: UUID) -> None:
+        """Subscribe to the events of this work pool; a pool made again has another id."""
+        if pool_id != self._listening_to:
+            if self._listening is not None:
+                self._listening.cancel()
+            self._listening_to = pool_id
+            self._listening = asyncio.create_task(listen(pool_id, self))
+
+    async def tick(self) -> None:
+        """Poll for runs and cancellations, and for limits where they are unknown."""
+        await asyncio.gather(self._dispatcher.poll(), self._driver.poll_cancellations())
+        if not self._pool_limits.is_known and self._is_connected:
+            await self._pool_limits.read()
+
+    # what the event stream tells
+
+    def on_connected(self) -> None:
+        """On (re)connection, poll for cancellations and limits missed meanwhile."""
+        self._is_connected = True
+        self._begin(self._driver.poll_cancellations())
+        self.on_limits_changed()
+
+    def on_disconnected(self) -> None:
+        """Ask Prefect before each start: polling covers the gap."""
+        self._is_connected = False
+        self._pool_limits.forget()
+
+    def on_limits_changed(self) -> None:
+        """Read the limits again, and poll: what waited may start now."""
+        self._dispatcher.wake()
+        self._pool_limits.forget()
+        self._begin(self._pool_limits.read())
+
+    def on_scheduled(self, announcement: Announcement) -> None:
+        """Start an announced run at once where the pool allows it; else poll for it."""
+        if announcement.deployment_id and self._pool_limits.allow(announcement.queue_id):
+            now = self._opened.client.clock()
+            self._dispatcher.start(_announced_run(announcement, now))
+        else:
+            self._dispatcher.announce(announcement.flow_run_id)
+
+    def on_cancelling(self, flow_run_id: UUID) -> None:
+        """Do not start this run, and find out whether it must end."""
+        self._dispatcher.drop(flow_run_id)
+        self._driver.on_cancelling(flow_run_id)
+
+    @property
+    def is_able(self) -> bool:
+        """Whether any job could be started."""
+        return self._opened.fitness.is_able
+
+    @property
+    def is_superseded(self) -> bool:
+        """Whether the worker's name is another start's."""
+        return self._opened.fitness.is_superseded
+
+    def on_fitness_changed(self) -> None:
+        """Poll now: jobs may be possible again."""
+        self._dispatcher.wake()
+
+    def _pause(self, seconds: float) -> None:
+        self._dispatcher.pause(seconds)
+
+    # the end
+
+    async def finish(self) -> None:
+        """Take no more runs, and let those in hand come to their end however long it takes."""
+        self._dispatcher.stop()
+        await self._dispatcher.wait_until_idle()
+        await self._report_last()
+
+    async def end(self) -> None:
+        """Take no more runs; those in hand have the grace period, then they are ended as lost."""
+        self._dispatcher.stop()
+        await self._settle_claims()
+        grace = self._options.grace_seconds
+        hurried = min(grace, HURRIED_GRACE_SECONDS)
+        await self._opened.runner.drain(hurried if self._hurried else grace)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_REPORT_SECONDS):
+                await self._dispatcher.wait_until_idle()
+        await self._report_last()
+
+    def hurry(self) -> None:
+        """Shorten the grace period of an `end` that is under way."""
+        self._hurried = True
+        self._opened.runner.hurry(HURRIED_GRACE_SECONDS)
+
+    async def _settle_claims(self) -> None:
+        """Claims under way are answered or given up; then the runner knows all jobs."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(LAST_CLAIMS_SECONDS):
+                await self._driver.wait_until_decided()
+        self._driver.give_up_claims()
+
+    async def _report_last(self) -> None:
+        with contextlib.suppress(TimeoutError, JobautoError):
+            async with asyncio.timeout(LAST_REPORT_SECONDS):
+                await self._driver.wait_until_idle()
+                await self._logs.flush()
+
+
+def _announced_run(announcement: Announcement, now: datetime) -> WaitingRun:
+    """Build a run of which only the ids are known, and that nobody has begun yet."""
+    return WaitingRun(
+        id=announcement.flow_run_id,
+        deployment_id=announcement.deployment_id,
+        run_count=0,
+        due=now,
+        scheduled_for=now,
+        auto_scheduled=False,
+        idempotency_key=None,
+        name="",
+        parameters={},
+        labels={},
+        announced=True,
+    )

@@ -1,0 +1,189 @@
+"""The state reporter: shows job states in Prefect, however long Prefect is away."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ParamSpec, TypeVar
+from uuid import UUID, uuid4
+
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.flow_runs.operations import (
+    Proposal,
+    Verdict,
+    add_labels,
+    add_page,
+    change_appearance,
+    name_run,
+    propose,
+    set_state,
+)
+from jobauto_prefect.errors import JobautoError, NotFound, PrefectUnavailable
+from jobauto_prefect.jobs.appearance import RunAppearance, is_window_name
+from jobauto_prefect.runtime.protocol import Launch, RunStatus
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 5.0
+
+MOST_WAITING = 10_000  # runs whose looks wait; beyond that the oldest go without
+
+PLAIN_SUCCESS = {"jobauto.exit_code": 0, "jobauto.severity": "success"}.items()
+"""What the labels of nearly all runs would say."""
+
+Result = TypeVar("Result")
+Arguments = ParamSpec("Arguments")
+
+
+async def retry_until_available(
+    tell: Callable[Arguments, Awaitable[Result]], *asked: Arguments.args, **named: Arguments.kwargs
+) -> Result:
+    """Call Prefect until it answers; what it refuses is raised."""
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return await tell(*asked, **named)
+        except PrefectUnavailable as error:
+            logger.debug("trying again in %.1f s: %s", pause, error)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+async def propose_running(api: PrefectApi, flow_run_id: UUID) -> Proposal | None:
+    """Propose Running until Prefect decides, however long that takes; None: the run is gone."""
+    transition_id = uuid4()
+    while True:
+        try:
+            answer = await retry_until_available(
+                propose, api, flow_run_id, "RUNNING", transition_id=transition_id
+            )
+        except NotFound:
+            return None
+        if answer.verdict is not Verdict.WAIT:
+            return answer
+        await asyncio.sleep(answer.wait_seconds)  # the clocks differ
+
+
+async def _at_once() -> None:
+    """Do not wait."""
+
+
+def appearance_at_start(
+    looks: RunAppearance, labels: Mapping[str, Any], launch: Launch
+) -> RunAppearance:
+    """How a run looks as its job begins: named like it, without what a former job of it left."""
+    plain = looks.ended(with_warning=False)
+    if labels.get("jobauto.job") == launch.job_id or is_window_name(plain.name, launch.title):
+        return plain
+    return replace(plain, name=launch.title)
+
+
+@dataclass(frozen=True, slots=True)
+class RunMetadata:
+    """What a flow run bears before its end; without an appearance its name and tags stay."""
+
+    labels: Mapping[str, Any]
+    appearance: RunAppearance | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataChange:
+    """What a flow run is to bear after its end, beside what it bears."""
+
+    flow_run_id: UUID
+    labels: Mapping[str, str | int]
+    appearance: RunAppearance | None
+
+
+def metadata_change(
+    flow_run_id: UUID, story: RunStatus, borne: RunMetadata
+) -> MetadataChange | None:
+    """What a story changes of what a run bears; None: nothing that is worth a call."""
+    missing = {
+        name: value for name, value in story.labels.items() if borne.labels.get(name) != value
+    }
+    if not missing.items() - PLAIN_SUCCESS:  # its state says all there is
+        missing = {}
+    before, after = borne.appearance, None
+    if before is not None and story.tells_end:
+        after = before.ended(with_warning=story.has_warning)
+    changed = after if after != before else None
+    return MetadataChange(flow_run_id, missing, changed) if missing or changed else None
+
+
+class StateReporter:
+    """Shows stories in Prefect: the state at once, the rest in the background.
+
+    Finishes are written one after the other, each when `calm` returns: a write that only makes
+    runs easier to find must not hold up the start of another one.
+    """
+
+    def __init__(self, api: PrefectApi, calm: Callable[[], Awaitable[None]] = _at_once) -> None:
+        self._api = api
+        self._calm = calm
+        self._background: set[asyncio.Task[None]] = set()
+        self._waiting: deque[MetadataChange] = deque(maxlen=MOST_WAITING)
+        self._finishing = False
+
+    async def report(self, flow_run_id: UUID, story: RunStatus, borne: RunMetadata) -> None:
+        """The story's state, until Prefect has it; the rest soon."""
+        await retry_until_available(set_state, self._api, flow_run_id, story)
+        self.attach_metadata(flow_run_id, story, borne)
+
+    def attach_metadata(self, flow_run_id: UUID, story: RunStatus, borne: RunMetadata) -> None:
+        """Let the run look as its story says, and have its page, soon."""
+        finish = metadata_change(flow_run_id, story, borne)
+        if finish is not None:
+            self._waiting.append(finish)
+            self._finish_soon()
+        if story.artifact_markdown:
+            self._start(add_page(self._api, flow_run_id, story))
+
+    def show_start(self, flow_run_id: UUID, before: RunAppearance, after: RunAppearance) -> None:
+        """Let a run that begins look so, soon; what an earlier end of it was to change is over."""
+        kept = [finish for finish in self._waiting if finish.flow_run_id != flow_run_id]
+        self._waiting = deque(kept, maxlen=MOST_WAITING)
+        if after.tags != before.tags:
+            self._start(change_appearance(self._api, flow_run_id, after))
+        elif after.name != before.name:
+            self._start(name_run(self._api, flow_run_id, after.name))
+
+    def _finish_soon(self) -> None:
+        if not self._finishing:
+            self._finishing = True
+            self._start(self._finish_all())
+
+    async def _finish_all(self) -> None:
+        try:
+            while self._waiting:
+                await self._calm()
+                if self._waiting:
+                    await self._finish(self._waiting.popleft())
+        finally:
+            self._finishing = False
+
+    async def _finish(self, finish: MetadataChange) -> None:
+        if finish.appearance is not None:
+            await _quietly(change_appearance(self._api, finish.flow_run_id, finish.appearance))
+        if finish.labels:
+            await _quietly(add_labels(self._api, finish.flow_run_id, finish.labels))
+
+    async def wait_until_idle(self) -> None:
+        """Return when nothing is going on in the background."""
+        while self._background:
+            await asyncio.wait(set(self._background))
+
+    def _start(self, telling: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(_quietly(telling))
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+
+async def _quietly(telling: Coroutine[Any, Any, None]) -> None:
+    """Try once what only makes Prefect's pages nicer; log a failure."""
+    try:
+        await telling
+    except JobautoError as error:
+        logger.warning("Prefect's page of a flow run is not complete: %s", error)

@@ -1,0 +1,41 @@
+"""Metrics and health of a jobauto worker at its management port."""
+
+from collections.abc import Callable, Iterator
+
+from jobauto_prefect.monitoring.families import Family, Sample
+from jobauto_prefect.monitoring.health import check_answers
+from jobauto_prefect.monitoring.monitor import Monitor
+from jobauto_prefect.runtime.worker_context import WorkerContext
+from jobauto_prefect.settings import Settings
+
+
+def worker_monitor(settings: Settings, is_polling: Callable[[], bool]) -> Monitor:
+    """Build a monitor that checks facade, Prefect, and whether the worker's loop turns."""
+
+    async def polls() -> str | None:
+        return None if is_polling() else "its loop has not looked for runs for long"
+
+    monitor = Monitor("worker")
+    monitor.signs["loop"] = polls
+    monitor.checks["facade"] = check_answers(f"{settings.url}/api/v1/ping.json")
+    monitor.checks["prefect"] = check_answers(f"{settings.prefect_api_url}/health")
+    return monitor
+
+
+def watch_jobs(monitor: Monitor, opened: WorkerContext, limit: int | None) -> None:
+    """Add the worker's jobs to its monitor, once there can be any."""
+
+    async def able() -> str | None:
+        hindrances = opened.fitness.hindrances
+        return None if opened.fitness.is_able else "; ".join(hindrances.values()) or "of no use"
+
+    def families() -> Iterator[Family]:
+        running = Sample(len(opened.runner.jobs))
+        yield Family("jobauto_worker_jobs", "Jobs this worker runs.", [running])
+        yield Family("jobauto_worker_limit", "Jobs it runs at once at most.", [Sample(limit or 0)])
+        missing = [Sample(1, (what,)) for what in opened.fitness.hindrances]
+        about = "What keeps it from working: disk, processes, or an executor."
+        yield Family("jobauto_worker_hindrance", about, missing, ("missing",))
+
+    monitor.checks["jobs"] = able
+    monitor.read_by(families)

@@ -1,0 +1,265 @@
+"""Planning and applying files: what would change, and making it so, all of it or nothing."""
+
+import contextlib
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from jobauto_prefect.definitions.validation.record_files import record_schema
+from jobauto_prefect.errors import Contended, Fault, JobautoError, NotReady, Unavailable
+from jobauto_prefect.facade.apply.contents import Contents
+from jobauto_prefect.facade.apply.plans import ACTIONS, Change, Fields, Planner
+from jobauto_prefect.facade.apply.record_index import RecordIndex
+from jobauto_prefect.facade.apply.record_kinds import KINDS, Record
+from jobauto_prefect.facade.apply.refusals import Refusals
+from jobauto_prefect.facade.apply.validation import Validator, raise_faults
+from jobauto_prefect.facade.apply.visible_records import VisibleRecords, load_visible_records
+from jobauto_prefect.facade.apply.writer import WriteOutcome, Writer, try_each, write_all
+from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.service import Service
+from jobauto_prefect.ledger import locks
+
+TRIES = 3
+"""How often files are applied where somebody else's write crosses it."""
+
+LOCK_SECONDS = 60.0
+"""How long the files of others may take."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRequest:
+    """What is to be applied; `drift` is where Prefect differs, by run template."""
+
+    contents: Contents
+    labels: Sequence[str] = ()
+    prune: bool = False
+    drift: Mapping[int, Fields] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What would change, or has been changed; `forbidden` is what of it who asks may not do.
+
+    `warnings` are kind and title of a record, and what it is warned of.
+    """
+
+    changes: Sequence[Change]
+    digest: str
+    warnings: Sequence[tuple[str, str, Fault]] = ()
+    forbidden: Sequence[Fault] = ()
+    applied: bool = False
+
+    def as_dict(self) -> dict[str, Any]:
+        """For answers."""
+        counts = Counter(change.action for change in self.changes)
+        return {
+            "digest": self.digest,
+            "applied": self.applied,
+            "changes": [change.as_dict() for change in self.changes],
+            "counts": {action: counts[action] for action in ACTIONS},
+            "warnings": [
+                {"kind": kind, "title": title, **fault.as_dict()}
+                for kind, title, fault in self.warnings
+            ],
+            "forbidden": [fault.as_dict() for fault in self.forbidden],
+        }
+
+
+class PlanChanged(Exception):
+    """The plan is another one than that of the digest."""
+
+
+class _RolledBack(Exception):
+    """Nothing of a transaction is to stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckedFiles:
+    """The changes that valid records make, every fault, and the records that are refused."""
+
+    read: VisibleRecords
+    changes: Sequence[Change]
+    faults: Sequence[Fault]
+    refused: Refusals
+
+    @property
+    def digest(self) -> str:
+        return compute_digest(self.changes, self.read.index, self.read.definitions)
+
+
+class Applier:
+    """What somebody wants to be applied."""
+
+    def __init__(self, service: Service, who: Identity, wanted: ApplyRequest) -> None:
+        self._service = service
+        self._who = who
+        self._wanted = wanted
+
+    def plan(self, read: VisibleRecords | None = None) -> Plan:
+        """What would change. It is written on trial, and taken back.
+
+        `read` are the records there are; None: they have not been read yet.
+
+        Raises:
+            InvalidInput: with every fault of all files.
+        """
+        judged = self._judged(read or self._read())
+        tried = self._tried(judged)
+        if judged.faults or tried.faults:
+            self._refuse(judged, tried)
+        return Plan(judged.changes, judged.digest, tried.warnings, tried.forbidden)
+
+    def apply(self, digest: str) -> Plan:
+        """Carry out the plan of that digest, in one transaction under the lock of the ledger.
+
+        Raises:
+            InvalidInput: with every fault, and what who asks may not do.
+            Stale: the plan is another one by now.
+            Unavailable: others apply files, or other writes crossed it again and again.
+        """
+        for _ in range(TRIES - 1):
+            with contextlib.suppress(Contended):
+                return self._apply(digest)
+        return self._apply(digest)
+
+    def _apply(self, digest: str) -> Plan:
+        judged: _CheckedFiles | None = None
+        try:
+            with self._service.ledger.writing(self._who.actor) as session:
+                locks.acquire_apply_lock(session, LOCK_SECONDS)
+                judged = self._judged(self._read())
+                if not judged.faults:
+                    _require(judged, digest)
+                    writer = Writer(self._service, self._who, session, judged.read.index)
+                    outcome = write_all(session, writer, judged.changes)
+        except (Unavailable, NotReady):
+            raise
+        except JobautoError:
+            if judged is None:
+                raise
+            self._refuse(judged, self._tried(judged))
+            raise  # nothing is wrong any more with what was refused
+        if judged.faults:
+            self._refuse(judged, self._tried(judged))
+        self._service.outbox_worker.wake()
+        return Plan(judged.changes, digest, outcome.warnings, applied=True)
+
+    def _read(self) -> VisibleRecords:
+        return load_visible_records(self._service.ledger, self._service.settings, self._who)
+
+    def _judged(self, read: VisibleRecords) -> _CheckedFiles:
+        contents = self._wanted.contents
+        faults, refused = list(contents.faults), contents.refused()
+        documents = []
+        checker = Validator(read.index, contents.documents, (), refused)
+        for document, record_faults, waits in checker.check_documents():
+            faults += map(document.locate_fault, record_faults)
+            if record_faults or waits:
+                refused.add(document)
+            else:
+                documents.append(document)
+        wanted = self._wanted
+        planner = Planner(
+            read.index,
+            documents,
+            definitions=read.definitions,
+            labels=wanted.labels,
+            drift=wanted.drift,
+        )
+        changes = planner.changes()
+        if wanted.prune and not faults:
+            changes += planner.deletions()
+        return _CheckedFiles(read, changes, faults, refused)
+
+    def _tried(self, judged: _CheckedFiles) -> WriteOutcome:
+        """What would come of writing: every fault of it, and what who asks may not do."""
+        if all(change.action == "unchanged" for change in judged.changes):
+            return WriteOutcome()
+        with contextlib.suppress(JobautoError):  # one is enough to look for all
+            return self._rehearsed(judged, each_alone=False)
+        return self._rehearsed(judged, each_alone=True)
+
+    def _rehearsed(self, judged: _CheckedFiles, *, each_alone: bool) -> WriteOutcome:
+        outcome = WriteOutcome()
+        with (
+            contextlib.suppress(_RolledBack),
+            self._service.ledger.writing(self._who.actor) as session,
+        ):
+            locks.acquire_apply_lock(session, LOCK_SECONDS)
+            writer = Writer(self._service, self._who, session, judged.read.index)
+            if each_alone:
+                outcome = try_each(session, writer, judged.changes, judged.refused)
+            else:
+                outcome = write_all(session, writer, judged.changes)
+            raise _RolledBack
+        return outcome
+
+    def _refuse(self, judged: _CheckedFiles, tried: WriteOutcome) -> None:
+        """Raise `InvalidInput` where there are faults: as the files come, and in them by line."""
+        files = {name: place for place, name in enumerate(self._wanted.contents.names)}
+        faults = dict.fromkeys([*judged.faults, *tried.faults, *tried.forbidden])
+        ordered = sorted(
+            faults, key=lambda fault: (files.get(fault.file or "", len(files)), fault.line or 0)
+        )
+        raise_faults(ordered)
+
+
+def _require(judged: _CheckedFiles, digest: str) -> None:
+    """The records are as they were when that digest was made.
+
+    Raises:
+        Stale: they are not.
+    """
+    if judged.digest != digest:
+        raise PlanChanged
+
+
+def compute_digest(
+    changes: Iterable[Change], index: RecordIndex, definitions: Mapping[int, Record]
+) -> str:
+    """The same for the same files over the same records; secrets are not in it.
+
+    `definitions` are those of the known applications, by their ids.
+    """
+    digested = [_change(change, index, definitions) for change in changes]
+    text = json.dumps(digested, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _change(change: Change, index: RecordIndex, definitions: Mapping[int, Record]) -> list[Any]:
+    """What is shown of a change, what its document says, the record, and what both refer to.
+
+    What Prefect has is none of the ledger's: it may be told anything the records say at any time.
+    """
+    if change.action in ("unchanged", "restore"):
+        return [change.kind, change.number]
+    document = change.document
+    content = (document.content, document.labels) if document else None
+    referred = sorted(index.references_of(change.kind, document.content)) if document else []
+    return [
+        replace(change, drift={}).as_dict(),
+        content,
+        _record(change, index, definitions),
+        referred,
+    ]
+
+
+def _record(
+    change: Change, index: RecordIndex, definitions: Mapping[int, Record]
+) -> Mapping[str, Any] | None:
+    """What files can say of the record there is; None: there is none."""
+    if change.number is None:
+        return None
+    record = index.records[change.kind][change.number]
+    names = {"company", "labels", "topics"}
+    if change.kind == "app":
+        return {"definition": definitions[change.number], **_chosen(record, names)}
+    numbers = {reference.member for reference in KINDS[change.kind].references.values()}
+    return _chosen(record, names | numbers | set(record_schema(change.kind)["properties"]))
+
+
+def _chosen(record: Record, names: set[str]) -> dict[str, Any]:
+    return {name: record[name] for name in names if name in record}

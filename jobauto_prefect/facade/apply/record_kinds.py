@@ -1,0 +1,226 @@
+"""The kinds of record that files hold: what they are known by, and what they refer to."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Record = Mapping[str, Any]
+Key = tuple[str | None, ...]
+
+NOT_MEMBERS = ("$schema", "kind")
+"""What a file says of itself, not of its record."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """A record of that kind, of which the referring record has the id in a member."""
+
+    kind: str
+    member: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileKind:
+    """One kind. `key` are the members it is known by; `values` the member that maps names to
+    values, which are compared one by one. `lists` are members that name several records of a kind
+    within the record's company; `bears_topics`: its member `topics` names topics.
+    """
+
+    item: str
+    collection: str
+    key: tuple[str, ...]
+    references: Mapping[str, Reference] = field(default_factory=dict)
+    values: str | None = None
+    lists: Mapping[str, str] = field(default_factory=dict)
+    bears_topics: bool = False
+
+    def titles(self, member: str, content: Record) -> list[str]:
+        """How people call the records that one of `lists` names."""
+        return [f"{content['company']}/{name}" for name in content.get(member) or ()]
+
+
+COMPANY = Reference("company", "company_id")
+KINDS: Mapping[str, FileKind] = {
+    kind.item: kind
+    for kind in (
+        FileKind("calendar", "calendars", ("name",)),
+        FileKind("company", "companies", ("slug",), values="env", bears_topics=True),
+        FileKind("credential_type", "credential_types", ("company", "code"), {"company": COMPANY}),
+        FileKind("topic", "topics", ("company", "name"), {"company": COMPANY}),
+        FileKind("app", "apps", ("uuid", "name"), {"company": COMPANY}, bears_topics=True),
+        FileKind(
+            "credential",
+            "credentials",
+            ("company", "name"),
+            {
+                "company": COMPANY,
+                "credential_type": Reference("credential_type", "credential_type_id"),
+            },
+            values="values",
+        ),
+        FileKind(
+            "runtemplate",
+            "runtemplates",
+            ("company", "name"),
+            {"company": COMPANY, "app": Reference("app", "app_id")},
+            values="env",
+            lists={"credentials": "credential"},
+            bears_topics=True,
+        ),
+        FileKind("eventsource", "eventsources", ("name",), {"company": COMPANY}),
+        FileKind(
+            "eventrule",
+            "eventrules",
+            ("event_source", "runtemplate_source", "runtemplate", "evidence", "operation", "on"),
+            {
+                "event_source": Reference("eventsource", "event_source_id"),
+                "runtemplate_source": Reference("runtemplate", "runtemplate_source_id"),
+                "runtemplate": Reference("runtemplate", "runtemplate_id"),
+            },
+        ),
+    )
+}
+"""In the order of writing: each kind refers to those before it only."""
+
+OWNED = ("credential_type", "topic", "app")
+"""Kinds whose records are shared, or belong to the company that they say."""
+
+CLOSED = ("company", "runtemplate")
+"""Kinds whose member `calendars` names calendars."""
+
+SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+
+NOUNS: Mapping[str, str] = {
+    "app": "application",
+    "calendar": "calendar",
+    "company": "company",
+    "credential": "credential",
+    "credential_type": "credential type",
+    "eventrule": "event rule",
+    "eventsource": "event source",
+    "runtemplate": "run template",
+    "topic": "topic",
+}
+GROUPS: Mapping[str, str] = {
+    "app": "app",
+    "calendar": "calendar",
+    "company": "company",
+    "credential": "credential",
+    "credential_type": "credential-type",
+    "eventrule": "rule",
+    "eventsource": "source",
+    "runtemplate": "template",
+    "topic": "topic",
+}
+"""The commands of each kind."""
+
+DEFAULTS: Mapping[str, Any] = {"operation": "any", "on": "success"}
+"""Members of keys that a file may leave out."""
+
+
+def localized(value: Any) -> Any:
+    """A localized text as one text: English where there is one, else the first language's."""
+    if isinstance(value, Mapping) and value:
+        return value.get("en", next(iter(value.values())))
+    return value
+
+
+def key_of(kind: str, content: Record) -> Key:
+    """What a record is known by, from the members as files have them."""
+    if kind == "app":
+        uuid = str(content.get("uuid") or "").lower()
+        return (uuid,) if uuid else (owner_in(kind, content), str(localized(content["name"])))
+    return tuple(content.get(name) or DEFAULTS.get(name) for name in KINDS[kind].key)
+
+
+def title_of(kind: str, content: Record) -> str:
+    """How people call a record; so do references in files, except those to applications."""
+    if kind == "app":
+        return str(localized(content["name"]))
+    if kind == "eventrule":
+        return f"{_trigger(content)} → {content['runtemplate']}"
+    return "/".join(str(part) for part in key_of(kind, content) if part is not None)
+
+
+def bare_title(kind: str, content: Record) -> str:
+    """The same without the company: as records of the same company refer to it."""
+    if kind in OWNED and kind != "app":
+        return str(content[KINDS[kind].key[-1]])
+    return title_of(kind, content)
+
+
+def titles_meant(kind: str, title: str, company: str | None) -> list[str]:
+    """The titles that a reference in a record of a company may mean: the company's own first."""
+    return [f"{company}/{title}", title] if kind in OWNED and company else [title]
+
+
+def says_owner(kind: str, content: Record) -> bool:
+    """Whether a file says whose its record is; a definition may have such a member of its own."""
+    if "company" not in content:
+        return False
+    company = content["company"]
+    return kind != "app" or company is None or bool(SLUG.fullmatch(str(company)))
+
+
+def owner_in(kind: str, content: Record) -> str | None:
+    """The company whose a record is, as its file says; None: everybody's, or it says nothing."""
+    return content["company"] if says_owner(kind, content) else None
+
+
+def definition_in(content: Record) -> dict[str, Any]:
+    """The definition of an application, without what its file says of its owner."""
+    apart = ("company",) if says_owner("app", content) else ()
+    return {name: value for name, value in content.items() if name not in apart}
+
+
+def reference_in(kind: str, name: str, content: Record) -> str | None:
+    """The title by which a record refers to another one; None: it does not."""
+    if kind in OWNED and name == "company":
+        return owner_in(kind, content)
+    title: str | None = content.get(name)
+    return title
+
+
+def topics_in(kind: str, content: Record) -> list[str]:
+    """The topics that a file attaches to its record; in a definition only a list of texts does."""
+    named = content.get("topics") if KINDS[kind].bears_topics else None
+    is_list = isinstance(named, list) and all(isinstance(name, str) for name in named)
+    return list(dict.fromkeys(named or ())) if is_list else []
+
+
+def calendars_in(kind: str, content: Record) -> list[str]:
+    """The calendars that a file names."""
+    named = content.get("calendars") if kind in CLOSED else None
+    return [name for name in named or () if isinstance(name, str)]
+
+
+def company_bearing(kind: str, content: Record) -> str | None:
+    """The company whose topics a record bears beside the shared ones."""
+    slug: str | None = content["slug"] if kind == "company" else content.get("company")
+    return owner_in(kind, content) if kind == "app" else slug
+
+
+def _trigger(rule: Record) -> str:
+    if rule.get("event_source"):
+        changes = f"{rule.get('evidence') or 'anything'} {rule.get('operation', 'any')}"
+        return f"{rule['event_source']} {changes}"
+    return f"{rule.get('runtemplate_source')} {rule.get('on', 'success')}"
+
+
+def matching_apps(template: Record, apps: Iterable[Record]) -> list[Record]:
+    """The applications that a template's reference may mean: its company's own, else the shared."""
+    apps_meant = [
+        app
+        for app in apps
+        if refers_to(template, app) and owner_in("app", app) in (None, template.get("company"))
+    ]
+    return [app for app in apps_meant if owner_in("app", app)] or apps_meant
+
+
+def refers_to(template: Record, app: Record) -> bool:
+    """Whether a template's reference, by name or UUID, is to this application."""
+    if "app_uuid" in template:
+        return bool(str(app.get("uuid") or "").lower() == template["app_uuid"].lower())
+    name = app["name"]
+    return template.get("app") in (name.values() if isinstance(name, Mapping) else (name,))

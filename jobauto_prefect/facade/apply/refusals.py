@@ -1,0 +1,73 @@
+"""Records of files that are refused: what refers to one is not told that it is not there."""
+
+from collections.abc import Iterator
+
+from jobauto_prefect.facade.apply.action_references import references
+from jobauto_prefect.facade.apply.documents import Document
+from jobauto_prefect.facade.apply.record_kinds import (
+    KINDS,
+    Record,
+    calendars_in,
+    company_bearing,
+    matching_apps,
+    reference_in,
+    title_of,
+    titles_meant,
+    topics_in,
+)
+
+
+class Refusals:
+    """The records that are refused; `unread`: nobody knows what some files hold."""
+
+    def __init__(self, *, unread: bool = False) -> None:
+        self.unread = unread
+        self._titles: set[tuple[str, str]] = set()
+        self._apps: list[Record] = []
+
+    def add(self, document: Document) -> None:
+        """A document is refused; it may lack anything, its name included."""
+        try:
+            kind = document.kind or ""
+            self._titles.add((kind, title_of(kind, document.content)))
+            if kind == "app":
+                self._apps.append(document.content)
+        except (KeyError, TypeError, AttributeError):
+            self.unread = True
+
+    def may_be(self, kind: str, title: str, company: str | None) -> bool:
+        """Whether a reference, in a record of a company, may mean one that is refused."""
+        if self.unread:
+            return True
+        if kind == "app":
+            return self.may_be_app({"app": title, "company": company})
+        return any((kind, wanted) in self._titles for wanted in titles_meant(kind, title, company))
+
+    def may_be_app(self, template: Record) -> bool:
+        """The same for the application that a run template names."""
+        return self.unread or bool(matching_apps(template, self._apps))
+
+    def is_needed_by(self, document: Document) -> bool:
+        """Whether a document refers to one that is refused."""
+        return any(
+            (kind, wanted) in self._titles
+            for kind, title, company in _references(document)
+            for wanted in titles_meant(kind, title, company)
+        ) or (document.kind == "runtemplate" and bool(matching_apps(document.content, self._apps)))
+
+
+def _references(document: Document) -> Iterator[tuple[str, str, str | None]]:
+    """Kind, title and company of what a document refers to, but for applications."""
+    kind, content = document.kind or "", document.content
+    described, company = KINDS[kind], content.get("company")
+    for name, reference in described.references.items():
+        title = reference_in(kind, name, content)
+        if reference.kind != "app" and title is not None:
+            yield reference.kind, title, company
+    for member, other in described.lists.items():
+        yield from ((other, title, None) for title in described.titles(member, content))
+    for name in topics_in(kind, content):
+        yield "topic", name, company_bearing(kind, content)
+    yield from (("calendar", name, None) for name in calendars_in(kind, content))
+    if kind == "runtemplate":
+        yield from ((other, title, company) for _, other, title in references(content))

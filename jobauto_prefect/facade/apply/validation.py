@@ -1,0 +1,296 @@
+"""What is wrong with the records of files together, and with regard to what is there."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from jobauto_prefect.compiler import schedule_faults, zone_of
+from jobauto_prefect.definitions import Definition, parse, to_text
+from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.records.credentials import (
+    addresses,
+    missing_fields,
+    secret_keywords,
+    value_faults,
+)
+from jobauto_prefect.definitions.records.source_addresses import changed_address_fields
+from jobauto_prefect.definitions.records.value_rules import ValueRules
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.apply.action_references import references
+from jobauto_prefect.facade.apply.documents import Document
+from jobauto_prefect.facade.apply.record_index import RecordIndex
+from jobauto_prefect.facade.apply.record_kinds import (
+    KINDS,
+    NOUNS,
+    Key,
+    Record,
+    calendars_in,
+    company_bearing,
+    key_of,
+    matching_apps,
+    owner_in,
+    reference_in,
+    title_of,
+    titles_meant,
+    topics_in,
+)
+from jobauto_prefect.facade.apply.refusals import Refusals
+from jobauto_prefect.wording import pluralize
+
+
+def raise_faults(faults: Sequence[Fault]) -> None:
+    """Raise `InvalidInput` where there are faults."""
+    if len(faults) == 1 and faults[0].file is None:
+        raise InvalidInput(faults, f"{faults[0].message}; nothing was changed")
+    if faults:
+        fault_count, files = pluralize(len(faults), "error"), len({fault.file for fault in faults})
+        raise InvalidInput(
+            faults, f"{fault_count} in {pluralize(files, 'file')}; nothing was changed"
+        )
+
+
+class Validator:
+    """Looks at documents that are each valid by themselves, in the order of writing."""
+
+    def __init__(
+        self,
+        index: RecordIndex,
+        documents: Sequence[Document],
+        secrets: Collection[str] = (),
+        refused: Refusals | None = None,
+    ) -> None:
+        """`secrets` are the names of those that are written with the documents; `refused` are
+        other records of the same files.
+        """
+        self._index = index
+        self._secrets = secrets
+        self._refused = refused or Refusals()
+        self._documents = documents
+        self._given: dict[str, dict[str, Record]] = {kind: {} for kind in KINDS}
+        for each in documents:
+            kind = each.kind or ""
+            content = index.with_owner(kind, each.content)
+            self._given[kind].setdefault(title_of(kind, content), content)
+        apps = (each.content for each in documents if each.kind == "app")
+        given = [index.with_owner("app", content) for content in apps]
+        replaced = {index.id_of("app", content) for content in given}
+        others = (app for number, app in index.records["app"].items() if number not in replaced)
+        self._apps = [*given, *others]
+        self._definitions: dict[int, Definition] = {}
+        self._waits = False
+
+    def faults(self) -> Iterator[Fault]:
+        """Everything wrong, with its place in its file."""
+        for document, faults, _ in self.check_documents():
+            yield from map(document.locate_fault, faults)
+
+    def check_documents(self) -> Iterator[tuple[Document, list[Fault], bool]]:
+        """Each document, what is wrong with it, and whether it may refer to one that is refused."""
+        seen: dict[tuple[str, Key], Document] = {}
+        for document in self._documents:
+            self._waits = False
+            look = CHECKS.get(document.kind or "")
+            faults = [
+                *self._repeated(document, seen),
+                *self._references(document),
+                *self._topics(document),
+                *self._calendars(document),
+                *(look(self, document.content) if look else ()),
+            ]
+            yield document, faults, self._waits
+
+    def _repeated(
+        self, document: Document, seen: dict[tuple[str, Key], Document]
+    ) -> Iterator[Fault]:
+        kind = document.kind or ""
+        key = kind, key_of(kind, self._index.with_owner(kind, document.content))
+        if key in seen:
+            message = f"is there twice, first in {seen[key].file}"
+            yield Fault("", "duplicate", message)
+        seen.setdefault(key, document)
+
+    def _references(self, document: Document) -> Iterator[Fault]:
+        """All references but those to applications."""
+        for name, reference in KINDS[document.kind or ""].references.items():
+            title = reference_in(document.kind or "", name, document.content)
+            if reference.kind == "app" or title is None:
+                continue
+            if self._is_missing(reference.kind, title, document.content.get("company")):
+                yield Fault(
+                    f"/{name}", "reference", f"there is no {NOUNS[reference.kind]} {title!r}"
+                )
+
+    def _topics(self, document: Document) -> Iterator[Fault]:
+        """The topics of a record; a definition may list words that are none."""
+        kind = document.kind or ""
+        company = company_bearing(kind, document.content)
+        for place, name in enumerate(topics_in(kind, document.content)):
+            if kind != "app" and self._is_missing("topic", name, company):
+                yield Fault(f"/topics/{place}", "reference", f"there is no topic {name!r}")
+
+    def _calendars(self, document: Document) -> Iterator[Fault]:
+        for place, name in enumerate(calendars_in(document.kind or "", document.content)):
+            if self._is_missing("calendar", name, None):
+                yield Fault(f"/calendars/{place}", "reference", f"there is no calendar {name!r}")
+
+    def _actions(self, content: Record) -> Iterator[Fault]:
+        """What the actions of a run template start is there, or in the files."""
+        for pointer, kind, title in references(content):
+            missing = kind != "app" and self._is_missing(kind, title, None)
+            if kind == "app":
+                missing = self._is_app_missing({"app": title, "company": content["company"]})
+            if missing:
+                yield Fault(pointer, "reference", f"there is no {NOUNS[kind]} {title!r}")
+
+    def of_company(self, content: Record) -> Iterable[Fault]:
+        """A company: its zone, and values that all applications may be given."""
+        yield from _faults_raised(zone_of, content.get("timezone") or "UTC")
+        values = content.get("env", {})
+        yield from ValueRules().faults(self._names("company", content), values)
+        owners = (None, content["slug"])
+        apps = [app for app in self._apps if values and owner_in("app", app) in owners]
+        secret = {key for app in apps for key in self._definition(app).secret_keys}
+        where = f"jobauto company set {content['slug']}"
+        yield from _secrets("env", values, secret, where)
+
+    def of_template(self, content: Record) -> Iterable[Fault]:
+        """A run template: its application, its credentials, its values, its schedule."""
+        yield from self._credentials(content)
+        matching = matching_apps(content, self._apps)
+        member = "app" if "app" in content else "app_uuid"
+        if not matching:
+            message = f"there is no application {content[member]!r}"
+            if self._is_app_missing(content):
+                yield Fault(f"/{member}", "reference", message)
+        elif len(matching) > 1:
+            yield Fault(f"/{member}", "reference", "several applications have it; use app_uuid")
+        else:
+            definition, values = self._definition(matching[0]), content.get("env", {})
+            rules = ValueRules(definition, self._index.extra_env)
+            yield from rules.faults(self._names("runtemplate", content), values)
+            where = f"jobauto template set '{title_of('runtemplate', content)}'"
+            yield from _secrets("env", values, definition.secret_keys, where)
+        yield from schedule_faults(content, "UTC")
+        yield from self._actions(content)
+
+    def _definition(self, app: Record) -> Definition:
+        """Read once for all run templates that name it."""
+        if id(app) not in self._definitions:
+            self._definitions[id(app)] = parse(app)
+        return self._definitions[id(app)]
+
+    def _names(self, kind: str, content: Record) -> list[str]:
+        """The names of the values that a record has once its file is applied."""
+        given = content.get("env", {})
+        number = self._index.id_of(kind, content) if given else None
+        stored = self._index.records[kind][number]["env"] if number else {}
+        return [name for name in {**stored, **given} if given.get(name, "") is not None]
+
+    def _credentials(self, content: Record) -> Iterator[Fault]:
+        for place, title in enumerate(KINDS["runtemplate"].titles("credentials", content)):
+            if self._is_missing("credential", title, None):
+                message = f"there is no {NOUNS['credential']} {title!r}"
+                yield Fault(f"/credentials/{place}", "reference", message)
+
+    def of_credential(self, content: Record) -> Iterable[Fault]:
+        """A credential: values its type has, and none of the secret ones."""
+        kind = self._meant("credential_type", content["credential_type"], content["company"])
+        if kind is None:
+            return
+        fields, values = kind.get("fields", ()), content.get("values", {})
+        secret = secret_keywords(fields)
+        given = {name: value for name, value in values.items() if name not in secret}
+        yield from value_faults(fields, given)
+        new = self._index.id_of("credential", content) is None
+        for field in missing_fields(fields, {name for name in given if given[name] is not None}):
+            if given and new and field["keyword"] not in secret:
+                yield Fault("/values", "required", f"{field['keyword']} is required")
+        where = f"jobauto credential set '{title_of('credential', content)}'"
+        yield from _secrets("values", values, secret, where)
+        if not new:
+            yield from self._moved(content, fields, where)
+
+    def _moved(self, content: Record, fields: Sequence[Record], command: str) -> Iterator[Fault]:
+        """Secrets of a credential are for the address that they were given for."""
+        record = self._record("credential", content) or {}
+        kind = self._index.find_by_title("credential_type", record["credential_type"])
+        before = self._index.records["credential_type"][kind]["fields"] if kind else ()
+        values = {**record["values"], **content.get("values", {})}
+        texts = {name: to_text(value) for name, value in values.items() if value is not None}
+        now, then = addresses(before, record["values"]), addresses(fields, texts)
+        changed = sorted(name for name in {*now, *then} if now.get(name) != then.get(name))
+        kept = {name for name, text in texts.items() if text == MASK} - set(self._secrets)
+        for name in sorted(kept) if changed else ():
+            together = f"{command} --env {changed[0]}=… --secret {name}"
+            yield _resubmission_fault(f"/values/{name}", changed, together)
+
+    def of_source(self, content: Record) -> Iterable[Fault]:
+        """An event source: its password is for the address that it was given for."""
+        record = self._record("eventsource", content)
+        if record is None or not record["db_password"] or "db_password" in self._secrets:
+            return
+        changed = changed_address_fields(record, {**record, **content})
+        if changed:
+            name = title_of("eventsource", content)
+            command = f"jobauto source set '{name}' {changed[0]}=… --secret db_password"
+            yield _resubmission_fault("/db_password", changed, command)
+
+    def _record(self, kind: str, content: Record) -> Record | None:
+        """The record there is; None: it is a new one."""
+        number = self._index.id_of(kind, content)
+        return None if number is None else self._index.records[kind][number]
+
+    def _is_missing(self, kind: str, title: str, company: str | None) -> bool:
+        """Whether a reference in a record of a company means nothing that there is or may be."""
+        there = self._meant(kind, title, company) is not None
+        return not there and not self._may_be(self._refused.may_be(kind, title, company))
+
+    def _is_app_missing(self, template: Record) -> bool:
+        there = bool(matching_apps(template, self._apps))
+        return not there and not self._may_be(self._refused.may_be_app(template))
+
+    def _may_be(self, is_refused: bool) -> bool:
+        self._waits |= is_refused
+        return is_refused
+
+    def _meant(self, kind: str, title: str, company: str | None) -> Record | None:
+        """What a reference in a record of a company means: in the files, or there already."""
+        for wanted in titles_meant(kind, title, company):
+            number = self._index.find_by_title(kind, wanted)
+            record = self._given[kind].get(wanted) or (
+                self._index.records[kind][number] if number is not None else None
+            )
+            if record is not None:
+                return record
+        return None
+
+
+def _resubmission_fault(pointer: str, changed: Sequence[str], command: str) -> Fault:
+    message = f"was given for another {' and '.join(changed)}; change them together: {command}"
+    return Fault(pointer, "secret", message)
+
+
+CHECKS: Mapping[str, Callable[[Validator, Record], Iterable[Fault]]] = {
+    "company": Validator.of_company,
+    "runtemplate": Validator.of_template,
+    "credential": Validator.of_credential,
+    "eventsource": Validator.of_source,
+}
+"""What is looked at in records of a kind, beside their references."""
+
+
+def _secrets(
+    member: str, values: Mapping[str, Any], secret: Iterable[str], command: str
+) -> Iterator[Fault]:
+    """Files are kept under version control: no place for secrets. Masked ones stay as they are."""
+    for name in secret:
+        if values.get(name) not in (None, "", MASK):
+            message = f"{name} is secret, and files hold no secrets: {command} --secret {name}"
+            yield Fault(f"/{member}/{name}", "secret", message)
+
+
+def _faults_raised(checking: Callable[..., object], *arguments: Any) -> Iterable[Fault]:
+    try:
+        checking(*arguments)
+    except InvalidInput as error:
+        return error.faults
+    return ()

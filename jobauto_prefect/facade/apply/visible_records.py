@@ -1,0 +1,38 @@
+"""The records that somebody may see, as files would say them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from jobauto_prefect.facade.apply.record_index import RecordIndex
+from jobauto_prefect.facade.apply.record_kinds import KINDS, Record
+from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.resources.registry import BY_ITEM
+from jobauto_prefect.ledger.queries import lists
+from jobauto_prefect.ledger.queries.lists import Selection
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleRecords:
+    """The records, and the definitions of the applications by their ids."""
+
+    index: RecordIndex
+    definitions: dict[int, Record]
+
+
+def load_visible_records(ledger: Ledger, settings: Settings, who: Identity) -> VisibleRecords:
+    """All of them, as of one instant: so many statements as there are kinds, however many there
+    are of each.
+    """
+    listed: dict[str, dict[int, Record]] = {}
+    definitions: dict[int, Record] = {}
+    with ledger.snapshot() as session:
+        for kind in KINDS:
+            resource = BY_ITEM[kind]
+            seen = Selection(who.rights.companies_with(resource.read), count=False)
+            records: list[Any] = [*lists.page(session, resource.kind, seen).records]
+            listed[kind] = {record.id: resource.show(record, settings) for record in records}
+            if kind == "app":
+                definitions = {record.id: record.document for record in records}
+    return VisibleRecords(RecordIndex(listed, settings.extra_env), definitions)

@@ -1,0 +1,151 @@
+"""YAML as JSON in other clothes: plain words mean what they mean in YAML 1.2, and have places."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import yaml
+
+from jobauto_prefect.definitions.validation.pointers import child
+
+LINE_LENGTH = 100
+MOST_VALUES = 1_000_000  # of one document
+Places = dict[str, tuple[int, int]]
+"""JSON pointer -> line and column, both from 1."""
+
+
+class YamlError(Exception):
+    """Text that is no YAML, or has a key twice; line and column are None where unknown."""
+
+    def __init__(self, message: str, mark: yaml.Mark | None = None) -> None:
+        self.line = None if mark is None else mark.line + 1
+        self.column = None if mark is None else mark.column + 1
+        super().__init__(message)
+
+
+class _Loader(yaml.SafeLoader):
+    """`no`, `on`, `12:30` and dates are text, as in YAML 1.2 and unlike in YAML 1.1."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as the base class has it
+
+
+_WORDS = (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    ("int", r"-?(?:0|[1-9][0-9]*)", "-0123456789"),
+    ("float", r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", "-0123456789"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("merge", r"<<", "<"),
+)
+for _tag, _pattern, _first in _WORDS:
+    _Loader.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first)
+    )
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes what readers of YAML 1.1 or 1.2 would take for something else than text."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - people read these files
+        """Values that are the same are written out each time."""
+        return True
+
+
+for _tag, _pattern, _first in _WORDS:
+    _Dumper.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first)
+    )
+
+
+def _represent_text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
+    style = "|" if "\n" in text else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _represent_text)
+
+
+def dump_all(documents: Iterable[Any]) -> str:
+    """JSON values as YAML documents, which `load_all` reads as what they were."""
+    return yaml.dump_all(
+        documents,
+        Dumper=_Dumper,
+        sort_keys=False,
+        allow_unicode=True,
+        explicit_start=True,
+        width=LINE_LENGTH,
+    )
+
+
+def load_all(text: str) -> Iterator[tuple[Any, Places]]:
+    """The documents of a text, each with the places of its values.
+
+    Raises:
+        YamlFault: when the iteration reaches what can't be read.
+    """
+    try:
+        loader = _Loader(text)
+        while loader.check_node():
+            node = loader.get_node()
+            if node is not None:
+                _refuse_endless(node)
+                yield loader.construct_document(node), _places(node)
+    except yaml.MarkedYAMLError as error:
+        raise YamlError(f"is not YAML: {error.problem}", error.problem_mark) from None
+    except (yaml.YAMLError, RecursionError):
+        raise YamlError("is no YAML text of reasonable depth") from None
+
+
+def _refuse_endless(root: yaml.Node) -> None:
+    """Aliases may make a few lines more than any machine holds.
+
+    Raises:
+        YamlFault: written out, a document has too many values, or one that holds itself.
+    """
+    sizes: dict[int, int] = {}
+
+    def size(node: yaml.Node) -> int:
+        counted = sizes.get(id(node))
+        if counted == 0:
+            raise YamlError("has an alias that stands for what it is in", node.start_mark)
+        if counted is None:
+            sizes[id(node)] = 0  # being counted
+            counted = sizes[id(node)] = 1 + sum(map(size, _parts(node)))
+            if counted > MOST_VALUES:
+                message = f"has more than {MOST_VALUES} values, aliases written out"
+                raise YamlError(message, node.start_mark)
+        return counted
+
+    size(root)
+
+
+def _parts(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [part for pair in node.value for part in pair]
+    return node.value if isinstance(node, yaml.SequenceNode) else []
+
+
+def _places(root: yaml.Node) -> Places:
+    places: Places = {}
+    seen: set[int] = set()
+    waiting = [("", root)]
+    while waiting:
+        pointer, node = waiting.pop()
+        places[pointer] = (node.start_mark.line + 1, node.start_mark.column + 1)
+        if id(node) not in seen:  # what an alias repeats has been looked at
+            seen.add(id(node))
+            waiting += _below(pointer, node)
+    return places
+
+
+def _below(pointer: str, node: yaml.Node) -> list[tuple[str, yaml.Node]]:
+    if isinstance(node, yaml.SequenceNode):
+        return [(child(pointer, number), item) for number, item in enumerate(node.value)]
+    if not isinstance(node, yaml.MappingNode):
+        return []
+    keys = [str(key.value) for key, _ in node.value]
+    for number, (key, _) in enumerate(node.value):
+        if keys[number] in keys[:number]:
+            raise YamlError(f"has the key {keys[number]!r} twice", key.start_mark)
+    return [
+        (child(pointer, name), value) for name, (_, value) in zip(keys, node.value, strict=True)
+    ]

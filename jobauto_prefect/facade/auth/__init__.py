@@ -1,0 +1,1 @@
+"""Who is asking, how that is proved, and what they may do."""

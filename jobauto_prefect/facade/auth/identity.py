@@ -1,0 +1,263 @@
+"""Who is asking: Bearer first, then Basic, never both (specification, section 5)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Annotated, Protocol
+
+from fastapi import Depends, Request
+from starlette.requests import HTTPConnection
+
+from jobauto_prefect.errors import Forbidden, Unauthorized
+from jobauto_prefect.facade.auth.headers import decode_basic, is_possible_login, parse_authorization
+from jobauto_prefect.facade.auth.passwords import PasswordVerifier
+from jobauto_prefect.facade.auth.permissions import (
+    EVERYTHING,
+    NO_RIGHTS,
+    Membership,
+    Rights,
+    Role,
+    combine_rights,
+)
+from jobauto_prefect.facade.auth.throttle import SignInThrottle
+from jobauto_prefect.facade.auth.token_cache import TokenCache
+from jobauto_prefect.facade.http.requests import request_id_of
+from jobauto_prefect.facade.middleware.proxies import OPERATOR
+from jobauto_prefect.facade.service import Service
+from jobauto_prefect.ledger.access.sign_ins import Account, Grants, Origin, account
+from jobauto_prefect.ledger.access.tokens import TOKEN_PREFIX, Bearer
+from jobauto_prefect.ledger.audit.trail import Actor, write_entry
+from jobauto_prefect.ledger.records import User
+from jobauto_prefect.ledger.store import Ledger
+
+WORKER = "worker"
+"""The login that goes with a worker's token."""
+
+NO_CREDENTIALS = "this needs a bearer token or a login and password"
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who is asking. `user_id` is None for workers and for the local operator."""
+
+    actor: Actor
+    rights: Rights = NO_RIGHTS
+    worker_pools: tuple[str, ...] | None = None
+    user_id: int | None = None
+    token_id: int | None = None
+
+
+class SignInServices(Protocol):
+    """The services that signing in needs."""
+
+    @property
+    def ledger(self) -> Ledger:
+        """Where the users are."""
+
+    @property
+    def throttle(self) -> SignInThrottle:
+        """The counter of failed sign-ins."""
+
+    @property
+    def passwords(self) -> PasswordVerifier:
+        """The password verifier with its 5-minute cache."""
+
+    @property
+    def tokens(self) -> TokenCache:
+        """The cache of tokens and their owners."""
+
+
+Scheme = Callable[[SignInServices, HTTPConnection, str, str], Identity | None]
+"""Checks one scheme: None for credentials of another one, Unauthorized for bad ones of its own."""
+
+
+def _check_bearer(
+    service: SignInServices, _request: HTTPConnection, scheme: str, credentials: str
+) -> Identity | None:
+    if scheme != "bearer":
+        return None
+    bearer = service.tokens.bearer(credentials)
+    if bearer is None:
+        raise Unauthorized("the bearer token is unknown, expired or revoked; issue a new one")
+    return _identity_of(bearer)
+
+
+def _identity_of(bearer: Bearer) -> Identity:
+    if bearer.login is None:
+        actor = Actor(name=f"worker-token:{bearer.token_id}", door="worker")
+        return Identity(actor, worker_pools=tuple(bearer.pools))
+    actor = Actor(name=bearer.login, door="rest", user_id=bearer.user_id)
+    rights = _rights_of(bearer.grants)
+    return Identity(actor, rights, user_id=bearer.user_id, token_id=bearer.token_id)
+
+
+def _rights_of(grants: Grants) -> Rights:
+    members = {company: Membership(role) for company, role in grants.memberships.items()}
+    return combine_rights(frozenset(map(Role, grants.roles)), members)
+
+
+def _check_token_as_password(
+    service: SignInServices, _request: HTTPConnection, scheme: str, credentials: str
+) -> Identity | None:
+    """Accept a token as the password of a Basic header; a worker's login is `worker`."""
+    if scheme != "basic":
+        return None
+    login, text = decode_basic(credentials)
+    bearer = service.tokens.bearer(text) if text.startswith(TOKEN_PREFIX) else None
+    return _identity_of(bearer) if bearer and (bearer.login or WORKER) == login else None
+
+
+def _check_basic(
+    service: SignInServices, request: HTTPConnection, scheme: str, credentials: str
+) -> Identity | None:
+    if scheme != "basic":
+        return None
+    login, password = decode_basic(credentials)
+    account = sign_in(service, request, login, password)
+    actor = Actor(name=account.login, door="rest", user_id=account.user_id)
+    return Identity(actor, _rights_of(account.grants), user_id=account.user_id)
+
+
+def sign_in(service: SignInServices, request: HTTPConnection, login: str, password: str) -> Account:
+    """Return the account of a login and password; a failure is counted and audited.
+
+    Raises:
+        Unauthorized: there is none; the message is the same for every reason.
+        TooManyRequests: this account has failed too often lately, from this network or from all.
+    """
+    address = request.client.host if request.client else None
+    origin = service.throttle.origin(login, address)
+    account = _load_account(service, login, origin) if is_possible_login(login) else None
+    user_id, stored = (account.user_id, account.password_hash) if account else (None, None)
+    if (
+        account is not None
+        and service.throttle.is_open(account.history)
+        and service.passwords.remembers(account.user_id, stored, password)
+    ):
+        service.throttle.record_success(origin, account.history)
+        return account
+    with service.throttle.attempt(login, address):
+        if service.passwords.matches(user_id, stored, password) and account is not None:
+            return account
+        _audit_failure(service, request, login)
+        raise Unauthorized("login or password is wrong")
+
+
+def _load_account(service: SignInServices, login: str, origin: Origin) -> Account | None:
+    now = service.ledger.clock()
+    with service.ledger.reading() as session:
+        return account(session, login, origin, service.throttle.since(now), now)
+
+
+def _audit_failure(service: SignInServices, request: HTTPConnection, login: str) -> None:
+    actor = with_request_origin(request, Actor(name="unknown", door="rest"))
+    named = login if is_possible_login(login) else None
+    with service.ledger.writing(actor) as session:
+        write_entry(session, "Login", "refuse", {"login": [None, named]})
+
+
+def current_rights(user: User, now: datetime) -> Rights:
+    """Return what a user may do now: expired roles count for nothing."""
+    roles = frozenset(
+        Role(assignment.role)
+        for assignment in user.role_assignments
+        if assignment.expires_at is None or assignment.expires_at > now
+    )
+    return combine_rights(
+        roles,
+        {membership.company_id: Membership(membership.role) for membership in user.memberships},
+    )
+
+
+CHAIN: tuple[Scheme, ...] = (_check_bearer, _check_basic)
+PREFECT_CHAIN: tuple[Scheme, ...] = (_check_bearer, _check_token_as_password, _check_basic)
+"""For Prefect's clients: all they can be told is one text, `PREFECT_API_AUTH_STRING`."""
+
+
+def identify(request: Request, service: Service) -> Identity:
+    """Identify the sender of a request. Takes tens of milliseconds: not for the event loop.
+
+    The operator at this machine's command line needs no credentials; given ones are checked.
+
+    Raises:
+        Unauthorized: nobody we know.
+        TooManyRequests: this account has failed too often lately.
+    """
+    if service.operator is not None:
+        return _located(request, Identity(service.operator, EVERYTHING))
+    at_socket: Actor | None = getattr(request.state, OPERATOR, None)
+    if at_socket is not None and "authorization" not in request.headers:
+        return _located(request, Identity(at_socket, EVERYTHING))
+    return check_credentials(service, request, *parse_authorization(request.headers))
+
+
+async def current_identity(request: Request) -> Identity:
+    """Return the identity that `IdentificationMiddleware` found before the request was read.
+
+    Raises:
+        Unauthorized: it has not.
+    """
+    identity: Identity | None = getattr(request.state, "identity", None)
+    if identity is None:
+        raise Unauthorized(NO_CREDENTIALS)
+    return identity
+
+
+def check_credentials(
+    service: SignInServices,
+    request: HTTPConnection,
+    scheme: str,
+    credentials: str,
+    chain: Sequence[Scheme] = CHAIN,
+) -> Identity:
+    """Identify the holder of credentials; `scheme` is in lower case.
+
+    Raises:
+        Unauthorized: nobody we know.
+    """
+    for check in chain:
+        identity = check(service, request, scheme, credentials)
+        if identity is not None:
+            return _located(request, identity)
+    raise Unauthorized(NO_CREDENTIALS)
+
+
+def _located(request: HTTPConnection, identity: Identity) -> Identity:
+    return replace(identity, actor=with_request_origin(request, identity.actor))
+
+
+def with_request_origin(request: HTTPConnection, actor: Actor) -> Actor:
+    """Return the actor with the address, client and id of the request."""
+    return replace(
+        actor,
+        door=getattr(request.state, "door", actor.door),
+        address=request.client.host if request.client else None,
+        user_agent=request.headers.get("user-agent"),
+        request_id=request_id_of(request),
+    )
+
+
+async def require_person(identity: Annotated[Identity, Depends(current_identity)]) -> Identity:
+    """Require a user with a role; a worker's token is refused.
+
+    Raises:
+        Forbidden: a worker, or a user without a role.
+    """
+    if identity.worker_pools is not None or not identity.rights.anywhere("applications.read"):
+        raise Forbidden("you have no role that allows this; ask an administrator")
+    return identity
+
+
+async def require_worker(identity: Annotated[Identity, Depends(current_identity)]) -> Identity:
+    """Require a worker's token.
+
+    Raises:
+        Forbidden: it is not a worker's token.
+    """
+    if identity.worker_pools is None:
+        raise Forbidden("only a worker's token opens this; issue one: jobauto token issue --worker")
+    return identity
+
+
+CurrentUser = Annotated[Identity, Depends(require_person)]
+CurrentWorker = Annotated[Identity, Depends(require_worker)]

@@ -1,0 +1,125 @@
+"""Failed sign-ins are counted: of an account from a network, of an account, and from a network."""
+
+import hashlib
+import ipaddress
+import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+
+from jobauto_prefect.errors import TooManyRequests, Unauthorized
+from jobauto_prefect.ledger.access import sign_ins
+from jobauto_prefect.ledger.access.sign_ins import History, Origin
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.store import Ledger, ReadingSession
+from jobauto_prefect.settings import Settings
+
+
+class SignInThrottle:
+    """Sliding windows of failed sign-ins, in the ledger: every process counts all failures.
+
+    A network is refused an account after so many failures from it. After more failures of the
+    account from all networks together, or of all accounts from this network, it is refused where
+    the account was not signed in to from this network within 30 days: strangers lock out nobody
+    but strangers, and one who tries a password on many accounts ends as well. The right password
+    is refused, too: the answer
+    must not tell it apart. Safe between threads; processes that judge the same instant may let one
+    more failure each be told.
+    """
+
+    def __init__(self, settings: Settings, ledger: Ledger) -> None:
+        self._window = timedelta(seconds=settings.sign_in_window_seconds)
+        self._from_network = settings.sign_in_failures_per_network
+        self._from_all = settings.sign_in_failures_per_account
+        self._of_network = settings.sign_in_failures_of_network
+        self._ledger = ledger
+        self._adding = threading.Lock()
+
+    @contextmanager
+    def attempt(self, login: str, address: str | None) -> Iterator[None]:
+        """One sign-in: the block raises Unauthorized where it fails, which is counted.
+
+        `address` is the peer's; None where it has none. A success forgets the failures of the
+        account from this network, not those from others.
+
+        Raises:
+            TooManyRequests: before the block, or after it where others failed meanwhile, so
+                that many guesses at once tell no more than as many in a row.
+        """
+        origin = self.origin(login, address)
+        self._require_open(origin)
+        try:
+            yield
+        except Unauthorized:
+            self._record_failure(origin)
+            raise
+        self.record_success(origin, self._require_open(origin))
+
+    def origin(self, login: str, address: str | None) -> Origin:
+        """Return the keys of an attempt's counters: one for the account, one for the network."""
+        return Origin(_digest(login), _network_of(address))
+
+    def since(self, now: datetime) -> datetime:
+        """Return the instant after which failures count."""
+        return now - self._window
+
+    def is_open(self, history: History) -> bool:
+        """Tell whether another attempt is allowed after these failures."""
+        if history.from_network >= self._from_network:
+            return False
+        few = history.from_all < self._from_all and history.of_network < self._of_network
+        return few or history.is_known(self._ledger.clock().date())
+
+    def record_success(self, origin: Origin, history: History) -> None:
+        """Make the network known; written once a day, or where there are failures to forget."""
+        today = self._ledger.clock().date()
+        if history.from_network or history.last_success != today:
+            with self._ledger.writing(SERVICE) as session:
+                sign_ins.add_success(session, origin, today)
+
+    def _require_open(self, origin: Origin) -> History:
+        with self._ledger.reading() as session:
+            return self._checked_history(session, origin, self._ledger.clock())
+
+    def _record_failure(self, origin: Origin) -> None:
+        now = self._ledger.clock()
+        with self._adding, self._ledger.writing(SERVICE) as session:
+            self._checked_history(session, origin, now)
+            sign_ins.add_failure(session, origin, now, self.since(now))
+
+    def _checked_history(self, session: ReadingSession, origin: Origin, now: datetime) -> History:
+        failed = sign_ins.failures(session, origin, self.since(now))
+        by_account = [failure.at for failure in failed if failure.account == origin.account]
+        by_network = [failure.at for failure in failed if failure.network == origin.network]
+        by_both = [failure.at for failure in failed if (failure.account, failure.network) == origin]
+        history = History(
+            len(by_both), len(by_account), len(by_network), sign_ins.last_success(session, origin)
+        )
+        if not self.is_open(history):
+            counted = [(by_both, self._from_network)]
+            if not history.is_known(now.date()):
+                counted += [(by_account, self._from_all), (by_network, self._of_network)]
+            # The oldest of the latest failures that are too many is the first to count no more.
+            ends = max(times[-limit] for times, limit in counted if len(times) >= limit)
+            left = (ends + self._window - now).total_seconds()
+            raise TooManyRequests(max(1, math.ceil(left)))
+        return history
+
+
+def _network_of(address: str | None) -> str:
+    """An IPv4 address, or the /64 of an IPv6 address; empty where there is none."""
+    try:
+        ip = ipaddress.ip_address(address or "")
+    except ValueError:
+        return ""
+    mapped = ip.ipv4_mapped if isinstance(ip, ipaddress.IPv6Address) else ip
+    if mapped is not None:
+        return str(mapped)
+    # Whoever has one IPv6 address has the 2^64 around it.
+    return str(ipaddress.ip_network((ip, 64), strict=False))
+
+
+def _digest(login: str) -> str:
+    """A key of one length for every text that somebody may send as a login."""
+    return hashlib.sha256(login.casefold().encode("utf-8", "surrogatepass")).hexdigest()

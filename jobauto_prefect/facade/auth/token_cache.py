@@ -1,0 +1,59 @@
+"""A cache of tokens and their owners, for a second; a revocation counts at once all the same."""
+
+import threading
+from collections import OrderedDict
+from datetime import datetime, timedelta
+
+from jobauto_prefect.ledger.access.tokens import Bearer, bearer, digest_of
+from jobauto_prefect.ledger.database.announcements import Announcement, Announcements
+from jobauto_prefect.ledger.store import Ledger
+
+REMEMBER_FOR = timedelta(seconds=1)
+MAX_REMEMBERED = 1000
+
+
+class TokenCache:
+    """Look up tokens in the ledger, at most once a second for each.
+
+    Everything is forgotten with each write that may change what somebody may do: of this process
+    right after its commit, of others as the database announces it. While nothing can be announced
+    nothing is remembered. Safe between threads.
+    """
+
+    def __init__(self, ledger: Ledger, announcements: Announcements) -> None:
+        self._ledger = ledger
+        self._announcements = announcements
+        self._known: OrderedDict[str, tuple[Bearer, datetime]] = OrderedDict()
+        self._writes = 0
+        self._lock = threading.Lock()
+        announcements.when(Announcement.RIGHTS, self.forget)
+        ledger.when_rights_are_written(self.forget)
+
+    def bearer(self, text: str) -> Bearer | None:
+        """Return the owner of a token; None where it is unknown, expired or revoked."""
+        digest, now = digest_of(text), self._ledger.clock()
+        with self._lock:
+            cached, until = self._known.get(digest, (None, now))
+            writes = self._writes
+        if cached is not None and now < until:
+            return cached
+        with self._ledger.reading() as session:
+            owner = bearer(session, text, now)
+        if owner is not None:
+            self._remember(digest, owner, now, writes)
+        return owner
+
+    def forget(self) -> None:
+        """Drop everything that is cached."""
+        with self._lock:
+            self._writes += 1
+            self._known.clear()
+
+    def _remember(self, digest: str, owner: Bearer, now: datetime, writes: int) -> None:
+        until = min(now + REMEMBER_FOR, owner.changes_at or now + REMEMBER_FOR)
+        with self._lock:
+            # What was written since we asked may be what we did not read.
+            if self._announcements.is_live and writes == self._writes:
+                self._known[digest] = owner, until
+                if len(self._known) > MAX_REMEMBERED:
+                    self._known.popitem(last=False)

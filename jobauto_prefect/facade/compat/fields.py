@@ -1,0 +1,109 @@
+"""How single members look in the published dialect: null is what its clients always take."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobauto_prefect.definitions import to_text
+
+JsonObject = dict[str, Any]
+Convert = Callable[[Any], Any]
+ELLIPSIS = "…"
+"""The end of a text that is longer than published clients take."""
+
+
+def int_or_none(value: Any) -> int | None:
+    """A JSON integer."""
+    return value if type(value) is int else None
+
+
+def bool_or_none(value: Any) -> bool | None:
+    """true or false, never 1 or 0."""
+    return bool(value) if isinstance(value, bool | int) else None
+
+
+def text_or_none(value: Any) -> str | None:
+    """Text, whatever it was."""
+    return None if value is None else to_text(value)
+
+
+def object_or_none(value: Any) -> JsonObject | None:
+    """An object, never an array."""
+    return dict(value) if isinstance(value, Mapping) else None
+
+
+def object_or_empty(value: Any) -> JsonObject:
+    """An object, also where there is none."""
+    return object_or_none(value) or {}
+
+
+def cut_text(length: int) -> Convert:
+    """Text for people, cut where it is longer."""
+
+    def cut(value: Any) -> str | None:
+        shown = text_or_none(value)
+        return shown if shown is None or len(shown) <= length else shown[: length - 1] + ELLIPSIS
+
+    return cut
+
+
+def short_text(length: int) -> Convert:
+    """Text that means something only as a whole; null where it is longer."""
+
+    def whole(value: Any) -> str | None:
+        shown = text_or_none(value)
+        return shown if shown is None or len(shown) <= length else None
+
+    return whole
+
+
+def nearest_of(*choices: str, nearest: str | None) -> Convert:
+    """One of the published words, else the nearest."""
+
+    def chosen(value: Any) -> str | None:
+        return value if value in choices else None if value is None else nearest
+
+    return chosen
+
+
+def _nothing_more(_shown: JsonObject) -> JsonObject:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class RecordShape:
+    """A published record: each member's name with ours and how it is converted.
+
+    `more` makes the members that come of several. Members of ours that are not named here stay as
+    they are: published clients read over them.
+    """
+
+    members: Mapping[str, tuple[str, Convert]]
+    more: Callable[[JsonObject], JsonObject] = _nothing_more
+
+    def translate(self, shown: JsonObject) -> JsonObject:
+        """A record in this shape."""
+        named = {
+            name: convert(shown[ours])
+            for name, (ours, convert) in self.members.items()
+            if ours in shown
+        }
+        made = named | self.more(shown)
+        taken = {ours for ours, _ in self.members.values()}
+        return made | {
+            name: value for name, value in shown.items() if name not in taken and name not in made
+        }
+
+    def own_name(self, name: str) -> str:
+        """Our name of a member."""
+        return self.members[name][0] if name in self.members else name
+
+
+def same_names(convert: Convert, *names: str) -> dict[str, tuple[str, Convert]]:
+    """Members that have the same name in both."""
+    return {name: (name, convert) for name in names}
+
+
+def time_fields(created: str, updated: str) -> dict[str, tuple[str, Convert]]:
+    """When a record came and when it last changed, under the published names."""
+    return {created: ("created_at", text_or_none), updated: ("updated_at", text_or_none)}

@@ -1,0 +1,177 @@
+"""The published dialect: routes, rules and records are those of the contract, the words are not."""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from jobauto_prefect.errors import OtherId
+from jobauto_prefect.facade.compat.applications import FLAT_FIELDS, from_flat_record, to_flat_record
+from jobauto_prefect.facade.compat.fields import ELLIPSIS, JsonObject
+from jobauto_prefect.facade.compat.other_responses import TRANSLATIONS
+from jobauto_prefect.facade.compat.records import ACTIONS, SHAPES
+from jobauto_prefect.facade.formats import View
+from jobauto_prefect.facade.http.dialect import Dialect, Fields, TranslatedInput
+from jobauto_prefect.facade.http.field_types import as_integer
+from jobauto_prefect.facade.http.requests import IGNORED_PARAMETERS
+from jobauto_prefect.ledger.queries.lists import Condition
+
+FIELD_NAMES: Mapping[str, Mapping[str, str]] = {
+    "company": {"code": "slug"},
+    "job": {"schedule": "scheduled"},
+}
+"""Published name -> ours, where a record kind has another."""
+
+
+Usable = Callable[[Any], bool]
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        as_integer(value)
+    except ValueError:
+        return value is None
+    return True
+
+
+def _is_object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _is_actions(value: Any) -> bool:
+    """Whether it is, or is the text of, what names actions, or nothing: some clients send notes."""
+    return not value or isinstance(_parse_json(value), dict)
+
+
+def _is_uncut(value: Any) -> bool:
+    """Whether a text is no cut one that comes back: that stays as it is."""
+    return not (isinstance(value, str) and value.endswith(ELLIPSIS))
+
+
+USABLE: Mapping[str, Mapping[str, Usable]] = {
+    "company": {"customer": _is_number, "name": _is_uncut, "slug": bool},
+    "job": {"env": _is_object},
+    "credential": {"name": _is_uncut},
+    "credential_type": {"name": _is_uncut, "description": _is_uncut},
+    "topic": {"name": _is_uncut, "description": _is_uncut},
+    "runtemplate": {"name": _is_uncut, "success": _is_actions, "fail": _is_actions},
+}
+"""What a value must be like to be taken; others are ignored."""
+
+
+def translate_input(
+    item: str, fields: JsonObject, known_fields: Collection[str]
+) -> TranslatedInput:
+    """The fields of a request for an item; those that are unknown are ignored."""
+    given = {name: value for name, value in fields.items() if name not in IGNORED_PARAMETERS}
+    return from_flat_record(given) if item == "app" else _translate_known(item, given, known_fields)
+
+
+def _translate_known(
+    item: str, fields: JsonObject, known_fields: Collection[str]
+) -> TranslatedInput:
+    names, usable = FIELD_NAMES.get(item, {}), USABLE.get(item, {})
+    used: JsonObject = {}
+    ignored = []
+    for name, given in fields.items():
+        ours = names.get(name, name)
+        value = _parse_json(given) if ours == "env" else given
+        doubled = ours != name and ours in fields
+        if ours in known_fields and not doubled and usable.get(ours, _any)(value):
+            used[ours] = value
+        else:
+            ignored.append(name)
+    return TranslatedInput(used, ignored)
+
+
+def _any(_value: Any) -> bool:
+    return True
+
+
+def _parse_json(value: Any) -> Any:
+    """An object that came as its JSON text."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+PREFIX = "/VitexSoftware/MultiFlexi/1.0.0"
+
+
+PREFIXES = (f"/api{PREFIX}", PREFIX)
+"""Where it is spoken; one client has the second built in."""
+
+
+FIELDS: Mapping[str, Collection[str]] = {
+    **{item: tuple(shape.members) for item, shape in SHAPES.items()},
+    "app": FLAT_FIELDS,
+}
+"""The members that records have in the dialect, by record kind."""
+
+
+BY_ID = frozenset({"list apps", "list jobs", "list runtemplates"})
+"""Lists that are objects; the others are arrays."""
+
+
+CONDITIONS: Mapping[str, Condition] = {"auditlog": Condition("action", ACTIONS, "in")}
+
+
+ORDERS: Mapping[str, str] = {"DatCreate": "created_at", "DatUpdate": "updated_at"}
+
+
+def published_dialect(language: str) -> Dialect:
+    """The dialect, with texts in a language."""
+
+    def show(item: str, shown: Fields) -> Fields:
+        if item == "app":
+            return to_flat_record(shown, language)
+        return SHAPES[item].translate(shown) if item in SHAPES else shown
+
+    def translated(route: str, view: View, asked: Mapping[str, Any]) -> View:
+        if not view.item:
+            return TRANSLATIONS[route](view, asked) if route in TRANSLATIONS else view
+        if not view.is_list:
+            return replace(view, data=show(view.item, view.data))
+        data = {key: show(view.item, record) for key, record in view.data.items()}
+        return replace(view, data=data, columns=(), as_array=is_array(route))
+
+    return Dialect(
+        translate_input=translate_input,
+        member=field_name,
+        only=CONDITIONS.get,
+        show=show,
+        arrays=is_array,
+        counts_work=True,
+        view=translated,
+        error=translate_error,
+    )
+
+
+def is_array(route: str) -> bool:
+    """Whether a list is an array."""
+    return route not in BY_ID
+
+
+def field_name(item: str, name: str) -> str:
+    """Our name of a member."""
+    return SHAPES[item].own_name(name) if item in SHAPES else ORDERS.get(name, name)
+
+
+def translate_error(failure: Exception | None, body: Fields) -> Fields:
+    """What clients of this dialect look for in an error, beside ours."""
+    translated = body | {"success": False}
+    if isinstance(failure, OtherId):
+        translated |= {
+            "error": "ID mismatch",
+            "expected": failure.expected,
+            "received": _number(failure.received),
+        }
+    return translated
+
+
+def _number(value: Any) -> int | None:
+    try:
+        return as_integer(value)
+    except ValueError:
+        return None

@@ -1,0 +1,133 @@
+"""The formats an answer can have, and which format and languages a request asks for."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from jobauto_prefect.errors import NotAcceptable
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format; `aliases` are media types that clients also ask for it by.
+
+    `charset` is whether the media type has that parameter: those of JSON and YAML are always
+    UTF-8 and define none (RFC 8259, RFC 9512).
+    """
+
+    name: str
+    media_type: str
+    for_lists_only: bool = False
+    charset: bool = True
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def content_type(self) -> str:
+        """The value of the Content-Type header."""
+        return f"{self.media_type}; charset=utf-8" if self.charset else self.media_type
+
+
+FORMATS: Mapping[str, Format] = {
+    body_format.name: body_format
+    for body_format in (
+        Format("json", "application/json", charset=False),
+        Format(
+            "yaml",
+            "application/yaml",
+            charset=False,
+            aliases=("text/yaml", "text/x-yaml", "application/x-yaml"),
+        ),
+        Format("xml", "application/xml", aliases=("text/xml",)),
+        Format("html", "text/html", aliases=("application/xhtml+xml",)),
+        Format("csv", "text/csv", for_lists_only=True),
+    )
+}
+"""By name, the one preferred where a client does not care first."""
+
+DEFAULT = "json"
+
+
+def negotiate(suffix: str | None, accept: str | None, *, is_list: bool) -> str:
+    """The name of the format to answer in: the suffix's, else the one the Accept header prefers.
+
+    Without either it is JSON.
+
+    Raises:
+        NotAcceptable: none of them is spoken here.
+    """
+    spoken = [
+        name for name, candidate in FORMATS.items() if is_list or not candidate.for_lists_only
+    ]
+    if suffix is not None:
+        if suffix in spoken:
+            return suffix
+        raise NotAcceptable(f"the format {suffix[:40]!r} is not spoken here", spoken)
+    ranges = dict(_parse_ranges(accept or ""))
+    if not ranges:
+        return DEFAULT
+    quality = {name: _quality_of(FORMATS[name], ranges) for name in spoken}
+    best = max(spoken, key=quality.__getitem__)
+    if quality[best] > 0:
+        return best
+    raise NotAcceptable("none of the media types of the Accept header is spoken here", spoken)
+
+
+def negotiate_error(suffix: str | None, accept: str | None) -> str:
+    """As `negotiate` for one record, but where nothing fits it is JSON: an error is always said."""
+    for asked in ((suffix, None), (None, accept)):
+        try:
+            if asked != (None, None):
+                return negotiate(*asked, is_list=False)
+        except NotAcceptable:
+            continue
+    return DEFAULT
+
+
+def _parse_ranges(accept: str) -> Iterator[tuple[str, float]]:
+    """Media ranges with their quality; what is malformed is left out (RFC 9110, 12.5.1)."""
+    for part in accept.split(","):
+        media_range, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        weights = [piece[2:].strip() for piece in parameters if piece.startswith("q=")]
+        quality = _parse_quality(weights[0]) if weights else 1.0
+        if media_range.count("/") == 1 and quality is not None:
+            yield media_range, quality
+
+
+def _parse_quality(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number <= 1 else None
+
+
+def _quality_of(body_format: Format, ranges: Mapping[str, float]) -> float:
+    """What the most specific range that covers a format says of it."""
+    exact = [
+        ranges[name] for name in (body_format.media_type, *body_format.aliases) if name in ranges
+    ]
+    if exact:
+        return max(exact)
+    family = body_format.media_type.partition("/")[0]
+    return ranges.get(f"{family}/*", ranges.get("*/*", 0.0))
+
+
+def parse_accept_language(accept_language: str | None) -> tuple[str, ...]:
+    """The languages of an Accept-Language header, the one wanted most first (RFC 9110, 12.5.4)."""
+    weighted = []
+    for part in (accept_language or "").split(","):
+        language, *parameters = (piece.strip() for piece in part.split(";"))
+        weight = _parse_weight(parameters)
+        if language and language != "*" and weight > 0:
+            weighted.append((weight, language))
+    return tuple(language for _, language in sorted(weighted, key=lambda pair: -pair[0]))
+
+
+def _parse_weight(parameters: list[str]) -> float:
+    """1 where none is said, 0 for what is no weight."""
+    for name, _, value in (parameter.partition("=") for parameter in parameters):
+        if name.strip().lower() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0
+    return 1

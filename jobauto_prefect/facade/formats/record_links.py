@@ -1,0 +1,35 @@
+"""Which kind of record a field refers to, and whether a value can be its id."""
+
+from jobauto_prefect.facade.models.catalog import KINDS
+from jobauto_prefect.facade.models.common import RecordKind
+
+_ALIASES = {
+    "launched_by": "user",
+    "runtemplate_source_id": "runtemplate",
+    "event_source_id": "eventsource",
+    "event_rule_id": "eventrule",
+}
+
+
+def find_referenced_kind(member: str) -> RecordKind | None:
+    """The kind of the record whose id a member holds: `app_id`, `fulfilled_by_job_id`."""
+    if member in _ALIASES:
+        return KINDS[_ALIASES[member]]
+    if not member.endswith("_id"):
+        return None
+    stem = member.removesuffix("_id")
+    fitting = [item for item in KINDS if stem == item or stem.endswith(f"_{item}")]
+    return KINDS[max(fitting, key=len)] if fitting else None
+
+
+def find_entity_kind(name: object) -> RecordKind | None:
+    """The kind an audit entry names: `RunTemplate`, `credential_type`."""
+    asked = str(name).replace("_", "").lower()
+    return next((kind for kind in KINDS.values() if kind.item.replace("_", "") == asked), None)
+
+
+def is_id(value: object) -> bool:
+    """Whether a value can be the id of a record."""
+    if isinstance(value, str):
+        return value.isascii() and value.isdecimal()
+    return isinstance(value, int) and not isinstance(value, bool)

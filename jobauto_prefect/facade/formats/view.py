@@ -1,0 +1,62 @@
+"""What there is to show, whatever the format."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class ListFilter:
+    """A query field that narrows a list; `choices` are all its values, for the kind "choice"."""
+
+    name: str
+    label: str
+    choices: Sequence[str] = ()
+    kind: Literal["text", "choice", "time", "number"] = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class PageLink:
+    """A page that belongs to the one shown; `href` begins with the base or with https://."""
+
+    label: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One answer.
+
+    `data` is what JSON shows: a record, or for a list an object of records keyed by id. `item` is
+    the kind of the records (`job`), "" where they are of none (ping, status, index, errors).
+    `base` is the prefix of all links; `path` the path of the request without its suffix.
+
+    Of a list: `query` is that of the request, `next_query` that of the next page (None: this is
+    the last), `first_query` that of the first (None: this is it), `total` counts all pages (None:
+    not counted). `columns` are those of HTML and CSV, in order; empty: for CSV all members whose
+    values are scalars, for HTML a choice that fits on a page. `orders` are the columns the list
+    can be ordered by.
+
+    `user` is who is signed in. `names` has names for ids in links, by kind and id:
+    `{"app": {"3": "Invoice import"}}`. `languages` are those that pages prefer for texts in
+    several, the best first. `as_array`: JSON and YAML show what is keyed by id as an array.
+    """
+
+    title: str
+    item: str
+    data: Any
+    is_list: bool = False
+    base: str = "/api/v1"
+    path: str = ""
+    query: Mapping[str, str] = field(default_factory=dict)
+    total: int | None = None
+    next_query: Mapping[str, str] | None = None
+    first_query: Mapping[str, str] | None = None
+    filters: Sequence[ListFilter] = ()
+    orders: Sequence[str] = ()
+    columns: Sequence[str] = ()
+    user: str = ""
+    names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    related: Sequence[PageLink] = ()
+    languages: Sequence[str] = ()
+    as_array: bool = False

@@ -1,0 +1,89 @@
+"""XML: well-formed whatever the keys and characters of a record are."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from jobauto_prefect.facade.formats.json_yaml import list_records, to_plain
+from jobauto_prefect.facade.formats.view import View
+from jobauto_prefect.facade.models.catalog import KINDS
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*", re.ASCII)
+_UNFIT_NAME = re.compile(r"[^A-Za-z0-9_.-]", re.ASCII)
+_UNFIT_TEXT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def render_xml(view: View) -> bytes:
+    """The data under an element named after the record kind, or for a list the collection.
+
+    Members are elements. A key that can't name one is kept in the attribute `key`; numeric keys
+    and the entries of arrays are repeated elements. null is an empty element with `nil="true"`.
+    """
+    root = ET.Element(_root_name(view))
+    if view.is_list:
+        for key, record in list_records(view):
+            child = ET.SubElement(root, _element_name(view.item or "record"), id=_text(key))
+            _fill(child, record)
+    else:
+        _fill(root, to_plain(view.data))
+    ET.indent(root)
+    text: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
+    # A bare carriage return would be read back as a newline.
+    return text.replace(b"\r", b"&#13;") + b"\n"
+
+
+def _root_name(view: View) -> str:
+    if view.is_list and view.item in KINDS:
+        return KINDS[view.item].collection
+    if not view.item and isinstance(view.data, dict) and "error" in view.data:
+        return "error"
+    last = view.path.rpartition("/")[2]
+    return _element_name((view.item if not view.is_list else last) or last or "answer")
+
+
+def _fill(element: ET.Element, value: Any) -> None:
+    if value is None:
+        element.set("nil", "true")
+    elif isinstance(value, bool):
+        element.text = "true" if value else "false"
+    elif isinstance(value, dict | list):
+        for child, item in _children(element.tag, value):
+            element.append(child)
+            _fill(child, item)
+    else:
+        element.text = _text(str(value))
+
+
+def _children(parent: str, value: dict[str, Any] | list[Any]) -> Iterator[tuple[ET.Element, Any]]:
+    if isinstance(value, list):
+        for item in value:
+            yield ET.Element(_singular(parent)), item
+    else:
+        for key, item in value.items():
+            yield _named(parent, key), item
+
+
+def _named(parent: str, key: str) -> ET.Element:
+    if key.isascii() and key.isdecimal():
+        return ET.Element(_singular(parent), key=key)
+    name = _element_name(key)
+    return ET.Element(name) if name == key else ET.Element(name, key=_text(key))
+
+
+def _element_name(key: str) -> str:
+    name = _UNFIT_NAME.sub("_", key)
+    # Names that begin with "xml" are reserved.
+    return name if _NAME.fullmatch(name) and not name.lower().startswith("xml") else f"_{name}"
+
+
+def _singular(name: str) -> str:
+    if name.endswith("ies"):
+        return f"{name[:-3]}y"
+    if name.endswith("s") and not name.endswith("ss") and len(name) > 1:
+        return name[:-1]
+    return "entry"
+
+
+def _text(text: str) -> str:
+    return _UNFIT_TEXT.sub("\ufffd", text)

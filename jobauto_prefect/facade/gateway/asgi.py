@@ -1,0 +1,79 @@
+"""Prefect's application behind the gateway, as ASGI servers start it."""
+
+import asyncio
+import contextlib
+import secrets
+from typing import cast
+
+import httpx
+from starlette.types import ASGIApp
+
+from jobauto_prefect.engine.api import PrefectApi, authorization
+from jobauto_prefect.engine.prefect_server.app import create_closed_app
+from jobauto_prefect.facade.auth.passwords import PasswordVerifier
+from jobauto_prefect.facade.auth.throttle import SignInThrottle
+from jobauto_prefect.facade.auth.token_cache import TokenCache
+from jobauto_prefect.facade.gateway.middleware import GatewayMiddleware
+from jobauto_prefect.facade.gateway.policy.owners import Ownership
+from jobauto_prefect.facade.gateway.sign_in import SignIn
+from jobauto_prefect.facade.metrics import ledger_check
+from jobauto_prefect.facade.middleware.transport import TransportMiddleware
+from jobauto_prefect.jobs.timetable import announcements_of
+from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.monitoring.health import check_answers
+from jobauto_prefect.monitoring.instruments import GatewayMonitor
+from jobauto_prefect.monitoring.monitor import Monitor
+from jobauto_prefect.monitoring.ports import Part, management_port
+from jobauto_prefect.settings import Settings, load_settings
+
+
+def application() -> ASGIApp:
+    """Make it for a server: `uvicorn --factory jobauto_prefect.facade.gateway.asgi:application`.
+
+    Raises:
+        NotReady: the installation lacks its key or its tables.
+        LedgerUnavailable: the database does not answer.
+    """
+    settings = load_settings()
+    ledger = open_ledger(settings)
+    monitor = GatewayMonitor()
+    monitor.checks["ledger"] = ledger_check(ledger)
+    monitor.checks["prefect"] = check_answers(f"{settings.prefect_api_url}/health")
+    return create_gateway(settings, ledger, monitor)
+
+
+def create_gateway(
+    settings: Settings, ledger: Ledger, monitor: GatewayMonitor | None = None
+) -> ASGIApp:
+    """Put the gateway before Prefect's application of this process.
+
+    Prefect asks for a password that only the gateway knows.
+    """
+    inner = f"door:{secrets.token_urlsafe(32)}"
+    prefect = cast("ASGIApp", create_closed_app(inner))
+    monitor = monitor or GatewayMonitor()
+    middleware = create_middleware(settings, ledger, prefect, inner, monitor)
+    return TransportMiddleware(middleware, settings, monitor.requests.note)
+
+
+def create_middleware(
+    settings: Settings, ledger: Ledger, prefect: ASGIApp, inner: str, monitor: Monitor | None = None
+) -> GatewayMiddleware:
+    """Put the gateway before an application that `inner`, a login and a password, opens."""
+    signed_in = authorization(inner)
+    transport = httpx.ASGITransport(prefect, raise_app_exceptions=False)
+    inner_api = PrefectApi("http://prefect/api", authorization=signed_in, transport=transport)
+    passwords = PasswordVerifier(ledger.clock)
+    announcements = announcements_of(settings)
+    tokens = TokenCache(ledger, announcements)
+    sign_in = SignIn(ledger, SignInThrottle(settings, ledger), passwords, tokens)
+    ownership = Ownership(ledger, inner_api, settings.pool)
+    limit = settings.body_limit_bytes
+
+    async def run_background() -> None:
+        port = management_port(settings, Part.PREFECT, monitor) if monitor is not None else None
+        async with port or contextlib.nullcontext():
+            await announcements.run()  # at once where the database has none
+            await asyncio.Event().wait()
+
+    return GatewayMiddleware(prefect, sign_in, ownership, inner, limit, run_background)

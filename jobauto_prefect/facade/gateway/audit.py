@@ -1,0 +1,113 @@
+"""The audit entries of what only Prefect stores: the intent before, the result after (P2)."""
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.facade.gateway.policy.owners import Owner
+from jobauto_prefect.facade.gateway.routes import Route
+from jobauto_prefect.ledger.audit.trail import Actor, write_entry
+from jobauto_prefect.ledger.store import Ledger
+
+INTEND = "intend"
+REFUSE = "refuse"
+FAIL = "fail"
+
+SECRET_FIELDS = frozenset(
+    {"data", "value", "job_variables", "base_job_template", "storage_configuration", "context"}
+)
+"""Fields whose values may be secrets, whatever the keys inside are called."""
+
+SECRET_NAME = re.compile(
+    r"pass(word|phrase|wd)|secret|token|api_?key|private|credential", re.IGNORECASE
+)
+MAX_VALUE_LENGTH = 4_000  # characters of a value that an entry repeats
+RESULT_FIELDS = ("id", "name", "status")
+"""Fields of Prefect's response that are recorded."""
+
+
+class AuditRecorder:
+    """Writes the entries of one request; `object_id` is Prefect's id or name of the object."""
+
+    def __init__(
+        self, ledger: Ledger, actor: Actor, route: Route, object_id: str, owner: Owner | None
+    ) -> None:
+        self._ledger = ledger
+        self._actor = actor
+        self._route = route
+        self._object = object_id
+        self._owner = owner
+
+    async def record_intent(self, body: Any, current: Mapping[str, Any]) -> None:
+        """Record that something is about to be changed; `current` is what it is before."""
+        await self._write(INTEND, describe_changes(body, current))
+
+    async def record_result(self, status: int, answer: Any) -> None:
+        """Record what Prefect answered."""
+        action = self._route.action if 200 <= status < 300 and self._route.action else FAIL
+        fields = answer if isinstance(answer, dict) else {}
+        results = {
+            name: [None, fields[name]]
+            for name in RESULT_FIELDS
+            if isinstance(fields.get(name), str)
+        }
+        await self._write(action, {"http_status": [None, status], **results})
+
+    async def record_refusal(self, reason: str) -> None:
+        """Record that the request was not passed on."""
+        await self._write(REFUSE, {"reason": [None, reason]})
+
+    async def record_reveal(self) -> None:
+        """Record that secrets are about to be shown."""
+        await self._write("reveal", {})
+
+    async def _write(self, action: str, changes: dict[str, Any]) -> None:
+        target = {"object": [None, self._object]} if self._object else {}
+        request = {"request": [None, f"{self._route.method} {self._route.path}"]}
+
+        def write() -> None:
+            with self._ledger.writing(self._actor) as session:
+                write_entry(
+                    session,
+                    f"Prefect {self._route.kind}",
+                    action,
+                    request | target | changes,
+                    self._owner.template_id if self._owner else None,
+                    self._owner.company_id if self._owner else None,
+                )
+
+        await asyncio.to_thread(write)
+
+
+def describe_changes(body: Any, current: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Map each field to [before, after], with secrets masked and long values cut."""
+    if isinstance(body, list):
+        return {"items": [None, _shorten("items", body)]}
+    if not isinstance(body, dict):
+        return {"value": [None, _shorten("value", body)]} if body is not None else {}
+    return {
+        name: [_shorten(name, current.get(name)), _shorten(name, value)]
+        for name, value in body.items()
+        if value is not None and current.get(name) != value
+    }
+
+
+def _shorten(name: str, value: Any) -> Any:
+    masked = _mask(name, value)
+    text = json.dumps(masked, ensure_ascii=False)
+    return masked if len(text) <= MAX_VALUE_LENGTH else text[:MAX_VALUE_LENGTH] + " …"
+
+
+def _mask(name: str, value: Any) -> Any:
+    if value is None or isinstance(value, bool):
+        return value
+    if name in SECRET_FIELDS or SECRET_NAME.search(name):
+        return dict.fromkeys(value, MASK) if isinstance(value, dict) else MASK
+    if isinstance(value, dict):
+        return {key: _mask(str(key), inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_mask(name, inner) for inner in value]
+    return value

@@ -1,0 +1,131 @@
+"""What a request is passed on to Prefect's application with, as its own administrator."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jobauto_prefect.errors import Fault, InvalidInput
+
+MAX_RECORDED = 256 * 1024
+"""Bytes of a response that are recorded; of longer ones nothing is."""
+
+DROPPED_HEADERS = frozenset({b"authorization", b"origin"})
+"""Headers that are not passed on: Prefect answers every origin alike."""
+
+
+def inner_scope(
+    scope: Scope, authorization: str | None, length: int | None = None, *, plain: bool = False
+) -> Scope:
+    """Make the ASGI scope Prefect sees; without `authorization` it is signed in as nobody.
+
+    `length` is that of a body encoded anew; `plain`: the response is not to be compressed.
+    """
+    dropped = {*DROPPED_HEADERS, b"accept-encoding"} if plain else {*DROPPED_HEADERS}
+    if length is not None:
+        dropped |= {b"content-length", b"content-type", b"transfer-encoding"}
+    headers = [pair for pair in scope["headers"] if pair[0] not in dropped]
+    if authorization is not None:
+        headers.append((b"authorization", authorization.encode()))
+    if length is not None:
+        headers.append((b"content-length", str(length).encode()))
+        headers.append((b"content-type", b"application/json"))
+    return {**scope, "headers": headers}
+
+
+def encode_body(body: Any) -> bytes:
+    """Re-encode the checked body, so that Prefect parses exactly what was authorized.
+
+    Raises:
+        InvalidInput: it has a number that JSON does not have.
+    """
+    try:
+        return b"" if body is None else json.dumps(body, allow_nan=False).encode()
+    except ValueError:
+        raise InvalidInput([Fault("", "number", "the body has an infinite number")]) from None
+
+
+def replay_body(body: bytes, receive: Receive) -> Receive:
+    """Make a `receive` that gives this body first, then what the connection receives."""
+    is_given = False
+
+    async def receive_body() -> Message:
+        nonlocal is_given
+        if is_given:
+            return await receive()
+        is_given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return receive_body
+
+
+class ResponseRecorder:
+    """Sends a response on, and keeps its status, and its body where that is short."""
+
+    def __init__(self, send: Send) -> None:
+        self.status = 500
+        self._send = send
+        self._content = bytearray()
+
+    async def send(self, message: Message) -> None:
+        """The `send` for Prefect's application."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        elif len(self._content) <= MAX_RECORDED:
+            self._content += message.get("body", b"")
+        await self._send(message)
+
+    def json(self) -> Any:
+        """Parse the response.
+
+        Returns:
+            None where it is no JSON, or longer than `MAX_RECORDED`.
+        """
+        try:
+            return json.loads(self._content) if len(self._content) <= MAX_RECORDED else None
+        except ValueError:
+            return None
+
+
+class ServerErrorGuard:
+    """Sends a response on, but none of status 500; `failed` tells whether there was one."""
+
+    def __init__(self, send: Send) -> None:
+        self.failed = False
+        self._send = send
+
+    async def send(self, message: Message) -> None:
+        """The `send` for Prefect's application."""
+        if message["type"] == "http.response.start" and message["status"] == 500:
+            self.failed = True
+        if not self.failed:
+            await self._send(message)
+
+
+async def forward_and_rewrite(
+    app: ASGIApp, scope: Scope, receive: Receive, send: Send, change: Callable[[Any], Any]
+) -> None:
+    """Pass a request on, and change the JSON of a response of status 200."""
+    start: Message = {}
+    content = bytearray()
+
+    async def keep(message: Message) -> None:
+        nonlocal start
+        if message["type"] == "http.response.start":
+            start = message
+            return
+        content.extend(message.get("body", b""))
+        if not message.get("more_body"):
+            await send_all()
+
+    async def send_all() -> None:
+        body = bytes(content)
+        if start["status"] == 200:
+            body = json.dumps(change(json.loads(body))).encode()
+        headers = [pair for pair in start["headers"] if pair[0].lower() != b"content-length"]
+        headers.append((b"content-length", str(len(body)).encode()))
+        await send({**start, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    await app(scope, receive, keep)

@@ -1,0 +1,268 @@
+"""The ASGI application around Prefect's: signs in, decides, passes on and records."""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import HTTPConnection
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jobauto_prefect.engine.api import authorization
+from jobauto_prefect.errors import Forbidden, JobautoError, NotFound, PrefectFailed
+from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.gateway.audit import AuditRecorder
+from jobauto_prefect.facade.gateway.concurrency import UserConcurrency
+from jobauto_prefect.facade.gateway.error_responses import (
+    CONTENT_SECURITY_POLICY,
+    audited_door,
+    error_response,
+)
+from jobauto_prefect.facade.gateway.forwarding import (
+    ResponseRecorder,
+    ServerErrorGuard,
+    encode_body,
+    forward_and_rewrite,
+    inner_scope,
+    replay_body,
+)
+from jobauto_prefect.facade.gateway.policy.decision import (
+    asks_for_secrets,
+    decide,
+    fetch_current,
+    is_unrestricted,
+)
+from jobauto_prefect.facade.gateway.policy.owners import Ownership
+from jobauto_prefect.facade.gateway.policy.scoped_request import Decision
+from jobauto_prefect.facade.gateway.request import (
+    ProxyRequest,
+    parse_body,
+    parse_query,
+    read_body,
+)
+from jobauto_prefect.facade.gateway.route_lookup import find_route
+from jobauto_prefect.facade.gateway.routes import OPEN_PATHS, Route
+from jobauto_prefect.facade.gateway.sign_in import SignIn, authorization_header
+from jobauto_prefect.facade.gateway.sockets import SocketGateway
+from jobauto_prefect.facade.http.body_sizes import refuse_too_large
+from jobauto_prefect.facade.middleware.transport import ROUTE
+
+API = "/api"
+API_PAGES = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"})
+"""Pages of Prefect's application that are not files of its UI."""
+
+SCHEDULED_RUNS = "/work_pools/{name}/get_scheduled_flow_runs"
+
+
+class GatewayMiddleware:
+    """Passes on what the route table and the caller's rights allow, and audits every change.
+
+    `inner` is the login and the password that Prefect itself asks for; it refuses whatever comes
+    without them. `background` runs as long as the application does.
+    """
+
+    def __init__(
+        self,
+        prefect: ASGIApp,
+        sign_in: SignIn,
+        ownership: Ownership,
+        inner: str,
+        limit_bytes: int,
+        background: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        self._prefect = prefect
+        self._sign_in = sign_in
+        self._ownership = ownership
+        self._inner = authorization(inner)
+        self._limit = limit_bytes
+        self._background = background
+        self._concurrency = UserConcurrency()
+        self._sockets = SocketGateway(prefect, sign_in, ownership, inner)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request or socket; the application's lifespan is passed on."""
+        if scope["type"] not in ("http", "websocket"):
+            background = asyncio.create_task(self._background())
+            try:
+                await self._prefect(scope, receive, send)
+            finally:
+                background.cancel()
+            return
+        connection = HTTPConnection(scope)
+        connection.state.door = audited_door(connection.headers)
+        path: str = scope["path"]
+        try:
+            if scope["type"] == "websocket":
+                await self._sockets.serve(connection, receive, send)
+            elif path == API or path.startswith(f"{API}/"):
+                await self._serve_api(connection, receive, send)
+            else:
+                await self._serve_page(connection, receive, send)
+        except JobautoError as error:
+            await error_response(connection, error)(scope, receive, send)
+
+    async def _serve_page(self, connection: HTTPConnection, receive: Receive, send: Send) -> None:
+        """Serve a file of Prefect's UI."""
+        scope = connection.scope
+        reads = scope["method"] in ("GET", "HEAD")
+        if not reads or scope["path"] in API_PAGES:
+            await self._sign_in.identify_request(connection)
+        if not reads:
+            raise Forbidden("these are files, to be read only")
+        if scope["path"].endswith("/ui-settings"):
+            await forward_and_rewrite(
+                self._prefect,
+                inner_scope(scope, None, plain=True),
+                receive,
+                send,
+                _point_to_this_server,
+            )
+            return
+        await self._prefect(inner_scope(scope, None), receive, _add_security_policy(send))
+
+    async def _serve_api(self, connection: HTTPConnection, receive: Receive, send: Send) -> None:
+        scope = connection.scope
+        path = scope["path"].removeprefix(API)
+        if scope["method"] == "GET" and path in OPEN_PATHS:
+            await self._prefect(inner_scope(scope, None), receive, send)
+        elif self._sign_in.is_service(authorization_header(connection.headers)):
+            refuse_too_large(connection.headers, self._limit)
+            await self._prefect(inner_scope(scope, self._inner), receive, send)
+        else:
+            identity = await self._sign_in.identify_request(connection)
+            refuse_too_large(connection.headers, self._limit)
+            if identity.worker_pools is not None:
+                await self._serve_identity(identity, path, scope, receive, send)
+                return
+            async with self._concurrency.slot(identity.user_id):
+                await self._serve_identity(identity, path, scope, receive, send)
+
+    async def _serve_identity(
+        self, identity: Identity, path: str, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        match = find_route(scope["method"], path)
+        if match is None:
+            raise Forbidden(f"{scope['method']} {path} is no route of Prefect that this door knows")
+        route, path_parameters = match
+        scope["state"][ROUTE] = f"{API}{route.path}"
+        raw = await read_body(receive, self._limit)
+        body = parse_body(raw, of_worker=identity.worker_pools is not None)
+        request = ProxyRequest(path, path_parameters, parse_query(scope), body)
+        try:
+            decision = await decide(identity, route, request, self._ownership)
+        except (Forbidden, NotFound) as error:
+            if route.action or asks_for_secrets(request):
+                await self._recorder(identity, route, request).record_refusal(str(error))
+            raise
+        if decision.answer is not None:
+            await JSONResponse(decision.answer)(scope, receive, send)
+            return
+        if asks_for_secrets(request):
+            await self._recorder(identity, route, request, decision).record_reveal()
+        await self._forward(identity, route, request, decision, scope, receive, send)
+
+    async def _forward(
+        self,
+        identity: Identity,
+        route: Route,
+        request: ProxyRequest,
+        decision: Decision,
+        scope: Scope,
+        receive: Receive,
+        send: Send,
+    ) -> None:
+        body = encode_body(decision.body)
+        is_inspected = (
+            route.action is not None or route.path == SCHEDULED_RUNS or bool(route.hidden_fields)
+        )
+        scope = inner_scope(scope, self._inner, len(body), plain=is_inspected)
+        receive = replay_body(body, receive)
+        if identity.worker_pools is not None:
+            # What workers do is in the ledger's own entries: their claims and their reports.
+            await self._forward_for_worker(route, scope, receive, send)
+        elif route.action is not None:
+            recorder = self._recorder(identity, route, request, decision)
+            await recorder.record_intent(
+                decision.body, await fetch_current(route, request, self._ownership)
+            )
+            response = ResponseRecorder(send)
+            try:
+                await self._prefect(scope, receive, response.send)
+            finally:
+                await recorder.record_result(response.status, response.json())
+        else:
+            hidden_fields = () if is_unrestricted(identity, route) else route.hidden_fields
+            await self._forward_read(FieldRedactor(hidden_fields), scope, receive, send)
+
+    async def _forward_read(
+        self, redactor: "FieldRedactor", scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Pass on a request that changes nothing.
+
+        Raises:
+            PrefectFailed: Prefect answered with status 500.
+        """
+        guard = ServerErrorGuard(send)
+        try:
+            if redactor.hidden_fields:
+                await forward_and_rewrite(self._prefect, scope, receive, guard.send, redactor)
+            else:
+                await self._prefect(scope, receive, guard.send)
+        except Exception:
+            if not guard.failed:
+                raise
+        if guard.failed:
+            raise PrefectFailed("Prefect failed on this; the log of its server says how")
+
+    async def _forward_for_worker(
+        self, route: Route, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        if route.path != SCHEDULED_RUNS:
+            await self._prefect(scope, receive, send)
+            return
+        response = ResponseRecorder(send)
+        await self._prefect(scope, receive, response.send)
+        self._ownership.remember_scheduled(response.json())
+
+    def _recorder(
+        self,
+        identity: Identity,
+        route: Route,
+        request: ProxyRequest,
+        decision: Decision | None = None,
+    ) -> AuditRecorder:
+        parameters = request.path_parameters
+        object_id = parameters.get("id") or "/".join(parameters.values())
+        owner = decision.owner if decision else None
+        return AuditRecorder(self._sign_in.ledger, identity.actor, route, object_id, owner)
+
+
+class FieldRedactor:
+    """Empties the fields of a response that only administrators get."""
+
+    def __init__(self, hidden_fields: Collection[str]) -> None:
+        self.hidden_fields = hidden_fields
+
+    def __call__(self, answer: Any) -> Any:
+        """Empty them in an object, or in each object of a list."""
+        if isinstance(answer, list):
+            return [self(item) for item in answer]
+        return {name: {} if name in self.hidden_fields else value for name, value in answer.items()}
+
+
+def _point_to_this_server(settings: Any) -> Any:
+    """Have the pages ask the server they came from, by whatever name they reached it."""
+    return settings | {"api_url": API}
+
+
+def _add_security_policy(send: Send) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=list(message.get("headers", ())))
+            if headers.get("content-type", "").startswith("text/html"):
+                headers.setdefault("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+                message = {**message, "headers": headers.raw}
+        await send(message)
+
+    return sending

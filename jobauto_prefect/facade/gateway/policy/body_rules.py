@@ -1,0 +1,155 @@
+"""Rules for what bodies hold: lengths, new runs and their states, declared parameters. Pure."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from uuid import UUID
+
+from jobauto_prefect.compiler.parameters import REFERENCES, parameter_name, parameters
+from jobauto_prefect.definitions import Definition
+from jobauto_prefect.definitions.environment_names import EnvironmentNames
+from jobauto_prefect.definitions.validation.limits import walk
+from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
+from jobauto_prefect.facade.gateway.policy.body_filters import Body, require_object
+
+MAX_ITEMS = 1_000
+"""Items of any list in a body."""
+
+MAX_NAME_LENGTH = 250
+"""Characters of a name, and of a tag."""
+
+MAX_TERM_LENGTH = 1_000
+"""Characters of any text in a filter."""
+
+_NAME = re.compile(r"(/[0-9]+)?/(name|tags/[0-9]+)")
+"""Of what is written, alone or in a list; not a parameter that is called so."""
+
+
+def require_limits(body: Any, *, is_filter: bool) -> None:
+    """Refuse what costs too much; `is_filter`: Prefect does not store the body.
+
+    Raises:
+        InvalidInput: with every fault.
+    """
+    faults = []
+    for pointer, value, _ in walk(body):
+        if isinstance(value, list) and len(value) > MAX_ITEMS:
+            message = f"has {len(value)} items; send at most {MAX_ITEMS} at once"
+            faults.append(Fault(pointer, "items", message))
+        max_length = _max_length(pointer, is_filter)
+        if max_length is not None and isinstance(value, str) and len(value) > max_length:
+            message = f"has {len(value)} characters; send at most {max_length}"
+            faults.append(Fault(pointer, "length", message))
+    if faults:
+        raise InvalidInput(faults)
+
+
+def _max_length(pointer: str, is_filter: bool) -> int | None:
+    if is_filter:
+        return MAX_TERM_LENGTH
+    return MAX_NAME_LENGTH if _NAME.fullmatch(pointer) else None
+
+
+SCHEDULED = "SCHEDULED"
+WORKERS_STATES = frozenset({"PENDING", "RUNNING"})
+"""A run in one of these states takes a place in its work pool: only its worker sets them."""
+
+KEY = "idempotency_key"
+
+
+def prefix_idempotency_keys(body: Any, deployment_id: str) -> Any:
+    """Prefix the idempotency keys of new runs with their deployment.
+
+    Prefect's keys are per flow, which companies share, and the service's own keys are among them.
+    """
+    prefix = str(UUID(deployment_id))
+
+    def prefixed(run: Body) -> Body:
+        key = run.get(KEY)
+        return run | {KEY: f"{prefix} {key}"} if isinstance(key, str) and key else run
+
+    return _each(body, prefixed)
+
+
+def require_scheduled_state(body: Any) -> None:
+    """Refuse new runs in another state than Scheduled.
+
+    Raises:
+        Forbidden: there is one.
+    """
+    for run in _runs(body):
+        if run.get("state") is not None and _kind(run["state"]) != SCHEDULED:
+            raise Forbidden("only administrators may make runs that are not Scheduled")
+        _require_plain_details(run)
+
+
+def drop_force(body: Any) -> Any:
+    """Drop `force` from a new state of a member: Prefect's rules decide what may follow what.
+
+    Prefect's pages send it with every state.
+
+    Raises:
+        Forbidden: it is a state that only workers give.
+    """
+    given = require_object(body)
+    if _kind(given.get("state")) in WORKERS_STATES:
+        raise Forbidden("only workers make runs Pending or Running")
+    _require_plain_details(given)
+    return given | {"force": False}
+
+
+def _require_plain_details(fields: Mapping[str, Any]) -> None:
+    """Refuse states that name the schema by which Prefect checks what a paused run gets."""
+    details = require_object(require_object(fields.get("state")).get("state_details"))
+    if details.get("run_input_keyset"):
+        raise Forbidden("only administrators may have a paused run wait for input")
+
+
+def _kind(state: Any) -> str:
+    return str(require_object(state).get("type")).upper()
+
+
+def _runs(body: Any) -> Iterator[Body]:
+    yield from map(require_object, body if isinstance(body, list) else [body])
+
+
+def _each(body: Any, change: Callable[[Body], Body]) -> Any:
+    if body is None:
+        return None
+    changed = [change(run) for run in _runs(body)]
+    return changed if isinstance(body, list) else changed[0]
+
+
+def require_declared(body: Any, definition: Definition) -> None:
+    """Refuse parameters that the application does not declare: no job would get them.
+
+    Raises:
+        InvalidInput: with a fault for each.
+    """
+    declared = {*parameters(definition).parameter_keys, REFERENCES}
+    secret = {parameter_name(key) for key in definition.secret_keys}
+    names = EnvironmentNames(declared)
+    faults = list[Fault]()
+    for pointer, given in _parameters_in(body):
+        others = [name for name in given if name not in declared]
+        faults += [_secret(name, pointer) for name in others if name in secret]
+        faults += names.faults([name for name in others if name not in secret], pointer)
+    if faults:
+        raise InvalidInput(faults)
+
+
+def _secret(name: str, pointer: str) -> Fault:
+    message = f"{name} is a secret, and Prefect keeps none: give it with jobauto run --env"
+    return Fault(child(pointer, name), "secret", message)
+
+
+def _parameters_in(body: Any, pointer: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Find the parameters of a run, deployment or schedule, or of each in a list, by pointer."""
+    if isinstance(body, list):
+        for place, item in enumerate(body):
+            yield from _parameters_in(item, f"{pointer}/{place}")
+    elif isinstance(body, dict):
+        if isinstance(body.get("parameters"), dict):
+            yield f"{pointer}/parameters", body["parameters"]
+        yield from _parameters_in(body.get("schedules"), f"{pointer}/schedules")

@@ -1,0 +1,202 @@
+"""Which of Prefect's objects belong to an access scope: to companies, or to a worker's pools."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+from urllib.parse import quote
+from uuid import UUID
+
+from jobauto_prefect.definitions import Definition, parse
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.errors import NotFound
+from jobauto_prefect.facade.gateway.policy.parameter_schemas import digest_of, digests_of
+from jobauto_prefect.facade.gateway.route_lookup import is_uuid
+from jobauto_prefect.ledger.access import access_scope
+from jobauto_prefect.ledger.access.access_scope import AccessScope
+from jobauto_prefect.ledger.records import RunTemplate
+from jobauto_prefect.ledger.store import Ledger, ReadingSession
+
+T = TypeVar("T")
+
+MAX_CACHED = 20_000
+"""Flow runs, and as many task runs, whose deployment is cached: it never changes."""
+
+CACHE_TIME = timedelta(seconds=1)
+"""How long the deployments of a scope are cached: one page of Prefect's asks for them some thirty
+times. Who may see a scope is read anew for each request."""
+
+PAGE = 200  # deployments in one response of Prefect's
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The run template and the company of a deployment."""
+
+    template_id: int
+    company_id: int
+
+
+class Ownership:
+    """Looks up what belongs to a scope, in the ledger and in Prefect."""
+
+    def __init__(self, ledger: Ledger, prefect: PrefectApi, default_pool: str) -> None:
+        self._ledger = ledger
+        self._prefect = prefect
+        self._default_pool = default_pool
+        self._scopes: dict[AccessScope, tuple[datetime, set[str]]] = {}
+        self._deployments = _IdCache()
+        self._flow_runs = _IdCache()
+        self._schemas: dict[str, frozenset[bytes]] = {}
+
+    def scope(self, companies: frozenset[int] | None, pools: frozenset[str] | None) -> AccessScope:
+        """Make the scope of what belongs to these companies and to these pools; None: to any."""
+        return AccessScope(companies, pools, self._default_pool)
+
+    async def deployments(self, scope: AccessScope) -> set[str]:
+        """List the ids of the deployments in a scope, as they were a second ago at most."""
+        now = self._ledger.clock()
+        self._scopes = {
+            cached: (read_at, ids)
+            for cached, (read_at, ids) in self._scopes.items()
+            if now - CACHE_TIME < read_at <= now
+        }
+        if scope not in self._scopes:
+            ids = await self._read(lambda session: access_scope.deployments(session, scope))
+            self._scopes[scope] = now, ids
+        return self._scopes[scope][1]
+
+    async def deployments_by_flow(self, scope: AccessScope) -> dict[str, int]:
+        """Count the deployments of each flow in a scope, by the flow's id."""
+        return await self._read(lambda session: access_scope.deployments_by_flow(session, scope))
+
+    async def pools(self, scope: AccessScope) -> set[str]:
+        """List the names of the work pools in a scope."""
+        return await self._read(lambda session: access_scope.pools(session, scope))
+
+    async def pool_ids(self, scope: AccessScope) -> set[str]:
+        """List Prefect's ids of the work pools of a scope that names its pools."""
+        pools = [await self.fetch(f"/work_pools/{name}") for name in scope.pools or ()]
+        return {pool["id"] for pool in pools if pool}
+
+    async def pool_of_queue(self, queue_id: str) -> str | None:
+        """Find the name of a work queue's pool; None where there is no such queue."""
+        return (await self.fetch(f"/work_queues/{queue_id}")).get("work_pool_name")
+
+    async def flows(self, scope: AccessScope) -> set[str]:
+        """List the ids of the flows of applications that may be seen in a scope."""
+        return await self._read(lambda session: access_scope.flows(session, scope))
+
+    async def has_flow(self, scope: AccessScope, flow_id: str) -> bool:
+        """Tell whether a flow is one of an application that may be seen in a scope."""
+        return await self._read(
+            lambda session: access_scope.has_flow(session, scope, UUID(flow_id))
+        )
+
+    async def has_schema(self, scope: AccessScope, schema: Any) -> bool:
+        """Tell whether a deployment in a scope has this schema of parameters."""
+        digest = digest_of(schema)
+        allowed = sorted(await self.deployments(scope))
+        if any(digest in self._schemas.get(deployment, ()) for deployment in allowed):
+            return True
+        for start in range(0, len(allowed), PAGE):
+            ids = allowed[start : start + PAGE]
+            body = {"deployments": {"id": {"any_": ids}}, "limit": PAGE}
+            page = await asyncio.create_task(self._prefect.post("/deployments/filter", body))
+            page_digests = {
+                deployment["id"]: digests_of(deployment["parameter_openapi_schema"])
+                for deployment in page
+            }
+            self._schemas |= page_digests
+            if any(digest in digests for digests in page_digests.values()):
+                return True
+        return False
+
+    async def owner(self, deployment_id: str | None, scope: AccessScope) -> Owner | None:
+        """Find the owner of a deployment; None where it is not in the scope."""
+        if deployment_id is None or not is_uuid(deployment_id):
+            return None
+        ids = await self._read(
+            lambda session: access_scope.template_of(session, scope, UUID(deployment_id))
+        )
+        return Owner(*ids) if ids else None
+
+    async def definition(self, template_id: int) -> Definition:
+        """Read the definition of a run template's application."""
+        return await self._read(
+            lambda session: parse(session.get_one(RunTemplate, template_id).app.document)
+        )
+
+    async def deployment_of(self, flow_run_id: str | None) -> str | None:
+        """Find the deployment of a flow run; None where there is no run, or it has none."""
+        path = "/flow_runs/{}"
+        return await self._deployments.find(flow_run_id, self.fetch, path, "deployment_id")
+
+    async def flow_run_of_task_run(self, task_run_id: str | None) -> str | None:
+        """Find the flow run of a task run; None where there is no run, or it has none."""
+        return await self._flow_runs.find(task_run_id, self.fetch, "/task_runs/{}", "flow_run_id")
+
+    async def flow_run_of(self, path: str) -> str | None:
+        """Find the flow run of the object at a path, or None (it never gets another)."""
+        value = await self.fetch(path)
+        return value.get("flow_run_id") or (value.get("state_details") or {}).get("flow_run_id")
+
+    async def task_run_of(self, path: str) -> str | None:
+        """Find the task run of the state at a path; None where it has none."""
+        return ((await self.fetch(path)).get("state_details") or {}).get("task_run_id")
+
+    async def find_deployment(self, path: str) -> str | None:
+        """Find the id of the deployment at a path of names; None where there is none."""
+        return (await self.fetch(path)).get("id")
+
+    def remember_scheduled(self, scheduled: Any) -> None:
+        """Cache the deployments of the flow runs in a response to a worker's poll."""
+        for item in scheduled if isinstance(scheduled, list) else ():
+            run = item.get("flow_run") or {}
+            if run.get("deployment_id"):
+                self._deployments.remember(run["id"], run["deployment_id"])
+
+    async def fetch(self, path: str) -> dict[str, Any]:
+        """Fetch the object at a path; empty where there is none."""
+        try:
+            # A task of its own: on SQLite Prefect counts its requests by their tasks, and that of
+            # a socket is counted already.
+            value = await asyncio.create_task(self._prefect.get(quote(path)))
+        except NotFound:
+            return {}
+        return value if isinstance(value, dict) else {}
+
+    async def _read(self, query: Callable[[ReadingSession], T]) -> T:
+        def read() -> T:
+            with self._ledger.reading() as session:
+                return query(session)
+
+        return await asyncio.to_thread(read)
+
+
+class _IdCache:
+    """A field of objects that never changes, by their id; the least used are forgotten."""
+
+    def __init__(self) -> None:
+        self._values: OrderedDict[str, str] = OrderedDict()
+
+    async def find(
+        self, object_id: str | None, fetch: Callable[[str], Any], path: str, field: str
+    ) -> str | None:
+        if object_id is None or not is_uuid(object_id):
+            return None
+        cached = self._values.get(object_id)
+        if cached is not None:
+            self._values.move_to_end(object_id)
+            return cached
+        value: str | None = (await fetch(path.format(object_id))).get(field)
+        if value is not None:
+            self.remember(object_id, value)
+        return value
+
+    def remember(self, object_id: str, value: str) -> None:
+        self._values[object_id] = value
+        if len(self._values) > MAX_CACHED:
+            self._values.popitem(last=False)

@@ -1,0 +1,272 @@
+"""The rules that narrow a request to an access scope: one function for each `ScopeRule`."""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
+from jobauto_prefect.facade.gateway.policy.body_filters import (
+    narrow_filter,
+    requested_ids,
+    require_object,
+)
+from jobauto_prefect.facade.gateway.policy.scoped_request import (
+    Decision,
+    ScopedRequest,
+    require_few,
+)
+from jobauto_prefect.facade.gateway.policy.synthetic_responses import synthesize_response
+from jobauto_prefect.facade.gateway.routes import ScopeRule
+
+RUN_FILTERS = ("flow_runs", "task_runs")
+DEPLOYMENT_FILTERS = ("deployments", "work_pools")
+"""Filters that look for flows by their runs, and by their deployments."""
+
+MAX_VALUES_BYTES = 64 * 1024
+"""Bytes of values that are checked against a schema."""
+
+WORKER_EVENTS = "prefect.worker."
+RUN_EVENTS = "prefect.flow-run."
+NO_POOL = "prefect.work-pool.none"
+
+RuleFunction = Callable[[ScopedRequest], Awaitable[Decision]]
+
+
+async def apply_rule(rule: ScopeRule, scoped: ScopedRequest) -> Decision:
+    """Decide what of a request may be passed on.
+
+    Raises:
+        NotFound: it is about something outside of the scope.
+        Forbidden: it can't be kept within the scope.
+        InvalidInput: the body can't be understood.
+    """
+    return await RULES[rule](scoped)
+
+
+async def _anyone(scoped: ScopedRequest) -> Decision:
+    return Decision(scoped.request.body)
+
+
+async def _filter(scoped: ScopedRequest) -> Decision:
+    allowed = await scoped.visible_deployments()
+    return Decision(narrow_filter(scoped.request.body, "deployments", "id", allowed))
+
+
+async def _deployment(scoped: ScopedRequest) -> Decision:
+    return await scoped.require_deployment(scoped.request.path_parameters.get("id"))
+
+
+async def _deployment_name(scoped: ScopedRequest) -> Decision:
+    deployment_id = await scoped.ownership.find_deployment(scoped.request.path)
+    return await scoped.require_deployment(deployment_id)
+
+
+async def _flow_run(scoped: ScopedRequest) -> Decision:
+    return await scoped.require_run(scoped.request.path_parameters.get("id"))
+
+
+async def _task_run(scoped: ScopedRequest) -> Decision:
+    return await scoped.require_task_run(scoped.request.path_parameters.get("id"))
+
+
+async def _flow_run_object(scoped: ScopedRequest) -> Decision:
+    return await scoped.require_run(await scoped.ownership.flow_run_of(scoped.request.path))
+
+
+async def _task_run_state(scoped: ScopedRequest) -> Decision:
+    return await scoped.require_task_run(await scoped.ownership.task_run_of(scoped.request.path))
+
+
+async def _query_flow_run(scoped: ScopedRequest) -> Decision:
+    return await scoped.require_run(scoped.request.query.get("flow_run_id"))
+
+
+async def _query_task_run(scoped: ScopedRequest) -> Decision:
+    return await scoped.require_task_run(scoped.request.query.get("task_run_id"))
+
+
+async def _flow(scoped: ScopedRequest) -> Decision:
+    flow_id = scoped.request.path_parameters["id"]
+    if not await scoped.ownership.has_flow(scoped.scope, flow_id):
+        raise scoped.not_found()
+    return Decision(scoped.request.body)
+
+
+async def _flow_filter(scoped: ScopedRequest) -> Decision:
+    """Narrow a filter of flows, and what it says of their runs and deployments.
+
+    Companies share flows: a flow must not be found by another company's runs of it.
+    """
+    body = narrow_filter(scoped.request.body, "flows", "id", await scoped.visible_flows())
+    if any(body.get(name) is not None for name in RUN_FILTERS):
+        deployments = await scoped.visible_deployments()
+        body = narrow_filter(body, "flow_runs", "deployment_id", deployments)
+    if any(body.get(name) is not None for name in DEPLOYMENT_FILTERS):
+        body = narrow_filter(body, "deployments", "id", await scoped.visible_deployments())
+    return Decision(body)
+
+
+async def _logs(scoped: ScopedRequest) -> Decision:
+    """Narrow a filter of log lines to runs it has to name: lines know nothing but their run."""
+    body = scoped.request.body
+    run_ids = requested_ids(body, "logs", "flow_run_id")
+    task_run_ids = requested_ids(body, "logs", "task_run_id")
+    if run_ids is None and task_run_ids is None:
+        raise Forbidden("name the flow runs whose log lines you want (logs.flow_run_id.any_)")
+    if run_ids is not None:
+        body = narrow_filter(body, "logs", "flow_run_id", await scoped.visible_runs(run_ids))
+    if task_run_ids is not None:
+        runs = {
+            task_run_id: await scoped.ownership.flow_run_of_task_run(task_run_id)
+            for task_run_id in require_few(task_run_ids)
+        }
+        visible = await scoped.visible_runs(runs.values())
+        allowed = {task_run_id for task_run_id, run in runs.items() if run in visible}
+        body = narrow_filter(body, "logs", "task_run_id", allowed)
+    return Decision(body)
+
+
+async def _run_ids(scoped: ScopedRequest) -> Decision:
+    body = require_object(scoped.request.body)
+    requested = body.get("flow_run_ids")
+    run_ids = (
+        [run_id for run_id in requested if isinstance(run_id, str)]
+        if isinstance(requested, list)
+        else []
+    )
+    visible = await scoped.visible_runs(run_ids)
+    return Decision(
+        body | {"flow_run_ids": [run_id for run_id in run_ids if run_id.lower() in visible]}
+    )
+
+
+async def _listed_runs(scoped: ScopedRequest) -> Decision:
+    run_ids = requested_ids(scoped.request.body, "flow_runs", "id")
+    if run_ids is None:
+        raise Forbidden("name the flow runs that this is for (flow_runs.id.any_)")
+    visible = await scoped.visible_runs(run_ids)
+    return Decision(narrow_filter(scoped.request.body, "flow_runs", "id", visible))
+
+
+async def _listed_deployments(scoped: ScopedRequest) -> Decision:
+    if requested_ids(scoped.request.body, "deployments", "id") is None:
+        raise Forbidden("name the deployments that this is for (deployments.id.any_)")
+    return await _filter(scoped)
+
+
+async def _pool(scoped: ScopedRequest) -> Decision:
+    parameters = scoped.request.path_parameters
+    name = parameters.get("work_pool_name") or parameters["name"]
+    if name not in await scoped.visible_pools():
+        raise scoped.not_found()
+    return Decision(scoped.request.body)
+
+
+async def _queue(scoped: ScopedRequest) -> Decision:
+    pool = await scoped.ownership.pool_of_queue(scoped.request.path_parameters["id"])
+    if pool not in await scoped.visible_pools():
+        raise scoped.not_found()
+    return Decision(scoped.request.body)
+
+
+async def _pool_filter(scoped: ScopedRequest) -> Decision:
+    pools = await scoped.visible_pools()
+    return Decision(narrow_filter(scoped.request.body, "work_pools", "name", pools))
+
+
+async def _pool_body(scoped: ScopedRequest) -> Decision:
+    if require_object(scoped.request.body).get("name") not in await scoped.visible_pools():
+        raise Forbidden("this token is not for that work pool")
+    return Decision(scoped.request.body)
+
+
+async def _log_lines(scoped: ScopedRequest) -> Decision:
+    lines = scoped.request.body if isinstance(scoped.request.body, list) else []
+    run_ids = {require_object(line).get("flow_run_id") for line in lines}
+    if len(await scoped.visible_runs(run_ids)) < len(run_ids):
+        raise Forbidden("this token is not for the flow runs of these log lines")
+    return Decision(scoped.request.body)
+
+
+async def _artifact_body(scoped: ScopedRequest) -> Decision:
+    return await scoped.require_run(require_object(scoped.request.body).get("flow_run_id"))
+
+
+async def _event_filter(scoped: ScopedRequest) -> Decision:
+    """Narrow a subscription to events that concern the work pools of the scope."""
+    body = require_object(scoped.request.body)
+    requested = require_object(body.get("filter"))
+    resources = requested.get("any_resource") or []
+    # Several conditions hold together; an empty list of ids would be none at all.
+    pool_ids = await scoped.ownership.pool_ids(scoped.scope)
+    ids = [f"prefect.work-pool.{pool_id}" for pool_id in pool_ids] or [NO_POOL]
+    conditions = [*(resources if isinstance(resources, list) else [resources]), {"id": ids}]
+    return Decision(body | {"filter": requested | {"any_resource": conditions}})
+
+
+async def _events(scoped: ScopedRequest) -> Decision:
+    """Pass on what a worker tells of itself and of its runs."""
+    event = require_object(scoped.request.body)
+    resource_id = str(require_object(event.get("resource")).get("prefect.resource.id"))
+    if resource_id.startswith(WORKER_EVENTS):
+        return Decision(scoped.request.body)
+    if resource_id.startswith(RUN_EVENTS):
+        return await scoped.require_run(resource_id.removeprefix(RUN_EVENTS))
+    return await scoped.require_run(_related_run(event))
+
+
+def _related_run(event: Mapping[str, Any]) -> str | None:
+    """Find the flow run that an event, of a task run for example, is related to."""
+    related = event.get("related")
+    for resource in related if isinstance(related, list) else ():
+        resource_id = str(require_object(resource).get("prefect.resource.id"))
+        if resource_id.startswith(RUN_EVENTS):
+            return resource_id.removeprefix(RUN_EVENTS)
+    return None
+
+
+async def _synthetic(scoped: ScopedRequest) -> Decision:
+    return Decision(None, answer=await synthesize_response(scoped))
+
+
+async def _schema(scoped: ScopedRequest) -> Decision:
+    """Let values be checked against our own schemas only: with others it could take minutes."""
+    body = require_object(scoped.request.body)
+    if len(json.dumps(body.get("values")).encode()) > MAX_VALUES_BYTES:
+        message = f"the values have more than {MAX_VALUES_BYTES} bytes"
+        raise InvalidInput([Fault("/values", "size", message)])
+    if not await scoped.ownership.has_schema(scoped.scope, body.get("schema")):
+        raise Forbidden("values are checked against the schema of a deployment that you may see")
+    return Decision(body)
+
+
+RULES: Mapping[ScopeRule, RuleFunction] = {
+    ScopeRule.ANYONE: _anyone,
+    ScopeRule.FILTER: _filter,
+    ScopeRule.DEPLOYMENT: _deployment,
+    ScopeRule.FLOW_RUN: _flow_run,
+    ScopeRule.TASK_RUN: _task_run,
+    ScopeRule.FLOW: _flow,
+    ScopeRule.FLOW_FILTER: _flow_filter,
+    ScopeRule.ARTIFACT: _flow_run_object,
+    ScopeRule.FLOW_RUN_STATE: _flow_run_object,
+    ScopeRule.TASK_RUN_STATE: _task_run_state,
+    ScopeRule.DEPLOYMENT_NAME: _deployment_name,
+    ScopeRule.QUERY_FLOW_RUN: _query_flow_run,
+    ScopeRule.QUERY_TASK_RUN: _query_task_run,
+    ScopeRule.LOGS: _logs,
+    ScopeRule.RUN_IDS: _run_ids,
+    ScopeRule.LISTED_RUNS: _listed_runs,
+    ScopeRule.LISTED_DEPLOYMENTS: _listed_deployments,
+    ScopeRule.POOL: _pool,
+    ScopeRule.QUEUE: _queue,
+    ScopeRule.POOL_FILTER: _pool_filter,
+    ScopeRule.POOL_BODY: _pool_body,
+    ScopeRule.POOL_RUNS: _pool_filter,
+    ScopeRule.LOG_LINES: _log_lines,
+    ScopeRule.ARTIFACT_BODY: _artifact_body,
+    ScopeRule.SYNTHETIC: _synthetic,
+    ScopeRule.EVENT_FILTER: _event_filter,
+    ScopeRule.EVENTS: _events,
+    ScopeRule.SCHEMA: _schema,
+}

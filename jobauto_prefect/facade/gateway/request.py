@@ -1,0 +1,68 @@
+"""A request to Prefect, as the policy looks at it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive, Scope
+
+from jobauto_prefect.errors import Fault, InvalidInput, TooLarge
+from jobauto_prefect.facade.http.requests import read_json, refuse_constant
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyRequest:
+    """What is asked of Prefect: the path without `/api`, its parameters, the query, the body.
+
+    `body` is parsed JSON, None where there is none.
+    """
+
+    path: str
+    path_parameters: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: Any = None
+
+
+async def read_body(receive: Receive, limit: int) -> bytes:
+    """Read the whole body.
+
+    Raises:
+        TooLarge: it has more than `limit` bytes.
+        ClientDisconnect: the client hung up before its end.
+    """
+    content = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        content += message.get("body", b"")
+        if len(content) > limit:
+            raise TooLarge(limit)
+        if not message.get("more_body"):
+            return bytes(content)
+
+
+def parse_body(raw: bytes, *, of_worker: bool) -> Any:
+    """Parse the JSON of a body; None where there is none.
+
+    A worker's log lines and artifacts may hold characters that no request of a person may.
+
+    Raises:
+        InvalidInput: it is no JSON, or nothing that can be kept (`read_json`).
+    """
+    if not raw.strip():
+        return None
+    if not of_worker:
+        return read_json(raw)
+    try:
+        return json.loads(raw, parse_constant=refuse_constant)
+    except (ValueError, RecursionError):
+        raise InvalidInput([Fault("", "syntax", "the body is no JSON")]) from None
+
+
+def parse_query(scope: Scope) -> dict[str, str]:
+    """Parse the query; of several values of a name the last counts, as Prefect reads it."""
+    return dict(parse_qsl(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True))

@@ -1,0 +1,1 @@
+"""What every request and answer of the contract has in common."""

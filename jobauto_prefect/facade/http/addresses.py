@@ -1,0 +1,95 @@
+"""Where the contract is reached: one set of routes, several addresses, each with its dialect."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+from urllib.parse import unquote
+
+from fastapi import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from jobauto_prefect.facade.http.dialect import OWN, Dialect
+
+CONTRACT = "/api/v1"
+"""Where the routes are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The beginning of the contract's paths, and how it speaks there."""
+
+    prefix: str
+    dialect: Dialect = OWN
+
+
+OWN_ADDRESS = Address(CONTRACT)
+
+
+class AddressMiddleware:
+    """Leads requests from every address to the routes.
+
+    The address is then in `scope["address"]`, and the path that was asked for in
+    `scope["asked_path"]`.
+    """
+
+    def __init__(self, app: ASGIApp, others: Sequence[Address]) -> None:
+        self._app = app
+        # /api begins /api/v1, too: the longest one counts.
+        self._known = sorted(
+            (OWN_ADDRESS, *others), key=lambda address: len(address.prefix), reverse=True
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request; what is at no address is passed on as it is."""
+        if scope["type"] == "http":
+            scope = self._led(scope)
+        await self._app(scope, receive, send)
+
+    def _led(self, scope: Scope) -> Scope:
+        path: str = scope["path"]
+        for address in self._known:
+            if path == address.prefix or path.startswith(f"{address.prefix}/"):
+                asked = {**scope, "address": address, "asked_path": path}
+                encoded = encode_slashes(scope, address.prefix).removeprefix(address.prefix)
+                if encoded != path.removeprefix(address.prefix):
+                    return {**asked, "path": CONTRACT + encoded, "slashes_encoded": True}
+                return {**asked, "path": CONTRACT + (encoded or "/")}
+        return {**scope, "address": OWN_ADDRESS, "asked_path": path}
+
+
+OF_COMPANIES = (["credential"], ["runtemplate"])
+"""Items whose records are named `company/name` only: there the slash may be as it is."""
+
+
+def encode_slashes(scope: Scope, prefix: str) -> str:
+    """Return the path with slashes that separate nothing as %2F, and % as %25.
+
+    Those are the ones that came as %2F, and those of names like `/runtemplate/acme/Nightly.json`.
+    """
+    raw: bytes = scope.get("raw_path") or b""
+    path: str = scope["path"]
+    parts = path.split("/")
+    if b"%2f" in raw.lower():
+        parts = [unquote(part) for part in raw.decode("ascii", "replace").split("/")]
+    place = prefix.count("/") + 2  # of what follows the kind of record
+    if parts[place - 1 : place] in OF_COMPANIES and _is_plain_name(parts[place:]):
+        parts[place : place + 2] = ["/".join(parts[place : place + 2])]
+    if not any("/" in part for part in parts):
+        return path
+    return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
+
+
+def _is_plain_name(parts: list[str]) -> bool:
+    """Whether these begin with a company and a name, not with an id and what is asked of it."""
+    return len(parts) > 1 and parts[0] != "" and not parts[0].isdecimal() and "/" not in parts[0]
+
+
+def address_of(request: Request) -> Address:
+    """Return the address at which a request came in."""
+    return cast("Address", request.scope["address"])
+
+
+def requested_path(request: Request) -> str:
+    """Return the path as the client sent it."""
+    path: str = request.scope["asked_path"]
+    return path

@@ -1,0 +1,53 @@
+"""How the contract speaks at an address: what is heard and what is shown pass through here.
+
+The rest of the service knows our own words only, which are the defaults below.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jobauto_prefect.facade.formats import View
+from jobauto_prefect.ledger.queries.lists import Condition
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TranslatedInput:
+    """The fields of a request in our words.
+
+    `ignored` are the names of fields that the dialect has no use for; `defaults` is what a new
+    record takes where the request says nothing.
+    """
+
+    fields: Fields
+    ignored: Sequence[str] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """The functions that translate; an `item` is a record kind as paths name it.
+
+    `hear` gets an item, the fields of a request, and the names we know. `member` gives our name
+    of a member. `only` says which records of an item there are in this dialect; None: all. `show`
+    translates a record. `arrays` tells of a route's name whether its list is an array. `view`
+    gets a route's name, what it answers, and the fields it was asked with; pages are not
+    translated. `counts_work`: run templates come with what became of their jobs. `error` gets an
+    error (None: one of HTTP alone) and the body that says it.
+    """
+
+    translate_input: Callable[[str, Fields, Collection[str]], TranslatedInput] = (
+        lambda _item, fields, _known: TranslatedInput(fields)
+    )
+    member: Callable[[str, str], str] = lambda _item, name: name
+    only: Callable[[str], Condition | None] = lambda _item: None
+    show: Callable[[str, Fields], Fields] = lambda _item, shown: shown
+    arrays: Callable[[str], bool] = lambda _route: False
+    counts_work: bool = False
+    view: Callable[[str, View, Mapping[str, Any]], View] = lambda _route, view, _asked: view
+    error: Callable[[Exception | None, Fields], Fields] = lambda _error, body: body
+
+
+OWN = Dialect()

@@ -1,0 +1,98 @@
+"""`Idempotency-Key`: a POST that is repeated changes nothing more and has the first answer again.
+
+The answer is kept in the transaction of the write itself: there is never one without the other.
+Only writes that were done have one; what was refused is judged anew.
+"""
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+
+from fastapi import Request
+from starlette.responses import Response
+
+from jobauto_prefect.errors import Fault, InvalidInput, KeyReused
+from jobauto_prefect.ledger.audit.trail import Actor, WritingSession
+from jobauto_prefect.ledger.idempotency import stored_response
+from jobauto_prefect.ledger.records import IdempotencyRecord
+
+HEADER = "Idempotency-Key"
+REPLAYED = "Idempotent-Replayed"
+"""Header of an answer that is given again."""
+
+STORED_HEADERS = ("content-type", "location", "warning")
+_KEY = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotentRequest:
+    """A request to do something once; without a key, every time.
+
+    `digest` is of what it says: its query and its body.
+    """
+
+    actor: str
+    route: str
+    key: str | None
+    digest: str
+
+    def stored_response(self, session: WritingSession) -> Response | None:
+        """The answer to the first request with this key; None: do it, then `keep` the answer.
+
+        Raises:
+            KeyReused: the first request said something else.
+            InProgress: the first request is being worked on.
+        """
+        if self.key is None:
+            return None
+        kept = stored_response(session, self.actor, self.route, self.key)
+        if kept is None:
+            return None
+        if kept.digest != self.digest:
+            message = "this key came before with another request; make a new key for each request"
+            raise KeyReused([Fault(f"/{HEADER}", "reused", message)])
+        headers = {**kept.headers, REPLAYED: "true"}
+        return Response(kept.body, kept.status or 200, headers)
+
+    def store(self, session: WritingSession, answer: Response) -> None:
+        """Keep the answer of what this session did, to be committed with it."""
+        if self.key is None:
+            return
+        headers = {name: answer.headers[name] for name in STORED_HEADERS if name in answer.headers}
+        session.add(
+            IdempotencyRecord(
+                actor=self.actor,
+                route=self.route,
+                key=self.key,
+                digest=self.digest,
+                status=answer.status_code,
+                headers=headers,
+                body=bytes(answer.body),
+            )
+        )
+
+
+def idempotent_request(request: Request, actor: Actor, route: str, raw: bytes) -> IdempotentRequest:
+    """What a request with this body says of being done once.
+
+    `route` is one name for all spellings of the route. A key counts for one user, program or
+    operator, and for one route.
+
+    Raises:
+        InvalidInput: the key is none, or there are several.
+    """
+    query = json.dumps(sorted(request.query_params.multi_items())).encode()
+    digest = hashlib.sha256(len(query).to_bytes(8) + query + raw).hexdigest()
+    who = actor.name if actor.user_id is None else f"user:{actor.user_id}"
+    return IdempotentRequest(who, route, _key(request), digest)
+
+
+def _key(request: Request) -> str | None:
+    given = request.headers.getlist(HEADER)
+    if not given:
+        return None
+    if len(given) > 1 or not _KEY.fullmatch(given[0]):
+        message = "send one key of 1 to 255 visible ASCII characters"
+        raise InvalidInput([Fault(f"/{HEADER}", "format", message)])
+    return given[0]

@@ -1,0 +1,48 @@
+"""Routes that FastAPI examines when they are first asked for.
+
+To examine one takes it some milliseconds, and there are two hundred; a command asks for a few.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import APIRouter
+from fastapi.routing import APIRoute
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+
+class LateRoute(APIRoute):
+    """Knows its path and its methods at once, and the parameters of its endpoint later."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        Route.__init__(
+            self,
+            path,
+            endpoint,
+            name=options["name"],
+            include_in_schema=options["include_in_schema"],
+        )
+        self.methods = set(options["methods"] or ["GET"])
+        self._options = options
+        self._is_examined = False
+
+    def examine(self) -> None:
+        """Become FastAPI's route.
+
+        Raises:
+            FastAPIError: a parameter of the endpoint is of no type it knows.
+        """
+        if not self._is_examined:
+            super().__init__(self.path, self.endpoint, **self._options)
+            self._is_examined = True
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request that this route matches."""
+        self.examine()
+        await super().handle(scope, receive, send)
+
+
+def router(**options: Any) -> APIRouter:
+    """A router of such routes, with FastAPI's options."""
+    return APIRouter(route_class=LateRoute, **options)

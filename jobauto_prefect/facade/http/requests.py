@@ -1,0 +1,253 @@
+"""What is read from a request: its id, its query and its body, as fields."""
+
+import json
+import uuid
+from collections.abc import Collection, Iterable, Mapping
+from typing import Annotated, Any, TypeVar
+from urllib.parse import quote
+
+from fastapi import Depends, Request
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+
+from jobauto_prefect.definitions.validation.limits import beyond_limits, read_integer
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.http.addresses import address_of
+from jobauto_prefect.facade.http.dialect import TranslatedInput
+
+Fields = dict[str, Any]
+MAX_WARNED = 50  # names in a Warning header
+SAFE = "$/:@[]-_. "
+SECRETS = ("password", "db_password")
+"""Members that are secret themselves; those of `env` and `values` can't be in a query at all."""
+
+
+def request_id_of(request: HTTPConnection) -> str:
+    """Return the id of this request, as audit entries and error answers name it."""
+    request_id: str | None = getattr(request.state, "request_id", None)
+    if request_id is None:
+        request_id = request.state.request_id = uuid.uuid4().hex
+    return request_id
+
+
+IGNORED_PARAMETERS = ("limit", "offset", "order", "token")
+"""Query parameters that a published client adds to any request; to a write they say nothing."""
+
+
+class Body(BaseModel):
+    """Base of what clients write: unknown fields are errors."""
+
+    model_config = ConfigDict(extra="forbid", defer_build=True)
+
+
+def _unique_fields(pairs: list[tuple[str, Any]]) -> Fields:
+    members: Fields = {}
+    for name, value in pairs:
+        if name in members:
+            raise InvalidInput([Fault(f"/{name}", "duplicate", f"{name} is given twice")])
+        members[name] = value
+    return members
+
+
+def refuse_constant(name: str) -> Any:
+    """For `json.loads`: NaN and Infinity, which it takes and JSON does not have.
+
+    Raises:
+        InvalidInput: always.
+    """
+    raise InvalidInput([Fault("", "number", f"{name} is no JSON value; leave it out or use null")])
+
+
+def read_json(raw: bytes) -> Any:
+    """The JSON value of a body.
+
+    Raises:
+        InvalidInput: it is no JSON in UTF-8, has duplicate members, or has what no database keeps:
+            NaN, Infinity, numbers beyond them, NUL, halves of surrogate pairs, great depth.
+    """
+    try:
+        value = json.loads(
+            raw.decode("utf-8-sig"),
+            object_pairs_hook=_unique_fields,
+            parse_constant=refuse_constant,
+            parse_int=read_integer,
+        )
+    except json.JSONDecodeError as error:
+        fault = Fault("", "syntax", f"the body is no JSON: {error.msg}", error.lineno, error.colno)
+    except (UnicodeDecodeError, RecursionError):
+        fault = Fault("", "syntax", "the body is no JSON in UTF-8 of reasonable depth")
+    else:
+        refuse_unstorable(value)
+        return value
+    raise InvalidInput([fault])
+
+
+def refuse_unstorable(value: Any) -> None:
+    """Refuse what JSON does not have and no database keeps.
+
+    Raises:
+        InvalidInput: with every fault.
+    """
+    faults = [Fault(fault.pointer, fault.rule, fault.message) for fault in beyond_limits(value)]
+    if faults:
+        raise InvalidInput(faults)
+
+
+def read_query(request: Request) -> Fields:
+    """The fields of the query.
+
+    Raises:
+        InvalidInput: one is given twice, or has what no database keeps.
+    """
+    fields = _unique_fields(request.query_params.multi_items())
+    refuse_unstorable(fields)
+    return fields
+
+
+def read_write_query(request: Request) -> Fields:
+    """The fields of the query of a write.
+
+    Raises:
+        InvalidInput: as `read_query`.
+    """
+    fields = read_query(request)
+    return {name: value for name, value in fields.items() if name not in IGNORED_PARAMETERS}
+
+
+async def read_body(request: Request) -> bytes:
+    """The whole body, up to the limit of the settings (else 413)."""
+    return await _read_limited(request, request.app.state.service.settings.body_limit_bytes)
+
+
+async def read_artifact_body(request: Request) -> bytes:
+    """The whole body, up to the limit for a job's artifacts (else 413)."""
+    return await _read_limited(request, request.app.state.service.settings.artifact_limit_bytes)
+
+
+async def read_files_body(request: Request) -> bytes:
+    """The whole body, up to the limit for files that are applied (else 413)."""
+    return await _read_limited(request, request.app.state.service.settings.apply_limit_bytes)
+
+
+async def _read_limited(request: Request, limit: int) -> bytes:
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > limit:
+            raise HTTPException(413, f"the body is larger than {limit} bytes")
+    return bytes(content)
+
+
+ArtifactBody = Annotated[bytes, Depends(read_artifact_body)]
+FilesBody = Annotated[bytes, Depends(read_files_body)]
+RawBody = Annotated[bytes, Depends(read_body)]
+
+
+def read_body_fields(raw: RawBody, request: Request) -> Fields:
+    """The members of the body, JSON whatever its Content-Type says, and those of the query.
+
+    Raises:
+        InvalidInput: it is no JSON object, or a secret is in the query, which logs may show.
+    """
+    fields = read_write_query(request)
+    faults = [
+        Fault(f"/{name}", "secret", f"{name} must be in the body: addresses are no place for it")
+        for name in SECRETS
+        if name in fields
+    ]
+    if faults:
+        raise InvalidInput(faults)
+    return merge_fields(fields, read_json_object(raw) if raw.strip() else {})
+
+
+WHOLE_BODY = object()
+"""The value of `definition` where the body is a definition and nothing else."""
+
+
+def merge_fields(query: Fields, body: Fields) -> Fields:
+    """The fields of both.
+
+    Raises:
+        InvalidInput: one is in both: nobody could say which of them counts.
+    """
+    both = [name for name in query if name in body]
+    if both:
+        message = "{} is in the query and in the body"
+        raise InvalidInput([Fault(f"/{name}", "duplicate", message.format(name)) for name in both])
+    return query | body
+
+
+def read_json_object(raw: bytes) -> Fields:
+    """The members of a body that is a JSON object.
+
+    Raises:
+        InvalidInput: it is none.
+    """
+    body = read_json(raw)
+    if not isinstance(body, dict):
+        raise InvalidInput([Fault("", "type", "the body must be a JSON object")])
+    return body
+
+
+BodyFields = Annotated[Fields, Depends(read_body_fields)]
+
+
+def pydantic_faults(errors: Iterable[Mapping[str, Any]]) -> list[Fault]:
+    """Convert pydantic's errors; inputs are left out, they may be secrets."""
+    outer = {"body", "query", "path"}
+    return [
+        Fault(
+            pointer="".join(f"/{part}" for part in item["loc"] if part not in outer),
+            rule=item["type"],
+            message=item["msg"],
+        )
+        for item in errors
+    ]
+
+
+B = TypeVar("B", bound=Body)
+
+
+def parse(model: type[B], fields: Mapping[str, Any]) -> B:
+    """Validate fields against a model.
+
+    Raises:
+        InvalidInput: with every fault at once.
+    """
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        raise InvalidInput(pydantic_faults(error.errors(include_input=False))) from None
+
+
+def translate_input(
+    request: Request, item: str, fields: Fields, known_fields: Collection[str]
+) -> TranslatedInput:
+    """The fields of a request for an item, translated from the dialect of its address.
+
+    What is ignored is said in the answer (`warning_header`).
+    """
+    translated = address_of(request).dialect.translate_input(item, fields, known_fields)
+    request.state.ignored = translated.ignored
+    return translated
+
+
+def parse_translated(request: Request, item: str, model: type[B], fields: Fields) -> B:
+    """`hear`, then `parse`."""
+    return parse(model, translate_input(request, item, fields, model.model_fields).fields)
+
+
+def warning_header(request: Request) -> dict[str, str]:
+    """Return the Warning header that names ignored fields; empty where none were."""
+    ignored = getattr(request.state, "ignored", ())
+    if not ignored:
+        return {}
+    named = ", ".join(quote(name[:64], safe=SAFE) for name in ignored[:MAX_WARNED])
+    return {"Warning": f'199 jobauto "unknown fields are ignored: {named}"'}
+
+
+def requested_fields(request: Request) -> Mapping[str, Any]:
+    """The fields a request was made with, as far as they were read: at least its query."""
+    fields: Mapping[str, Any] = getattr(request.state, "fields", request.query_params)
+    return fields

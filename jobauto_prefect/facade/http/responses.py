@@ -1,0 +1,136 @@
+"""Answers in the format that was asked for: the path's suffix, else the Accept header."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import Response
+
+from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.formats import (
+    FORMATS,
+    View,
+    negotiate,
+    negotiate_error,
+    parse_accept_language,
+    render,
+)
+from jobauto_prefect.facade.http.addresses import address_of, requested_path
+from jobauto_prefect.facade.http.requests import requested_fields, warning_header
+from jobauto_prefect.ledger.queries.lookup import names_of
+from jobauto_prefect.ledger.records import App, Company, RunTemplate, User
+from jobauto_prefect.ledger.store import ReadingSession
+
+NAMED = {"app": App, "company": Company, "runtemplate": RunTemplate, "user": User}
+"""Kinds whose names pages show in links, instead of their ids."""
+
+
+def format_of(request: Request, *, is_list: bool = False) -> str:
+    """The name of the format a request asks for.
+
+    Raises:
+        NotAcceptable: it is not spoken here.
+    """
+    suffix = request.path_params.get("suffix")
+    return negotiate(suffix, request.headers.get("accept"), is_list=is_list)
+
+
+def base_of(request: Request) -> str:
+    """The prefix of the contract that was used."""
+    return address_of(request).prefix
+
+
+def path_of(request: Request) -> str:
+    """The path without its suffix."""
+    path, suffix = requested_path(request), request.path_params.get("suffix")
+    return path.removesuffix(f".{suffix}") if suffix else path
+
+
+def languages_of(request: Request) -> tuple[str, ...]:
+    """The languages for texts in several: those the browser asks for, then the service's own."""
+    asked = parse_accept_language(request.headers.get("accept-language"))
+    return (*asked, request.app.state.service.settings.language)
+
+
+def negotiate_response(
+    request: Request, view: View, status: int = 200, headers: Mapping[str, str] | None = None
+) -> Response:
+    """Render a view in the format the request asks for."""
+    return respond(request, format_of(request, is_list=view.is_list), view, status, headers)
+
+
+def respond(
+    request: Request,
+    format_name: str,
+    view: View,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """Render a view in a format and in the dialect of the address; HTML is the same everywhere."""
+    if format_name != "html":
+        view = address_of(request).dialect.view(route_of(request), view, requested_fields(request))
+    return _render(format_name, view, status, {**(headers or {}), **warning_header(request)})
+
+
+def route_of(request: Request) -> str:
+    """The name of the route a request was led to."""
+    name: str = request.scope["route"].name
+    return name
+
+
+def _render(format_name: str, view: View, status: int, headers: Mapping[str, str]) -> Response:
+    body, content_type = render(format_name, view)
+    all_headers = {"Content-Type": content_type, "Vary": "Accept, Authorization", **headers}
+    if format_name == "html":
+        from jobauto_prefect.facade.formats.html.page import CONTENT_SECURITY_POLICY
+
+        all_headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
+        all_headers["Vary"] += ", Accept-Language"
+    return Response(body, status_code=status, headers=all_headers)
+
+
+def respond_error(
+    request: Request,
+    status: int,
+    error: Exception | None,
+    body: dict[str, Any],
+    headers: Mapping[str, str],
+) -> Response:
+    """Render an error in the format the request asks for, else as JSON."""
+    _, dot, suffix = requested_path(request).rpartition("/")[2].rpartition(".")
+    known_suffix = suffix if dot and suffix in FORMATS else None
+    format_name = negotiate_error(known_suffix, request.headers.get("accept"))
+    translated = address_of(request).dialect.error(error, body)
+    view = View(title=str(body["error"]), item="", data=translated, base=base_of(request))
+    return _render(format_name, view, status, headers)
+
+
+def respond_plain(
+    request: Request, who: Identity | None, title: str, data: Any, status: int = 200
+) -> Response:
+    """Render data that is no record of a resource."""
+    view = View(
+        title=title,
+        item="",
+        data=data,
+        base=base_of(request),
+        path=path_of(request),
+        user=who.actor.name if who else "",
+    )
+    return negotiate_response(request, view, status)
+
+
+def load_names(
+    session: ReadingSession, who: Identity, shown: Iterable[Mapping[str, Any]]
+) -> dict[str, dict[str, str]]:
+    """Names for the ids in records, by kind and id: one query for each kind.
+
+    An application that a record referred to once may be another company's by now: it has none.
+    """
+    records = list(shown)
+    companies = who.rights.companies_with("applications.read")
+    return {
+        item: names_of(session, kind, wanted, companies)
+        for item, kind in NAMED.items()
+        if (wanted := {record[f"{item}_id"] for record in records if record.get(f"{item}_id")})
+    }

@@ -1,0 +1,1 @@
+"""What runs around the routes, for every request."""

@@ -1,0 +1,71 @@
+"""Who is asking is known before anything else of a request is read or judged."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import Request
+from starlette.concurrency import run_in_threadpool
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.facade.auth.identity import identify, require_person, require_worker
+from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.facade.http.body_sizes import INTERNAL, body_limit, refuse_too_large
+from jobauto_prefect.facade.http.errors import respond_to_error
+from jobauto_prefect.facade.middleware.transport import ROUTE
+from jobauto_prefect.facade.service import Service
+from jobauto_prefect.logs import current_log_context
+
+OPEN = re.compile(rf"{CONTRACT}/(ping|login)(\.[^/]+)?")
+"""Paths that answer everybody, as `AddressMiddleware` leads to them."""
+
+
+class IdentificationMiddleware:
+    """Passes on the requests of those we know, and all requests for what is open to everybody.
+
+    Workers' routes are for workers' tokens alone, all others for users with a role.
+    Belongs inside `TransportMiddleware` and `AddressMiddleware`, and outside of everything that
+    reads a body, a query or a path. The identity is then in `scope["state"]["identity"]`.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request; sockets and the application's lifespan are passed on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        try:
+            await _identify(request)
+        except JobautoError as error:
+            await respond_to_error(request, error)(scope, receive, send)
+        else:
+            try:
+                await self._app(scope, receive, send)
+            finally:
+                route = scope.get("route")
+                if route is not None:
+                    scope["state"][ROUTE] = route.path.removeprefix(CONTRACT)
+                    _note_job(route.path, scope["path_params"])
+
+
+def _note_job(route: str, parts: Mapping[str, Any]) -> None:
+    """The log line of this request names the job that its path does."""
+    job_id = parts.get("record_id") if "/job/" in route else parts.get("job_id")
+    if str(job_id).isdecimal():
+        current_log_context().job_id = int(str(job_id))
+
+
+async def _identify(request: Request) -> None:
+    service: Service = request.app.state.service
+    path: str = request.scope["path"]
+    is_open = OPEN.fullmatch(path) is not None
+    if not is_open:
+        request.state.identity = await run_in_threadpool(identify, request, service)
+    refuse_too_large(request.headers, body_limit(path, service.settings))
+    if not is_open:
+        kind = require_worker if path.startswith(INTERNAL) else require_person
+        await kind(request.state.identity)

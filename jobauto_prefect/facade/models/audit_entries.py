@@ -1,0 +1,57 @@
+"""The records of the audit trail, as responses show them."""
+
+from datetime import datetime
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from jobauto_prefect.facade.models.common import Record, RecordKind
+
+AuditAction = Literal[
+    "create",
+    "update",
+    "delete",
+    "login",
+    "refuse",
+    "reveal",
+    "intend",
+    "fail",
+    "lost",
+    "archive",
+    "restore",
+]
+"""What entries say was done; the filter of their list takes the same."""
+
+
+class AuditEntry(Record):
+    """Who changed what; never changed or deleted itself."""
+
+    record_kind: ClassVar = RecordKind(
+        item="auditlog",
+        collection="auditlog",
+        one="Audit entry",
+        many="Audit log",
+        columns=("id", "created_at", "actor", "door", "entity_type", "entity_id", "action"),
+    )
+
+    id: int = Field(description="The number of the record.")
+    actor: str = Field(
+        description="The login of the user, or the name of the service or program, that did it."
+    )
+    user_id: int | None = Field(description="The user.")
+    door: str = Field(
+        description="Where the change came in: rest, cli, ui, prefect-api, worker or service."
+    )
+    address: str | None = Field(description="The address the request came from.")
+    user_agent: str | None = Field(description="What the client called itself.")
+    request_id: str | None = Field(
+        description="The request, as the service's log and the audit log name it."
+    )
+    entity_type: str = Field(description="Its kind.")
+    entity_id: int | None = Field(description="The record that was changed.")
+    company_id: int | None = Field(description="The company.")
+    action: AuditAction = Field(description="What was done.")
+    changes: dict[str, list[Any]] = Field(
+        description="Field by field `[before, after]`; of secrets only that they changed."
+    )
+    created_at: datetime = Field(description="When it was made.")

@@ -1,0 +1,38 @@
+"""The records of calendars, as responses show them."""
+
+from typing import Any, ClassVar
+
+from pydantic import Field
+
+from jobauto_prefect.facade.models.common import Labelled, RecordKind
+
+
+class Calendar(Labelled):
+    """When windows' jobs do not start."""
+
+    record_kind: ClassVar = RecordKind(
+        item="calendar",
+        collection="calendars",
+        one="Calendar",
+        many="Calendars",
+        columns=("id", "name", "country", "subdivision", "timezone", "updated_at"),
+    )
+
+    id: int = Field(description="The number of the record.")
+    name: str = Field(description="The name for people.")
+    timezone: str | None = Field(
+        description="IANA name of the zone of its days and times; null: that of each run template."
+    )
+    country: str | None = Field(
+        description="Whose public holidays are closed (ISO 3166-1); null: nobody's."
+    )
+    subdivision: str | None = Field(description="Whose holidays besides, within the country.")
+    days: list[dict[str, Any]] = Field(
+        description="Closed days: `date`, `until`, `yearly`, `title`."
+    )
+    times: list[dict[str, Any]] = Field(
+        description="Closed times of day: `from`, `to`, `weekdays`, `title`."
+    )
+    periods: list[dict[str, Any]] = Field(
+        description="Closed periods that come once: `start`, `end`, `title`."
+    )

@@ -1,0 +1,46 @@
+"""All kinds of records, in the order in which pages and the document list them."""
+
+from collections.abc import Mapping
+
+from jobauto_prefect.facade.models.applications import APPLICATION_KIND
+from jobauto_prefect.facade.models.audit_entries import AuditEntry
+from jobauto_prefect.facade.models.calendars import Calendar
+from jobauto_prefect.facade.models.common import Record, RecordKind
+from jobauto_prefect.facade.models.companies import Company
+from jobauto_prefect.facade.models.credentials import Credential, CredentialType
+from jobauto_prefect.facade.models.event_rules import EventRule, EventSource
+from jobauto_prefect.facade.models.events import Event
+from jobauto_prefect.facade.models.jobs import Job
+from jobauto_prefect.facade.models.run_templates import RunTemplate
+from jobauto_prefect.facade.models.tasks import Task
+from jobauto_prefect.facade.models.topics import Topic
+from jobauto_prefect.facade.models.users import User
+
+RECORD_MODELS: Mapping[str, type[Record]] = {
+    model.record_kind.item: model
+    for model in (
+        Company,
+        RunTemplate,
+        Job,
+        Task,
+        Credential,
+        CredentialType,
+        Topic,
+        Calendar,
+        EventRule,
+        EventSource,
+        User,
+        Event,
+        AuditEntry,
+    )
+}
+"""By the name of a record in paths; applications have their definition's fields and no model."""
+
+KINDS: Mapping[str, RecordKind] = {
+    APPLICATION_KIND.item: APPLICATION_KIND,
+    **{item: model.record_kind for item, model in RECORD_MODELS.items()},
+}
+"""By the name of a record in paths."""
+
+COLLECTIONS: Mapping[str, RecordKind] = {kind.collection: kind for kind in KINDS.values()}
+"""By the name of the list in paths."""

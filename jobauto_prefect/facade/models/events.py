@@ -1,0 +1,91 @@
+"""The records of events and what they owe, as responses show them."""
+
+from datetime import datetime
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, Field
+
+from jobauto_prefect.definitions.records.actions import Action
+from jobauto_prefect.facade.models.common import Record, RecordKind
+from jobauto_prefect.ledger.events.deliveries import DeliveryState, EventKind
+from jobauto_prefect.ledger.events.pending_actions import ActionState
+
+
+class Event(Record):
+    """Something that happened: a change of an event source, or the end of a run template's job."""
+
+    record_kind: ClassVar = RecordKind(
+        item="event",
+        collection="events",
+        one="Event",
+        many="Events",
+        columns=(
+            "id",
+            "created_at",
+            "kind",
+            "event_source_id",
+            "runtemplate_id",
+            "evidence",
+            "operation",
+            "record_id",
+            "state",
+        ),
+    )
+
+    id: int = Field(description="The number of the record.")
+    kind: EventKind = Field(description="Whose token it is: a user's or a worker's.")
+    state: Literal["done", "owed", "dead"] = Field(description="Where it stands.")
+    event_source_id: int | None = Field(description="The event source whose changes it reacts to.")
+    runtemplate_id: int | None = Field(description="The run template.")
+    job_id: int | None = Field(description="The job.")
+    company_id: int | None = Field(description="The company.")
+    inversion: int | None = Field(description="The number of the change in its source.")
+    evidence: str | None = Field(description="The kind of record whose changes count; null: any.")
+    operation: str = Field(description="Which changes count.")
+    record_id: str | None = Field(description="The record it is about.")
+    depth: int = Field(description="How many ends of jobs led to it; 0: a change.")
+    emission_error: str | None = Field(
+        description="Why Prefect will not hear of it; null: it has, or will."
+    )
+    emitted_at: datetime | None = Field(description="When Prefect heard of it; null: not yet.")
+    created_at: datetime = Field(description="When it was made.")
+
+
+class Delivery(BaseModel):
+    """What an event owes one rule."""
+
+    eventrule_id: int = Field(description="The event rule.")
+    element: int = Field(
+        description="Which element of a list it is for, from 0; 0 where the rule does not fan out."
+    )
+    state: DeliveryState = Field(description="Where it stands.")
+    job_id: int | None = Field(description="The job.")
+    flow_run_id: str | None = Field(description="The flow run in Prefect.")
+    due_at: datetime | None = Field(
+        description="When this service starts the job itself; null: not yet, or there is one."
+    )
+    error: str | None = Field(description="The name of the status.")
+
+
+class OwedAction(BaseModel):
+    """What an event has the service do, beside starting rules."""
+
+    id: int = Field(description="The number of the record.")
+    kind: Action = Field(description="The action.")
+    target: str | None = Field(description="The address of a webhook, without its query.")
+    state: ActionState = Field(description="Where it stands.")
+    attempts: int = Field(description="How often it was tried in vain.")
+    job_id: int | None = Field(description="The job it started.")
+    error: str | None = Field(description="Why it is dead, or failed last.")
+    due_at: datetime = Field(description="When it is done, or tried again.")
+    done_at: datetime | None = Field(description="When it was done; null: it is not.")
+
+
+class EventWithDeliveries(Event):
+    """An event, all that is known of it, and what it owes."""
+
+    data: dict[str, Any] = Field(description="All that is known of it.")
+    deliveries: list[Delivery] = Field(description="What it owes to rules.")
+    actions: list[OwedAction] = Field(
+        description="What it has the service do, beside starting rules."
+    )

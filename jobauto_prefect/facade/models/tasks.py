@@ -1,0 +1,45 @@
+"""The records of tasks, as responses show them."""
+
+from datetime import datetime
+from typing import ClassVar
+
+from pydantic import Field
+
+from jobauto_prefect.facade.models.common import Record, RecordKind
+from jobauto_prefect.facade.models.jobs import Job
+from jobauto_prefect.ledger.states import TaskReason, TaskState
+
+
+class Task(Record):
+    """The obligation to run a template once in a window."""
+
+    record_kind: ClassVar = RecordKind(
+        item="task",
+        collection="tasks",
+        one="Task",
+        many="Tasks",
+        columns=("id", "runtemplate_id", "window_start", "window_end", "state", "attempts"),
+    )
+
+    id: int = Field(description="The number of the record.")
+    runtemplate_id: int = Field(description="The run template.")
+    state: TaskState = Field(description="Where it stands.")
+    reason: TaskReason | None = Field(description="Why.")
+    message: str | None = Field(description="One line for people.")
+    attempts: int = Field(description="How many jobs have tried.")
+    fulfilled_by_job_id: int | None = Field(description="The job that fulfilled it.")
+    excuse: str | None = Field(
+        description="Why it is all right that the window failed or was missed."
+    )
+    excused_by: str | None = Field(description="Who said so.")
+    window_start: datetime = Field(description="Beginning of the window.")
+    window_end: datetime = Field(description="End of the window, not within it.")
+    deadline: datetime = Field(description="Until when it may be fulfilled.")
+    fulfilled_at: datetime | None = Field(description="When it was fulfilled.")
+    created_at: datetime = Field(description="When it was made.")
+
+
+class TaskWithJobs(Task):
+    """A task with all its attempts."""
+
+    jobs: list[Job] = Field(description="Its attempts, the first one first.")

@@ -1,0 +1,144 @@
+"""The REST contract: its router, and the routes that read and delete single records."""
+
+import functools
+from typing import Any
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from jobauto_prefect.errors import NotFound
+from jobauto_prefect.facade.apply import endpoint
+from jobauto_prefect.facade.auth.access import require_permission
+from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.http import late_routes
+from jobauto_prefect.facade.http.addresses import CONTRACT, address_of
+from jobauto_prefect.facade.http.responses import format_of, load_names, respond, respond_plain
+from jobauto_prefect.facade.resources import (
+    credential_secrets,
+    event_replay,
+    event_sources,
+    forecasts,
+    job_deletion,
+    job_output,
+    maintenance,
+    memberships,
+    prefect_status,
+    sessions,
+    status,
+    suggestions,
+    task_actions,
+    workers,
+)
+from jobauto_prefect.facade.resources.details import details_of, title_of
+from jobauto_prefect.facade.resources.lists import add_list, view_of
+from jobauto_prefect.facade.resources.natural_keys import key_type
+from jobauto_prefect.facade.resources.query_parameters import refuse_unknown_parameters
+from jobauto_prefect.facade.resources.registry import RESOURCES, Resource
+from jobauto_prefect.facade.resources.upserts import add_upsert
+from jobauto_prefect.facade.serializers.jobs import add_job_counts, add_wait_reasons
+from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.facade.writes.memberships import refuse_higher_user, require_super_admin_left
+from jobauto_prefect.jobs.windows.tasks import deactivate
+from jobauto_prefect.ledger.queries import lists
+from jobauto_prefect.ledger.queries.lookup import get_record
+from jobauto_prefect.ledger.records import User
+from jobauto_prefect.ledger.soft_delete import soft_delete
+from jobauto_prefect.ledger.store import ReadingSession
+
+ROUTE_MODULES = (
+    endpoint,
+    job_deletion,
+    forecasts,
+    status,
+    maintenance,
+    memberships,
+    prefect_status,
+    task_actions,
+    credential_secrets,
+    sessions,
+    event_replay,
+    event_sources,
+    suggestions,
+    job_output,
+    workers,
+)
+"""Modules of routes that follow no pattern."""
+
+
+@functools.cache  # it holds no state, and takes some time
+def build_contract_router() -> APIRouter:
+    """All routes of the contract."""
+    dependencies = [Depends(refuse_unknown_parameters)]
+    router = late_routes.router(prefix=CONTRACT, dependencies=dependencies)
+    for module in ROUTE_MODULES:
+        module.add_routes(router)  # before the patterns, which would take some of their paths
+    for resource in RESOURCES:
+        add_list(router, resource)
+        _add_read(router, resource)
+        if resource.write is not None:
+            add_upsert(router, resource)
+        if resource.deletable:
+            _add_delete(router, resource)
+    return router
+
+
+def _add_read(router: APIRouter, resource: Resource) -> None:
+    def read(
+        record_id: Any, request: Request, who: CurrentUser, service: CurrentService
+    ) -> Response:
+        format_name = format_of(request)
+        with service.ledger.reading() as session:
+            record = _get_visible(session, resource, record_id, who, request)
+            shown = resource.show(record, service.settings) | details_of(session, record, service)
+            now = service.ledger.clock()
+            add_wait_reasons(session, [record], [shown], service.settings, now)
+            if address_of(request).dialect.counts_work:
+                add_job_counts(session, [record], [shown])
+            names = load_names(session, who, [shown]) if format_name == "html" else {}
+        view = view_of(resource, request, who, shown, title=title_of(resource, shown), names=names)
+        return respond(request, format_name, view)
+
+    read.__annotations__["record_id"] = key_type(resource.kind)
+    name = resource.item
+    router.get(f"/{name}/{{record_id}}.{{suffix}}", name=f"get {name}")(read)
+    router.get(f"/{name}/{{record_id}}", include_in_schema=False)(read)
+
+
+def _get_visible(
+    session: ReadingSession, resource: Resource, record_id: int, who: Identity, request: Request
+) -> Any:
+    """The record, for somebody who may see it, at an address where there is such a record.
+
+    Raises:
+        NotFound: there is none, or none they may see.
+    """
+    record = get_record(session, resource.kind, record_id)
+    own = isinstance(record, User) and record.id == who.user_id
+    only = address_of(request).dialect.only(resource.item)
+    there = only is None or getattr(record, only.column) in only.value
+    if there and (own or who.rights.may(resource.read, lists.company_of(record))):
+        return record
+    raise NotFound(f"there is no {resource.kind.__tablename__} {record_id}")
+
+
+def _add_delete(router: APIRouter, resource: Resource) -> None:
+    def delete(
+        record_id: Any, request: Request, who: CurrentUser, service: CurrentService
+    ) -> Response:
+        format_of(request)
+        with service.ledger.writing(who.actor) as session:
+            record = get_record(session, resource.kind, record_id)
+            require_permission(
+                who, resource.permissions, "delete", lists.company_of(record), record
+            )
+            if isinstance(record, User):
+                refuse_higher_user(who, record, session.clock())
+            soft_delete(session, record, deactivate)
+            require_super_admin_left(session)
+        service.outbox_worker.wake()
+        gone = {"id": record_id, "deleted": True, "success": True}
+        return respond_plain(request, who, f"Deleted {resource.item} {record_id}", gone)
+
+    delete.__annotations__["record_id"] = key_type(resource.kind)
+    name = resource.item
+    router.delete(f"/{name}/{{record_id}}.{{suffix}}", name=f"delete {name}")(delete)
+    router.delete(f"/{name}/{{record_id}}", include_in_schema=False)(delete)

@@ -1,0 +1,81 @@
+"""Replaying events: dead letters, and what a rule was too young for."""
+
+from fastapi import APIRouter, Request, Response
+
+from jobauto_prefect.errors import Conflict
+from jobauto_prefect.facade.auth.access import require_permission
+from jobauto_prefect.facade.auth.identity import CurrentUser
+from jobauto_prefect.facade.http.field_types import Integer
+from jobauto_prefect.facade.http.requests import Body, BodyFields, parse
+from jobauto_prefect.facade.http.responses import respond_plain
+from jobauto_prefect.facade.serializers.events import serialize_event, serialize_event_details
+from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.facade.writes.base import Id
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.events import deliveries, delivery_jobs, pending_actions
+from jobauto_prefect.ledger.events.deliveries import DeliveryState
+from jobauto_prefect.ledger.queries.lookup import get_record
+from jobauto_prefect.ledger.records import Event, EventRule
+
+
+class ReplayBody(Body):
+    """Which rule to start; without one, all whose delivery is a dead letter, and all actions
+    that are.
+    """
+
+    eventrule_id: Id | None = None
+
+
+def add_routes(router: APIRouter) -> None:
+    """Add them to the contract."""
+    router.post("/event/{event_id}/replay.{suffix}", name="replay event")(replay)
+    router.post("/event/{event_id}/replay", include_in_schema=False)(replay)
+
+
+def replay(
+    event_id: Integer,
+    fields: BodyFields,
+    request: Request,
+    who: CurrentUser,
+    service: CurrentService,
+) -> Response:
+    """Start rules, and do actions, once more; the answer is the event and what it owes now."""
+    body = parse(ReplayBody, fields)
+    with service.ledger.writing(who.actor) as session:
+        event = get_record(session, Event, event_id)
+        require_permission(who, "jobs", "read", event.company_id, event)
+        dead = [] if body.eventrule_id else pending_actions.dead_actions_of_event(session, event.id)
+        for rule in _rules_to_start(session, event, body.eventrule_id, or_none=bool(dead)):
+            require_permission(who, "jobs", "execute", rule.runtemplate.company_id, rule)
+            delivery_jobs.replay(session, event, rule)
+        for action in dead:
+            require_permission(who, "jobs", "execute", event.company_id, event)
+            pending_actions.replay(session, action)
+        session.flush()
+        owed = deliveries.deliveries_of_event(session, event.id)
+        shown = serialize_event(event, service.settings)
+        shown |= serialize_event_details(
+            event, owed, pending_actions.actions_of_event(session, event.id)
+        )
+    service.outbox_worker.wake()
+    return respond_plain(request, who, f"Replay of event {event_id}", shown)
+
+
+def _rules_to_start(
+    session: WritingSession, event: Event, rule_id: int | None, *, or_none: bool
+) -> list[EventRule]:
+    """The rules to start.
+
+    Raises:
+        NotFound: there is no such rule.
+        Conflict: none is named, and none died, where that may not be.
+    """
+    if rule_id is not None:
+        return [deliveries.rule_of(session, rule_id)]
+    owed = deliveries.deliveries_of_event(session, event.id)
+    dead = dict.fromkeys(
+        delivery.rule_id for delivery in owed if delivery.state == DeliveryState.DEAD
+    )
+    if not dead and not or_none:
+        raise Conflict(f"event {event.id} has no dead letter; name the rule to start for it")
+    return [deliveries.rule_of(session, dead_rule_id) for dead_rule_id in dead]

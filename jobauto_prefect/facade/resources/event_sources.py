@@ -1,0 +1,36 @@
+"""Testing an event source."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from jobauto_prefect.facade.auth.access import require_permission
+from jobauto_prefect.facade.auth.identity import CurrentUser
+from jobauto_prefect.facade.http.responses import format_of, respond_plain
+from jobauto_prefect.facade.resources.natural_keys import key_type
+from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.ledger.queries.lookup import get_record
+from jobauto_prefect.ledger.records import EventSource
+from jobauto_prefect.sources import probe, source_rules, source_target
+
+SourceKey: Any = key_type(EventSource, "source_id")
+
+
+def add_routes(router: APIRouter) -> None:
+    """Add them to the contract."""
+    router.post("/eventsource/{source_id}/test.{suffix}", name="test eventsource")(test)
+    router.post("/eventsource/{source_id}/test", include_in_schema=False)(test)
+
+
+def test(
+    source_id: SourceKey, request: Request, who: CurrentUser, service: CurrentService
+) -> Response:
+    """Whether the adapter database answers and can be read; takes at most five seconds."""
+    format_of(request)
+    with service.ledger.reading() as session:
+        source = get_record(session, EventSource, source_id)
+        require_permission(who, "companies", "update", source.company_id, source)
+    target = source_target(source, service.ledger.box)
+    result = probe(target, source_rules(service.settings), removes=source.consume == "delete")
+    data = {"reachable": result.reachable, "message": result.message}
+    return respond_plain(request, who, f"Test of event source {source_id}", data)

@@ -1,0 +1,113 @@
+"""What will run when."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from jobauto_prefect.compiler.scheduling.deadlines import deadline_of
+from jobauto_prefect.compiler.scheduling.forecast import PlannedLaunch, Timing, forecast
+from jobauto_prefect.compiler.scheduling.schedule import Schedule
+from jobauto_prefect.engine.sync.deployment_plans import template_schedule
+from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.http.field_types import READ_INTEGER, parse_int, parse_text
+from jobauto_prefect.facade.http.responses import respond_plain
+from jobauto_prefect.facade.resources.natural_keys import find_id, is_name
+from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.jobs.windows.closed_time import closed_times
+from jobauto_prefect.ledger.jobs.attempts import is_active
+from jobauto_prefect.ledger.queries.run_templates import templates_with_context
+from jobauto_prefect.ledger.records import RunTemplate
+from jobauto_prefect.ledger.store import ReadingSession
+
+MAX_WINDOWS = 10_000
+Days = Annotated[int, Query(ge=1, le=3660), READ_INTEGER]
+Limit = Annotated[int, Query(ge=1, le=MAX_WINDOWS), READ_INTEGER]
+Ids = Annotated[str | None, Query(pattern=r"^[^,]{1,320}(,[^,]{1,320})*$")]
+
+
+def add_routes(router: APIRouter) -> None:
+    """Add them to the contract."""
+    router.get("/forecast.{suffix}")(list_forecast)
+    router.get("/forecast", include_in_schema=False)(list_forecast)
+
+
+def list_forecast(
+    request: Request,
+    who: CurrentUser,
+    service: CurrentService,
+    days: Days = 7,
+    runtemplate_id: Ids = None,
+    limit: Limit = 1000,
+) -> Response:
+    """The windows whose jobs start within so many days, of the active run templates one may see."""
+    now = service.ledger.clock()
+    until = now + timedelta(days=days)
+    templates, timings = _load_timings(service, who, runtemplate_id, now)
+    launches = list(islice(forecast(timings, now, until), limit + 1))
+    data = {
+        "from": now.isoformat(),
+        "until": until.isoformat(),
+        "more": len(launches) > limit,
+        "windows": [
+            _window_fields(templates[launch.key], timings[launch.key].schedule, launch)
+            for launch in launches[:limit]
+        ],
+    }
+    return respond_plain(request, who, "Forecast", data)
+
+
+def _load_timings(
+    service: Service, who: Identity, wanted: str | None, now: datetime
+) -> tuple[Mapping[int, RunTemplate], Mapping[int, Timing]]:
+    """The run templates that are on, and the timings of those that have a schedule, by id."""
+    companies = who.rights.companies_with("jobs.read")
+    with service.ledger.reading() as session:
+        ids = (
+            {_resolve_template(session, who, word) for word in wanted.split(",")}
+            if wanted
+            else None
+        )
+        templates = {
+            template.id: template
+            for template in templates_with_context(session, companies)
+            if is_active(template) and (ids is None or template.id in ids)
+        }
+        closed = closed_times(session, templates.values(), now)
+        timings = {
+            template.id: Timing(
+                schedule, closed[template.id], template.misfire, template.next_window
+            )
+            for template in templates.values()
+            if (schedule := template_schedule(template, service.settings.timezone)) is not None
+        }
+    return templates, timings
+
+
+def _resolve_template(session: ReadingSession, who: Identity, word: str) -> int | None:
+    """The run template of an id, or of a name; None: there is none."""
+    if is_name(word):
+        return find_id(session, who, RunTemplate, parse_text("runtemplate_id", word))
+    return parse_int("runtemplate_id", word)
+
+
+def _window_fields(
+    template: RunTemplate, schedule: Schedule, launch: PlannedLaunch
+) -> dict[str, Any]:
+    window = launch.window
+    deadline = deadline_of(template.deadline_offset, schedule, window)
+    if launch.is_moved:
+        deadline = launch.at + (window.end - window.start)
+    return {
+        "runtemplate_id": template.id,
+        "launch_at": launch.at.isoformat(),
+        "moved_from": window.launch_at.isoformat() if launch.is_moved else None,
+        "closed": launch.closed,
+        "excused": launch.excused,
+        "window_start": window.start.isoformat(),
+        "window_end": window.end.isoformat(),
+        "deadline": deadline.isoformat(),
+        "timezone": schedule.zone.key,
+    }

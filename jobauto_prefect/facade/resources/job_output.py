@@ -1,0 +1,127 @@
+"""A job's output, whole or as it comes, and its artifacts."""
+
+import asyncio
+import json
+import mimetypes
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Query, Response
+from fastapi.responses import StreamingResponse
+
+from jobauto_prefect.errors import NotAcceptable
+from jobauto_prefect.facade.auth.access import require_permission
+from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.http.field_types import READ_INTEGER, Boolean, Integer
+from jobauto_prefect.facade.serializers.jobs import serialize_line
+from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.ledger.queries.jobs import output_of
+from jobauto_prefect.ledger.queries.lookup import get_record
+from jobauto_prefect.ledger.records import Artifact, Job, OutputLine
+from jobauto_prefect.ledger.states import LIVE_JOBS
+from jobauto_prefect.ledger.store import ReadingSession
+
+BATCH_LINES = 5000  # lines read at once
+FOLLOW_SECONDS = 0.5
+FALLBACK_TYPE = "application/octet-stream"
+SERVED_TYPES = frozenset({"application/json", "text/plain", "text/csv", "image/png", "image/jpeg"})
+"""Types an artifact is served as; a browser would run others."""
+
+
+def add_routes(router: APIRouter) -> None:
+    """Add them to the contract."""
+    router.get("/job/{job_id}/output.{suffix}")(output)
+    router.get("/artifact/{artifact_id}")(artifact)
+
+
+def _get_visible_job(session: ReadingSession, job_id: int, who: Identity) -> Job:
+    job = get_record(session, Job, job_id)
+    require_permission(who, "jobs", "read", job.company_id, job)
+    return job
+
+
+async def output(
+    job_id: Integer,
+    suffix: str,
+    who: CurrentUser,
+    service: CurrentService,
+    after: Annotated[int, Query(ge=0, le=2**31 - 1), READ_INTEGER] = 0,
+    follow: Boolean = False,
+) -> Response:
+    """Output lines with a number above `after`; with `follow` also those still to come.
+
+    As json an object with `lines`, `last` (where to go on) and the `state` after them; as txt
+    the lines alone.
+    """
+    if suffix not in ("json", "txt"):
+        raise NotAcceptable(f"output is not spoken as {suffix[:40]}", ("json", "txt"))
+    await asyncio.to_thread(_read_batch, service, job_id, who, after)
+    lines = _stream_batches(service, job_id, who, after, follow=follow)
+    if suffix == "txt":
+        return StreamingResponse(_as_text(lines), media_type="text/plain; charset=utf-8")
+    return StreamingResponse(_as_json(lines, job_id, after), media_type="application/json")
+
+
+def _read_batch(
+    service: Service, job_id: int, who: Identity, after: int
+) -> tuple[str, list[OutputLine]]:
+    with service.ledger.reading() as session:
+        state = _get_visible_job(session, job_id, who).state
+        return state, output_of(session, job_id, after, BATCH_LINES)
+
+
+async def _stream_batches(
+    service: Service, job_id: int, who: Identity, after: int, *, follow: bool
+) -> AsyncIterator[tuple[str, list[OutputLine]]]:
+    """The state before each batch, and its lines; the last batch is empty."""
+    while True:
+        state, lines = await asyncio.to_thread(_read_batch, service, job_id, who, after)
+        yield state, lines
+        if lines:
+            after = lines[-1].seq
+        elif follow and state in LIVE_JOBS:
+            await asyncio.sleep(FOLLOW_SECONDS)
+        else:
+            return
+
+
+async def _as_text(batches: AsyncIterator[tuple[str, list[OutputLine]]]) -> AsyncIterator[bytes]:
+    async for _, lines in batches:
+        if lines:
+            yield "".join(f"{line.text}\n" for line in lines).encode()
+
+
+async def _as_json(
+    batches: AsyncIterator[tuple[str, list[OutputLine]]], job_id: int, after: int
+) -> AsyncIterator[bytes]:
+    over, separator = "", ""
+    yield f'{{"job_id":{job_id},"lines":['.encode()
+    async for state, lines in batches:
+        over = state
+        for line in lines:
+            yield f"{separator}{_json(serialize_line(line))}".encode()
+            separator, after = ",", line.seq
+    yield f'],"last":{after},"state":{_json(over)}}}'.encode()
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def artifact(artifact_id: Integer, who: CurrentUser, service: CurrentService) -> Response:
+    """An artifact's content, to be saved: never as something a browser would run."""
+    with service.ledger.reading() as session:
+        stored = get_record(session, Artifact, artifact_id)
+        _get_visible_job(session, stored.job_id, who)
+        content = stored.content
+    kind, _ = mimetypes.guess_type(stored.path)
+    name = quote(stored.path.rpartition("/")[2])
+    headers = {
+        "Content-Disposition": f"attachment; filename*=UTF-8''{name}",
+        "X-Content-Type-Options": "nosniff",
+        "Content-Security-Policy": "default-src 'none'; sandbox",
+    }
+    return Response(
+        content, media_type=kind if kind in SERVED_TYPES else FALLBACK_TYPE, headers=headers
+    )

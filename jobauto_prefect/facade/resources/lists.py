@@ -1,0 +1,196 @@
+"""Lists of a record kind: filtered, ordered, whole or a page at a time."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import StreamingResponse
+
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.formats import View, stream_json
+from jobauto_prefect.facade.http.addresses import address_of, requested_path
+from jobauto_prefect.facade.http.dialect import Dialect
+from jobauto_prefect.facade.http.field_types import parse_int
+from jobauto_prefect.facade.http.requests import read_query
+from jobauto_prefect.facade.http.responses import (
+    base_of,
+    format_of,
+    languages_of,
+    load_names,
+    path_of,
+    respond,
+    route_of,
+)
+from jobauto_prefect.facade.resources.natural_keys import filter_value
+from jobauto_prefect.facade.resources.registry import Resource
+from jobauto_prefect.facade.serializers.common import JsonObject, key_by_id
+from jobauto_prefect.facade.serializers.jobs import add_job_counts, add_wait_reasons
+from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.ledger.queries import lists
+from jobauto_prefect.ledger.queries.lists import Condition, Selection
+from jobauto_prefect.ledger.records import User
+
+DEFAULT_PAGE = 100
+MAX_PAGE = 1000
+PAGING = ("limit", "offset", "order", "cursor")
+
+
+def add_list(router: APIRouter, resource: Resource) -> None:
+    """The routes of a kind's list."""
+
+    def read_all(request: Request, who: CurrentUser, service: CurrentService) -> Response:
+        format_name = format_of(request, is_list=True)
+        selection = parse_selection(resource, request, who)
+        if selection.limit is None and format_name == "json":
+            return _stream_all(request, service, resource, selection)
+        if selection.limit is None:
+            selection = replace(selection, limit=MAX_PAGE)
+        with service.ledger.reading() as session:
+            page = lists.page(session, resource.kind, selection)
+            shown = [resource.show(record, service.settings) for record in page.records]
+            now = service.ledger.clock()
+            add_wait_reasons(session, page.records, shown, service.settings, now)
+            if address_of(request).dialect.counts_work:
+                add_job_counts(session, page.records, shown)
+            names = load_names(session, who, shown) if format_name == "html" else {}
+        view = _list_view(resource, request, who, shown, page, names)
+        return respond(request, format_name, view, headers=_headers(request, page))
+
+    name = f"list {resource.collection}"
+    router.get(f"/{resource.collection}.{{suffix}}", name=name)(read_all)
+    router.get(f"/{resource.collection}", name=name, include_in_schema=False)(read_all)
+    if resource.listed_at_item:
+        router.get(f"/{resource.item}/", name=f"all {resource.item}", include_in_schema=False)(
+            read_all
+        )
+
+
+def view_of(resource: Resource, request: Request, who: Identity, data: Any, **members: Any) -> View:
+    """What there is to show of a record kind; `members` are further ones of the view."""
+    return View(
+        item=resource.item,
+        data=data,
+        base=base_of(request),
+        path=path_of(request),
+        user=who.actor.name,
+        languages=languages_of(request),
+        **members,
+    )
+
+
+def _list_view(
+    resource: Resource,
+    request: Request,
+    who: Identity,
+    shown: Sequence[JsonObject],
+    page: lists.Page,
+    names: Mapping[str, Mapping[str, str]],
+) -> View:
+    query = dict(request.query_params)
+    first = {name: value for name, value in query.items() if name not in ("cursor", "offset")}
+    return view_of(
+        resource,
+        request,
+        who,
+        key_by_id(shown),
+        title=resource.record_kind.many,
+        is_list=True,
+        query=query,
+        total=page.total,
+        next_query={**first, "cursor": page.next_cursor} if page.next_cursor else None,
+        first_query=first if first != query else None,
+        filters=[looked.shown(name) for name, looked in resource.filters.items()],
+        orders=resource.orders,
+        columns=resource.record_kind.columns,
+        names=names,
+    )
+
+
+def parse_selection(resource: Resource, request: Request, who: Identity) -> Selection:
+    """What a request asks for, of what its sender may see.
+
+    Raises:
+        InvalidInput: with every fault of the query.
+    """
+    dialect, query = address_of(request).dialect, read_query(request)
+    faults: list[Fault] = []
+    only = dialect.only(resource.item)
+    conditions: list[Condition] = [only] if only else []
+    for name, looked in resource.filters.items():
+        if query.get(name):
+            try:
+                given = filter_value(request, who, looked, query[name])
+                conditions.append(looked.condition(name, given))
+            except InvalidInput as error:
+                faults += error.faults
+    limit, offset, order = _parse_paging(resource, dialect, query, faults)
+    if faults:
+        raise InvalidInput(faults)
+    companies = who.rights.companies_with(resource.read)
+    if resource.kind is User and companies is not None:
+        conditions.append(Condition("id", who.user_id or 0))
+    elif resource.kind not in lists.IN_COMPANIES and not who.rights.anywhere(resource.read):
+        conditions.append(Condition("id", 0))
+    cursor = query.get("cursor") or None
+    return Selection(companies, tuple(conditions), order, limit, offset, cursor)
+
+
+def _parse_paging(
+    resource: Resource, dialect: Dialect, query: Mapping[str, str], faults: list[Fault]
+) -> tuple[int | None, int, str]:
+    asked = query.get("order") or ("-id" if resource.paged else "id")
+    by = dialect.member(resource.item, asked.removeprefix("-"))
+    order = f"-{by}" if asked.startswith("-") else by
+    if by not in resource.orders:
+        message = f"order must be one of {', '.join(resource.orders)}, with - for descending"
+        faults.append(Fault("/order", "enum", message))
+    limit, offset = _parse_number(query, "limit", faults), _parse_number(query, "offset", faults)
+    if limit is not None and not 1 <= limit <= MAX_PAGE:
+        faults.append(Fault("/limit", "range", f"limit must be from 1 to {MAX_PAGE}"))
+    if limit is None and (resource.paged or query.get("cursor")):
+        limit = DEFAULT_PAGE
+    return limit, offset or 0, order
+
+
+def _parse_number(query: Mapping[str, str], name: str, faults: list[Fault]) -> int | None:
+    if not query.get(name):
+        return None
+    try:
+        return parse_int(name, query[name])
+    except InvalidInput as error:
+        faults += error.faults
+        return None
+
+
+def _headers(request: Request, page: lists.Page) -> dict[str, str]:
+    headers = {"X-Total-Count": str(page.total)}
+    if page.next_cursor is not None:
+        url = request.url.include_query_params(cursor=page.next_cursor).remove_query_params(
+            "offset"
+        )
+        headers["Link"] = f'<{requested_path(request)}?{url.query}>; rel="next"'
+    return headers
+
+
+def _stream_all(
+    request: Request, service: Service, resource: Resource, selection: Selection
+) -> Response:
+    """A list that comes whole, as it is read."""
+    dialect = address_of(request).dialect
+    with service.ledger.reading() as session:
+        total = lists.count(session, resource.kind, selection)
+
+    def shown() -> Iterator[JsonObject]:
+        with service.ledger.snapshot() as session:
+            for batch in lists.batches(session, resource.kind, selection):
+                records = [resource.show(record, service.settings) for record in batch]
+                if dialect.counts_work:
+                    add_job_counts(session, batch, records)
+                for record in records:
+                    yield dialect.show(resource.item, record)
+
+    headers = {"X-Total-Count": str(total), "Vary": "Accept, Authorization"}
+    pieces = stream_json(shown(), as_array=dialect.arrays(route_of(request)))
+    return StreamingResponse(pieces, media_type="application/json", headers=headers)

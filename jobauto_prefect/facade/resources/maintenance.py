@@ -1,0 +1,114 @@
+"""The freeze for maintenance: nothing starts while it lasts."""
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Request, Response
+from pydantic import StringConstraints
+
+from jobauto_prefect.compiler.scheduling.deadlines import later
+from jobauto_prefect.compiler.scheduling.schedule import zone_of
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.auth.access import require_permission
+from jobauto_prefect.facade.auth.identity import CurrentUser
+from jobauto_prefect.facade.http.field_types import as_datetime
+from jobauto_prefect.facade.http.requests import Body, BodyFields, parse
+from jobauto_prefect.facade.http.responses import respond_plain
+from jobauto_prefect.facade.serializers.common import JsonObject
+from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.jobs.windows.freezes import begin_freeze, end_freeze
+from jobauto_prefect.ledger.jobs import freezes
+from jobauto_prefect.ledger.records import Freeze
+
+PATH = "/maintenance"
+
+
+class MaintenanceBody(Body):
+    """Why nothing is to start, and until when.
+
+    `until` is a time, so long from now (`+2h`), or when the clock of the service next shows a time
+    (`06:30`); null: until somebody ends it.
+    """
+
+    reason: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000)] | None = None
+    until: Annotated[str, StringConstraints(strip_whitespace=True, max_length=100)] | None = None
+
+
+def add_routes(router: APIRouter) -> None:
+    """Add them to the contract."""
+    for function in (maintenance, freeze, resume):
+        method = {maintenance: router.get, freeze: router.put, resume: router.delete}[function]
+        method(f"{PATH}.{{suffix}}", name=function.__name__)(function)
+        method(PATH, include_in_schema=False)(function)
+
+
+def maintenance(request: Request, who: CurrentUser, service: CurrentService) -> Response:
+    """Whether nothing starts just now, and why."""
+    return respond_plain(request, who, "Maintenance", current_freeze(service))
+
+
+def current_freeze(service: Service) -> JsonObject:
+    """The freeze that lasts, as answers show it."""
+    with service.ledger.reading() as session:
+        return serialize_freeze(freezes.present_freeze(session, service.ledger.clock()))
+
+
+def serialize_freeze(freeze: Freeze | None) -> JsonObject:
+    """A freeze, None: there is none, as answers show it."""
+    if freeze is None:
+        return {"frozen": False, "reason": None, "since": None, "until": None, "by": None}
+    return {
+        "frozen": True,
+        "reason": freeze.reason,
+        "since": freeze.since.isoformat(),
+        "until": freeze.until.isoformat() if freeze.until else None,
+        "by": freeze.begun_by,
+    }
+
+
+def freeze(
+    fields: BodyFields, request: Request, who: CurrentUser, service: CurrentService
+) -> Response:
+    """Let nothing start; the reason and the end of a freeze that lasts are replaced.
+
+    When the answer comes, no claim is under way any more that could be granted.
+    """
+    require_permission(who, "system", "config", None)
+    body = parse(MaintenanceBody, fields)
+    with service.ledger.writing(who.actor) as session:
+        until = _parse_end(service, body.until)
+        data = serialize_freeze(begin_freeze(session, body.reason or None, until))
+    with service.ledger.writing(who.actor) as session:
+        freezes.await_claims(session)
+    return respond_plain(request, who, "Maintenance", data)
+
+
+def _parse_end(service: Service, given: str | None) -> datetime | None:
+    """The instant that somebody names.
+
+    Raises:
+        InvalidInput: it names none, or one that has passed.
+    """
+    if not given:
+        return None
+    now = service.ledger.clock()
+    try:
+        until = as_datetime(given)
+    except ValueError:
+        try:
+            until = later(given, now, zone_of(service.settings.timezone))
+        except InvalidInput:
+            message = f"{given!r} is no time; write 2026-05-01T06:30+02:00, +2h or 06:30"
+            raise InvalidInput([Fault("/until", "time", message)]) from None
+    if until <= now:
+        raise InvalidInput([Fault("/until", "past", f"{until.isoformat()} has passed")])
+    return until
+
+
+def resume(request: Request, who: CurrentUser, service: CurrentService) -> Response:
+    """What waits may start; where nothing is frozen, nothing changes."""
+    require_permission(who, "system", "config", None)
+    with service.ledger.writing(who.actor) as session:
+        end_freeze(session)
+    service.outbox_worker.wake()
+    return respond_plain(request, who, "Maintenance", serialize_freeze(None))

@@ -1,0 +1,229 @@
+"""Names in place of ids: in paths, in queries and in bodies."""
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+from fastapi import Depends, Request
+from starlette.concurrency import run_in_threadpool
+
+from jobauto_prefect.definitions.records.actions import ActionMode
+from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
+from jobauto_prefect.facade.auth.access import can_read
+from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.http.field_types import as_integer, parse_text
+from jobauto_prefect.facade.http.requests import Fields
+from jobauto_prefect.facade.resources.registry import RESOURCES, Filter
+from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.ledger.access.ownership import OwnedRecord
+from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.queries.lists import company_of
+from jobauto_prefect.ledger.queries.names import LOOKS
+from jobauto_prefect.ledger.records import (
+    App,
+    Company,
+    CredentialType,
+    EventSource,
+    RunTemplate,
+    User,
+)
+from jobauto_prefect.ledger.store import ReadingSession
+
+PERMISSIONS: Mapping[type[Any], str] = {
+    resource.kind: resource.permissions for resource in RESOURCES
+}
+KINDS: Mapping[str, type[Any]] = {resource.item: resource.kind for resource in RESOURCES}
+
+RULE = {"runtemplate_id": RunTemplate, "runtemplate_source_id": RunTemplate}
+REFERENCES: Mapping[str, Mapping[str, type[Any]]] = {
+    "app": {"company_id": Company},
+    "credential": {"company_id": Company, "credential_type_id": CredentialType},
+    "credential_type": {"company_id": Company},
+    "eventrule": {**RULE, "event_source_id": EventSource},
+    "eventsource": {"company_id": Company},
+    "job": {"runtemplate_id": RunTemplate},
+    "member": {"user_id": User, "company_id": Company},
+    "runtemplate": {"company_id": Company, "app_id": App},
+    "topic": {"company_id": Company},
+}
+"""The members of bodies that refer to records; the company comes before what may be its own."""
+
+IN_ACTIONS: Mapping[str, type[Any]] = {"runtemplate_id": RunTemplate, "app_id": App}
+
+
+def is_name(given: Any) -> bool:
+    """Whether this is a name, no id and nothing that is meant to be one."""
+    if not isinstance(given, str) or given.isdecimal() or given != given.strip() or not given:
+        return False
+    try:
+        as_integer(given)
+    except ValueError:
+        return True
+    return False
+
+
+def key_type(kind: type[Base], parameter: str = "record_id") -> Any:
+    """The type of a path's parameter: the id of a record of a kind, sent as id or as name."""
+
+    async def read(request: Request, who: CurrentUser, service: CurrentService) -> int:
+        word = path_word(request, parameter)
+        if kind in LOOKS and is_name(word):
+            return await run_in_threadpool(
+                _read_id, service, who, kind, parse_text(parameter, word)
+            )
+        try:
+            return as_integer(word)
+        except ValueError as error:
+            raise InvalidInput([Fault(f"/{parameter}", "type", str(error))]) from None
+
+    return Annotated[int, Depends(read)]
+
+
+def path_word(request: Request, parameter: str) -> str:
+    """A part of the path, whose slashes came as %2F."""
+    word: str = request.path_params[parameter]
+    return unquote(word) if request.scope.get("slashes_encoded") else word
+
+
+def _read_id(service: Service, who: Identity, kind: type[Base], word: str) -> int:
+    with service.ledger.reading() as session:
+        return require_id(session, who, kind, word)
+
+
+def require_id(session: ReadingSession, who: Identity, kind: type[Any], word: str) -> int:
+    """The id of the record of that name.
+
+    Raises:
+        NotFound: there is none, or none this person may see.
+        Conflict: several have the name.
+    """
+    record_id = find_id(session, who, kind, word)
+    if record_id is None:
+        raise NotFound(f"there is no {kind.__tablename__} {word}")
+    return record_id
+
+
+def find_id(
+    session: ReadingSession,
+    who: Identity,
+    kind: type[Any],
+    word: str,
+    company_id: int | None = None,
+) -> int | None:
+    """Like `require_id`, but None without such a record; `company_id`: of what refers to it.
+
+    Raises:
+        Conflict: several have the name.
+    """
+    visible = [record for record in LOOKS[kind](session, word) if _can_read(who, kind, record)]
+    if kind not in OWNED:
+        return visible[0].id if visible else None
+    meant = _select_meant(who, visible, company_id)
+    if len(meant) > 1:
+        ids = ", ".join(str(record.id) for record in meant)
+        raise Conflict(f"several are called {word!r}; say one of the ids {ids}")
+    return meant[0].id if meant else None
+
+
+OWNED = OwnedRecord.__args__
+
+
+def _can_read(who: Identity, kind: type[Any], record: Any) -> bool:
+    own = kind is User and record.id == who.user_id
+    return own or can_read(who, PERMISSIONS[kind], company_of(record))
+
+
+def _select_meant(who: Identity, records: list[Any], company_id: int | None) -> list[Any]:
+    """The company's own first, then the shared ones; of nobody in particular, all."""
+    companies = who.rights.companies_with("applications.read") or frozenset()
+    mine = companies if company_id is None else {company_id}
+    own = [record for record in records if record.company_id in mine]
+    shared = [record for record in records if record.company_id is None]
+    return own or shared or ([] if company_id is not None else records)
+
+
+def filter_value(request: Request, who: Identity, looked: Filter, given: str) -> str:
+    """What a filter compares with: a name as id; 0 where nothing is called so."""
+    if looked.refers_to is None or not is_name(given):
+        return given
+    service: Service = request.app.state.service
+    word = parse_text(looked.column, given)
+    with service.ledger.reading() as session:
+        return str(find_id(session, who, looked.refers_to, word) or 0)
+
+
+def resolve_names(
+    session: ReadingSession, who: Identity, item: str, fields: Fields, record_id: int | None = None
+) -> Fields:
+    """The fields of a write with ids for the names of the records they refer to.
+
+    Raises:
+        InvalidInput: naming each that is not there, or that this person may not see.
+        NotFound: it is the run template of a job, as for an id.
+    """
+    members = REFERENCES.get(item, {})
+    named = [name for name in members if is_name(fields.get(name))]
+    actions = [mode for mode in ActionMode if item == "runtemplate" and mode in fields]
+    if not named and not actions:
+        return fields
+    faults: list[Fault] = []
+    read = dict(fields)
+
+    def resolve(kind: type[Any], word: str, pointer: str) -> Any:
+        company_id = _company_of(session, who, item, read, record_id)
+        reference_id = find_id(session, who, kind, parse_text(pointer[1:], word), company_id)
+        message = f"there is no {kind.__tablename__} {word!r}"
+        if reference_id is None and item == "job":
+            raise NotFound(message)
+        if reference_id is None:
+            faults.append(Fault(pointer, "reference", message))
+        return reference_id
+
+    for name in named:
+        read[name] = resolve(members[name], fields[name], f"/{name}")
+    for mode in actions:
+        read[mode] = _resolve_actions(fields[mode], f"/{mode}", resolve)
+    if faults:
+        raise InvalidInput(faults)
+    return read
+
+
+def _resolve_actions(
+    actions: Any, pointer: str, resolve: Callable[[type[Any], str, str], Any]
+) -> Any:
+    if not isinstance(actions, dict):
+        return actions
+    return {
+        action: {
+            name: resolve(IN_ACTIONS[name], value, f"{pointer}/{action}/{name}")
+            if name in IN_ACTIONS and is_name(value)
+            else value
+            for name, value in configured.items()
+        }
+        if isinstance(configured, dict)
+        else configured
+        for action, configured in actions.items()
+    }
+
+
+def _company_of(
+    session: ReadingSession, who: Identity, item: str, fields: Fields, record_id: int | None
+) -> int | None:
+    """The company that a write is about: as it says, else that of the record that is there."""
+    given, slug = fields.get("company_id"), fields.get("company")
+    if isinstance(given, int | str) and not is_name(given):
+        return int(given) if str(given).isdecimal() else None
+    if isinstance(slug, str):
+        return find_id(session, who, Company, slug)
+    record = session.get(KINDS[item], record_id) if record_id and item in KINDS else None
+    company_id: int | None = getattr(record, "company_id", None)
+    return company_id
+
+
+def is_same_record(
+    service: Service, who: Identity, kind: type[Base], given: Any, record_id: int
+) -> bool:
+    """Whether a body's `id` names the record of the path."""
+    if kind in LOOKS and is_name(given):
+        return _read_id(service, who, kind, given) == record_id
+    return str(given) == str(record_id)

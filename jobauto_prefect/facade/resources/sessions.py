@@ -1,0 +1,174 @@
+"""Signing in and out, and what this service holds about oneself."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
+from jobauto_prefect.facade.auth.headers import decode_basic, parse_authorization
+from jobauto_prefect.facade.auth.identity import CurrentUser, Identity, sign_in, with_request_origin
+from jobauto_prefect.facade.http.requests import (
+    Fields,
+    RawBody,
+    read_json_object,
+    read_query,
+    refuse_unstorable,
+)
+from jobauto_prefect.facade.http.responses import respond_plain
+from jobauto_prefect.facade.serializers.jobs import serialize_job
+from jobauto_prefect.facade.serializers.users import (
+    serialize_audit_entry,
+    serialize_member,
+    serialize_token,
+    serialize_user,
+)
+from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.ledger.access.tokens import bearer, issue_user_token
+from jobauto_prefect.ledger.audit.trail import Actor, WritingSession, write_entry
+from jobauto_prefect.ledger.queries.lists import Condition, Selection, page
+from jobauto_prefect.ledger.queries.lookup import get_record, names_of
+from jobauto_prefect.ledger.queries.users import tokens_of
+from jobauto_prefect.ledger.records import AuditEntry, Base, Company, Job, Token, User
+from jobauto_prefect.ledger.store import ReadingSession
+
+FORM = "application/x-www-form-urlencoded"
+LOGIN_TOKEN_LIFETIME = timedelta(hours=12)
+MAX_EXPORTED = 1000  # jobs and audit entries in an export, the newest
+
+
+def add_routes(router: APIRouter) -> None:
+    """Add them to the contract."""
+    for path in ("/login.{suffix}", "/login"):
+        in_schema = path != "/login"
+        router.get(path, include_in_schema=in_schema)(login)
+        router.post(path, include_in_schema=in_schema)(login)
+    router.post("/logout")(logout)
+    router.post("/logout.{suffix}", include_in_schema=False)(logout)
+    for path in ("/data-export", "/data-export.{suffix}"):
+        in_schema = path == "/data-export"
+        router.get(path, include_in_schema=in_schema)(data_export)
+        router.post(path, include_in_schema=in_schema)(data_export)
+    router.get("/data-export-download", name="data_export_download", include_in_schema=False)(
+        data_export
+    )
+
+
+def read_sign_in_fields(raw: RawBody, request: Request) -> Fields:
+    """The fields of the query, and of the body: a JSON object whatever its type says, or a form.
+
+    Raises:
+        InvalidInput: it is neither.
+    """
+    fields = read_query(request)
+    is_form = request.headers.get("content-type", "").startswith(FORM)
+    if is_form and not raw.lstrip().startswith(b"{"):
+        form = dict(parse_qsl(raw.decode("utf-8", "replace"), keep_blank_values=True))
+        refuse_unstorable(form)
+        body = form
+    else:
+        body = read_json_object(raw) if raw.strip() else {}
+    request.state.fields = fields | body
+    return fields | body
+
+
+SignInFields = Annotated[Fields, Depends(read_sign_in_fields)]
+
+
+def login(request: Request, fields: SignInFields, service: CurrentService) -> Response:
+    """Issue a token for a login and a password: JSON, form, query, or a Basic header."""
+    name, password = _read_credentials(fields, request)
+    user = sign_in(service, request, name, password)
+    actor = with_request_origin(request, Actor(name=user.login, door="rest", user_id=user.user_id))
+    expires_at = service.ledger.clock() + LOGIN_TOKEN_LIFETIME
+    with service.ledger.writing(actor) as session:
+        text, _ = issue_user_token(session, get_record(session, User, user.user_id), expires_at)
+        write_entry(session, "Login", "login", {}, entity_id=user.user_id)
+    data = {
+        "token": text,
+        "expires_at": expires_at.isoformat(),
+        "user": {"id": user.user_id, "login": user.login, "email": user.email},
+        "status": "success",
+        "message": f"signed in as {user.login}",
+    }
+    return respond_plain(request, None, "Signed in", data)
+
+
+def _read_credentials(fields: Fields, request: Request) -> tuple[str, str]:
+    scheme, credentials = parse_authorization(request.headers)
+    if scheme == "basic":
+        return decode_basic(credentials)
+    name, password = fields.get("username", fields.get("login")), fields.get("password")
+    if isinstance(name, str) and isinstance(password, str):
+        return name, password
+    message = "send username (or login) and password, or a Basic header"
+    raise InvalidInput([Fault("/username", "required", message)])
+
+
+def logout(
+    request: Request, fields: SignInFields, who: CurrentUser, service: CurrentService
+) -> Response:
+    """Revoke a token of one's own: `token` of the body, else the one this request came with."""
+    with service.ledger.writing(who.actor) as session:
+        _get_own_token(session, fields, who).revoked_at = session.clock()
+    return respond_plain(
+        request, None, "Signed out", {"message": "signed out", "status": "success"}
+    )
+
+
+def _get_own_token(session: WritingSession, fields: Fields, who: Identity) -> Token:
+    if "token" in fields:
+        text = fields["token"]
+        if not isinstance(text, str):
+            raise InvalidInput([Fault("/token", "type", "must be a text")])
+        named = bearer(session, text, session.clock())
+        if named is None or who.user_id is None or named.user_id != who.user_id:
+            raise InvalidInput([Fault("/token", "reference", "this is none of your valid tokens")])
+        return get_record(session, Token, named.token_id)
+    if who.token_id is None:
+        message = "only a token can be signed out: as Bearer, or as token in the body"
+        raise InvalidInput([Fault("/token", "required", message)])
+    return get_record(session, Token, who.token_id)
+
+
+def data_export(
+    request: Request, _fields: SignInFields, who: CurrentUser, service: CurrentService
+) -> Response:
+    """What this service holds about the user who asks."""
+    if who.user_id is None:
+        raise Forbidden("only a user has data of their own; the local operator is none")
+    with service.ledger.reading() as session:
+        user = get_record(session, User, who.user_id)
+        data = {
+            "export_metadata": {"generated_at": service.ledger.clock().isoformat()},
+            "user_profile": serialize_user(user, service.settings),
+            "company_associations": _company_associations(session, user),
+            "tokens": [serialize_token(token) for token in tokens_of(session, user.id)],
+            "job_history": [
+                serialize_job(job, service.settings)
+                for job in _newest_records(session, Job, "launched_by", user.id)
+            ],
+            "audit_trails": [
+                serialize_audit_entry(entry, service.settings)
+                for entry in _newest_records(session, AuditEntry, "user_id", user.id)
+            ],
+        }
+    return respond_plain(request, who, f"Data of {user.login}", data)
+
+
+def _company_associations(session: ReadingSession, user: User) -> list[dict[str, Any]]:
+    names = names_of(session, Company, {membership.company_id for membership in user.memberships})
+    return [
+        serialize_member(membership, user.login)
+        | {"company": names.get(str(membership.company_id))}
+        for membership in user.memberships
+    ]
+
+
+def _newest_records(
+    session: ReadingSession, kind: type[Base], column: str, value: int
+) -> Sequence[Any]:
+    chosen = Selection(conditions=(Condition(column, value),), limit=MAX_EXPORTED, count=False)
+    return page(session, kind, chosen).records

@@ -1,0 +1,147 @@
+"""What people who write event rules are offered; it has no effect until they write it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request, Response
+
+from jobauto_prefect.compiler.events.suggestions import (
+    Trigger,
+    parse_trigger,
+    suggest_change_mapping,
+    suggest_mapping,
+    suggest_selectors,
+)
+from jobauto_prefect.definitions import Definition, parse, pick_text
+from jobauto_prefect.facade.auth.access import can_read, get_visible, require_permission
+from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.http.field_types import parse_int, parse_text
+from jobauto_prefect.facade.http.responses import respond_plain
+from jobauto_prefect.facade.resources.natural_keys import is_name, key_type, require_id
+from jobauto_prefect.facade.serializers.common import JsonObject
+from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.ledger.queries.events import RuleTrigger, sources_for, triggers_of
+from jobauto_prefect.ledger.queries.lookup import get_record
+from jobauto_prefect.ledger.queries.run_templates import templates_with_context
+from jobauto_prefect.ledger.records import App, EventSource, RunTemplate
+from jobauto_prefect.ledger.store import ReadingSession
+
+SourceApp = Annotated[str, Query(alias="source_app_id", min_length=1, max_length=255)]
+
+AppKey: Any = key_type(App, "app_id")
+TemplateKey: Any = key_type(RunTemplate, "template_id")
+
+
+def add_routes(router: APIRouter) -> None:
+    """Add them to the contract."""
+    for path, function in (
+        ("/app/{app_id}/mapping", mapping),
+        ("/runtemplate/{template_id}/suggestions", suggestions),
+    ):
+        router.get(f"{path}.{{suffix}}", name=function.__name__)(function)
+        router.get(path, include_in_schema=False)(function)
+
+
+def rule_selectors(app: App, language: str) -> list[JsonObject]:
+    """What rules can name of the ends of an application's jobs."""
+    offered = suggest_selectors(parse(app.document), language)
+    return [
+        {"selector": offer.selector, "type": offer.type, "description": offer.description}
+        for offer in offered
+    ]
+
+
+def mapping(
+    app_id: AppKey,
+    source_app_id: SourceApp,
+    request: Request,
+    who: CurrentUser,
+    service: CurrentService,
+) -> Response:
+    """How values of one application's jobs could get to this one."""
+    with service.ledger.reading() as session:
+        source_id = _resolve_app(session, who, source_app_id)
+        target, source = (
+            get_visible(session, who, App, number, "applications") for number in (app_id, source_id)
+        )
+    data = asdict(suggest_mapping(parse(source.document), parse(target.document)))
+    return respond_plain(request, who, f"Mapping from {source.name} to {target.name}", data)
+
+
+def _resolve_app(session: ReadingSession, who: Identity, word: str) -> int:
+    if is_name(word):
+        return require_id(session, who, App, parse_text("source_app_id", word))
+    number: int = parse_int("source_app_id", word)
+    return number
+
+
+def suggestions(
+    template_id: TemplateKey, request: Request, who: CurrentUser, service: CurrentService
+) -> Response:
+    """Rules that would start a run template for the events its application consumes."""
+    with service.ledger.reading() as session:
+        template = get_record(session, RunTemplate, template_id)
+        require_permission(who, "jobs", "read", template.company_id, template)
+        there = triggers_of(session, template.id)
+        offered = [
+            suggestion
+            for suggestion in _suggest_rules(session, who, template, service.settings.language)
+            if _trigger_key(suggestion["rule"]) not in there
+        ]
+    return respond_plain(request, who, f"Rules for {template.name}", {"suggestions": offered})
+
+
+def _trigger_key(rule: Mapping[str, Any]) -> RuleTrigger:
+    """What of a rule tells whether it is there already, whatever it maps."""
+    source, template = rule.get("event_source_id"), rule.get("runtemplate_source_id")
+    return source, template, rule.get("evidence"), rule.get("operation", "any")
+
+
+def _suggest_rules(
+    session: ReadingSession, who: Identity, template: RunTemplate, language: str
+) -> Iterator[JsonObject]:
+    definition = parse(template.app.document)
+    if not definition.triggers:
+        return
+    others = templates_with_context(session, [template.company_id])
+    sources = [
+        source
+        for source in sources_for(session, template.company_id)
+        if can_read(who, "companies", source.company_id)
+    ]
+    for name, declared in definition.triggers.items():
+        about = {
+            "event": name,
+            "description": pick_text(declared.get("description") or "", language),
+        }
+        for other in others:
+            emits = (other.app.document.get("events") or {}).get("emits") or {}
+            if name in emits and other.id != template.id:
+                yield about | {"rule": _rule_after_job(other, template, definition)}
+        if trigger := parse_trigger(name, declared):
+            for source in sources:
+                yield about | {"rule": _rule_of_change(source, trigger, template, definition)}
+
+
+def _rule_after_job(
+    other: RunTemplate, template: RunTemplate, definition: Definition
+) -> JsonObject:
+    mapping = suggest_mapping(parse(other.app.document), definition)
+    return {
+        "runtemplate_source_id": other.id,
+        "runtemplate_id": template.id,
+        "env_mapping": mapping.env_mapping,
+    }
+
+
+def _rule_of_change(
+    source: EventSource, trigger: Trigger, template: RunTemplate, definition: Definition
+) -> JsonObject:
+    return {
+        "event_source_id": source.id,
+        "runtemplate_id": template.id,
+        "evidence": trigger.evidence,
+        "operation": trigger.operation,
+        "env_mapping": suggest_change_mapping(definition),
+    }

@@ -1,0 +1,205 @@
+"""The routes that create or update a record: one for each resource that can be written."""
+
+import functools
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request, Response
+
+from jobauto_prefect.errors import Fault, Forbidden, InvalidInput, OtherId
+from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.http.addresses import address_of
+from jobauto_prefect.facade.http.field_types import Convert, parse_int, parse_text
+from jobauto_prefect.facade.http.idempotency import idempotent_request
+from jobauto_prefect.facade.http.requests import (
+    WHOLE_BODY,
+    BodyFields,
+    Fields,
+    RawBody,
+    merge_fields,
+    read_write_query,
+    translate_input,
+)
+from jobauto_prefect.facade.http.responses import base_of, format_of, respond
+from jobauto_prefect.facade.resources.details import attached_topics, title_of
+from jobauto_prefect.facade.resources.lists import view_of
+from jobauto_prefect.facade.resources.natural_keys import (
+    is_name,
+    is_same_record,
+    key_type,
+    require_id,
+    resolve_names,
+)
+from jobauto_prefect.facade.resources.registry import Resource
+from jobauto_prefect.facade.serializers.common import JsonObject
+from jobauto_prefect.facade.serializers.jobs import add_job_counts, add_wait_reasons
+from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.facade.writes.applications import read_definition
+from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult, parse_flag
+from jobauto_prefect.ledger.queries.names import LOOKS
+from jobauto_prefect.ledger.records import App
+from jobauto_prefect.logs import current_log_context
+
+
+def read_definition_fields(raw: RawBody, request: Request) -> Fields:
+    """As `read_body_fields`, for a body that is a definition: every fault with line and column.
+
+    With `definition` in the query its members are all the document's; the write reads them.
+    """
+    query = read_write_query(request)
+    if parse_flag(query.pop("definition", False), "/definition"):
+        return query | {"definition": WHOLE_BODY}
+    return merge_fields(query, read_definition(raw) if raw.strip() else {})
+
+
+DefinitionFields = Annotated[Fields, Depends(read_definition_fields)]
+
+
+async def require_definition_writer(who: CurrentUser) -> None:
+    """Somebody who may write definitions at all: to judge one takes long.
+
+    Raises:
+        Forbidden: they may write none.
+    """
+    if not any(who.rights.anywhere(f"applications.{action}") for action in ("create", "update")):
+        raise Forbidden("this needs the permission applications.update; ask an administrator")
+
+
+def add_upsert(router: APIRouter, resource: Resource) -> None:
+    read: Any = DefinitionFields if resource.kind is App else BodyFields
+
+    def upsert(
+        fields: Any, raw: RawBody, request: Request, who: CurrentUser, service: CurrentService
+    ) -> Response:
+        return _write(resource, fields, raw, request, who, service)
+
+    def update(
+        record_id: Any,
+        fields: Any,
+        raw: RawBody,
+        request: Request,
+        who: CurrentUser,
+        service: CurrentService,
+    ) -> Response:
+        given = fields.get("id", record_id)
+        if not is_same_record(service, who, resource.kind, given, record_id):
+            raise OtherId(record_id, given)
+        return _write(resource, fields | {"id": record_id}, raw, request, who, service)
+
+    for function in (upsert, update):  # each row has its own kind of body
+        function.__annotations__["fields"] = read
+    update.__annotations__["record_id"] = key_type(resource.kind)
+    name = resource.item
+    post = functools.partial(
+        router.post,
+        status_code=201,
+        dependencies=[Depends(require_definition_writer)] if resource.kind is App else None,
+    )
+    post(f"/{name}/", name=f"write {name}")(upsert)
+    post(f"/{name}", name=f"write {name}", include_in_schema=False)(upsert)
+    path = f"/{name}/{{record_id}}.{{suffix}}"
+    post(path, name=f"update {name}")(update)
+    if resource.put:
+        router.put(path, status_code=201, name=f"update {name}", include_in_schema=False)(update)
+
+
+def _write(
+    resource: Resource,
+    fields: Fields,
+    raw: bytes,
+    request: Request,
+    who: Identity,
+    service: Service,
+) -> Response:
+    assert resource.write is not None  # noqa: S101 - rows without it have no route
+    format_name = format_of(request)
+    key = _pop_key(fields, resource)
+    field_names = resource.body.model_fields if resource.body else ()
+    translated = translate_input(
+        request, resource.item, _apply_aliases(fields, resource.aliases), field_names
+    )
+    doing = idempotent_request(request, who.actor, f"{resource.item} {key or ''}", raw)
+    ledger = service.ledger
+    with ledger.writing(who.actor) as session:
+        first = doing.stored_response(session)
+        if first is not None:
+            return first
+        record_id = require_id(session, who, resource.kind, key) if isinstance(key, str) else key
+        write = WriteRequest(
+            session,
+            ledger.box,
+            service.settings,
+            who,
+            resolve_names(session, who, resource.item, translated.fields, record_id),
+            record_id,
+            raw,
+            translated.defaults,
+            carries=service.outbox_worker.is_running,
+        )
+        written = resource.write(write)
+        session.flush()
+        shown = resource.show(written.record, service.settings) | attached_topics(written.record)
+        add_wait_reasons(session, [written.record], [shown], service.settings, ledger.clock())
+        if address_of(request).dialect.counts_work:
+            add_job_counts(session, [written.record], [shown])
+        answered = _respond_created(resource, request, who, shown, written, format_name)
+        doing.store(session, answered)
+    if written.messages:
+        service.outbox_worker.accept(written.messages)
+    else:
+        service.outbox_worker.wake()
+    return answered
+
+
+def _pop_key(fields: Fields, resource: Resource) -> int | str | None:
+    """The id, or the name, of the record to update: query parameter, `id` or `<item>_id`.
+
+    None: there is none, or it is null; the record is new or known by its natural key.
+    """
+    keys = {
+        name: fields.pop(name)
+        for name in (resource.parameter, "id", f"{resource.item}_id")
+        if name in fields
+    }
+    read: Convert = _parse_key if resource.kind in LOOKS else parse_int
+    given = {name: read(name, value) for name, value in keys.items() if value is not None}
+    if len(set(given.values())) > 1:
+        message = f"{' and '.join(given)} name different records"
+        raise InvalidInput([Fault(f"/{name}", "mismatch", message) for name in given])
+    return next(iter(given.values()), None)
+
+
+def _parse_key(name: str, value: Any) -> int | str:
+    word: int | str = parse_text(name, value) if is_name(value) else parse_int(name, value)
+    return word
+
+
+def _apply_aliases(fields: Fields, aliases: Mapping[str, str]) -> Fields:
+    """The fields, with those that have another name under the one we know."""
+    other = {name: fields[name] for name in aliases if name in fields}
+    kept = {name: value for name, value in fields.items() if name not in other}
+    both = [name for name in other if aliases[name] in kept]
+    if both:
+        message = "{} and {} are the same; send one of them"
+        raise InvalidInput(
+            [Fault(f"/{name}", "duplicate", message.format(name, aliases[name])) for name in both]
+        )
+    return kept | {aliases[name]: value for name, value in other.items()}
+
+
+def _respond_created(
+    resource: Resource,
+    request: Request,
+    who: Identity,
+    shown: JsonObject,
+    written: WriteResult,
+    format_name: str,
+) -> Response:
+    body = shown | {"created": written.created}
+    if resource.item == "job":
+        body["job_id"] = current_log_context().job_id = shown["id"]
+    if written.warnings:
+        body["warnings"] = [warning.as_dict() for warning in written.warnings]
+    location = f"{base_of(request)}/{resource.item}/{shown['id']}.json"
+    view = view_of(resource, request, who, body, title=title_of(resource, shown))
+    return respond(request, format_name, view, 201, {"Location": location})

@@ -1,0 +1,1 @@
+"""How records look to clients, by subject."""

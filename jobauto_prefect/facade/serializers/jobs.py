@@ -1,0 +1,129 @@
+"""Serializers of jobs, their output and artifacts, and of tasks."""
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+
+from jobauto_prefect.facade.serializers.common import (
+    JsonObject,
+    isoformat,
+    pick_fields,
+    prefect_link,
+)
+from jobauto_prefect.jobs import waits
+from jobauto_prefect.ledger.queries.run_templates import work_of_templates
+from jobauto_prefect.ledger.records import Artifact, Job, OutputLine, RunTemplate, Task
+from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.settings import Settings
+
+MAX_OUTPUT_BYTES = 64 * 1024
+
+
+JOB_FIELDS = (
+    "id",
+    "app_id",
+    "company_id",
+    "runtemplate_id",
+    "task_id",
+    "attempt",
+    "retry_of",
+    "event_id",
+    "eventrule_id",
+    "state",
+    "severity",
+    "message",
+    "exitcode",
+    "schedule_type",
+    "executor",
+    "launched_by",
+    "app_version",
+    "command",
+    "env",
+    "undeclared",
+    "warnings",
+    "worker",
+    "pid",
+    "cancel_reason",
+    "note",
+)
+
+
+def serialize_job(job: Job, settings: Settings) -> JsonObject:
+    """A job as lists show it: without output and artifacts.
+
+    What it waits for is others' to know: see `add_wait_reasons`.
+    """
+    shown = pick_fields(job, *JOB_FIELDS) | {"waits_for": None}
+    shown |= {
+        name: isoformat(getattr(job, name)) for name in ("schedule", "begin", "end", "created_at")
+    }
+    shown["flow_run_id"] = str(job.flow_run_id) if job.flow_run_id else None
+    shown["prefect_url"] = prefect_link(settings, "runs/flow-run", job.flow_run_id)
+    return shown
+
+
+def add_wait_reasons(
+    session: ReadingSession,
+    jobs: Iterable[object],
+    shown: Iterable[JsonObject],
+    settings: Settings,
+    now: datetime,
+) -> None:
+    """Let records of jobs say what they wait for; those of other kinds stay as they are."""
+    reasons = waits.wait_reasons(
+        session, (job for job in jobs if isinstance(job, Job)), settings, now
+    )
+    for record in shown:
+        if record.get("id") in reasons and "waits_for" in record:
+            record["waits_for"] = reasons[record["id"]]
+
+
+def add_job_counts(
+    session: ReadingSession, records: Sequence[object], shown: Sequence[JsonObject]
+) -> None:
+    """Let records of run templates say what became of their jobs; other kinds stay as they are."""
+    templates = {record.id: record for record in records if isinstance(record, RunTemplate)}
+    if not templates:
+        return
+    work_by_template = work_of_templates(session, list(templates))
+    for record in shown:
+        work = work_by_template[record["id"]]
+        record["successfull_jobs_count"] = work.succeeded
+        record["failed_jobs_count"] = work.failed
+        record["last_schedule"] = isoformat(work.last_schedule)
+        record["next_schedule"] = isoformat(templates[record["id"]].next_schedule)
+
+
+def serialize_job_details(lines: Sequence[OutputLine], artifacts: Sequence[Artifact]) -> JsonObject:
+    """What a job's own record has beyond its row in a list."""
+    return {
+        "stdout": _tail_of(lines, "stdout"),
+        "stderr": _tail_of(lines, "stderr"),
+        "artifacts": [_serialize_artifact(artifact) for artifact in artifacts],
+    }
+
+
+def _serialize_artifact(artifact: Artifact) -> JsonObject:
+    link = {"href": f"/api/v1/artifact/{artifact.id}"}
+    return (
+        link
+        | pick_fields(artifact, "id", "name", "path", "type", "content_type", "size")
+        | {"created_at": isoformat(artifact.created_at)}
+    )
+
+
+def _tail_of(lines: Sequence[OutputLine], stream: str) -> str:
+    text = "".join(line.text + "\n" for line in lines if line.stream == stream)
+    return text.encode()[-MAX_OUTPUT_BYTES:].decode(errors="ignore")
+
+
+def serialize_line(line: OutputLine) -> JsonObject:
+    """One line of output."""
+    return pick_fields(line, "seq", "stream", "text") | {"at": isoformat(line.at)}
+
+
+def serialize_task(task: Task, _settings: Settings) -> JsonObject:
+    """A task; its own record has its attempts besides."""
+    names = ["id", "runtemplate_id", "state", "reason", "message", "attempts"]
+    names += ["fulfilled_by_job_id", "excuse", "excused_by"]
+    times = ("window_start", "window_end", "deadline", "fulfilled_at", "created_at")
+    return pick_fields(task, *names) | {name: isoformat(getattr(task, name)) for name in times}

@@ -1,0 +1,224 @@
+"""`/internal/v1`: the claims API. Only workers' tokens open it, and they open nothing else."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from anyio import from_thread
+from fastapi import Response
+
+from jobauto_prefect.compiler.parameters import parameters
+from jobauto_prefect.definitions import parse
+from jobauto_prefect.engine.sync.blocks import read_block
+from jobauto_prefect.errors import Contended, Forbidden, KeyTaken, NotFound
+from jobauto_prefect.facade.auth.identity import CurrentWorker, Identity
+from jobauto_prefect.facade.http import late_routes
+from jobauto_prefect.facade.http.requests import ArtifactBody
+from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.jobs import workers
+from jobauto_prefect.jobs.claims import decision
+from jobauto_prefect.jobs.claims.context import ClaimContext
+from jobauto_prefect.jobs.claims.credentials import PreflightChecks, layer_of, run_preflight
+from jobauto_prefect.jobs.claims.launch import input_content
+from jobauto_prefect.jobs.outcome import reports
+from jobauto_prefect.jobs.outcome.loss import mark_certainly_lost
+from jobauto_prefect.ledger.access.access_scope import AccessScope, runs_application
+from jobauto_prefect.ledger.audit.trail import write_entry
+from jobauto_prefect.ledger.queries.lookup import get_record
+from jobauto_prefect.ledger.records import App, Credential, Job
+from jobauto_prefect.logs import current_log_context
+from jobauto_prefect.monitoring import tracing
+from jobauto_prefect.runtime.protocol import (
+    ApplicationDocument,
+    Claim,
+    ClaimAnswer,
+    OutputBatch,
+    Renewal,
+    RenewalAnswer,
+    Report,
+    ReportAnswer,
+    WorkerHello,
+    WorkerWelcome,
+)
+from jobauto_prefect.sources.external_values import read_values
+
+router = late_routes.router(prefix="/internal/v1", include_in_schema=False)
+
+
+@contextmanager
+def _audit_refusals(service: Service, who: Identity, subject: dict[str, Any]) -> Iterator[None]:
+    """Write an audit entry for each refusal within the block."""
+    try:
+        yield
+    except Forbidden as error:
+        with service.ledger.writing(who.actor) as session:
+            write_entry(session, "Job", "refuse", {**subject, "reason": [None, str(error)]})
+        raise
+
+
+@router.post("/workers")
+def hello(greeting: WorkerHello, who: CurrentWorker, service: CurrentService) -> WorkerWelcome:
+    """Register a worker that starts."""
+    subject = {"worker": [None, greeting.worker], "pool": [None, greeting.pool]}
+    with (
+        _audit_refusals(service, who, subject),
+        service.ledger.writing(who.actor) as session,
+    ):
+        return workers.register_worker(session, greeting, _pools(who), service.settings)
+
+
+@router.post("/claims")
+def claim(asked: Claim, who: CurrentWorker, service: CurrentService) -> ClaimAnswer:
+    """Decide whether a flow run may start, and with what."""
+    began, asked_at = time.perf_counter(), service.ledger.clock()
+    preflight = run_preflight(
+        service.ledger, asked, _preflight_checks(service), service.settings.extra_env
+    )
+    subject = {"flow_run_id": [None, str(asked.flow_run_id)], "worker": [None, asked.worker]}
+    settings, box = service.settings, service.ledger.box
+    try:
+        with (
+            _audit_refusals(service, who, subject),
+            service.ledger.writing(who.actor) as session,
+        ):
+            context = ClaimContext(settings, box, session, asked, _pools(who), preflight)
+            answer = decision.decide_claim(context)
+            job = session.get(Job, answer.launch.job_id) if answer.launch is not None else None
+    except KeyTaken as error:
+        raise Contended("another claim was decided just now; ask again") from error
+    if job is not None:
+        current_log_context().job_id, current_log_context().traceparent = job.id, job.traceparent
+        asked_by: tracing.Attributes = {"jobauto.job_id": job.id, "jobauto.worker": asked.worker}
+        tracing.note("claim", job.traceparent, asked_by, time.perf_counter() - began)
+    _note_claim(service, answer, job, time.perf_counter() - began, asked_at)
+    return answer
+
+
+def _note_claim(
+    service: Service, answer: ClaimAnswer, job: Job | None, seconds: float, asked_at: datetime
+) -> None:
+    """`job` is what was granted, now or when the same claim was asked before."""
+    if service.monitor is None:
+        return
+    latencies = service.monitor.latencies
+    if job is None:
+        latencies.claim.labels("unknown" if answer.refusal is None else "refused").observe(seconds)
+        return
+    latencies.claim.labels("granted").observe(seconds)
+    if job.begin is not None and job.begin >= asked_at:
+        waited = job.begin - max(job.created_at, job.schedule)
+        latencies.start.labels(job.schedule_type).observe(max(0.0, waited.total_seconds()))
+
+
+@router.post("/renewals")
+def renew(renewal: Renewal, who: CurrentWorker, service: CurrentService) -> RenewalAnswer:
+    """Renew the leases of all live jobs of a worker."""
+    with service.ledger.writing(who.actor) as session:
+        answer, not_had = workers.renew_leases(session, renewal, _pools(who), service.settings)
+    if not_had:
+        with service.ledger.writing(who.actor) as session:
+            mark_certainly_lost(session, not_had, workers.NOT_HAD, service.settings)
+        service.outbox_worker.wake()
+    return answer
+
+
+@router.post("/jobs/{job_id}/output", status_code=204)
+def output(job_id: int, batch: OutputBatch, who: CurrentWorker, service: CurrentService) -> None:
+    """Store lines of output."""
+    with service.ledger.writing(who.actor) as session:
+        job = reports.job_of_claim(session, job_id, batch.claim_id, _pools(who), service.settings)
+        reports.add_output(session, job, batch)
+
+
+@router.put("/jobs/{job_id}/artifacts", status_code=204)
+def artifact(
+    job_id: int,
+    claim_id: UUID,
+    path: str,
+    content: ArtifactBody,
+    who: CurrentWorker,
+    service: CurrentService,
+    name: str = "",
+    type: str = "file",  # noqa: A002 - the protocol's word
+) -> Response:
+    """Store a file that a job has left."""
+    with service.ledger.writing(who.actor) as session:
+        job = reports.job_of_claim(session, job_id, claim_id, _pools(who), service.settings)
+        reports.add_artifact(session, job, path=path, name=name, kind=type, content=content)
+    return Response(status_code=204)
+
+
+@router.get("/jobs/{job_id}/inputs/{artifact_id}")
+def input_file(
+    job_id: int, artifact_id: int, claim_id: UUID, who: CurrentWorker, service: CurrentService
+) -> Response:
+    """Return the content of an input file."""
+    with service.ledger.reading() as session:
+        job = reports.job_of_claim(session, job_id, claim_id, _pools(who), service.settings)
+        content = input_content(session, job, artifact_id)
+    return Response(content, media_type="application/octet-stream")
+
+
+@router.post("/jobs/{job_id}/report")
+def report(
+    job_id: int, finished: Report, who: CurrentWorker, service: CurrentService
+) -> ReportAnswer:
+    """Record how a job ended."""
+    with (
+        tracing.span("report", attributes={"jobauto.job_id": job_id}),
+        service.ledger.writing(who.actor) as session,
+    ):
+        job = reports.job_of_claim(
+            session, job_id, finished.claim_id, _pools(who), service.settings
+        )
+        answer = reports.accept_report(session, job, finished, service.settings)
+    if service.monitor is not None and answer.recorded:
+        late = (service.ledger.clock() - finished.ended_at).total_seconds()
+        service.monitor.latencies.outcome.observe(max(0.0, late))
+    service.outbox_worker.wake()
+    return answer
+
+
+@router.get("/applications/{app_id}")
+def application(app_id: int, who: CurrentWorker, service: CurrentService) -> ApplicationDocument:
+    """The definition a compiled flow is made of; a company's own where its pools run it."""
+    domain = AccessScope(None, frozenset(_pools(who)), service.settings.pool)
+    with service.ledger.reading() as session:
+        app = get_record(session, App, app_id)
+        if app.company_id is not None and not runs_application(session, domain, app_id):
+            raise NotFound(f"there is no app {app_id}")
+    schema = parameters(parse(app.document), service.settings.language)
+    return ApplicationDocument(
+        id=app.id,
+        document=app.document,
+        parameter_keys=dict(schema.parameter_keys),
+        updated_at=app.updated_at,
+    )
+
+
+def _preflight_checks(service: Service) -> PreflightChecks:
+    """For a worker thread of this facade."""
+    settings, box, prefect = (
+        service.settings,
+        service.ledger.box,
+        service.outbox_worker.context.prefect,
+    )
+
+    def unavailable(credential: Credential, now: datetime) -> str | None:
+        availability = service.availability.check(credential, settings, box, now)
+        return None if availability.is_there else availability.reason
+
+    def values_of(credential: Credential, company: str) -> Mapping[str, str]:
+        own, source = layer_of(credential, box), credential.credential_type.source
+        return read_values(source or "", {**own.values, **own.secrets}, company, settings)
+
+    return PreflightChecks(
+        unavailable, lambda name: from_thread.run(read_block, prefect, name), values_of
+    )
+
+
+def _pools(who: Identity) -> tuple[str, ...]:
+    return who.worker_pools or ()

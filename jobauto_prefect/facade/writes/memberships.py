@@ -1,0 +1,140 @@
+"""The roles of users and their memberships of companies: nobody raises anybody above themselves."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from jobauto_prefect.errors import Conflict, Fault, Forbidden, InvalidInput, NotFound
+from jobauto_prefect.facade.auth.access import require_permission
+from jobauto_prefect.facade.auth.identity import Identity, current_rights
+from jobauto_prefect.facade.auth.permissions import Membership, Role
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.queries.companies import members_of
+from jobauto_prefect.ledger.queries.users import enabled_users_with_role
+from jobauto_prefect.ledger.records import Company, CompanyUser, User, UserRole
+
+
+def set_roles(
+    session: WritingSession, who: Identity, user: User, names: Sequence[Any], *, replace: bool
+) -> None:
+    """Give a user roles: instead of the ones there are, or beside them.
+
+    Raises:
+        InvalidInput: naming every unknown role.
+        Forbidden: who asks may not assign roles, or not these, or not to this user.
+        Conflict: nobody would be super_admin any more.
+    """
+    _refuse_unknown(names)
+    require_permission(who, "roles", "assign", None)
+    refuse_higher_user(who, user, session.clock())
+    _refuse_higher(who, names)
+    kept = [
+        assignment
+        for assignment in user.role_assignments
+        if not replace or assignment.role in names
+    ]
+    held = {assignment.role for assignment in kept}
+    user.role_assignments = kept + [
+        UserRole(role=name, assigned_by=session.actor.name, assigned_at=session.clock())
+        for name in dict.fromkeys(names)
+        if name not in held
+    ]
+    require_super_admin_left(session)
+
+
+def _refuse_unknown(names: Sequence[Any]) -> None:
+    unknown = [str(name) for name in names if name not in set(Role)]
+    if unknown:
+        message = f"unknown roles: {', '.join(unknown)}; there are {', '.join(Role)}"
+        raise InvalidInput([Fault("/roles", "enum", message)])
+
+
+def _refuse_higher(who: Identity, names: Sequence[str]) -> None:
+    higher = [name for name in names if list(Role).index(Role(name)) < who.rights.rank]
+    if higher:
+        raise Forbidden(f"you can't give a role above your own: {', '.join(higher)}")
+
+
+def refuse_higher_user(who: Identity, user: User, now: datetime) -> None:
+    """Nobody changes a user who stands above them.
+
+    Raises:
+        Forbidden: the user has a higher role than who asks.
+    """
+    if current_rights(user, now).rank < who.rights.rank:
+        raise Forbidden(f"{user.login} has a higher role than you")
+
+
+def require_super_admin_left(session: WritingSession) -> None:
+    """The last enabled super_admin stays.
+
+    Raises:
+        Conflict: this change would leave none, where there has been one.
+    """
+    session.flush()
+    gone = any(assignment.role == Role.SUPER_ADMIN for assignment in _removed_roles(session))
+    if gone and not enabled_users_with_role(session, Role.SUPER_ADMIN):
+        raise Conflict("this is the last super_admin; make another one first")
+
+
+def _removed_roles(session: WritingSession) -> list[UserRole]:
+    """Assignments this transaction takes away, or whose user it disables or retires."""
+    removed = []
+    for change in session.written():
+        if isinstance(change.record, UserRole) and change.action == "delete":
+            removed.append(change.record)
+        if isinstance(change.record, User) and {"enabled", "retired_at"} & set(change.changes):
+            removed += change.record.role_assignments
+    return removed
+
+
+def assign_member(
+    session: WritingSession, who: Identity, company: Company, user: User, role: str
+) -> CompanyUser:
+    """Make a user a member of a company, or change the member's role there.
+
+    Raises:
+        InvalidInput: there is no such role in companies.
+        Forbidden: who asks may not change the members of this company.
+    """
+    if role not in set(Membership):
+        message = f"there is no role {role} in companies; use {', '.join(Membership)}"
+        raise InvalidInput([Fault("/role", "enum", message)])
+    require_member_admin(who, company)
+    member = next(
+        (membership for membership in user.memberships if membership.company_id == company.id), None
+    )
+    if member is None:
+        member = CompanyUser(company_id=company.id, user_id=user.id, role=role)
+        user.memberships.append(member)
+    member.role = role
+    session.flush()
+    return member
+
+
+def remove_member(session: WritingSession, who: Identity, company: Company, user_id: int) -> None:
+    """End a membership.
+
+    Raises:
+        NotFound: the user is no member.
+        Forbidden: who asks may not change the members of this company.
+    """
+    require_member_admin(who, company)
+    members = members_of(session, company.id)
+    member = next((membership for membership in members if membership.user_id == user_id), None)
+    if member is None:
+        raise NotFound(f"user {user_id} is no member of company {company.id}")
+    session.delete(member)
+
+
+def require_member_admin(who: Identity, company: Company) -> None:
+    """Let somebody change the members of a company.
+
+    Raises:
+        NotFound: they may not even see it.
+        Forbidden: they may see it and not do this.
+    """
+    if who.rights.may("members.update", company.id):
+        return
+    require_permission(who, "companies", "read", company.id, company)
+    raise Forbidden("only its admins may change the members of a company")

@@ -1,0 +1,66 @@
+"""What a rule has to fulfil beyond its shape: values it can get, and a chain that ends."""
+
+import json
+from collections.abc import Collection, Iterator
+
+from jobauto_prefect.compiler.events.job_outputs import selector_scope
+from jobauto_prefect.compiler.events.selectors import FIELDS, SelectorScope, selector_fault
+from jobauto_prefect.definitions import parse
+from jobauto_prefect.definitions.environment_names import EnvironmentNames
+from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.events import trigger_graph
+from jobauto_prefect.ledger.records import EventRule, RunTemplate
+
+
+def check_rule(session: WritingSession, rule: EventRule, extra: Collection[str]) -> None:
+    """Check a rule that is flushed; `extra` are names that may be mapped beside the declared.
+
+    Raises:
+        InvalidInput: with every fault of its trigger and mapping, and the way of a circle.
+    """
+    faults = [*_trigger_faults(rule), *_mapping_faults(session, rule, extra)]
+    if not faults and rule.runtemplate_source_id is not None:
+        faults += cycle_faults(session, rule.runtemplate_source_id, "/runtemplate_id")
+    if faults:
+        raise InvalidInput(faults)
+
+
+def _trigger_faults(rule: EventRule) -> Iterator[Fault]:
+    if (rule.event_source_id is None) == (rule.runtemplate_source_id is None):
+        message = "give one of event_source_id and runtemplate_source_id: what the rule reacts to"
+        yield Fault("/event_source_id", "required", message)
+
+
+def _mapping_faults(
+    session: WritingSession, rule: EventRule, extra: Collection[str]
+) -> Iterator[Fault]:
+    target = session.get_one(RunTemplate, rule.runtemplate_id)
+    names = EnvironmentNames.of(parse(target.app.document), extra)
+    scope, mapping = _offer(session, rule), json.loads(rule.env_mapping)
+    yield from names.faults(mapping, "/env_mapping")
+    for key, selector in mapping.items():
+        if names.permits(key) and (fault := selector_fault(selector, scope)):
+            yield Fault(child("/env_mapping", key), "selector", fault)
+
+
+def _offer(session: WritingSession, rule: EventRule) -> SelectorScope:
+    if rule.runtemplate_source_id is None:
+        return SelectorScope(FIELDS)
+    return selector_scope(session.get_one(RunTemplate, rule.runtemplate_source_id).app.document)
+
+
+def cycle_faults(session: WritingSession, start: int, pointer: str) -> Iterator[Fault]:
+    """The way round, where what was written closes a circle of rules and actions."""
+    trigger_graph.lock(session)
+    circle = trigger_graph.find_cycle(start, trigger_graph.edges(session))
+    if circle is not None:
+        way = " → ".join(_name(session, template_id) for template_id in circle)
+        message = f"this would go round for ever: {way}"
+        yield Fault(pointer, "cycle", message)
+
+
+def _name(session: WritingSession, template_id: int) -> str:
+    template = session.get_one(RunTemplate, template_id)
+    return f"{template.company.slug}/{template.name}"

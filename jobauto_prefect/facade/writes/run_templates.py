@@ -1,0 +1,284 @@
+"""Run templates."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import Field, StringConstraints, WithJsonSchema
+
+from jobauto_prefect.compiler.scheduling.schedule import CODES
+from jobauto_prefect.compiler.scheduling.schedule_errors import schedule_faults
+from jobauto_prefect.definitions import (
+    Backoff,
+    ContactLost,
+    Misfire,
+    OnClosed,
+    Overlap,
+    parse,
+    to_text,
+)
+from jobauto_prefect.definitions.records.actions import ActionMode
+from jobauto_prefect.definitions.records.value_rules import ValueRules
+from jobauto_prefect.errors import Forbidden, InvalidInput
+from jobauto_prefect.facade.auth.access import require_permission
+from jobauto_prefect.facade.http.field_types import READ_INTEGER, READ_NUMBER, Boolean, OrText
+from jobauto_prefect.facade.http.requests import Fields
+from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.serializers.definitions import serialize_template
+from jobauto_prefect.facade.writes.actions import Actions, ActionsBody, apply_actions
+from jobauto_prefect.facade.writes.assignments import (
+    BlockBody,
+    CredentialRef,
+    apply_blocks,
+    apply_credentials,
+    assignment_warnings,
+    require_own_credentials,
+)
+from jobauto_prefect.facade.writes.base import (
+    LabelledBody,
+    LongText,
+    Name,
+    Ref,
+    ShortText,
+    WriteRequest,
+    WriteResult,
+    apply_env,
+    apply_fields,
+    require_values,
+    resolve_company,
+)
+from jobauto_prefect.facade.writes.calendars import CalendarRefs, apply_calendars
+from jobauto_prefect.facade.writes.env import address_warnings, short_secret_warnings
+from jobauto_prefect.facade.writes.executors import (
+    ExecutorName,
+    require_isolation,
+    require_usable_executors,
+    unisolated_executors,
+)
+from jobauto_prefect.facade.writes.notices import NoticesBody, apply_notices
+from jobauto_prefect.facade.writes.ownership import require_accessible, require_visible_definition
+from jobauto_prefect.facade.writes.retention import RetentionBody
+from jobauto_prefect.facade.writes.topics import TopicRefs, apply_topics, require_own_topics
+from jobauto_prefect.jobs.windows.due_windows import keep_windows
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.applications import app_usable_as, app_with_uuid
+from jobauto_prefect.ledger.queries.run_templates import template_named
+from jobauto_prefect.ledger.records import App, Company, RunTemplate
+from jobauto_prefect.runtime.executors.registry import settings_schema
+
+SettingsBody = Annotated[dict[str, Any], WithJsonSchema(settings_schema())]
+YEAR = 365 * 24 * 3600  # seconds
+Seconds = Annotated[
+    float, Field(gt=0, le=YEAR), READ_NUMBER, OrText(r"^[1-9][0-9]{0,6}(\.[0-9]{1,6})?$")
+]
+WholeSeconds = Annotated[int, Field(ge=0, le=YEAR), READ_INTEGER, OrText(r"^(0|[1-9][0-9]{0,6})$")]
+Attempts = Annotated[int, Field(ge=1, le=1000), READ_INTEGER, OrText(r"^[1-9][0-9]{0,2}$")]
+QueueName = Annotated[
+    str, StringConstraints(min_length=1, max_length=250, pattern=r"^[^/%&<>\x00]+$")
+]
+"""What Prefect takes for the name of a work queue."""
+QueuePriority = Annotated[
+    int, Field(ge=1, le=1_000_000), READ_INTEGER, OrText(r"^[1-9][0-9]{0,5}$")
+]
+TIMES = ("interv", "cron", "timezone", "delay", "deadline_offset")
+
+
+class TemplateBody(LabelledBody):
+    """A run template. Its natural key is its name within its company.
+
+    The application is `app_id`, `app_uuid` or `app` (its name); the company `company_id` or
+    `company` (its slug).
+    """
+
+    app_id: Ref | None = None
+    app_uuid: str | None = None
+    app: str | None = None
+    company_id: Ref | None = None
+    company: str | None = None
+    name: Name | None = None
+    active: Boolean = True
+    interv: Annotated[str, WithJsonSchema({"type": "string", "enum": [*CODES]})] = "n"
+    cron: ShortText | None = None
+    timezone: ShortText | None = None
+    delay: WholeSeconds = 0
+    executor: ExecutorName = "Native"
+    executors: list[ExecutorName] = Field(
+        default_factory=list, max_length=20, json_schema_extra={"uniqueItems": True}
+    )
+    executor_settings: SettingsBody = Field(default_factory=dict)
+    pool: Name | None = None
+    queue: QueueName | None = None
+    queue_priority: QueuePriority | None = None
+    timeout_seconds: Seconds | None = None
+    deadline_offset: ShortText | None = None
+    allow_late: Boolean = False
+    max_attempts: Attempts | None = None
+    retry_backoff: Backoff = Backoff.NONE
+    retry_min_gap: WholeSeconds = 0
+    retry_undeclared: Boolean = False
+    overlap: Overlap = Overlap.WAIT
+    misfire: Misfire = Misfire.LATEST
+    on_contact_lost: ContactLost = ContactLost.FINISH
+    on_closed: OnClosed = OnClosed.EXCUSE
+    note: LongText | None = None
+    topics: TopicRefs = Field(default_factory=list)
+    calendars: CalendarRefs = Field(default_factory=list)
+    retention: RetentionBody = Field(default_factory=RetentionBody)
+    notices: NoticesBody | None = None
+    success: Actions = Field(default_factory=ActionsBody)
+    fail: Actions = Field(default_factory=ActionsBody)
+    env: dict[str, Any] = Field(default_factory=dict)
+    credentials: list[CredentialRef] = Field(default_factory=list, max_length=50)
+    blocks: list[BlockBody] = Field(default_factory=list, max_length=20)
+
+
+REFERENCES = frozenset({"app_id", "app_uuid", "app", "company_id", "company"})
+APART = {
+    *REFERENCES,
+    *("env", "credentials", "blocks", "topics", "calendars", "success", "fail", "notices"),
+}
+
+
+CONFIGURE = "companies", "update"
+"""The permission to say what a company's run templates run, and how; a `user` runs them."""
+OPERATED = frozenset({"active", "note"})
+"""Members that `jobs.update` is enough for."""
+
+
+def write_template(write: WriteRequest) -> WriteResult:
+    """A run template, known by its name within its company.
+
+    Raises:
+        Forbidden: who asks may only run it, or would choose an executor that isolates nothing.
+        InvalidInput: with every fault.
+    """
+    body = parse_body(TemplateBody, write.fields)
+    company = resolve_company(write, body.company_id, body.company)
+    template = _find_template(write, body, company)
+    owner = company or (template.company if template else None)
+    app = _resolve_app(write, body, owner)
+    created = template is None
+    if template is None:
+        app_reference = body.app_id or body.app_uuid or body.app
+        require_values({"name": body.name, "app_id": app_reference, "company_id": company})
+        template = RunTemplate(
+            env={}, secrets={}, success={}, fail={}, action_secrets={}, assignments=[],
+            notices={}, notice_secrets={},
+        )  # fmt: skip
+    else:
+        _require_configuring(write, template, body, app, company)
+    moved = company is not None and company is not template.company
+    if company is not None and moved:
+        require_permission(write.who, *CONFIGURE, company.id)
+    if owner is not None and (app or moved):
+        require_accessible(write, app or template.app, owner, "/app_id")
+    exposed_before = frozenset() if created else unisolated_executors(template)
+    if created:
+        write.session.add(template)
+    template.app = app or template.app
+    template.company = company or template.company
+    on_closed_before = template.on_closed
+    apply_fields(template, body, except_for=APART)
+    closed_anew = template.on_closed != on_closed_before
+    require_isolation(write.who, template, exposed_before)
+    _apply_provisions(write, template, body)
+    if "calendars" in body.model_fields_set:
+        closed_anew |= apply_calendars(write, template, body.calendars)
+    _validate(template, write.settings.timezone)
+    definition = parse(template.app.document)
+    rules = ValueRules(definition, write.settings.extra_env)
+    apply_env(template, body.env, definition.secret_keys, write.box, rules)
+    given = {mode: getattr(body, mode) for mode in ActionMode if mode in body.model_fields_set}
+    apply_actions(write, template, given)
+    app_reference = "notices" in body.model_fields_set
+    warnings = apply_notices(write, template, body.notices) if app_reference else []
+    keep_windows(write.session, template, write.settings, closed_anew=closed_anew)
+    enqueue(write.session, OutboxKind.APPLY_TEMPLATE, template.id)
+    warnings += short_secret_warnings(body.env, definition.secret_keys)
+    warnings += address_warnings(body.env, definition)
+    return WriteResult(template, created, [*assignment_warnings(write, template), *warnings])
+
+
+def _require_configuring(
+    write: WriteRequest,
+    template: RunTemplate,
+    body: TemplateBody,
+    app: App | None,
+    company: Company | None,
+) -> None:
+    """Who changes more than whether it is active, and its note, may configure it.
+
+    Raises:
+        Forbidden: naming the members that would change.
+    """
+    permission = ".".join(CONFIGURE)
+    if write.who.rights.may(permission, template.company_id):
+        return
+    shown = serialize_template(template, write.settings)
+    given = body.model_fields_set - OPERATED - REFERENCES
+    changed = {name for name in given if not _is_unchanged(name, write.fields, body, shown)}
+    changed |= {"app_id"} if app not in (None, template.app) else set()
+    changed |= {"company_id"} if company not in (None, template.company) else set()
+    if changed:
+        raise Forbidden(
+            f"changing {', '.join(sorted(changed))} of a run template needs the permission "
+            f"{permission}; ask an administrator"
+        )
+
+
+def _is_unchanged(name: str, fields: Fields, body: TemplateBody, shown: Mapping[str, Any]) -> bool:
+    """Whether what is given for a member is what the record shows already."""
+    if name == "env":
+        stored = shown["env"]
+        return all(
+            stored.get(key) == (None if value is None else to_text(value))
+            for key, value in body.env.items()
+        )
+    return shown[name] in (fields.get(name), getattr(body, name))
+
+
+def _apply_provisions(write: WriteRequest, template: RunTemplate, body: TemplateBody) -> None:
+    if "credentials" in body.model_fields_set:
+        apply_credentials(write, template, body.credentials)
+    require_own_credentials(template)
+    if "blocks" in body.model_fields_set:
+        apply_blocks(write, template, body.blocks)
+    if "topics" in body.model_fields_set:
+        apply_topics(write, template, body.topics)
+    require_own_topics(write, template)
+
+
+def _resolve_app(write: WriteRequest, body: TemplateBody, company: Company | None) -> App | None:
+    """The application that a body names, by name among those its company may use.
+
+    None: it names none, or no company is known.
+    """
+    if company is None:
+        return None
+    if body.app_id is not None:
+        app = write.session.get(App, body.app_id)
+        return require_visible_definition(write, app, "/app_id", f"there is no app {body.app_id}")
+    if body.app_uuid is not None:
+        app = app_with_uuid(write.session, body.app_uuid.lower())
+        message = f"there is no app with the uuid {body.app_uuid}"
+        return require_visible_definition(write, app, "/app_uuid", message)
+    if body.app is not None:
+        app = app_usable_as(write.session, body.app, company.id)
+        return require_visible_definition(write, app, "/app", f"there is no app named {body.app}")
+    return None
+
+
+def _find_template(
+    write: WriteRequest, body: TemplateBody, company: Company | None
+) -> RunTemplate | None:
+    if write.record_id is not None or company is None or body.name is None:
+        return write.get_for_update(RunTemplate, "jobs")
+    template = template_named(write.session, company.slug, body.name)
+    return write.authorize_update(template, "jobs") if template else None
+
+
+def _validate(template: RunTemplate, zone: str) -> None:
+    times = {name: getattr(template, name) for name in TIMES}
+    faults = schedule_faults(times, template.company.timezone or zone)
+    if faults:
+        raise InvalidInput(faults)
+    require_usable_executors(template)

@@ -1,0 +1,55 @@
+"""Where stored secrets are sent. A record that changes it asks for them again.
+
+Who may change an address need not be one who may read the secret: else he names a server of his own
+and reads it there.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobauto_prefect.definitions.records.credentials import addresses, is_address
+from jobauto_prefect.errors import Fault
+from jobauto_prefect.ledger.records import CredentialType
+from jobauto_prefect.ledger.secrets import SecretBox
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """Where the secrets of a credential are sent: by jobs to the addresses among its values, and to
+    the `command` of its type's check.
+    """
+
+    addresses: Mapping[str, str]
+    command: Any
+
+    def differences(self, other: "Destination") -> Iterator[str]:
+        """The keywords whose values differ; `availability` for the command."""
+        if self.command != other.command:
+            yield "availability"
+        for name in sorted({*self.addresses, *other.addresses}):
+            if self.addresses.get(name) != other.addresses.get(name):
+                yield name
+
+
+def destination_of(
+    kind: CredentialType, values: Mapping[str, str], secrets: Mapping[str, str], box: SecretBox
+) -> Destination:
+    """Where the secrets of a credential of this type are sent that has these values.
+
+    Raises:
+        KeyMissing: an address is a secret itself, and stored with another key.
+    """
+    hidden = {field["keyword"] for field in kind.fields if is_address(field)} & secrets.keys()
+    opened = box.open({name: secrets[name] for name in hidden})
+    command = (kind.availability or {}).get("command")
+    return Destination(addresses(kind.fields, {**values, **opened}), command)
+
+
+def resubmission_fault(pointer: str, name: str, changed: Collection[str]) -> Fault:
+    """The fault of a secret that was given for another address."""
+    message = (
+        f"{name} was given for another address ({', '.join(changed)} changed): "
+        f"give {name} again, or null to remove it"
+    )
+    return Fault(pointer, "secret", message)

@@ -1,0 +1,1 @@
+"""Ends of jobs: reports, results, retries, losses, cancellations."""

@@ -1,0 +1,93 @@
+"""Reports of workers about the jobs they run: output, artifacts, ends."""
+
+import mimetypes
+from uuid import UUID
+
+from jobauto_prefect.errors import Conflict, Forbidden
+from jobauto_prefect.jobs.claims.event_values import findings_of
+from jobauto_prefect.jobs.outcome.results import record_result, run_status_of
+from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
+from jobauto_prefect.ledger.jobs import leases
+from jobauto_prefect.ledger.jobs.confirmations import require_confirmation
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.jobs import artifacts_of, job_with_context
+from jobauto_prefect.ledger.records import Job
+from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
+from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.runtime.protocol import (
+    Ending,
+    OutputBatch,
+    Report,
+    ReportAnswer,
+)
+from jobauto_prefect.settings import Settings
+
+
+def job_of_claim(
+    session: ReadingSession, job_id: int, claim_id: UUID, pools: tuple[str, ...], settings: Settings
+) -> Job:
+    """Return the job of a worker's claim.
+
+    Raises:
+        NotFound: there is no such job.
+        Forbidden: it is another claim's, or of a pool the token does not name.
+    """
+    job = job_with_context(session, job_id)
+    if job.claim_id != claim_id:
+        raise Forbidden(f"job {job_id} was claimed by somebody else")
+    if (job.runtemplate.pool or settings.pool) not in pools:
+        raise Forbidden(f"this token is not for the work pool of job {job_id}")
+    return job
+
+
+def add_output(session: WritingSession, job: Job, batch: OutputBatch) -> None:
+    """Keep lines of output; one sent twice is kept once."""
+    leases.add_output(session, job.id, [lines.model_dump() for lines in batch.output])
+
+
+def add_artifact(
+    session: WritingSession, job: Job, *, path: str, name: str, kind: str, content: bytes
+) -> None:
+    """Keep a file of a job; one sent twice is kept once."""
+    guessed, _ = mimetypes.guess_type(path)
+    leases.put_artifact(
+        session,
+        job.id,
+        path=path,
+        name=name or path,
+        type=kind,
+        content_type=guessed or "application/octet-stream",
+        content=content,
+    )
+
+
+def accept_report(
+    session: WritingSession, job: Job, report: Report, settings: Settings
+) -> ReportAnswer:
+    """Record the result a report tells; a job that has ended otherwise stays as it is."""
+    try:
+        record_result(session, job, report, settings.language)
+        recorded = True
+        _judge_produced(session, job)
+    except Conflict as error:
+        recorded = False
+        if job.state not in LIVE_JOBS:
+            require_confirmation(
+                session, job.id
+            )  # who reports may have told Prefect what it reports
+        if job.state == JobState.LOST and report.ending is not Ending.LOST:
+            shown = {"report": [None, f"{report.ending} {report.exit_code}: {error}"]}
+            write_entry(session, "Job", "refuse", shown, job.id)
+    if recorded and report.ending is Ending.LOST:
+        enqueue(session, OutboxKind.SHOW_JOB, job.id)  # who reports a loss can't tell Prefect
+    artifacts = artifacts_of(session, job.id)
+    story = run_status_of(job, settings, artifacts, report.produced)
+    return ReportAnswer(recorded=recorded, story=story)
+
+
+def _judge_produced(session: WritingSession, job: Job) -> None:
+    """Warn of what a job that did its work produced otherwise than its definition says."""
+    if job.state in (JobState.SUCCEEDED, JobState.WARNING):
+        findings = [finding.as_dict() for finding in findings_of(session, job)]
+        if findings:
+            job.warnings = [*job.warnings, *findings]

@@ -1,0 +1,330 @@
+"""What follows an attempt: another one, or the end of its task.
+
+The rules are pure (`decide`). What carries them out works inside the caller's transaction, which
+holds the task, and commits nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Self
+
+from jobauto_prefect.definitions import (
+    Backoff,
+    ContactLost,
+    Misfire,
+    Overlap,
+    Severity,
+    attempts_of,
+    retry_at,
+)
+from jobauto_prefect.jobs import notices
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
+from jobauto_prefect.ledger.events import event_store
+from jobauto_prefect.ledger.jobs import attempts
+from jobauto_prefect.ledger.jobs.leases import fence_task
+from jobauto_prefect.ledger.jobs.waits import next_waiting, next_waiting_for
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.records import Job, RunTemplate, Task
+from jobauto_prefect.ledger.states import (
+    UNFULFILLED,
+    JobState,
+    TaskReason,
+    TaskState,
+    next_task_state,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """A run template's rules for attempts, as they were when one was granted.
+
+    `max_attempts` counts all of a task, None: the default; `retry_min_gap` is in seconds.
+    """
+
+    max_attempts: int | None = None
+    retry_backoff: str = Backoff.NONE
+    retry_min_gap: int = 0
+    retry_undeclared: bool = False
+    allow_late: bool = False
+    on_contact_lost: str = ContactLost.FINISH
+
+    @classmethod
+    def of(cls, template: object) -> Self:
+        """Return the policy of a run template's record."""
+        return cls(**{name: getattr(template, name) for name in cls.__slots__})
+
+    @classmethod
+    def read(cls, kept: Mapping[str, Any]) -> Self:
+        """Read a policy from what `as_dict` gave."""
+        return cls(**{name: kept[name] for name in cls.__slots__ if name in kept})
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the policy as JSON, to be kept with a job."""
+        return asdict(self)
+
+
+LIMITS = "limits"
+"""In what is kept of a job's rules: the ids of the credentials it uses that have a limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnd:
+    """How the attempt of a number (from 1) ended. `again`: it is of the kind that is repeated.
+
+    `worker_losses` counts how often before it no worker was able to start it, None: it began.
+    """
+
+    attempt: int
+    at: datetime
+    fulfils: bool
+    again: bool
+    worker_losses: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartLimits:
+    """When a task was to be fulfilled, and when an attempt may start at the latest.
+
+    None: nothing limits it, for there is no task.
+    """
+
+    deadline: datetime | None = None
+    latest_start: datetime | None = None
+
+
+WORKER_LOSSES = 10
+"""So many times in a row a job that no worker was able to start follows itself."""
+
+LONGEST_WORKER_PAUSE_SECONDS = 60
+
+
+def pause_after_worker_loss(losses_before: int) -> timedelta | None:
+    """How long after a worker was not able to start a job it is tried again; None: as any loss."""
+    if losses_before >= WORKER_LOSSES:
+        return None
+    return timedelta(seconds=min(2**losses_before, LONGEST_WORKER_PAUSE_SECONDS))
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What follows: another attempt at `retry_at`, or how the task ends and by which rule.
+
+    `catches_up`: the window has its length once more, from then on. `uncounted`: the attempt did
+    not begin; the next one has its number.
+    """
+
+    retry_at: datetime | None = None
+    state: TaskState = TaskState.OPEN
+    reason: TaskReason | None = None
+    catches_up: bool = False
+    uncounted: bool = False
+
+
+def decide_retry(policy: RetryPolicy, end: AttemptEnd, limits: StartLimits) -> Decision:
+    """Decide what follows the end of an attempt: a repetition comes before its severity."""
+    if end.worker_losses is not None:
+        pause = pause_after_worker_loss(end.worker_losses)
+        if pause is not None and _is_in_time(end.at + pause, limits):
+            return Decision(retry_at=end.at + pause, uncounted=True)
+    spent = end.attempt >= attempts_of(policy.max_attempts)
+    if end.again and not spent:
+        gap, until = policy.retry_min_gap, limits.latest_start
+        at = retry_at(policy.retry_backoff, gap, end.attempt, end.at, until)
+        if at is not None:
+            return Decision(retry_at=at)
+    if end.fulfils:
+        return _fulfilled(policy, end, limits.deadline)
+    if not end.again:
+        return Decision(state=TaskState.FAILED, reason=TaskReason.OUTCOME)
+    reason = TaskReason.ATTEMPTS if spent else TaskReason.DEADLINE
+    return Decision(state=TaskState.FAILED, reason=reason)
+
+
+def _is_in_time(start: datetime, limits: StartLimits) -> bool:
+    return limits.latest_start is None or start <= limits.latest_start
+
+
+def _fulfilled(policy: RetryPolicy, end: AttemptEnd, deadline: datetime | None) -> Decision:
+    if deadline is None or end.at <= deadline:
+        return Decision(state=TaskState.FULFILLED, reason=TaskReason.OUTCOME)
+    state = TaskState.FULFILLED_LATE if policy.allow_late else TaskState.FAILED
+    return Decision(state=state, reason=TaskReason.DEADLINE)
+
+
+def limits_of(deadline: datetime, window_end: datetime, *, allow_late: bool) -> StartLimits:
+    """Return the limits of a task: what may be late may start as long as its window lasts."""
+    return StartLimits(deadline, max(deadline, window_end) if allow_late else deadline)
+
+
+def has_lapsed(task: Task, template: RunTemplate, now: datetime) -> bool:
+    """Whether it is too late to begin an attempt.
+
+    Where each window is to run, however late, none lapses.
+    """
+    if template.misfire == Misfire.ALL:
+        return False
+    limits = limits_of(task.deadline, task.window_end, allow_late=template.allow_late)
+    return limits.latest_start is not None and now > limits.latest_start
+
+
+def finish_attempt(
+    session: WritingSession,
+    job: Job,
+    *,
+    again: bool,
+    not_before: datetime | None = None,
+    worker_unable: bool = False,
+) -> bool:
+    """Finish an attempt: schedule another one, or end its task. True: no other attempt follows.
+
+    `worker_unable`: nothing of it began, for its worker can't start any job.
+    """
+    policy = RetryPolicy.read(job.policy) if job.policy else RetryPolicy.of(job.runtemplate)
+    decision = _decision(session, job, policy, again=again, worker_unable=worker_unable)
+    if decision.retry_at is not None:
+        at = max(decision.retry_at, not_before or decision.retry_at)
+        if job.task is not None:
+            if job.task.state != TaskState.OPEN:
+                job.task.state = next_task_state(TaskState(job.task.state), TaskState.OPEN)
+            if decision.catches_up:
+                job.task.deadline = at + (job.task.window_end - job.task.window_start)
+            if decision.uncounted:
+                job.task.attempts -= 1
+        schedule_retry(session, job, at, uncounted=decision.uncounted)
+        return False
+    if job.task is not None and decision.reason is not None:
+        message = _said(job, policy, decision)
+        end_task(session, job.task, decision.state, decision.reason, message, job)
+        release_next(session, job)
+    event_store.store_completion(session, job)
+    notices.notify_end(session, job)
+    return True
+
+
+def _decision(
+    session: WritingSession, job: Job, policy: RetryPolicy, *, again: bool, worker_unable: bool
+) -> Decision:
+    if job.state == JobState.CANCELLED:
+        return Decision(state=TaskState.FAILED, reason=TaskReason.CANCELLED)
+    fulfils = job.severity is not None and Severity(job.severity).fulfils
+    losses = job.worker_losses if worker_unable else None
+    end = AttemptEnd(job.attempt, job.end or job.schedule, fulfils, again, losses)
+    task = job.task
+    limits = StartLimits()
+    if task is not None:
+        limits = limits_of(task.deadline, task.window_end, allow_late=policy.allow_late)
+    decision = decide_retry(policy, end, limits)
+    if decision.reason is TaskReason.DEADLINE and _is_caught_up(session, job, policy):
+        decision = replace(decide_retry(policy, end, StartLimits()), catches_up=True)
+    if decision.retry_at is None or attempts.is_active(job.runtemplate):
+        return decision
+    return Decision(state=TaskState.FAILED, reason=TaskReason.INACTIVE)
+
+
+def _is_caught_up(session: WritingSession, job: Job, policy: RetryPolicy) -> bool:
+    """Whether the window of a lost attempt is caught up, like one that passed unattended.
+
+    Where each window is to run it is, where the newest is to run that one, if it may be late.
+    """
+    if job.state != JobState.LOST or job.task is None:
+        return False
+    if job.runtemplate.misfire == Misfire.ALL:
+        return True
+    latest = job.runtemplate.misfire == Misfire.LATEST and policy.allow_late
+    return latest and attempts.is_newest_window(session, job.task)
+
+
+def _said(job: Job, policy: RetryPolicy, decision: Decision) -> str:
+    message = job.message or job.state
+    if decision.reason is TaskReason.ATTEMPTS:
+        return f"{message} (attempt {job.attempt} of {attempts_of(policy.max_attempts)})"
+    if decision.reason is TaskReason.DEADLINE and job.task is not None:
+        return f"{message}; the deadline was {job.task.deadline.isoformat()}"
+    if decision.reason is TaskReason.INACTIVE:
+        return f"{message}; the run template is not active any more"
+    return message
+
+
+def schedule_retry(
+    session: WritingSession, former: Job, at: datetime, *, uncounted: bool = False
+) -> Job:
+    """Schedule another attempt with the same values, from an instant on.
+
+    `uncounted`: the former one did not begin, and this one has its number.
+    """
+    job = Job(
+        app_id=former.app_id,
+        company_id=former.company_id,
+        runtemplate=former.runtemplate,
+        task=former.task,
+        attempt=former.attempt if uncounted else former.attempt + 1,
+        worker_losses=former.worker_losses + 1 if uncounted else 0,
+        retry_of=None if former.task_id else former.retry_of or former.id,
+        executor=former.executor,
+        state=JobState.SCHEDULED,
+        schedule=at,
+        schedule_type="retry",
+        launched_by=former.launched_by,
+    )
+    inherit_values(job, former)
+    session.add(job)
+    session.flush()
+    enqueue(session, OutboxKind.CREATE_RUN, job.id)
+    return job
+
+
+def inherit_values(job: Job, former: Job) -> None:
+    """Give another attempt the event and the values of the former.
+
+    It goes on with the same trace, unless a request asked for it.
+    """
+    job.event_id, job.eventrule_id = former.event_id, former.eventrule_id
+    job.overrides = dict(former.overrides)
+    job.override_secrets = dict(former.override_secrets)
+    job.input_files = dict(former.input_files)
+    job.traceparent = job.traceparent or former.traceparent
+
+
+def end_task(
+    session: WritingSession,
+    task: Task,
+    state: TaskState,
+    reason: TaskReason,
+    message: str,
+    job: Job | None = None,
+) -> None:
+    """End a task, by the last of its attempts or without one.
+
+    Raises:
+        Conflict: it has ended before.
+    """
+    task.state = next_task_state(TaskState(task.state), state)
+    task.reason, task.message, task.catch_up = reason, message, False
+    if reason is TaskReason.CLOSED:
+        task.excuse, task.excused_by = message, SERVICE.name
+    elif state in UNFULFILLED:
+        enqueue(session, OutboxKind.TELL_TASK, task.id)
+    elif job is not None:
+        task.fulfilled_by_job_id, task.fulfilled_at = job.id, job.end
+    if task.attempts > (0 if job is None else 1):  # attempts besides the one that ends it
+        fence_task(session, task)
+
+
+def release_next(session: WritingSession, job: Job) -> None:
+    """Let the window that waited for this attempt to end start now."""
+    if job.runtemplate.overlap != Overlap.WAIT:
+        return
+    first = next_waiting(session, job.runtemplate_id)
+    if first is not None:
+        enqueue(session, OutboxKind.RESCHEDULE_RUN, first)
+
+
+def release_room(session: WritingSession, job: Job) -> None:
+    """Let a job that waited for the room of one that has ended start now."""
+    credential_ids = job.policy.get(LIMITS)
+    if not credential_ids:
+        return
+    first = next_waiting_for(session, credential_ids)
+    if first is not None:
+        enqueue(session, OutboxKind.RESCHEDULE_RUN, first)

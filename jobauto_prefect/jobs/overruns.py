@@ -1,0 +1,87 @@
+"""Notices of jobs that run longer than usual and of windows that are late.
+
+One statement finds the running jobs, one the open windows. How long is usual is asked once a job.
+"""
+
+from datetime import datetime, timedelta
+
+from jobauto_prefect.compiler.scheduling.deadlines import later
+from jobauto_prefect.compiler.scheduling.schedule import zone_of
+from jobauto_prefect.definitions.records.notices import (
+    LEAST_EXCESS,
+    Occasion,
+    is_wanted,
+    slow_after,
+)
+from jobauto_prefect.jobs.notices import notify_late, notify_slow
+from jobauto_prefect.jobs.outcome.retry import has_lapsed
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import attempts, overruns
+from jobauto_prefect.ledger.queries.jobs import job_with_context
+from jobauto_prefect.ledger.records import Task
+from jobauto_prefect.ledger.states import LIVE_TASKS, JobState, TaskState
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+
+
+class OverrunMonitor:
+    """Looks at what runs and at what is open. Several may: each thing is told once."""
+
+    def __init__(self, ledger: Ledger, settings: Settings) -> None:
+        self._ledger = ledger
+        self._settings = settings
+        self._slow_after: dict[int, timedelta | None] = {}
+
+    def look(self) -> None:
+        """Look once."""
+        now = self._ledger.clock()
+        for job_id, usual in self._slow(now):
+            with self._ledger.writing(SERVICE) as session:
+                job = job_with_context(session, job_id)
+                attempts.lock_job(session, job)
+                if job.state == JobState.RUNNING:
+                    notify_slow(session, job, usual)
+        for task_id, due in self._late(now):
+            with self._ledger.writing(SERVICE) as session:
+                task = attempts.lock_task(session, task_id)
+                if task.state in LIVE_TASKS and not _lapses(task, now):
+                    notify_late(session, task, due)
+
+    def _slow(self, now: datetime) -> list[tuple[int, timedelta]]:
+        """The jobs that have run for too long, and for how long they may."""
+        with self._ledger.reading() as session:
+            running = [
+                job
+                for job in overruns.running_jobs(session, now - LEAST_EXCESS)
+                if is_wanted(Occasion.SLOW, job.of_template, job.of_company)
+            ]
+            former = self._slow_after
+            self._slow_after = {
+                job.id: former[job.id]
+                if job.id in former
+                else slow_after(overruns.durations(session, job.runtemplate_id))
+                for job in running
+            }
+        allowed = ((job, self._slow_after[job.id]) for job in running)
+        return [(job.id, span) for job, span in allowed if span and now - job.begin > span]
+
+    def _late(self, now: datetime) -> list[tuple[int, datetime]]:
+        """The windows whose time is over, and when that was."""
+        with self._ledger.reading() as session:
+            dues = [
+                (window.id, self._due(window))
+                for window in overruns.open_windows(session, now)
+                if is_wanted(Occasion.LATE, window.of_template, window.of_company)
+            ]
+        return [(task_id, due) for task_id, due in dues if due < now]
+
+    def _due(self, window: overruns.OpenWindow) -> datetime:
+        by = window.of_template.get("finished_by") or window.of_company.get("finished_by")
+        if by is None:
+            return window.deadline
+        return later(by, window.start, zone_of(window.zone or self._settings.timezone))
+
+
+def _lapses(task: Task, now: datetime) -> bool:
+    """Whether it ends by itself now, and is told of as missed or failed."""
+    return task.state == TaskState.OPEN and has_lapsed(task, task.runtemplate, now)

@@ -1,0 +1,61 @@
+"""The freeze for maintenance: nothing starts while it lasts."""
+
+from datetime import datetime, timedelta
+
+from jobauto_prefect.jobs.claims.context import Refused
+from jobauto_prefect.jobs.windows.closed_time import freeze_message
+from jobauto_prefect.jobs.windows.due_windows import recheck_closed_time
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.jobs import freezes, windows
+from jobauto_prefect.ledger.jobs.waits import jobs_told_to_wait
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.records import Freeze
+from jobauto_prefect.runtime.protocol import PrefectState
+
+LOOK = timedelta(minutes=10)
+"""So often a job that waits for the end of a freeze looks; nobody tells it of `until`."""
+
+
+def begin_freeze(session: WritingSession, reason: str | None, until: datetime | None) -> Freeze:
+    """Begin or change a freeze: nothing starts until an instant; None: until it is ended.
+
+    Claims that began before the commit may still be granted: `freezes.await_claims` waits for
+    their end, in a transaction of its own.
+    """
+    freeze = _present(session)
+    if freeze is None:
+        freeze = Freeze(since=session.clock(), begun_by=session.actor.name)
+        session.add(freeze)
+    freeze.reason, freeze.until = reason, until
+    session.flush()
+    recheck_closed_time(session, windows.lock_moving_templates(session))
+    return freeze
+
+
+def end_freeze(session: WritingSession) -> Freeze | None:
+    """End the freeze, so that what waits may start; None if there was none."""
+    freeze = _present(session)
+    if freeze is None:
+        return None
+    freeze.ended_at = session.clock()
+    session.flush()
+    recheck_closed_time(session, windows.lock_moving_templates(session))
+    for job_id in jobs_told_to_wait(session):
+        enqueue(session, OutboxKind.RESCHEDULE_RUN, job_id)
+    return freeze
+
+
+def _present(session: WritingSession) -> Freeze | None:
+    """The freeze that lasts, locked; one that has ended by itself gets its end."""
+    freeze = freezes.lock_unended_freeze(session)
+    if freeze is None or freeze.until is None or freeze.until > session.clock():
+        return freeze
+    freeze.ended_at = freeze.until
+    session.flush()
+    return None
+
+
+def refuse_start(freeze: Freeze, now: datetime) -> Refused:
+    """Return the refusal of a start during a freeze: the job is to ask again."""
+    at = now + LOOK if freeze.until is None else min(now + LOOK, freeze.until)
+    return Refused("maintenance", freeze_message(freeze), PrefectState.SCHEDULED, at=at)

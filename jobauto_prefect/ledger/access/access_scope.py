@@ -1,0 +1,109 @@
+"""Which of Prefect's objects are of some companies, and of some work pools."""
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, func, or_, select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger.access.ownership import usable
+from jobauto_prefect.ledger.records import App, RunTemplate
+
+
+@dataclass(frozen=True, slots=True)
+class AccessScope:
+    """Run templates of these companies that run in these work pools; None: any.
+
+    `default_pool` is the pool of templates that name none.
+    """
+
+    companies: frozenset[int] | None
+    pools: frozenset[str] | None
+    default_pool: str
+
+
+def deployments(session: Session, scope: AccessScope) -> set[str]:
+    """The ids of their deployments; of work pools also those of deleted run templates.
+
+    Prefect has such a one until it is told. Workers end what runs of it. For people `flows` has
+    lost its flow already: programs that look up the flow of each deployment would fail.
+    """
+    query = _of(scope, RunTemplate.deployment_id)
+    if scope.pools is None:
+        query = query.where(RunTemplate.retired_at.is_(None))
+    return {str(deployment_id) for deployment_id in session.scalars(query)}
+
+
+def deployments_by_flow(session: Session, scope: AccessScope) -> dict[str, int]:
+    """Flow id -> the number of their deployments of it."""
+    joined = select(App.flow_id, func.count()).select_from(RunTemplate).join(App)
+    query = _narrowed(scope, joined).where(RunTemplate.deployment_id.is_not(None))
+    query = query.group_by(App.flow_id)
+    return {str(flow): count for flow, count in session.execute(query)}
+
+
+def pools(session: Session, scope: AccessScope) -> set[str]:
+    """The names of their work pools."""
+    return set(session.scalars(_of(scope, _pool(scope)).distinct()))
+
+
+def has_flow(session: Session, scope: AccessScope, flow_id: UUID) -> bool:
+    """Whether its application is shared or of these companies; of work pools: is run there.
+
+    That of a deleted application is there for those who have run it.
+    """
+    return session.scalar(_flows(scope).where(App.flow_id == flow_id).limit(1)) is not None
+
+
+def flows(session: Session, scope: AccessScope) -> set[str]:
+    """The ids of the flows of which `has_flow` is true, without those of deleted applications."""
+    query = _flows(scope).where(App.retired_at.is_(None))
+    return {str(flow_id) for flow_id in session.scalars(query)}
+
+
+def runs_application(session: Session, scope: AccessScope, app_id: int) -> bool:
+    """Whether one of their run templates, retired ones included, is of this application."""
+    query = _narrowed(scope, select(RunTemplate.id)).where(RunTemplate.app_id == app_id)
+    return session.scalar(query.limit(1)) is not None
+
+
+def _flows(scope: AccessScope) -> Select[Any]:
+    query = select(App.flow_id).where(App.flow_id.is_not(None))
+    if scope.pools is not None:
+        query = query.where(App.id.in_(_of(scope, RunTemplate.app_id)))
+    elif scope.companies is not None:
+        was_run = App.id.in_(_narrowed(scope, select(RunTemplate.app_id)))
+        query = query.where(usable(App, scope.companies), or_(App.retired_at.is_(None), was_run))
+    return query
+
+
+def template_of(
+    session: Session, scope: AccessScope, deployment_id: UUID
+) -> tuple[int, int] | None:
+    """Its template's and company's id, where a deployment is one of theirs, retired ones included.
+
+    None: it is not.
+    """
+    query = _narrowed(scope, select(RunTemplate.id, RunTemplate.company_id)).where(
+        RunTemplate.deployment_id == deployment_id
+    )
+    row = session.execute(query).first()
+    return (row[0], row[1]) if row else None
+
+
+def _of(scope: AccessScope, column: Any) -> Select[Any]:
+    query = _narrowed(scope, select(column))
+    return query.where(RunTemplate.deployment_id.is_not(None))
+
+
+def _narrowed(scope: AccessScope, query: Select[Any]) -> Select[Any]:
+    if scope.companies is not None:
+        query = query.where(RunTemplate.company_id.in_(scope.companies))
+    if scope.pools is not None:
+        query = query.where(_pool(scope).in_(scope.pools))
+    return query
+
+
+def _pool(scope: AccessScope) -> ColumnElement[str]:
+    return func.coalesce(RunTemplate.pool, scope.default_pool)

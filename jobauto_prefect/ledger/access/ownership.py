@@ -1,0 +1,65 @@
+"""Ownership of applications, credential types and topics: one company's, or shared by all.
+
+A company's run templates use its own definitions and the shared ones, never another company's.
+"""
+
+from collections.abc import Collection
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, or_, select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger.records import App, Credential, CredentialType, Job, RunTemplate, Topic
+from jobauto_prefect.ledger.states import LIVE_JOBS
+
+OwnedRecord = App | CredentialType | Topic
+D = TypeVar("D", App, CredentialType, Topic)
+
+
+def usable(kind: type[D], companies: Collection[int]) -> ColumnElement[bool]:
+    """The condition for definitions of these companies and for shared ones."""
+    shared: ColumnElement[bool] = kind.company_id.is_(None)
+    return or_(shared, kind.company_id.in_(companies)) if companies else shared
+
+
+def own_first(kind: type[D]) -> tuple[Any, ...]:
+    """The order of looking: what belongs to a company before what is shared, then by id."""
+    return kind.company_id.is_(None), kind.id
+
+
+def is_usable(definition: OwnedRecord, company_id: int | None) -> bool:
+    """Whether run templates and credentials of a company may use a definition."""
+    return definition.company_id in (None, company_id)
+
+
+def lock_for_use(session: Session, definition: OwnedRecord) -> None:
+    """Read a definition anew and keep its owner as it is until this transaction ends.
+
+    Others may use it at the same time; `lock_for_owner` waits for all of them.
+    """
+    kind = type(definition)
+    session.execute(
+        select(kind)
+        .where(kind.id == definition.id)
+        .with_for_update(read=True, key_share=True)
+        .execution_options(populate_existing=True)
+    ).all()
+
+
+def lock_for_owner(session: Session, definition: OwnedRecord) -> None:
+    """Lock a definition so that nothing begins or ends to use it until this transaction ends."""
+    kind = type(definition)
+    session.execute(select(kind.id).where(kind.id == definition.id).with_for_update()).all()
+
+
+def users_of(session: Session, definition: App | CredentialType) -> set[int]:
+    """The ids of the companies that use a definition.
+
+    Retired run templates and credentials count, and jobs that wait or run: they refer to it.
+    """
+    if isinstance(definition, CredentialType):
+        query = select(Credential.company_id).where(Credential.credential_type_id == definition.id)
+        return set(session.scalars(query))
+    templates = select(RunTemplate.company_id).where(RunTemplate.app_id == definition.id)
+    live = select(Job.company_id).where(Job.app_id == definition.id, Job.state.in_(LIVE_JOBS))
+    return {*session.scalars(templates), *session.scalars(live)}

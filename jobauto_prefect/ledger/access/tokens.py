@@ -1,0 +1,110 @@
+"""Bearer tokens: made here, shown once, remembered as a hash."""
+
+import hashlib
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sqlalchemy import Row, select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger.access.sign_ins import GRANTS, Grants, grants_of
+from jobauto_prefect.ledger.records import CompanyUser, Token, User, UserRole
+
+TOKEN_PREFIX = "jobauto_"  # noqa: S105 - how every token begins
+
+
+class TokenKind(StrEnum):
+    """Who a token is for."""
+
+    USER = "user"  #: what its user may
+    WORKER = "worker"  #: claims, renewals and reports of its pools, and nothing else
+
+
+def digest_of(text: str) -> str:
+    """Return the digest under which a token is stored."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def issue_user_token(
+    session: Session, user: User, expires_at: datetime | None
+) -> tuple[str, Token]:
+    """Issue a token for a user; the text is stored nowhere. `expires_at` None: it never expires."""
+    return _issue(
+        session, TOKEN_PREFIX, Token(kind=TokenKind.USER, user=user, expires_at=expires_at)
+    )
+
+
+def issue_worker_token(
+    session: Session, pools: Sequence[str], expires_at: datetime | None
+) -> tuple[str, Token]:
+    """Issue a token for workers of these pools."""
+    token = Token(kind=TokenKind.WORKER, pools=sorted(set(pools)), expires_at=expires_at)
+    return _issue(session, f"{TOKEN_PREFIX}worker_", token)
+
+
+def _issue(session: Session, prefix: str, token: Token) -> tuple[str, Token]:
+    text = prefix + secrets.token_urlsafe(32)
+    token.hash = digest_of(text)
+    session.add(token)
+    session.flush()
+    return text, token
+
+
+class Bearer(NamedTuple):
+    """Who came with a valid token; `user_id` and `login` are None where it is a worker's.
+
+    `changes_at` is when this ends to be so by itself, as far as that is known.
+    """
+
+    token_id: int
+    pools: list[str]
+    user_id: int | None
+    login: str | None
+    grants: Grants
+    changes_at: datetime | None
+
+
+def bearer(session: Session, text: str, now: datetime) -> Bearer | None:
+    """Return the bearer of a token; None if it is unknown, expired, revoked or its user disabled.
+
+    Each request asks this: it is one query, and makes no records of its rows.
+    """
+    rows = session.execute(_BEARER.where(Token.hash == digest_of(text))).all()
+    if not rows or not _holds(rows[0], now):
+        return None
+    token = rows[0]
+    is_user = token.kind == TokenKind.USER
+    return Bearer(
+        token_id=token.id,
+        pools=token.pools,
+        user_id=token.user_id if is_user else None,
+        login=token.login if is_user else None,
+        grants=grants_of(rows, now),
+        changes_at=min(_ends(rows, now), default=None),
+    )
+
+
+def _ends(rows: Sequence[Row[Any]], now: datetime) -> list[datetime]:
+    """Return when the token, or a role of its user, expires."""
+    ends = [rows[0].expires_at, *(row.until for row in rows)]
+    return [end for end in ends if end is not None and end > now]
+
+
+_BEARER = (
+    select(
+        Token.id, Token.kind, Token.pools, Token.user_id, Token.expires_at, Token.revoked_at,
+        User.login, User.enabled, *GRANTS,
+    )
+    .outerjoin(User, User.id == Token.user_id)
+    .outerjoin(UserRole, UserRole.user_id == User.id)
+    .outerjoin(CompanyUser, CompanyUser.user_id == User.id)
+)  # fmt: skip
+
+
+def _holds(token: Row[Any], now: datetime) -> bool:
+    in_time = token.expires_at is None or token.expires_at > now
+    theirs = token.kind != TokenKind.USER or bool(token.enabled)
+    return token.revoked_at is None and in_time and theirs

@@ -1,0 +1,1 @@
+"""The audit trail: its entries, their seals, and archives of whole months."""

@@ -1,0 +1,81 @@
+"""What left the audit trail: the archives of whole months, as the ledger knows them.
+
+The digest of each file is kept under an HMAC with the key of the seals: so the trail goes on where
+the archives end, and nobody without the key can say that something was archived.
+"""
+
+import gzip
+import hashlib
+import hmac
+import zlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger.audit.seals import BEGINNING, Mark, canonical_line
+from jobauto_prefect.ledger.records import AuditArchive, AuditEntry, AuditSeal
+
+FORM = 1
+"""Of the files; another form would have another number."""
+
+
+def end_of(session: Session, key: str | None) -> tuple[Mark, int, list[str]]:
+    """The last seal that is in an archive, how many entries archives have, and what is wrong with
+    what the ledger knows of its archives.
+    """
+    last, entries, damages = BEGINNING, 0, []
+    for archive in session.scalars(select(AuditArchive).order_by(AuditArchive.id)):
+        where = f"archive {archive.id} (of {archive.month})"
+        wanted = "" if key is None else hmac_of(key, archive)
+        if not hmac.compare_digest(wanted.encode(), archive.hmac.encode()):
+            damages.append(f"{where} is not one that this service made, or was changed")
+        if (archive.first_seal, archive.first_id) != (last.number + 1, last.last_id + 1):
+            damages.append(f"{where} does not follow the archive before it")
+        last = Mark(archive.last_seal, archive.last_id, archive.seal)
+        entries += archive.entries
+    return last, entries, damages
+
+
+def archive_damages(session: Session, files: Iterable[Path]) -> Iterator[str]:
+    """What is wrong with the files of archives: each has to be one that the ledger knows."""
+    digests = {archive.digest for archive in session.scalars(select(AuditArchive))}
+    for file in files:
+        try:
+            digest = digest_of(file)
+        except (OSError, EOFError, zlib.error) as error:
+            yield f"{file} can't be read: {error}"
+            continue
+        if digest not in digests:
+            yield f"{file} is no archive of this trail, or was changed"
+
+
+def left_over(session: Session, last: Mark) -> Iterator[str]:
+    """What archives have and the trail has yet, or again."""
+    for kind, name, number in (
+        (AuditEntry, "entries", last.last_id), (AuditSeal, "seals", last.number)
+    ):  # fmt: skip
+        if session.scalar(select(kind.id).where(kind.id.between(1, number)).limit(1)) is not None:
+            yield (
+                f"{name} up to {number} are in archives, and here as well: jobauto audit archive "
+                "lets them leave, or somebody added them"
+            )
+
+
+def hmac_of(key: str, archive: AuditArchive) -> str:
+    """What the row of an archive is to have as `hmac`."""
+    content = [
+        FORM, archive.id, archive.month, archive.first_seal, archive.last_seal, archive.first_id,
+        archive.last_id, archive.entries, archive.digest, archive.seal, archive.archived_at,
+    ]  # fmt: skip
+    return hmac.new(key.encode(), b"archive:" + canonical_line(content), hashlib.sha256).hexdigest()
+
+
+def digest_of(path: Path) -> str:
+    """The SHA-256 of what is in the compressed file."""
+    total = hashlib.sha256()
+    with gzip.open(path) as file:
+        while piece := file.read(1 << 20):
+            total.update(piece)
+    return total.hexdigest()

@@ -1,0 +1,314 @@
+"""Seals of the audit trail: what an HMAC is over, and which entries may be sealed.
+
+Blocks of entries are sealed after their commit, so that writers wait for nothing. Each seal is over
+its entries and the seal before: to change, remove or add an entry unseen takes the key. A mark says
+which seal is the newest, so that the end can't be cut off either.
+"""
+
+import hashlib
+import hmac
+import json
+import logging
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from sqlalchemy import Row, func, select, text
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.errors import AuditDamaged, Conflict
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
+from jobauto_prefect.ledger.records import AuditEntry, AuditSeal, InstallationValue
+from jobauto_prefect.ledger.store import Ledger, audit_key, new_audit_key
+
+logger = logging.getLogger(__name__)
+
+FORM = 1
+"""Of what is sealed; another form would have another number."""
+
+BLOCK = 1000
+"""The most entries of one seal."""
+
+PATIENCE = timedelta(minutes=1)
+"""How long a transaction may go on before the log says so."""
+
+MARK_NAME = "audit_newest_seal"
+"""Which seal is the newest."""
+
+SEALED = (
+    AuditEntry.id, AuditEntry.created_at, AuditEntry.actor, AuditEntry.user_id, AuditEntry.door,
+    AuditEntry.address, AuditEntry.user_agent, AuditEntry.request_id, AuditEntry.entity_type,
+    AuditEntry.entity_id, AuditEntry.company_id, AuditEntry.action, AuditEntry.changes,
+)  # fmt: skip
+"""What is sealed of an entry: all of it, in this order."""
+
+
+class Mark(NamedTuple):
+    """The newest seal: its number, the id of its last entry, and its HMAC. Zeros: there is none."""
+
+    number: int
+    last_id: int
+    hmac: str
+
+
+BEGINNING = Mark(0, 0, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """What a seal is over, beside its entries; as `AuditSeal` has it."""
+
+    number: int
+    first_id: int
+    last_id: int
+    gaps: Sequence[Sequence[int]]
+    previous: str
+    sealed_at: datetime
+
+
+def hmac_of(key: str, block: Block, entries: Iterable[Row[Any]]) -> str:
+    """The HMAC of a seal; `entries` have the columns `SEALED` and are in the order of their ids."""
+    mac = hmac.new(key.encode(), canonical_line(head_of(block)), hashlib.sha256)
+    for entry in entries:
+        mac.update(canonical_line(list(entry)))
+    return mac.hexdigest()
+
+
+def head_of(block: Block) -> list[Any]:
+    """What is sealed of a seal itself."""
+    return [
+        FORM, block.number, block.first_id, block.last_id, block.gaps, block.previous,
+        block.sealed_at,
+    ]  # fmt: skip
+
+
+def canonical_line(values: Sequence[Any]) -> bytes:
+    """One line of JSON, the same whatever database the values were read from."""
+    plain = [_instant(value) if isinstance(value, datetime) else value for value in values]
+    return json.dumps(plain, separators=(",", ":")).encode() + b"\n"
+
+
+def _instant(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat(timespec="microseconds")
+
+
+def gaps_in(first_id: int, last_id: int, ids: Iterable[int]) -> list[list[int]]:
+    """The ranges of ids from the first to the last that are not among these, which are in order."""
+    gaps, expected = [], first_id
+    for number in (*ids, last_id + 1):
+        if number > expected:
+            gaps.append([expected, number - 1])
+        expected = number + 1
+    return gaps
+
+
+def format_mark(mark: Mark, key: str) -> str:
+    """Format a mark for the value `MARK_NAME`: nobody without the key can move it."""
+    text = f"{mark.number}:{mark.last_id}:{mark.hmac}"
+    return f"{text}:{hmac.new(key.encode(), f'newest:{text}'.encode(), hashlib.sha256).hexdigest()}"
+
+
+def parse_mark(value: str, key: str) -> Mark | None:
+    """Parse a mark; None if it was not made with this key."""
+    try:
+        number, last_id, seal, _ = value.split(":")
+        mark = Mark(int(number), int(last_id), seal)
+    except ValueError:
+        return None
+    return mark if hmac.compare_digest(format_mark(mark, key).encode(), value.encode()) else None
+
+
+def log_mark(mark: Mark) -> str:
+    """Log the newest seal."""
+    return f"audit seal {mark.number}, entries up to {mark.last_id}: {mark.hmac}"
+
+
+def marks_in(lines: Iterable[str]) -> Iterator[Mark]:
+    """Return the marks in the lines of a log, whatever else they hold."""
+    for line in lines:
+        for number, last_id, seal in _REPORT.findall(line):
+            yield Mark(int(number), int(last_id), seal)
+
+
+_REPORT = re.compile(r"audit seal (\d{1,18}), entries up to (\d{1,18}): ([0-9a-f]{64})", re.ASCII)
+
+
+class Sealer:
+    """Seals the entries of finished transactions; several sealers make one chain.
+
+    An entry's id is given before its transaction commits, so a lower one may become visible later.
+    On PostgreSQL an insert holds a lock on the table of entries from before it takes an id until
+    its transaction ends: once everybody has ended who held one after an id was seen, every id up
+    to it is committed or never will be. Looking at these locks stops nobody. SQLite has one
+    writer at a time and needs none of it.
+    """
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._seen = BEGINNING
+        self._settled = 0
+        self._goal = 0
+        self._writers: frozenset[str] = frozenset()
+        self._waiting_since: datetime | None = None
+        self._complained = False
+
+    def seal(self) -> bool:
+        """Seal all that is settled; whether nobody has to be waited for.
+
+        Raises:
+            AuditDamaged: the mark of the newest seal is gone or not ours, and nothing is sealed
+                on top of that.
+        """
+        with self._ledger.reading() as session:
+            if self._is_all_sealed(session):
+                return True
+            self._settle(session)
+            self._compare(session)
+        self._complain()
+        last = None
+        while made := self._seal_block():
+            last = made
+        if last is not None:
+            logger.info("%s", log_mark(last))
+        return not self._writers
+
+    def _is_all_sealed(self, session: Session) -> bool:
+        """Whether the newest entry is in the newest seal, and that is as this process made it.
+
+        What is sealed was settled: no entry of a lower id is to come.
+        """
+        seal = select(AuditSeal.hmac).where(AuditSeal.id == self._seen.number).scalar_subquery()
+        query = select(select(func.max(AuditEntry.id)).scalar_subquery(), seal)
+        return tuple(session.execute(query).one()) == (self._seen.last_id, self._seen.hmac)
+
+    def _settle(self, session: Session) -> None:
+        if session.get_bind().dialect.name != "postgresql":
+            self._settled = _newest_id(session)
+            return
+        if self._writers:
+            self._writers &= _writers(session)
+        if self._writers:
+            return
+        self._waiting_since = None
+        self._settled = self._goal
+        self._goal = _newest_id(session)
+        self._writers = _writers(session)  # asked after the id was seen: they had their locks
+        if not self._writers:
+            self._settled = self._goal
+
+    def _complain(self) -> None:
+        """Log once that a transaction has been open for very long: nothing is sealed meanwhile."""
+        now = self._ledger.clock()
+        if not self._writers:
+            return
+        if self._waiting_since is None:
+            self._waiting_since, self._complained = now, False
+        elif not self._complained and now - self._waiting_since > PATIENCE:
+            self._complained = True
+            logger.warning(
+                "audit entries have waited for their seal since %s: a transaction that added some "
+                "is open in the database (virtualtransaction %s in pg_locks); end it",
+                self._waiting_since.isoformat(),
+                ", ".join(sorted(self._writers)),
+            )
+
+    def _compare(self, session: Session) -> None:
+        """Log that a seal is gone which this process has seen."""
+        if self._seen == BEGINNING:
+            return
+        seal = session.get(AuditSeal, self._seen.number)
+        if seal is None or seal.hmac != self._seen.hmac:
+            logger.error(
+                "%s: it is gone from the ledger, or another; run: jobauto audit verify",
+                log_mark(self._seen),
+            )
+            self._seen = BEGINNING
+
+    def _seal_block(self) -> Mark | None:
+        """Seal the next entries; None: there are none, or another service was quicker."""
+        with self._ledger.snapshot() as session:
+            kept_key = audit_key(self._ledger, session)
+            try:
+                before = self._seen = newest_mark(session, kept_key)
+            except AuditDamaged as error:
+                message = f"{error}; nothing is sealed on top of that; run: jobauto audit verify"
+                raise AuditDamaged(message) from None
+            entries = _entries(session, before.last_id + 1, self._settled)
+        if not entries:
+            return None
+        key, new_value = (kept_key, None) if kept_key is not None else new_audit_key(self._ledger)
+        ids = [entry.id for entry in entries]
+        first, last = before.last_id + 1, ids[-1]
+        now = self._ledger.clock()
+        block = Block(before.number + 1, first, last, gaps_in(first, last, ids), before.hmac, now)
+        made = Mark(block.number, last, hmac_of(key, block, entries))
+        try:
+            with self._ledger.writing(SERVICE) as session:
+                _keep(session, block, made, key)
+                session.add_all([new_value] if new_value is not None else [])
+        except Conflict:
+            return None
+        self._seen = made
+        return made
+
+
+def newest_mark(session: Session, key: str | None) -> Mark:
+    """The newest seal, as its mark says.
+
+    Raises:
+        AuditDamaged: there are seals, and no key, no mark, or none that is ours and the newest.
+    """
+    value, last = session.execute(_MARK).one()  # in one statement: another service may be at work
+    if value is None and key is None and last is None:
+        return BEGINNING
+    mark = parse_mark(value, key) if value is not None and key is not None else None
+    if mark is None:
+        raise AuditDamaged("the key of the seals, or the mark of the newest, is gone or another")
+    if last is not None and last > mark.number:
+        raise AuditDamaged(f"the mark of the newest seal, {last}, was set back to {mark.number}")
+    return mark
+
+
+_MARK = select(
+    select(InstallationValue.value).where(InstallationValue.name == MARK_NAME).scalar_subquery(),
+    select(func.max(AuditSeal.id)).scalar_subquery(),
+)
+
+
+def _newest_id(session: Session) -> int:
+    return session.scalar(select(func.max(AuditEntry.id))) or 0
+
+
+def _writers(session: Session) -> frozenset[str]:
+    """The open transactions that have added an entry, or are about to."""
+    return frozenset(session.scalars(_WRITERS))
+
+
+_WRITERS = text(
+    "SELECT virtualtransaction FROM pg_locks "
+    "WHERE relation = 'audit_entry'::regclass AND mode = 'RowExclusiveLock' AND database = "
+    "(SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+
+
+def _entries(session: Session, first_id: int, last_id: int) -> Sequence[Row[Any]]:
+    chosen = AuditEntry.id.between(first_id, last_id)
+    query = select(*SEALED).where(chosen).order_by(AuditEntry.id).limit(BLOCK)
+    return session.execute(query).all()
+
+
+def _keep(session: WritingSession, block: Block, made: Mark, key: str) -> None:
+    session.add(
+        AuditSeal(
+            id=block.number, first_id=block.first_id, last_id=block.last_id, gaps=block.gaps,
+            previous=block.previous, hmac=made.hmac, sealed_at=block.sealed_at,
+        )
+    )  # fmt: skip
+    session.flush()  # where another service was quicker, this fails before the mark is touched
+    mark = session.get(InstallationValue, MARK_NAME)
+    if mark is None:
+        session.add(InstallationValue(name=MARK_NAME, value=format_mark(made, key)))
+    else:
+        mark.value = format_mark(made, key)

@@ -1,0 +1,1 @@
+"""The database behind the ledger: connections, its clock, migrations, what it announces."""

@@ -1,0 +1,107 @@
+"""Announcements of PostgreSQL (NOTIFY), heard on one connection of each process.
+
+Triggers announce, so that no writer can forget to. SQLite announces nothing.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from enum import StrEnum
+
+import psycopg
+from psycopg import conninfo
+from sqlalchemy import make_url
+
+logger = logging.getLogger(__name__)
+
+CHANNEL = "jobauto"
+ALIVE_SECONDS = 30.0
+"""How long nothing need be said until the connection is asked whether it is still there."""
+
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts to connect
+KEEPALIVE = "keepalives_idle=5 keepalives_interval=5 keepalives_count=2"
+"""A network that is gone is found out about within 15 seconds."""
+
+
+class Announcement(StrEnum):
+    """What is announced, each time its transaction is committed."""
+
+    OUTBOX = "outbox"  #: there is a message that nobody has taken
+    EVENTS = "events"  #: there is an event
+    ACTIONS = "actions"  #: there is an action to carry out, or a message to send
+    NOTICES = "notices"  #: somebody is to be told of a job
+    WINDOWS = "windows"  #: a window opens at another time than before
+    RIGHTS = "rights"  #: a token, a user, or what somebody may do was written
+
+
+class Announcements:
+    """Calls subscribers; what they do may not take long, and a call may be in vain.
+
+    `url` None: nothing is ever announced.
+    """
+
+    def __init__(self, url: str | None, connect_seconds: float, answer_seconds: float) -> None:
+        self._url = url
+        self._connect_seconds = connect_seconds
+        self._answer_seconds = answer_seconds
+        self._wanting: dict[Announcement, list[Callable[[], None]]] = defaultdict(list)
+        self.is_live = False
+        """Whether all that is committed from now on will be heard of."""
+
+    def when(self, announcement: Announcement, call: Callable[[], None]) -> None:
+        """Call on each announcement, and whenever some may have been missed."""
+        self._wanting[announcement].append(call)
+
+    async def run(self) -> None:
+        """Listen until cancelled, connecting again forever."""
+        if self._url is None:
+            return
+        pause = SHORTEST_PAUSE
+        while True:
+            try:
+                async with asyncio.timeout(self._connect_seconds):
+                    connection = await self._connected(self._url)
+                async with connection:
+                    pause = SHORTEST_PAUSE
+                    await self._listen(connection)
+            except (psycopg.Error, OSError, TimeoutError) as error:
+                logger.warning("the database's announcements do not come: %s", error)
+            finally:
+                self._live(False)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _connected(self, url: str) -> psycopg.AsyncConnection[tuple[object, ...]]:
+        address = conninfo.make_conninfo(url, **conninfo.conninfo_to_dict(KEEPALIVE))
+        connection = await psycopg.AsyncConnection.connect(address, autocommit=True)
+        await connection.execute(f"LISTEN {CHANNEL}")
+        return connection
+
+    async def _listen(self, connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
+        self._live(True)
+        while True:
+            async for notification in connection.notifies(timeout=ALIVE_SECONDS):
+                with contextlib.suppress(ValueError):  # another version's
+                    self._tell(Announcement(notification.payload))
+            async with asyncio.timeout(self._answer_seconds):
+                await connection.execute("SELECT 1")
+
+    def _live(self, is_live: bool) -> None:
+        changed, self.is_live = self.is_live != is_live, is_live
+        if changed:
+            for announcement in Announcement:
+                self._tell(announcement)
+
+    def _tell(self, announcement: Announcement) -> None:
+        for call in self._wanting[announcement]:
+            call()
+
+
+def plain_url(url: str) -> str | None:
+    """Return a ledger's address in the form of libpq; None if it is not PostgreSQL."""
+    address = make_url(url)
+    if address.get_backend_name() != "postgresql":
+        return None
+    return address.set(drivername="postgresql").render_as_string(hide_password=False)

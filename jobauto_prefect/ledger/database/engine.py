@@ -1,0 +1,121 @@
+"""The engine of a ledger: connections to SQLite or PostgreSQL, and the errors of both."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+
+from jobauto_prefect.errors import (
+    Contended,
+    KeyTaken,
+    LedgerUnavailable,
+)
+from jobauto_prefect.ledger.database.postgresql import Limits, timed_engine
+from jobauto_prefect.settings import Settings
+
+CROSSED = frozenset({"40001", "40P01"})
+"""SQLSTATEs of a transaction that was taken back for another one's sake: serialization failure,
+deadlock."""
+
+
+def usual_limits(settings: Settings) -> Limits:
+    """How long the database may take where somebody waits."""
+    return Limits(
+        connect=settings.database_connect_seconds,
+        answer=settings.database_answer_seconds,
+        idle=settings.database_idle_seconds,
+    )
+
+
+def long_limits(settings: Settings) -> Limits:
+    """How long the database may take for what nobody else waits for: migrations, `apply`."""
+    return replace(usual_limits(settings), answer=settings.database_long_seconds)
+
+
+def make_engine(url: str, limits: Limits | None = None) -> Engine:
+    """An engine for SQLite (WAL) or PostgreSQL. `limits` are the latter's; None: the usual ones."""
+    if not url.startswith("sqlite"):
+        limits = limits or Limits()
+        engine = timed_engine(url, limits, pool_size=10, max_overflow=20)
+        event.listen(engine, "connect", _leave_beginnings_to_us)
+        event.listen(engine, "begin", _begin_postgresql)
+        return engine
+    engine = create_engine(url, connect_args={"timeout": 30})
+    event.listen(engine, "do_connect", _make_private)
+    event.listen(engine, "connect", _configure_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _leave_beginnings_to_us(connection: Any, _record: Any) -> None:
+    connection.autocommit = True
+
+
+def _begin_postgresql(connection: Connection) -> None:
+    """Reads need no transaction: beginning and ending it would cost as much as what is read."""
+    options = connection.get_execution_options()
+    if options.get("jobauto_snapshot"):
+        connection.exec_driver_sql("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+    elif not options.get("jobauto_reads"):
+        connection.exec_driver_sql("BEGIN")
+
+
+def _make_private(_dialect: Any, _record: Any, arguments: Sequence[Any], _options: Any) -> None:
+    """SQLite would make the file readable for others, and gives its mode to `-wal` and `-shm`.
+
+    A file that is there is not opened: closing it would end the locks of all connections of this
+    process, and the next process to leave would take the `-wal` away from them.
+    """
+    with contextlib.suppress(OSError):  # it is there, or the driver says what is wrong
+        os.close(os.open(arguments[0], os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+def _configure_sqlite(connection: Any, _record: Any) -> None:
+    connection.isolation_level = None  # the driver must not begin transactions by itself
+    cursor = connection.cursor()
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=NORMAL",
+        "foreign_keys=ON",
+        "busy_timeout=30000",
+    ):
+        cursor.execute(f"PRAGMA {pragma}")
+    cursor.close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # A writer takes the lock at once: a lock taken later can fail in the middle of its work.
+    writes = connection.get_execution_options().get("jobauto_writes")
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextmanager
+def database_errors() -> Iterator[None]:
+    """Raise what the database refuses, or that it does not answer, as errors of this project."""
+    try:
+        yield
+    except OperationalError as error:
+        if getattr(error.orig, "sqlstate", None) in CROSSED:
+            raise Contended(
+                "somebody else changed the same records at the same time, and this change was"
+                " taken back; try again"
+            ) from error
+        raise LedgerUnavailable(_unavailable(error)) from error
+    except IntegrityError as error:
+        raise KeyTaken(
+            "another record with the same key came first; read it and try again"
+        ) from error
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise LedgerUnavailable(_unavailable(error)) from error
+        raise
+
+
+def _unavailable(error: DBAPIError) -> str:
+    reason = str(error.orig).strip().splitlines()[0] if str(error.orig).strip() else "no answer"
+    return f"the ledger's database does not answer ({reason}); try again when it is back"

@@ -1,0 +1,56 @@
+"""The version of a ledger's tables, and the upgrade to this program's, with Alembic."""
+
+from pathlib import Path
+
+from sqlalchemy import Engine, inspect, text
+
+from jobauto_prefect.errors import NotReady
+
+MIGRATIONS = Path(__file__).parent.parent / "migrations"
+VERSION_TABLE = "alembic_version"
+
+
+def newest() -> str:
+    """Return the revision this program works with: files are named by their revisions."""
+    files = (MIGRATIONS / "versions").glob("[0-9]*.py")
+    return max(file.name for file in files).partition("_")[0]
+
+
+def current(engine: Engine) -> str | None:
+    """Return the revision of the database; None if it has no tables yet.
+
+    Every process asks this at its start; Alembic, which would take long to load, is not needed.
+    """
+    with engine.connect() as connection:
+        if not inspect(connection).has_table(VERSION_TABLE):
+            return None
+        version = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))  # noqa: S608
+    return None if version is None else str(version)
+
+
+def upgrade(engine: Engine) -> tuple[str | None, str]:
+    """Upgrade the tables in one transaction; return the revisions before and after."""
+    from alembic import command
+    from alembic.config import Config
+
+    before = current(engine)
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    with engine.execution_options(jobauto_writes=True).begin() as connection:
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+    return before, newest()
+
+
+def require_current(engine: Engine) -> None:
+    """Check that the tables are of this version.
+
+    Raises:
+        NotReady: they are not; the message names the command that helps.
+    """
+    version = current(engine)
+    if version != newest():
+        state = (
+            "has no tables yet" if version is None else f"is at version {version}, not {newest()}"
+        )
+        raise NotReady(f"the ledger's database {state}; run: jobauto db upgrade")

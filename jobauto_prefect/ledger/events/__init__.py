@@ -1,0 +1,1 @@
+"""Events, and what follows from them: deliveries to rules, actions, jobs."""

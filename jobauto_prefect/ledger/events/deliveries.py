@@ -1,0 +1,112 @@
+"""Deliveries of events to rules: each starts its job once, or says why not."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, joinedload
+
+from jobauto_prefect.errors import NotFound
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.records import Delivery, Event, EventRule, Job
+
+BATCH = 200
+
+
+class DeliveryState(StrEnum):
+    """Where one delivery stands."""
+
+    OWED = "owed"  #: the rule's job is not started
+    STARTED = "started"  #: there is a job
+    DEAD = "dead"  #: there will be none unless somebody replays it; `error` says why
+
+
+class EventKind(StrEnum):
+    """What kind of thing happened."""
+
+    CHANGE = "change"  #: a change of an event source
+    COMPLETION = "completion"  #: the end of a run template's job
+
+
+SCHEDULE_TYPES = {EventKind.CHANGE: "event", EventKind.COMPLETION: "chained"}
+"""How the jobs say what started them."""
+
+
+def create_deliveries(session: WritingSession, event: Event, rules: Sequence[EventRule]) -> None:
+    """Create a delivery to each of these rules."""
+    now = session.clock()
+    session.add_all(
+        Delivery(event_id=event.id, rule_id=rule.id, state=DeliveryState.OWED, created_at=now)
+        for rule in rules
+    )
+
+
+def lock_delivery(session: WritingSession, event_id: int, rule_id: int) -> Delivery | None:
+    """Lock the delivery of an event to a rule, of several elements the first's.
+
+    None: the event is not delivered to that rule.
+    """
+    return next(iter(lock_deliveries(session, event_id, rule_id)), None)
+
+
+def lock_deliveries(session: WritingSession, event_id: int, rule_id: int) -> Sequence[Delivery]:
+    """Lock the deliveries of an event to a rule, in the order of their elements."""
+    query = (
+        select(Delivery)
+        .where(Delivery.event_id == event_id, Delivery.rule_id == rule_id)
+        .order_by(Delivery.element)
+        .with_for_update()
+    )
+    return session.scalars(query).all()
+
+
+def delivery_of_job(session: Session, job_id: int) -> Delivery | None:
+    """Return the delivery that started a job."""
+    query = select(Delivery).where(Delivery.job_id == job_id)
+    return session.scalar(query.options(joinedload(Delivery.event), joinedload(Delivery.rule)))
+
+
+def deliveries_of_event(session: Session, event_id: int) -> Sequence[Delivery]:
+    """Return the deliveries of an event, by rule id and element."""
+    query = select(Delivery).where(Delivery.event_id == event_id)
+    return session.scalars(query.order_by(Delivery.rule_id, Delivery.element)).all()
+
+
+def due_deliveries(session: Session, now: datetime) -> Sequence[Delivery]:
+    """Return deliveries that are due here: rules of high priority first, then the oldest."""
+    query = (
+        select(Delivery)
+        .join(EventRule)
+        .where(Delivery.state == DeliveryState.OWED, Delivery.due_at <= now)
+        .order_by(EventRule.priority.desc(), Delivery.event_id, Delivery.rule_id)
+        .limit(BATCH)
+        .options(joinedload(Delivery.event), joinedload(Delivery.rule))
+    )
+    return session.scalars(query).all()
+
+
+def mark_dead(delivery: Delivery, error: str) -> None:
+    """Mark a delivery dead: only a replay starts it again."""
+    delivery.state, delivery.error = DeliveryState.DEAD, error
+
+
+def mark_refused(session: WritingSession, job: Job, message: str) -> None:
+    """Mark the delivery of a job dead that may not run."""
+    if job.event_id is None:
+        return
+    delivery = session.scalar(select(Delivery).where(Delivery.job_id == job.id))
+    if delivery is not None:
+        mark_dead(delivery, message)
+
+
+def rule_of(session: Session, rule_id: int) -> EventRule:
+    """Return a rule by its id.
+
+    Raises:
+        NotFound: there is none.
+    """
+    rule = session.get(EventRule, rule_id)
+    if rule is None or rule.retired_at is not None:
+        raise NotFound(f"there is no event_rule {rule_id}")
+    return rule

@@ -1,0 +1,260 @@
+"""Events, stored with their deliveries in one transaction."""
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from sqlalchemy import ColumnElement, or_, select, update
+from sqlalchemy.orm import Session, joinedload
+
+from jobauto_prefect.definitions import Severity
+from jobauto_prefect.definitions.records.actions import ActionMode
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.events import deliveries, pending_actions
+from jobauto_prefect.ledger.events.deliveries import DeliveryState, EventKind
+from jobauto_prefect.ledger.outbox import OutboxKind
+from jobauto_prefect.ledger.records import (
+    Delivery,
+    Event,
+    EventRule,
+    EventSource,
+    Job,
+    OutboxMessage,
+    RunTemplate,
+)
+from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.monitoring.tracing import note
+
+EMITTED_AT_ONCE = 100
+ANY = "any"
+DEEPEST = 20
+"""How many ends a chain may have; rules can't go round, but what jobs write may."""
+
+RESULTS: Mapping[str, str] = {
+    Severity.SUCCESS: "success",
+    Severity.INFO: "success",
+    Severity.WARNING: "warning",
+    Severity.ERROR: "failure",
+    Severity.CRITICAL: "failure",
+}
+"""What rules call an end of some severity."""
+
+MODES: Mapping[str, ActionMode] = {
+    "success": ActionMode.SUCCESS,
+    "warning": ActionMode.SUCCESS,
+    "failure": ActionMode.FAIL,
+}
+"""Which actions of a run template follow such an end."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceChange:
+    """A row of an adapter; `members` are its columns as JSON."""
+
+    inversion: int
+    members: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """Tells a change from one of the same number, from before an adapter began anew."""
+        text = json.dumps(self.members, sort_keys=True, ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class RuleBook:
+    """The rules of one source, indexed by evidence: ten thousand cost no more than ten."""
+
+    def __init__(self, rules: Iterable[EventRule]) -> None:
+        self._by_evidence: dict[str, list[EventRule]] = defaultdict(list)
+        for rule in rules:
+            self._by_evidence[rule.evidence or ""].append(rule)
+
+    def matching(self, evidence: str | None, operation: str) -> list[EventRule]:
+        """Return the rules that a change concerns."""
+        named = self._by_evidence.get(evidence, []) if evidence else []
+        return [
+            rule
+            for rule in (*self._by_evidence.get("", ()), *named)
+            if rule.operation in (ANY, operation)
+        ]
+
+
+def store_changes(
+    session: WritingSession, source: EventSource, changes: Sequence[SourceChange]
+) -> int:
+    """Store the changes that are new, in their order, and move the source's mark.
+
+    Returns how many were new.
+    """
+    stored = _known(session, source, changes)
+    new = [change for change in changes if (change.inversion, change.digest) not in stored]
+    events = [_change_event(session, source, change) for change in new]
+    session.add_all(events)
+    session.flush()
+    if events:
+        pending_actions.enqueue_webhooks(session, events)
+        rules = RuleBook(_rules(session, *_may_concern(source, events)))
+        for event in events:
+            deliveries.create_deliveries(
+                session, event, rules.matching(event.evidence, event.operation)
+            )
+    highest = max((change.inversion for change in changes), default=source.last_processed_id)
+    source.last_processed_id = max(source.last_processed_id, highest)
+    return len(new)
+
+
+def _may_concern(source: EventSource, events: Sequence[Event]) -> Sequence[ColumnElement[bool]]:
+    """Of ten thousand rules of a source only those are read that a change could match."""
+    named = {event.evidence or "" for event in events} | {""}
+    return (
+        EventRule.event_source_id == source.id,
+        or_(EventRule.evidence.is_(None), EventRule.evidence.in_(named)),
+    )
+
+
+def _known(
+    session: Session, source: EventSource, changes: Sequence[SourceChange]
+) -> set[tuple[int | None, str | None]]:
+    query = select(Event.inversion, Event.digest).where(
+        Event.event_source_id == source.id,
+        Event.inversion.in_([change.inversion for change in changes]),
+    )
+    return {(row[0], row[1]) for row in session.execute(query)}
+
+
+def _change_event(session: WritingSession, source: EventSource, change: SourceChange) -> Event:
+    members = dict(change.members)
+    record_id = members.get("recordid")
+    return Event(
+        kind=EventKind.CHANGE,
+        event_source_id=source.id,
+        company_id=source.company_id,
+        inversion=change.inversion,
+        digest=change.digest,
+        evidence=_text(members.get("evidence")),
+        operation=_text(members.get("operation")) or ANY,
+        record_id=_text(record_id),
+        data=members,
+        traceparent=note("change", attributes={"jobauto.source_id": source.id}),
+        created_at=session.clock(),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _rules(session: Session, *conditions: Any) -> Sequence[EventRule]:
+    """The enabled rules that fulfil conditions, those of high priority first."""
+    query = select(EventRule).where(
+        EventRule.enabled.is_(True), EventRule.retired_at.is_(None), *conditions
+    )
+    return session.scalars(query.order_by(EventRule.priority.desc(), EventRule.id)).all()
+
+
+def store_completion(session: WritingSession, job: Job) -> None:
+    """Store the event of a job that ended without a further attempt, with its deliveries.
+
+    One that was cancelled starts nothing: somebody wanted it to end.
+    """
+    result = RESULTS.get(job.severity or "")
+    if result is None or job.state == JobState.CANCELLED or _has_completed(session, job):
+        return
+    started_by = session.get(Event, job.event_id) if job.event_id else None
+    event = Event(
+        kind=EventKind.COMPLETION,
+        runtemplate_id=job.runtemplate_id,
+        job_id=job.id,
+        company_id=job.company_id,
+        evidence="job",
+        operation=result,
+        record_id=str(job.id),
+        data=_end_data(job, result),
+        traceparent=job.traceparent,
+        depth=started_by.depth + 1 if started_by else 1,
+        created_at=session.clock(),
+    )
+    session.add(event)
+    session.flush()
+    concerned = _rules(
+        session,
+        EventRule.runtemplate_source_id == job.runtemplate_id,
+        EventRule.on.in_((ANY, result)),
+    )
+    deliveries.create_deliveries(session, event, concerned)
+    pending_actions.enqueue_webhooks(session, [event])
+    pending_actions.enqueue_actions(session, event, job, MODES[result])
+    session.flush()
+    if event.depth > DEEPEST:
+        _end_chain(session, event)
+
+
+def _end_chain(session: WritingSession, event: Event) -> None:
+    error = f"the chain is {event.depth} ends long; {DEEPEST} may be"
+    for delivery in deliveries.deliveries_of_event(session, event.id):
+        deliveries.mark_dead(delivery, error)
+    pending_actions.mark_starts_dead(session, event, error)
+
+
+def _has_completed(session: Session, job: Job) -> bool:
+    """Whether its end is stored already: a lost job may report after all."""
+    return session.scalar(select(Event.id).where(Event.job_id == job.id)) is not None
+
+
+def _end_data(job: Job, result: str) -> dict[str, Any]:
+    return {
+        "recordid": job.id,
+        "job_id": job.id,
+        "evidence": "job",
+        "operation": result,
+        "exitcode": job.exitcode,
+        "severity": job.severity,
+        "message": job.message,
+    }
+
+
+def unemitted_events(session: Session) -> Sequence[Event]:
+    """Return the oldest events that were not sent to Prefect."""
+    query = select(Event).where(Event.emitted_at.is_(None)).order_by(Event.id)
+    return session.scalars(query.limit(EMITTED_AT_ONCE)).all()
+
+
+def mark_emitted(
+    session: WritingSession, event_ids: Sequence[int], patience: timedelta, error: str | None = None
+) -> None:
+    """Mark events as sent to Prefect, or (with an error) as never to be sent.
+
+    This service starts their deliveries itself once `patience` is over.
+    """
+    now = session.clock()
+    session.execute(
+        update(Event).where(Event.id.in_(event_ids)).values(emitted_at=now, emission_error=error)
+    )
+    owed = (Delivery.event_id.in_(event_ids), Delivery.state == DeliveryState.OWED)
+    session.execute(update(Delivery).where(*owed).values(due_at=now if error else now + patience))
+
+
+def applied_rules(
+    session: Session, after_id: int, limit: int, among: Collection[int] | None = None
+) -> Sequence[EventRule]:
+    """The rules Prefect was told of all it is to be told, by id, above one; among None: all."""
+    wished = select(OutboxMessage.subject_id).where(OutboxMessage.kind == OutboxKind.APPLY_RULE)
+    query = (
+        select(EventRule)
+        .where(
+            EventRule.id > after_id,
+            EventRule.retired_at.is_(None),
+            EventRule.automation_id.is_not(None),
+            EventRule.id.not_in(wished),
+        )
+        .options(joinedload(EventRule.runtemplate).joinedload(RunTemplate.company))
+        .order_by(EventRule.id)
+        .limit(limit)
+    )
+    if among is not None:
+        query = query.where(EventRule.id.in_(among))
+    return session.scalars(query).all()

@@ -1,0 +1,213 @@
+"""Actions after events, beside starting rules: each is done once, or says why not.
+
+The rows are committed with the event. Who carries them out: `jobs/actions.py` what concerns
+jobs, `sources/webhooks.py` what is sent.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import func, or_, select, update
+from sqlalchemy.orm import Session, joinedload
+
+from jobauto_prefect.definitions.records.actions import Action, ActionMode
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.records import Event, Job, PendingAction, RunTemplate
+from jobauto_prefect.wording import pluralize
+
+STARTING = frozenset({Action.CHAIN, Action.LAUNCH})
+BATCH = 100
+
+TAKEN = timedelta(seconds=60)
+"""How long what is sent is its sender's alone; longer than any receiver is waited for."""
+
+FIRST_WAIT = timedelta(seconds=1)
+LONGEST_WAIT = timedelta(hours=1)
+GIVEN_UP_AFTER = timedelta(hours=24)
+"""A webhook that nobody has accepted for so long is dead."""
+
+
+class ActionState(StrEnum):
+    """Where an action stands."""
+
+    OWED = "owed"  #: it is to be done
+    DONE = "done"  #: it is done
+    DEAD = "dead"  #: it will not be done unless somebody replays it; `error` says why
+
+
+def enqueue_webhooks(session: WritingSession, events: Iterable[Event]) -> None:
+    """Enqueue a webhook call for each receiver the settings name."""
+    session.add_all(
+        _owed(session, event, Action.WEBHOOK, {"uri": uri})
+        for event in events
+        for uri in session.receivers
+    )
+
+
+def enqueue_actions(session: WritingSession, event: Event, job: Job, mode: ActionMode) -> None:
+    """Enqueue the actions a run template declares for this end of its job."""
+    template = job.runtemplate
+    for name, config in getattr(template, mode).items():
+        if name == Action.WEBHOOK and config["uri"] in session.receivers:
+            continue  # it is told in any case
+        action = _owed(session, event, Action(name), config)
+        if name == Action.WEBHOOK:
+            action.secret = template.action_secrets.get(mode)
+        session.add(action)
+
+
+def _owed(
+    session: WritingSession, event: Event, kind: Action, config: Mapping[str, Any]
+) -> PendingAction:
+    now = session.clock()
+    return PendingAction(
+        event_id=event.id,
+        kind=kind,
+        target=config.get("uri", ""),
+        config=dict(config),
+        state=ActionState.OWED,
+        due_at=now,
+        created_at=now,
+    )
+
+
+def actions_of_event(session: Session, event_id: int) -> Sequence[PendingAction]:
+    """Return the actions of an event, in the order of writing."""
+    query = (
+        select(PendingAction).where(PendingAction.event_id == event_id).order_by(PendingAction.id)
+    )
+    return session.scalars(query).all()
+
+
+def dead_actions_of_event(session: Session, event_id: int) -> list[PendingAction]:
+    """Return the dead actions of an event."""
+    return [
+        action for action in actions_of_event(session, event_id) if action.state == ActionState.DEAD
+    ]
+
+
+def due_actions(session: Session, now: datetime) -> Sequence[int]:
+    """Return the due actions that concern jobs, the oldest first."""
+    query = select(PendingAction.id).where(*_is_due(now), PendingAction.kind != Action.WEBHOOK)
+    return session.scalars(query.order_by(PendingAction.id).limit(BATCH)).all()
+
+
+def lock_pending(session: WritingSession, action_id: int) -> PendingAction | None:
+    """Lock an action that is still pending, with its event; None if it is not pending any more."""
+    query = (
+        select(PendingAction)
+        .where(PendingAction.id == action_id, PendingAction.state == ActionState.OWED)
+        .options(joinedload(PendingAction.event, innerjoin=True))
+        .with_for_update(of=PendingAction)
+    )
+    return session.scalar(query)
+
+
+def complete(session: WritingSession, action: PendingAction, job: Job | None = None) -> None:
+    """Mark an action done; `job` is the one it started."""
+    action.state, action.done_at, action.error = ActionState.DONE, session.clock(), None
+    action.job_id = job.id if job is not None else None
+    action.taken_until = None
+
+
+def mark_dead(action: PendingAction, error: str) -> None:
+    """Mark an action dead: only a replay does it."""
+    action.state, action.error, action.taken_until = ActionState.DEAD, error, None
+
+
+def replay(session: WritingSession, action: PendingAction) -> None:
+    """Make a dead action pending again, due now."""
+    now = session.clock()
+    action.state, action.due_at, action.created_at = ActionState.OWED, now, now
+    action.attempts = 0
+
+
+def mark_starts_dead(session: WritingSession, event: Event, error: str) -> None:
+    """Mark the actions of an event dead that would start something."""
+    for action in actions_of_event(session, event.id):
+        if action.kind in STARTING:
+            mark_dead(action, error)
+
+
+def webhooks_are_due(session: Session, now: datetime) -> bool:
+    """Whether there is anything to send."""
+    query = select(PendingAction.id).where(*_is_due(now), PendingAction.kind == Action.WEBHOOK)
+    return session.scalar(query.limit(1)) is not None
+
+
+def claim_webhooks(
+    session: WritingSession, in_hand: Mapping[str, int], each: int
+) -> Sequence[PendingAction]:
+    """Claim due webhook calls for `TAKEN`, at most `each` for one address.
+
+    `in_hand` counts what the caller is sending, by address. So one receiver that does not answer
+    keeps none of the others waiting.
+    """
+    now = session.clock()
+    place = func.row_number().over(partition_by=PendingAction.target, order_by=PendingAction.id)
+    ranked = (
+        select(PendingAction.id, PendingAction.target, place.label("place"))
+        .where(*_is_due(now), PendingAction.kind == Action.WEBHOOK)
+        .subquery()
+    )
+    rows = session.execute(
+        select(ranked.c.id, ranked.c.target, ranked.c.place).where(ranked.c.place <= each)
+    )
+    free = [row.id for row in rows if row.place <= each - in_hand.get(row.target, 0)]
+    return _taken(session, free[:BATCH], now)
+
+
+def _taken(session: WritingSession, ids: Collection[int], now: datetime) -> Sequence[PendingAction]:
+    if not ids:
+        return []
+    taken = session.scalars(
+        update(PendingAction)
+        .where(PendingAction.id.in_(ids), *_is_due(now))
+        .values(taken_until=now + TAKEN)
+        .returning(PendingAction.id)
+    ).all()
+    query = select(PendingAction).where(PendingAction.id.in_(taken)).order_by(PendingAction.id)
+    return session.scalars(query.options(joinedload(PendingAction.event))).all()
+
+
+def retry_later(session: WritingSession, action: PendingAction, error: str) -> None:
+    """Retry a failed call later, with growing pauses, until it is given up."""
+    now = session.clock()
+    if now - action.created_at > GIVEN_UP_AFTER:
+        mark_dead(action, f"{error}; given up after {pluralize(action.attempts + 1, 'attempt')}")
+        return
+    wait = min(FIRST_WAIT * 2 ** min(action.attempts, 20), LONGEST_WAIT)
+    action.attempts += 1
+    action.error, action.due_at, action.taken_until = error, now + wait, None
+
+
+def release(session: WritingSession, ids: Collection[int]) -> None:
+    """Release claimed calls for another worker."""
+    taken = (PendingAction.id.in_(ids), PendingAction.state == ActionState.OWED)
+    session.execute(update(PendingAction).where(*taken).values(taken_until=None))
+
+
+def _is_due(now: datetime) -> tuple[Any, ...]:
+    free = or_(PendingAction.taken_until.is_(None), PendingAction.taken_until < now)
+    return PendingAction.state == ActionState.OWED, PendingAction.due_at <= now, free
+
+
+def launch_candidates(session: Session, company_id: int, app_id: int) -> Sequence[RunTemplate]:
+    """Return the run templates of an application in a company; a launch needs exactly one."""
+    query = select(RunTemplate).where(
+        RunTemplate.company_id == company_id,
+        RunTemplate.app_id == app_id,
+        RunTemplate.retired_at.is_(None),
+    )
+    return session.scalars(query.order_by(RunTemplate.id)).all()
+
+
+def launch_refusal(app_id: int, templates: Sequence[RunTemplate]) -> str:
+    """Say why an application with these run templates can't be launched."""
+    named = ", ".join(str(template.id) for template in templates) or "none"
+    return (
+        f"application {app_id} must have one run template in this company to be launched; it has "
+        f"{named}; name one with {Action.CHAIN}"
+    )

@@ -1,0 +1,1 @@
+"""Tasks, jobs, leases and workers: the rows of work, written and locked."""

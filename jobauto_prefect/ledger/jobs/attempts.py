@@ -1,0 +1,350 @@
+"""Rows of tasks and their attempts: created, looked up, locked and fenced.
+
+Each function works inside the caller's transaction and commits nothing.
+
+Locks are taken in one order everywhere: flow-run id, worker, run template (only for attempts at a
+task that don't run in parallel), task, job, credential (only such as have a limit), lease; several
+of a kind by ascending id. What was read
+before a lock is read again after it.
+
+No lock is one of the key: what refers to a row, such as the next attempt to its first, can be
+written meanwhile, or two that hold one of the two each would wait for each other.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, String, cast, delete, func, or_, select
+from sqlalchemy.orm import Session, joinedload
+
+from jobauto_prefect.errors import Conflict, Forbidden
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.jobs.freezes import PRESENT
+from jobauto_prefect.ledger.queries.jobs import WITH_CONTEXT, WITH_CREDENTIALS
+from jobauto_prefect.ledger.records import (
+    Credential,
+    CredentialType,
+    Freeze,
+    Job,
+    Lease,
+    RunTemplate,
+    Task,
+    TemplateCredential,
+    WorkerRecord,
+)
+from jobauto_prefect.ledger.states import LIVE_JOBS, JobState, TaskState
+from jobauto_prefect.logs import current_log_context
+
+
+def new_job(template: RunTemplate, *, schedule: datetime, schedule_type: str) -> Job:
+    """A scheduled job of a template; nothing is told to Prefect by this alone."""
+    return Job(
+        app_id=template.app_id,
+        company_id=template.company_id,
+        runtemplate_id=template.id,
+        runtemplate=template,
+        executor=template.executor,
+        state=JobState.SCHEDULED,
+        schedule=schedule,
+        schedule_type=schedule_type,
+        traceparent=current_log_context().traceparent,
+    )
+
+
+def is_active(template: RunTemplate) -> bool:
+    """Whether a template may start anything."""
+    return inactive_reason(template) is None
+
+
+def inactive_reason(template: RunTemplate) -> str | None:
+    """Why nothing of this template may start; None: it may."""
+    if template.retired_at is not None:
+        return f"the run template {template.name} was deleted"
+    if not template.active:
+        return f"the run template {template.name} is not active"
+    if not template.app.enabled:
+        return f"the application {template.app.name} is disabled"
+    if not template.company.enabled:
+        return f"the company {template.company.name} is disabled"
+    return None
+
+
+def lock_worker(
+    session: WritingSession, name: str, instance: UUID, pools: Collection[str]
+) -> tuple[WorkerRecord, Freeze | None]:
+    """Lock the worker that claims: its name can't be taken over until this transaction ends.
+
+    Its claims and renewals do not wait for each other. Beside it the freeze there is, read by the
+    same statement; None: there is none.
+
+    Raises:
+        Conflict: this start of it is not the present one.
+        Forbidden: it is of a pool the token does not name.
+    """
+    query = (
+        select(WorkerRecord, Freeze)
+        .outerjoin(Freeze, PRESENT)
+        .where(WorkerRecord.name == name)
+        .with_for_update(read=True, key_share=True, of=WorkerRecord)
+        .execution_options(populate_existing=True)
+    )
+    worker, freeze = session.execute(query, {"now": session.clock()}).one_or_none() or (None, None)
+    require_worker_pool(worker, pools)
+    if worker is None or worker.instance != instance:
+        raise Conflict(
+            f"this is not the present start of worker {name}: another one has its name, or it was"
+            " declared lost; start it again"
+        )
+    return worker, freeze
+
+
+def require_worker_pool(worker: WorkerRecord | None, pools: Collection[str]) -> None:
+    """A token that is not for the pool of a worker speaks for another one.
+
+    Raises:
+        Forbidden: `pools`, which the token names, are others.
+    """
+    if worker is not None and worker.pool not in pools:
+        raise Forbidden(
+            f"worker {worker.name} is of work pool {worker.pool}, and this token is not for it"
+        )
+
+
+def lock_task(session: WritingSession, task_id: int) -> Task:
+    """Lock a task."""
+    query = select(Task).where(Task.id == task_id).with_for_update(key_share=True)
+    return session.scalars(query.execution_options(populate_existing=True)).one()
+
+
+def lock_job(session: WritingSession, job: Job) -> None:
+    """Lock a job and its task, and read both anew."""
+    if job.task_id is not None:
+        lock_task(session, job.task_id)
+    itself = select(Job).where(Job.id == job.id).options(*WITH_CONTEXT)
+    itself = itself.with_for_update(key_share=True, of=Job)
+    session.scalars(itself.execution_options(populate_existing=True)).one()
+
+
+def lock_jobs(session: WritingSession, jobs: Sequence[Job]) -> None:
+    """Lock several jobs: first their tasks, then themselves, each by ascending id."""
+    tasks = {job.task_id for job in jobs if job.task_id is not None}
+    for task_id in sorted(tasks):
+        lock_task(session, task_id)
+    for job in sorted(jobs, key=lambda job: job.id):
+        lock_job(session, job)
+
+
+def task_of_window(session: WritingSession, template: RunTemplate, start: datetime) -> Task | None:
+    """Lock the task of the window that begins at an instant."""
+    task_id = session.scalar(
+        select(Task.id).where(Task.runtemplate_id == template.id, Task.window_start == start)
+    )
+    return None if task_id is None else lock_task(session, task_id)
+
+
+def scheduled_job(session: WritingSession, task: Task) -> Job | None:
+    """The attempt at a task that is to come."""
+    return session.scalar(
+        select(Job).where(Job.task_id == task.id, Job.state == JobState.SCHEDULED)
+    )
+
+
+def last_job(session: WritingSession, task: Task) -> Job | None:
+    """The newest attempt at a task; None: there was none."""
+    return session.scalar(
+        select(Job).where(Job.task_id == task.id).order_by(Job.id.desc()).limit(1)
+    )
+
+
+def last_ended_job(session: WritingSession, task: Task) -> Job | None:
+    """The attempt at a task that was over last; None: none is."""
+    over = Job.state.not_in(LIVE_JOBS)
+    query = select(Job).where(Job.task_id == task.id, over).order_by(Job.id.desc()).limit(1)
+    return session.scalar(query)
+
+
+def is_newest_window(session: WritingSession, task: Task) -> bool:
+    """Whether no later window of the run template has opened."""
+    later = select(Task.id).where(
+        Task.runtemplate_id == task.runtemplate_id, Task.window_start > task.window_start
+    )
+    return session.scalar(later.limit(1)) is None
+
+
+def lock_open_tasks(session: WritingSession, template: RunTemplate) -> Sequence[Task]:
+    """Lock the open tasks of a template."""
+    query = select(Task).where(Task.runtemplate_id == template.id, Task.state == TaskState.OPEN)
+    return session.scalars(query.order_by(Task.id).with_for_update(key_share=True)).all()
+
+
+def lock_scheduled_jobs(session: WritingSession, tasks: Sequence[Task]) -> Sequence[Job]:
+    """Lock the scheduled attempts at these tasks."""
+    query = select(Job).where(
+        Job.task_id.in_([task.id for task in tasks]), Job.state == JobState.SCHEDULED
+    )
+    return session.scalars(query.order_by(Job.id).with_for_update(key_share=True)).all()
+
+
+def follower_of(session: Session, job: Job) -> Job | None:
+    """The attempt that is to come after a job."""
+    return session.scalar(
+        select(Job).where(_same_work(job), Job.id > job.id, Job.state == JobState.SCHEDULED)
+    )
+
+
+def lock_follower(session: WritingSession, job: Job) -> Job | None:
+    """Lock the scheduled attempt after a job; None if there is none, or it has begun."""
+    query = select(Job).where(_same_work(job), Job.id > job.id, Job.state == JobState.SCHEDULED)
+    return session.scalar(
+        query.with_for_update(key_share=True).execution_options(populate_existing=True)
+    )
+
+
+def fence_others(session: WritingSession, job: Job) -> None:
+    """Fence the lost predecessors of a job: their reports change nothing any more."""
+    if job.attempt > 1:
+        session.execute(delete(Lease).where(Lease.job_id.in_(_lost(_same_work(job)))))
+
+
+def _lost(which: ColumnElement[bool]) -> Select[tuple[int]]:
+    return select(Job.id).where(which, Job.state == JobState.LOST)
+
+
+def _same_work(job: Job) -> ColumnElement[bool]:
+    """The attempts at the same thing."""
+    if job.task_id is not None:
+        return Job.task_id == job.task_id
+    first = job.retry_of or job.id
+    return or_(Job.id == first, Job.retry_of == first)
+
+
+# claims
+
+
+def lock_flow_run(session: WritingSession, flow_run_id: UUID) -> None:
+    """Let nobody else claim a flow run, to which no job may be bound yet.
+
+    On SQLite writers come one after another anyway.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        key = int.from_bytes(flow_run_id.bytes[:8], signed=True)
+        session.execute(select(func.pg_advisory_xact_lock(key)))
+
+
+def lock_template(session: WritingSession, template: RunTemplate) -> None:
+    """Let nobody else begin an attempt at a window of this template, or open its windows.
+
+    Jobs can be inserted meanwhile: the lock is not one of the key.
+    """
+    query = select(RunTemplate.id).where(RunTemplate.id == template.id)
+    session.execute(query.with_for_update(key_share=True))
+
+
+@dataclass(frozen=True, slots=True)
+class KnownJobs:
+    """The jobs a claim may be about: its own, those of its flow run, the one it names."""
+
+    own: Job | None
+    of_run: Sequence[Job]
+    named: Job | None
+
+
+def jobs_of_claim(
+    session: WritingSession,
+    claim_id: UUID,
+    flow_run_id: UUID,
+    named: int | None,
+    *,
+    lock: bool = False,
+) -> KnownJobs:
+    """What a claim is about, as it is now, with one query. `named` is the id of a job, or None.
+
+    `lock`: nobody else decides about these jobs until this transaction ends.
+    """
+    which = [Job.claim_id == claim_id, Job.flow_run_id == flow_run_id]
+    if named is not None:
+        which.append(Job.id == named)
+    context = WITH_CREDENTIALS if lock else WITH_CONTEXT
+    query = select(Job).where(or_(*which)).order_by(Job.id).options(*context)
+    if lock:
+        query = query.with_for_update(key_share=True, of=Job)
+    jobs = session.scalars(query.execution_options(populate_existing=True)).unique().all()
+    return KnownJobs(
+        own=next((job for job in jobs if job.claim_id == claim_id), None),
+        of_run=[job for job in jobs if job.flow_run_id == flow_run_id],
+        named=next((job for job in jobs if job.id == named), None),
+    )
+
+
+def is_superseded(session: WritingSession, job: Job) -> bool:
+    """Whether a later attempt at the same thing has begun."""
+    begun = select(Job.id).where(_same_work(job), Job.id > job.id, Job.claim_id.is_not(None))
+    return session.scalar(begun.limit(1)) is not None
+
+
+def template_of_deployment(session: Session, deployment_id: UUID) -> RunTemplate | None:
+    """The run template a Prefect deployment stands for; None: the deployment is not ours."""
+    return session.scalar(
+        select(RunTemplate)
+        .where(RunTemplate.deployment_id == deployment_id)
+        .options(joinedload(RunTemplate.app), joinedload(RunTemplate.company))
+    )
+
+
+def template_that_asks(
+    session: Session, flow_run_id: UUID, deployment_id: UUID
+) -> RunTemplate | None:
+    """The run template of a flow run, where something besides the ledger has to be asked for it.
+
+    That are foreign blocks, checks of availability, and values that credentials name. None: nothing
+    has to be asked.
+    """
+    of_run = select(Job.runtemplate_id).where(Job.flow_run_id == flow_run_id)
+    checked = (
+        select(TemplateCredential.runtemplate_id)
+        .join(Credential)
+        .join(CredentialType)
+        .where(or_(CredentialType.availability.is_not(None), CredentialType.source.is_not(None)))
+    )
+    query = select(RunTemplate).where(
+        or_(RunTemplate.deployment_id == deployment_id, RunTemplate.id.in_(of_run)),
+        or_(cast(RunTemplate.blocks, String) != "[]", RunTemplate.id.in_(checked)),
+    )
+    return session.scalars(query.limit(1)).first()
+
+
+def running_attempt(session: Session, template_id: int, besides: int) -> int | None:
+    """An attempt of another task of a template whose process may live."""
+    query = select(Job.id).join(Lease, Lease.job_id == Job.id)
+    others = query.where(
+        Job.runtemplate_id == template_id,
+        Job.task_id.is_not(None),
+        Job.task_id != besides,
+        Lease.ends_by.is_not(None),
+    )
+    with session.no_autoflush:  # what is decided about here is no other task's
+        return session.scalar(others.limit(1))
+
+
+def lock_credentials(session: WritingSession, credential_ids: Collection[int]) -> None:
+    """Lock credentials, so that claims that use them are decided one after the other."""
+    query = select(Credential.id).where(Credential.id.in_(credential_ids)).order_by(Credential.id)
+    session.execute(query.with_for_update(key_share=True))
+
+
+def jobs_using(session: WritingSession, credential_id: int, besides: int) -> Sequence[int]:
+    """The jobs whose processes may live and use a credential, but that one; by ascending id."""
+    query = (
+        select(Lease.job_id)
+        .join(Job, Job.id == Lease.job_id)
+        .join(TemplateCredential, TemplateCredential.runtemplate_id == Job.runtemplate_id)
+        .where(
+            TemplateCredential.credential_id == credential_id,
+            Lease.ends_by.is_not(None),
+            Lease.job_id != besides,
+        )
+    )
+    with session.no_autoflush:
+        return session.scalars(query.order_by(Lease.job_id)).all()

@@ -1,0 +1,164 @@
+"""Ends of jobs of which it is not known yet whether Prefect shows them.
+
+Each end is noted by the flush that writes it, whoever does that; the reconciler looks at it in
+Prefect once, and then it is gone from here. What changes a lost job is told to Prefect besides: who
+reported it may have died before it did.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from sqlalchemy import and_, delete, event, func, insert, inspect, literal, or_, select
+from sqlalchemy.orm import Session, UOWTransaction
+
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
+from jobauto_prefect.ledger.base import UtcDateTime
+from jobauto_prefect.ledger.jobs.leases import insert_of
+from jobauto_prefect.ledger.outbox import OutboxKind, priority_of
+from jobauto_prefect.ledger.records import Job, OutboxMessage, UnconfirmedEnd
+from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
+
+if TYPE_CHECKING:
+    from jobauto_prefect.ledger.store import Ledger
+
+SETTLED_FOR = timedelta(seconds=10)
+"""How long a worker has to show Prefect the end of its job before the reconciler looks."""
+
+TAKEN = timedelta(seconds=30)
+"""How long an end is its taker's alone; doubled with each look that did not confirm it."""
+
+MOST_LOOKS = 8
+"""Then Prefect is left with what it shows."""
+
+SHOWN = ("state", "message", "flow_run_id")
+"""What of a job Prefect shows, or where."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """An end to confirm. `is_newest`: no other job has its flow run since."""
+
+    job_id: int
+    state: str
+    flow_run_id: UUID | None
+    run_number: int | None
+    was_claimed: bool
+    is_newest: bool
+    looks: int
+    until: datetime
+
+
+def track_ends(sessions: type[WritingSession]) -> None:
+    """Make these sessions note the ends of jobs they write."""
+    event.listen(sessions, "after_flush", _note_ends)
+
+
+def _note_ends(session: WritingSession, _context: UOWTransaction) -> None:
+    for job in (*session.new, *session.dirty):
+        if not isinstance(job, Job) or job.state in LIVE_JOBS:
+            continue
+        changed = {name: inspect(job).attrs[name].history for name in SHOWN}
+        if not any(history.has_changes() for history in changed.values()):
+            continue
+        _owe(session, job.id)
+        if JobState.LOST in (changed["state"].deleted or ()):
+            _show(session, job.id)
+
+
+def _owe(session: WritingSession, job_id: int) -> None:
+    fresh = {"not_before": session.clock() + SETTLED_FOR, "looks": 0}
+    statement = insert_of(session, UnconfirmedEnd).values(job_id=job_id, **fresh)
+    session.execute(statement.on_conflict_do_update(index_elements=["job_id"], set_=fresh))
+
+
+def _show(session: WritingSession, job_id: int) -> None:
+    now = session.clock()
+    session.execute(
+        insert(OutboxMessage).values(
+            kind=OutboxKind.SHOW_JOB,
+            priority=priority_of(OutboxKind.SHOW_JOB),
+            subject_id=job_id,
+            payload={},
+            created_at=now,
+            not_before=now,
+        )
+    )
+
+
+def require_confirmation(session: WritingSession, job_id: int) -> None:
+    """Require a look at the flow run of a job that is over: Prefect may show something else."""
+    _owe(session, job_id)
+
+
+def require_confirmation_since(session: WritingSession, instant: datetime) -> None:
+    """Require a look at the flow runs of all jobs that ended since an instant."""
+    now = session.clock()
+    ended = select(Job.id, literal(now, UtcDateTime()), literal(0)).where(
+        Job.end >= instant, Job.state.not_in(LIVE_JOBS), Job.flow_run_id.is_not(None)
+    )
+    columns = ["job_id", "not_before", "looks"]
+    session.execute(
+        insert_of(session, UnconfirmedEnd).from_select(columns, ended).on_conflict_do_nothing()
+    )
+
+
+def last_end(session: Session) -> datetime | None:
+    """When the last job ended; None: none has."""
+    return session.scalar(select(func.max(Job.end)))
+
+
+def claim_due(ledger: "Ledger", limit: int) -> Sequence[End]:
+    """Claim ends to look at, those that wait longest first."""
+    due = (
+        select(UnconfirmedEnd)
+        .where(UnconfirmedEnd.not_before <= ledger.clock())
+        .order_by(UnconfirmedEnd.not_before)
+        .limit(limit)
+    )
+    with ledger.reading() as session:
+        if session.scalar(due.limit(1)) is None:
+            return []
+    with ledger.writing(SERVICE) as session:
+        taken = session.scalars(due.with_for_update(skip_locked=True)).all()
+        for owed in taken:
+            owed.not_before = session.clock() + TAKEN * 2**owed.looks
+            owed.looks += 1
+        session.flush()
+        return list(_ends(session, taken))
+
+
+def _ends(session: Session, taken: Sequence[UnconfirmedEnd]) -> Iterator[End]:
+    owed = {end.job_id: end for end in taken}
+    query = select(Job.id, Job.state, Job.flow_run_id, Job.run_number, Job.claim_id)
+    jobs = session.execute(query.where(Job.id.in_(owed))).all()
+    newest = _newest(session, {job.flow_run_id for job in jobs if job.flow_run_id})
+    for job in jobs:
+        yield End(
+            job_id=job.id,
+            state=job.state,
+            flow_run_id=job.flow_run_id,
+            run_number=job.run_number,
+            was_claimed=job.claim_id is not None,
+            is_newest=job.flow_run_id is None or newest[job.flow_run_id] == job.id,
+            looks=owed[job.id].looks,
+            until=owed[job.id].not_before,
+        )
+
+
+def _newest(session: Session, flow_run_ids: Collection[UUID]) -> dict[UUID, int]:
+    query = select(Job.flow_run_id, func.max(Job.id)).where(Job.flow_run_id.in_(flow_run_ids))
+    rows: Any = session.execute(query.group_by(Job.flow_run_id)).all()
+    return {row[0]: row[1] for row in rows}
+
+
+def confirm(session: WritingSession, ends: Sequence[End]) -> None:
+    """Confirm ends that Prefect shows, or never will; what changed since is kept."""
+    if ends:
+        same = (
+            and_(UnconfirmedEnd.job_id == end.job_id, UnconfirmedEnd.not_before == end.until)
+            for end in ends
+        )
+        session.execute(delete(UnconfirmedEnd).where(or_(*same)))

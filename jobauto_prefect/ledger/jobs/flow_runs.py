@@ -1,0 +1,62 @@
+"""The flow runs of jobs: their idempotency keys, and which runs are bound to jobs."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger.queries.jobs import WITH_CONTEXT
+from jobauto_prefect.ledger.records import (
+    Job,
+    RunTemplate,
+)
+from jobauto_prefect.ledger.states import JobState
+
+
+def awaits_run(job: Job) -> bool:
+    """Whether a job is to start and has no flow run that could start it."""
+    return job.state == JobState.SCHEDULED and job.flow_run_id is None
+
+
+def run_key(job: Job) -> str:
+    """The idempotency key of the flow run that is made for a job.
+
+    A ledger begun anew counts from 1 again: the instant tells its jobs from former ones.
+    """
+    return f"jobauto-job-{job.id}-{job.created_at.isoformat()}"
+
+
+def window_key(template: RunTemplate, due: datetime) -> str:
+    """The idempotency key of the flow run that is made ahead for a window."""
+    return f"jobauto-window-{template.id}-{template.created_at.isoformat()}-{due.isoformat()}"
+
+
+def is_of_window(job: Job) -> bool:
+    """Whether a job is the first attempt of a window, at the time that is the window's.
+
+    Its flow run may be there already, made ahead.
+    """
+    if job.task is None or job.attempt != 1:
+        return False
+    return bool(job.schedule == job.task.window_start + timedelta(seconds=job.runtemplate.delay))
+
+
+def bound_runs(session: Session, flow_run_ids: Collection[UUID]) -> set[UUID]:
+    """Of these flow runs, those that are jobs'."""
+    query = select(Job.flow_run_id).where(Job.flow_run_id.in_(flow_run_ids))
+    return {run for run in session.scalars(query) if run is not None}
+
+
+def moved_key(flow_run_id: object) -> str:
+    """The idempotency key of the flow run that takes the place of another."""
+    return f"moved {flow_run_id}"
+
+
+def jobs_of_flow_run(session: Session, flow_run_id: UUID) -> Sequence[Job]:
+    """All attempts of a flow run as they are now, the first one first."""
+    query = (
+        select(Job).where(Job.flow_run_id == flow_run_id).order_by(Job.id).options(*WITH_CONTEXT)
+    )
+    return session.scalars(query.execution_options(populate_existing=True)).all()

@@ -1,0 +1,38 @@
+"""Freezes for maintenance: the present one, and those there were."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import and_, bindparam, func, or_, select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.records import Freeze, WorkerRecord
+
+PRESENT = and_(
+    Freeze.ended_at.is_(None), or_(Freeze.until.is_(None), Freeze.until > bindparam("now"))
+)
+"""Whether a freeze lasts at `now`, which is the parameter of this name."""
+
+
+def present_freeze(session: Session, now: datetime) -> Freeze | None:
+    """Return the freeze that lasts; None if there is none."""
+    return session.scalar(select(Freeze).where(PRESENT), {"now": now})
+
+
+def lock_unended_freeze(session: WritingSession) -> Freeze | None:
+    """Lock the freeze without an end; its `until` may have passed. None if there is none."""
+    return session.scalar(select(Freeze).where(Freeze.ended_at.is_(None)).with_for_update())
+
+
+def freezes_since(session: Session, since: datetime) -> Sequence[Freeze]:
+    """Those that lasted after an instant, the oldest first."""
+    end = func.coalesce(Freeze.ended_at, Freeze.until)
+    query = select(Freeze).where(or_(end.is_(None), end > since))
+    return session.scalars(query.order_by(Freeze.since)).all()
+
+
+def await_claims(session: WritingSession) -> None:
+    """Return when all claims have ended that began before: each holds the row of its worker."""
+    names = select(WorkerRecord.name).order_by(WorkerRecord.name)
+    session.execute(names.with_for_update())

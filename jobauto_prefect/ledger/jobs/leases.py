@@ -1,0 +1,127 @@
+"""Signs of life, output and artifacts: rows that are no entities and have no audit entries."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    delete,
+    func,
+    select,
+    text,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.jobs.attempts import _lost
+from jobauto_prefect.ledger.records import (
+    Artifact,
+    Job,
+    Lease,
+    OutputLine,
+    Task,
+    WorkerRecord,
+)
+
+
+def renew(session: WritingSession, worker: WorkerRecord, jobs: Mapping[int, UUID]) -> None:
+    """Renew those of these claims that are leases of this start of a worker."""
+    held = select(Lease).where(
+        Lease.worker == worker.name,
+        Lease.instance == worker.instance,
+        tuple_(Lease.job_id, Lease.claim_id).in_(list(jobs.items())),
+    )
+    for lease in session.scalars(held.order_by(Lease.job_id).with_for_update()):
+        lease.renewed_at = session.clock()
+
+
+def held_among(session: Session, jobs: Mapping[int, UUID]) -> Collection[int]:
+    """Of these jobs, those that have a lease for the claim."""
+    held = tuple_(Lease.job_id, Lease.claim_id).in_(list(jobs.items()))
+    return set(session.scalars(select(Lease.job_id).where(held)))
+
+
+ADD_OUTPUT = text(
+    """
+    INSERT INTO job_output_line (job_id, seq, stream, text, at)
+    SELECT :job_id, lines.seq + line.place - 1, lines.stream, line.text, lines.at
+    FROM json_to_recordset(CAST(:output AS json))
+            AS lines(seq int, stream text, at timestamptz, texts json),
+        json_array_elements_text(lines.texts) WITH ORDINALITY AS line(text, place)
+    ON CONFLICT DO NOTHING
+    """
+)
+"""For PostgreSQL, where rows one by one cost their senders ten times as much."""
+
+
+def add_output(session: WritingSession, job_id: int, output: Sequence[Mapping[str, Any]]) -> None:
+    """Keep lines of output, each element as `protocol.OutputLines` has them.
+
+    A number that is there already is left alone.
+    """
+    if not output:
+        return
+    connection = session.connection()
+    if connection.dialect.name == "postgresql":
+        json_output = json.dumps(output, default=datetime.isoformat)
+        connection.execute(ADD_OUTPUT, {"job_id": job_id, "output": json_output})
+        return
+    rows = [
+        {"job_id": job_id, "seq": seq, "stream": lines["stream"], "text": line, "at": lines["at"]}
+        for lines in output
+        for seq, line in enumerate(lines["texts"], start=lines["seq"])
+    ]
+    table: Any = OutputLine.__table__
+    connection.execute(sqlite.insert(table).on_conflict_do_nothing(), rows)
+
+
+def add_notice(session: WritingSession, job_id: int, content: str) -> None:
+    """A line of our own at the end of a job's output."""
+    last = select(func.max(OutputLine.seq)).where(OutputLine.job_id == job_id)
+    seq = (session.scalar(last) or 0) + 1
+    notice = {"seq": seq, "stream": "notice", "at": session.clock(), "texts": [content]}
+    add_output(session, job_id, [notice])
+
+
+def put_artifact(session: WritingSession, job_id: int, *, path: str, **values: Any) -> None:
+    """Keep a file of a job; the same path again replaces it."""
+    content: bytes = values["content"]
+    values |= {"size": len(content), "created_at": session.clock()}
+    statement = insert_of(session, Artifact).values(job_id=job_id, path=path, **values)
+    session.execute(statement.on_conflict_do_update(index_elements=["job_id", "path"], set_=values))
+
+
+def insert_of(session: WritingSession, kind: type[Any]) -> Any:
+    """An INSERT that may say what happens where the row is there already."""
+    name = session.get_bind().dialect.name
+    return (postgresql if name == "postgresql" else sqlite).insert(kind)
+
+
+def fence_task(session: WritingSession, task: Task) -> None:
+    """Fence the lost attempts of a task that has ended: their reports change nothing any more."""
+    session.execute(delete(Lease).where(Lease.job_id.in_(_lost(Job.task_id == task.id))))
+
+
+def renew_lease(session: WritingSession, job: Job) -> None:
+    """Renew the lease of a job whose worker has asked about it."""
+    mine = update(Lease).where(Lease.job_id == job.id)
+    session.execute(mine.values(renewed_at=session.clock()))
+
+
+def end_lease(session: WritingSession, lease: Lease, *, may_report: bool) -> None:
+    """End the lease of a job. `may_report`: its report counts until its successor is granted."""
+    if may_report:
+        lease.ends_by = None
+    else:
+        session.execute(delete(Lease).where(Lease.job_id == lease.job_id))
+
+
+def may_live(session: Session, job: Job) -> bool:
+    """Whether the process of a job may be alive: it was not reported gone."""
+    query = select(Lease.job_id).where(Lease.job_id == job.id, Lease.ends_by.is_not(None))
+    return session.scalar(query) is not None

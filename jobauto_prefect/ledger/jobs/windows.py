@@ -1,0 +1,272 @@
+"""Rows that the window scheduler reads and locks, always for many templates at once."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import and_, func, or_, select
+from sqlalchemy.orm import Session, contains_eager, joinedload, lazyload
+
+from jobauto_prefect.definitions import Misfire, OnClosed
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.records import (
+    App,
+    Company,
+    Freeze,
+    Job,
+    Lease,
+    OutboxMessage,
+    RunTemplate,
+    Task,
+)
+from jobauto_prefect.ledger.states import LIVE_TASKS, JobState, TaskState
+
+MARKS = (RunTemplate.kept_schedule, RunTemplate.next_window, RunTemplate.next_schedule)
+
+
+def lock_windows(session: WritingSession, template: RunTemplate) -> None:
+    """Lock the windows of a template, and read how far they are open."""
+    mine = select(*MARKS).where(RunTemplate.id == template.id).with_for_update(key_share=True)
+    kept = session.execute(mine).one()
+    template.kept_schedule, template.next_window, template.next_schedule = kept
+
+
+def templates_of_other_zone(session: Session, zone: str) -> Sequence[RunTemplate]:
+    """Templates that follow the service's zone, whose windows are kept by another one."""
+    query = (
+        select(RunTemplate)
+        .join(RunTemplate.company)
+        .where(
+            RunTemplate.timezone.is_(None),
+            Company.timezone.is_(None),
+            ~RunTemplate.kept_schedule.contains(f"|{zone}|", autoescape=True),
+        )
+        .order_by(RunTemplate.id)
+    )
+    return session.scalars(query).all()
+
+
+def templates_with_windows(session: Session, until: datetime) -> Sequence[RunTemplate]:
+    """Templates that are applied and have a window before an instant, with their companies."""
+    query = (
+        select(RunTemplate)
+        .where(RunTemplate.next_schedule <= until, RunTemplate.deployment_id.is_not(None))
+        .order_by(RunTemplate.next_schedule)
+        .options(joinedload(RunTemplate.company), lazyload(RunTemplate.assignments))
+    )
+    return session.scalars(query).all()
+
+
+def lock_moving_templates(session: WritingSession) -> Sequence[RunTemplate]:
+    """Templates whose windows are moved out of closed time, nobody else's until this transaction
+    ends."""
+    query = (
+        select(RunTemplate)
+        .where(RunTemplate.next_window.is_not(None), RunTemplate.on_closed == OnClosed.MOVE)
+        .order_by(RunTemplate.id)
+        .options(lazyload(RunTemplate.assignments))
+        .with_for_update(of=RunTemplate, key_share=True)
+        .execution_options(populate_existing=True)
+    )
+    return session.scalars(query).all()
+
+
+def lock_due_templates(session: WritingSession, now: datetime, limit: int) -> Sequence[RunTemplate]:
+    """Lock the templates with windows that are due."""
+    query = (
+        select(RunTemplate)
+        .where(RunTemplate.next_schedule <= now)
+        .order_by(RunTemplate.next_schedule)
+        .limit(limit)
+        .options(joinedload(RunTemplate.company))
+        .with_for_update(of=RunTemplate, skip_locked=True, key_share=True)
+    )
+    return session.scalars(query).all()
+
+
+def next_due(session: Session) -> datetime | None:
+    """Return when the next window is due; None: never."""
+    return session.scalar(select(func.min(RunTemplate.next_schedule)))
+
+
+def has_other_work(session: Session, now: datetime) -> bool:
+    """Whether a task is too late, waits for its turn, or nobody heard of its attempt in time."""
+    late = select(Task.id).where(Task.state == TaskState.OPEN, Task.deadline < now).limit(1)
+    turn = select(Task.id).where(Task.state == TaskState.OPEN, Task.catch_up.is_(True)).limit(1)
+    unheard = select(Lease.job_id).where(Lease.ends_by < now).limit(1)
+    return any(session.scalar(statement) is not None for statement in (late, turn, unheard))
+
+
+def opened_windows(
+    session: Session, template_ids: Collection[int], since: datetime | None
+) -> set[tuple[int, datetime]]:
+    """The windows that have their tasks: template and start, of those that began since."""
+    if since is None:
+        return set()
+    query = select(Task.runtemplate_id, Task.window_start).where(
+        Task.runtemplate_id.in_(template_ids), Task.window_start >= since
+    )
+    return {(row[0], row[1]) for row in session.execute(query).all()}
+
+
+def busy_templates(session: Session, template_ids: Collection[int]) -> set[int]:
+    """Of these templates, those a window of which has an attempt whose process may live."""
+    query = (
+        select(Job.runtemplate_id)
+        .join(Lease, Lease.job_id == Job.id)
+        .where(
+            Job.runtemplate_id.in_(template_ids),
+            Job.task_id.is_not(None),
+            Lease.ends_by.is_not(None),
+        )
+    )
+    return set(session.scalars(query.distinct()))
+
+
+def unheard_jobs(session: Session, now: datetime, limit: int) -> Sequence[Job]:
+    """Return the lost jobs that did not report until their time was up."""
+    query = (
+        select(Job)
+        .join(Lease, Lease.job_id == Job.id)
+        .where(Lease.ends_by < now, Job.state == JobState.LOST)
+        .order_by(Lease.ends_by)
+        .limit(limit)
+    )
+    return session.scalars(query).all()
+
+
+def jobs_without_run(session: Session, before: datetime, limit: int) -> Sequence[Job]:
+    """Attempts for windows that were due before an instant and have no flow run yet."""
+    wished = select(OutboxMessage.subject_id).where(OutboxMessage.kind == OutboxKind.CREATE_RUN)
+    query = (
+        select(Job)
+        .where(
+            Job.state == JobState.SCHEDULED,
+            Job.task_id.is_not(None),
+            Job.flow_run_id.is_(None),
+            Job.schedule < before,
+            Job.id.not_in(wished),
+        )
+        .order_by(Job.schedule)
+        .limit(limit)
+        .options(joinedload(Job.runtemplate))
+    )
+    return session.scalars(query).all()
+
+
+def applied_pauses(
+    session: Session, after_id: int, limit: int, among: Collection[int] | None = None
+) -> Sequence[tuple[int, UUID, bool, datetime]]:
+    """Template, deployment, whether it was last applied as paused, and when it was last written.
+
+    By id, above one. `among` are the templates that count; None: all. Not those about which
+    Prefect is still to be told something: what it shows of them is older than the record.
+    """
+    wished = select(OutboxMessage.subject_id).where(OutboxMessage.kind == OutboxKind.APPLY_TEMPLATE)
+    query = (
+        select(
+            RunTemplate.id,
+            RunTemplate.deployment_id,
+            RunTemplate.applied_paused,
+            RunTemplate.updated_at,
+        )
+        .where(
+            RunTemplate.id > after_id,
+            RunTemplate.retired_at.is_(None),
+            RunTemplate.deployment_id.is_not(None),
+            RunTemplate.applied_paused.is_not(None),
+            RunTemplate.id.not_in(wished),
+        )
+        .order_by(RunTemplate.id)
+        .limit(limit)
+    )
+    if among is not None:
+        query = query.where(RunTemplate.id.in_(among))
+    return [(row[0], row[1], row[2], row[3]) for row in session.execute(query).all()]
+
+
+def is_flow_in_use(session: Session, flow_id: UUID) -> bool:
+    """Whether an application that was not deleted has this flow: one of the same name may."""
+    query = select(App.id).where(App.flow_id == flow_id, App.retired_at.is_(None))
+    return session.scalar(query.limit(1)) is not None
+
+
+def retired_flows(session: Session) -> dict[int, UUID]:
+    """Deleted application -> its flow, which it may still have in Prefect and no other has."""
+    used = select(App.flow_id).where(App.retired_at.is_(None), App.flow_id.is_not(None))
+    query = select(App.id, App.flow_id).where(
+        App.retired_at.is_not(None), App.flow_id.is_not(None), App.flow_id.not_in(used)
+    )
+    return {app_id: flow_id for app_id, flow_id in session.execute(query) if flow_id}
+
+
+def enqueue_missing_flows(session: WritingSession) -> None:
+    """Enqueue a flow for each application without one: those of an older version have none."""
+    wished = select(OutboxMessage.subject_id).where(OutboxMessage.kind == OutboxKind.APPLY_APP)
+    without = select(App.id).where(
+        App.flow_id.is_(None), App.retired_at.is_(None), App.id.not_in(wished)
+    )
+    for app_id in session.scalars(without).all():
+        enqueue(session, OutboxKind.APPLY_APP, app_id)
+
+
+def is_apply_pending(session: Session, template_id: int) -> bool:
+    """Whether Prefect has not been told yet what a template's record says."""
+    query = select(OutboxMessage.id).where(
+        OutboxMessage.kind == OutboxKind.APPLY_TEMPLATE, OutboxMessage.subject_id == template_id
+    )
+    return session.scalar(query.limit(1)) is not None
+
+
+def lock_lapsed_tasks(session: WritingSession, limit: int) -> Sequence[Task]:
+    """Open tasks for which it is too late, locked; those that others hold are left out.
+
+    So are those that are moved to the end of a freeze that nobody knows.
+    """
+    now = session.clock()
+    frozen = select(Freeze.id).where(
+        Freeze.ended_at.is_(None), Freeze.until.is_(None), Freeze.since <= Task.deadline
+    )
+    query = (
+        select(Task)
+        .join(RunTemplate, RunTemplate.id == Task.runtemplate_id)
+        .where(
+            Task.state == TaskState.OPEN,
+            Task.deadline < now,
+            Task.catch_up.is_(False),
+            or_(RunTemplate.allow_late.is_(False), Task.window_end < now),
+            RunTemplate.misfire != Misfire.ALL,
+            or_(RunTemplate.on_closed != OnClosed.MOVE, ~frozen.exists()),
+        )
+        .order_by(Task.deadline)
+        .limit(limit)
+        .options(contains_eager(Task.runtemplate).joinedload(RunTemplate.company))
+        .with_for_update(of=Task, skip_locked=True, key_share=True)
+    )
+    return session.scalars(query).all()
+
+
+def lock_tasks_to_catch_up(session: WritingSession, limit: int) -> Sequence[Task]:
+    """Tasks whose turn to be caught up has come, locked: of each template the oldest.
+
+    Those that others hold are left out.
+    """
+    older = Task.__table__.alias("older")
+    busy = and_(
+        older.c.runtemplate_id == Task.runtemplate_id,
+        older.c.state.in_(LIVE_TASKS),
+        older.c.window_start < Task.window_start,
+    )
+    query = (
+        select(Task)
+        .where(
+            Task.state == TaskState.OPEN,
+            Task.catch_up.is_(True),
+            ~select(older.c.id).where(busy).exists(),
+        )
+        .order_by(Task.id)
+        .limit(limit)
+        .with_for_update(of=Task, skip_locked=True, key_share=True)
+    )
+    return session.scalars(query).all()

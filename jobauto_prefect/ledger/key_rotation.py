@@ -1,0 +1,152 @@
+"""Rotation of the key of all secret values, while the service runs; it survives every crash.
+
+1. All values are opened: a wrong key is noticed before anything changes.
+2. The key file gets the new key above the former. From now on processes seal with the new one.
+3. Values of the former key are sealed anew, some rows in each transaction, until none is found.
+4. The ledger remembers the new key, with an audit entry; the file loses the former.
+
+A command that finds two keys in the file goes on at the third step. The values themselves stay as
+they are, so no record has an audit entry or another time of change.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cryptography.fernet import Fernet
+from sqlalchemy import Column, String, Table, cast, select, update
+
+from jobauto_prefect.errors import KeyMissing
+from jobauto_prefect.ledger.audit.trail import Actor, WritingSession, write_entry
+from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.records import InstallationValue
+from jobauto_prefect.ledger.secrets import SecretBox, replace_keys, rotation_lock
+from jobauto_prefect.ledger.store import KEY_FACT, SEALED_FACTS, Ledger
+
+BATCH = 100  # rows in a transaction
+EMPTY = ("{}", "null", "")
+
+
+@dataclass(frozen=True, slots=True)
+class RotationResult:
+    """How many values were sealed anew, and the fingerprint of the new key."""
+
+    resealed: int
+    fingerprint: str
+
+
+def rotate(ledger: Ledger, actor: Actor, settle_seconds: float) -> RotationResult:
+    """Give the ledger a new key, or finish a rotation that was interrupted.
+
+    `settle_seconds` is how long a transaction that has sealed a value with the former key may take
+    to its end: after so long there is a last look.
+
+    Raises:
+        KeyMissing: a value can't be opened; nothing was changed.
+        Conflict: another command is at it.
+    """
+    box = ledger.box
+    with rotation_lock(box.path):
+        before = box.ring.keys
+        if len(before) == 1:
+            for column in _sealed_columns():
+                _each_batch(ledger, actor, column, box, write=False)
+            replace_keys(box.path, [Fernet.generate_key(), *before])
+        resealed = _until_none_is_left(ledger, actor)
+        time.sleep(settle_seconds)
+        resealed += _until_none_is_left(ledger, actor)
+        newest = box.ring.keys[0]
+        _remember(ledger, actor)
+        replace_keys(box.path, [newest])
+        return RotationResult(resealed, box.fingerprint)
+
+
+def _until_none_is_left(ledger: Ledger, actor: Actor) -> int:
+    total = 0
+    while True:
+        done = _reseal_facts(ledger, actor)
+        for column in _sealed_columns():
+            done += _each_batch(ledger, actor, column, ledger.box, write=True)
+        total += done
+        if not done:
+            return total
+
+
+def _sealed_columns() -> Iterator[Column[Any]]:
+    for table in Base.metadata.sorted_tables:
+        yield from (column for column in table.columns if column.info.get("sealed"))
+
+
+def _each_batch(
+    ledger: Ledger, actor: Actor, column: Column[Any], box: SecretBox, *, write: bool
+) -> int:
+    """How many values of a column were not sealed with the newest key (not `write`: 0)."""
+    done, last = 0, -1
+    while True:
+        with ledger.writing(actor) if write else ledger.reading() as session:
+            rows = _batch(session, column, last, locked=write)
+            for number, value in rows:
+                done += _reseal(session, column, number, value, box, write=write)
+        if len(rows) < BATCH:
+            return done
+        last = rows[-1][0]
+
+
+def _batch(session: Any, column: Column[Any], last: int, *, locked: bool) -> Sequence[Any]:
+    key = column.table.c.id
+    query = (
+        select(key, column)
+        .where(key > last, column.is_not(None), cast(column, String).not_in(EMPTY))
+        .order_by(key)
+        .limit(BATCH)
+    )
+    rows: Sequence[Any] = session.execute(query.with_for_update() if locked else query).all()
+    return rows
+
+
+def _reseal(
+    session: Any, column: Column[Any], number: int, value: Any, box: SecretBox, *, write: bool
+) -> int:
+    table: Table = column.table
+    sealed = value if isinstance(value, dict) else {column.name: value}
+    try:
+        if not write:
+            box.open(sealed)
+            return 0
+        changed = box.resealed(sealed)
+    except KeyMissing as error:
+        raise KeyMissing(f"{table.name} {number}, {column.name}: {error}") from None
+    if changed:
+        new = {**sealed, **changed} if isinstance(value, dict) else changed[column.name]
+        # Past the session, which would take it for a change of the record.
+        statement = update(table).where(table.c.id == number).values({column: new})
+        session.connection().execute(statement)
+    return len(changed)
+
+
+def _reseal_facts(ledger: Ledger, actor: Actor) -> int:
+    with ledger.writing(actor) as session:
+        facts = session.scalars(
+            select(InstallationValue)
+            .where(InstallationValue.name.in_(SEALED_FACTS))
+            .with_for_update()
+        )
+        done = 0
+        for fact in facts:
+            changed = ledger.box.resealed({fact.name: fact.value})
+            fact.value = changed.get(fact.name, fact.value)
+            done += len(changed)
+        return done
+
+
+def _remember(ledger: Ledger, actor: Actor) -> None:
+    with ledger.writing(actor) as session:
+        _note(session, ledger.box.fingerprint)
+
+
+def _note(session: WritingSession, fingerprint: str) -> None:
+    fact = session.get_one(InstallationValue, KEY_FACT)
+    if fact.value != fingerprint:
+        write_entry(session, "Key", "update", {"fingerprint": [fact.value, fingerprint]})
+        fact.value = fingerprint

@@ -1,0 +1,79 @@
+"""Locks across processes: those with a name and a holder, and those of files being applied."""
+
+import time
+from collections.abc import Collection
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from jobauto_prefect.errors import Contended
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.records import NamedLock, RunTemplate
+
+
+def acquire(session: WritingSession, name: str, holder: UUID, span: timedelta) -> bool:
+    """Acquire or extend a named lock for `span` from now; False if another holder has it.
+
+    Until this transaction ends nobody else can acquire it, so that writes in it never overlap.
+    """
+    now = session.clock()
+    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    held = {"holder": holder, "until": now + span}
+    free = or_(NamedLock.holder == holder, NamedLock.until <= now)
+    taken = session.execute(
+        insert(NamedLock)
+        .values(name=name, **held)
+        .on_conflict_do_update(index_elements=[NamedLock.name], set_=held, where=free)
+        .returning(NamedLock.name)
+    )
+    return taken.one_or_none() is not None
+
+
+def release(session: WritingSession, name: str, holder: UUID) -> None:
+    """Release a named lock."""
+    held = (NamedLock.name == name, NamedLock.holder == holder)
+    session.execute(update(NamedLock).where(*held).values(until=session.clock()))
+
+
+def discard(session: WritingSession, name: str, holder: UUID) -> None:
+    """Release a named lock and delete its row: for names of which there are many."""
+    session.execute(delete(NamedLock).where(NamedLock.name == name, NamedLock.holder == holder))
+
+
+APPLY_LOCK = 8_241_904
+"""Any number that nobody else uses for a lock."""
+
+LOOK_AGAIN_SECONDS = 0.05
+
+
+def acquire_apply_lock(session: WritingSession, patience_seconds: float) -> None:
+    """Let nobody else apply files until this transaction ends, however it ends.
+
+    Asked for again and again: a statement that waits would be ended by the limits of a statement.
+    On SQLite writers come one after another anyway.
+
+    Raises:
+        Contended: somebody else has it for longer than that.
+    """
+    if session.get_bind().dialect.name != "postgresql":
+        return
+    until = time.monotonic() + patience_seconds
+    while not session.scalar(select(func.pg_try_advisory_xact_lock(APPLY_LOCK))):
+        if time.monotonic() > until:
+            raise Contended("other files are being applied for a long time; try again later")
+        time.sleep(LOOK_AGAIN_SECONDS)
+
+
+def lock_run_templates(
+    session: WritingSession, ids: Collection[int], companies: Collection[int]
+) -> None:
+    """Lock run templates, and those of companies, in the order in which everybody locks them.
+
+    Jobs can be inserted meanwhile: the locks are not those of the keys.
+    """
+    wanted = or_(RunTemplate.id.in_(ids), RunTemplate.company_id.in_(companies))
+    query = select(RunTemplate.id).where(wanted).order_by(RunTemplate.id)
+    if ids or companies:
+        session.execute(query.with_for_update(key_share=True)).all()

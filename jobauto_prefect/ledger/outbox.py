@@ -1,0 +1,220 @@
+"""The outbox: what Prefect is to be told, committed with the record it speaks of.
+
+`engine/outbox_worker.py` handles the messages; here they are enqueued, claimed and completed.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from enum import IntEnum, StrEnum
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
+from jobauto_prefect.ledger.records import (
+    OutboxMessage,
+)
+
+if TYPE_CHECKING:
+    from jobauto_prefect.ledger.store import Ledger
+
+CLAIM_SPAN = timedelta(seconds=60)
+"""How long a claimed message is its claimer's alone; after that another worker may claim it."""
+
+WRITER_SPAN = timedelta(seconds=10)
+"""How long a message is its writer's, who carries it out right after the commit. Where the writer
+dies, others carry it out after that; where it is slow, beside it, which does no harm."""
+
+LONGEST_WAIT = timedelta(minutes=5)
+LOCKED_WAIT = timedelta(seconds=0.2)
+
+
+class OutboxKind(StrEnum):
+    """What a message asks for; the kind of its subject stands in brackets."""
+
+    APPLY_TEMPLATE = "apply_template"  #: flow and deployment as the records say (run template)
+    APPLY_APP = "apply_app"  #: the flow as the record says (application)
+    RETIRE_FLOW = "retire_flow"  #: the flow of `payload.id` goes, or is marked (application)
+    CREATE_RUN = "create_run"  #: a flow run for a scheduled job (job)
+    CANCEL_RUN = "cancel_run"  #: the flow run ends (job)
+    RETIRE_DEPLOYMENT = "retire_deployment"  #: the deployment of `payload.id` goes (run template)
+    DELETE_RUN = "delete_run"  #: the flow run of `payload.id` goes (job)
+    RESCHEDULE_RUN = "reschedule_run"  #: the flow run starts when its job now says (job)
+    APPLY_RULE = "apply_rule"  #: the automation as the record says (event rule)
+    RETIRE_AUTOMATION = "retire_automation"  #: the automation of `payload.id` goes (event rule)
+    SHOW_JOB = "show_job"  #: the flow run shows how the job ended (job)
+    APPLY_CREDENTIAL_TYPE = "apply_credential_type"  #: the block type as the record says (its id)
+    RETIRE_BLOCK_TYPE = "retire_block_type"  #: the block type of `payload.id` goes
+    APPLY_CREDENTIAL = "apply_credential"  #: the block as the record says (credential)
+    RETIRE_BLOCK = "retire_block"  #: the block of `payload.id` goes (credential)
+    TELL_TASK = "tell_task"  #: an event says that a window failed or was missed (task)
+
+
+class Priority(IntEnum):
+    """Which messages come first; within one the oldest does."""
+
+    RUN = 0  #: starts and ends: somebody waits for them
+    REGISTRATION = 1  #: what Prefect is to hold: a start that needs one applies it itself
+
+
+REGISTRATIONS = frozenset(
+    {
+        OutboxKind.APPLY_APP,
+        OutboxKind.RETIRE_FLOW,
+        OutboxKind.APPLY_TEMPLATE,
+        OutboxKind.RETIRE_DEPLOYMENT,
+        OutboxKind.APPLY_RULE,
+        OutboxKind.RETIRE_AUTOMATION,
+        OutboxKind.APPLY_CREDENTIAL_TYPE,
+        OutboxKind.RETIRE_BLOCK_TYPE,
+        OutboxKind.APPLY_CREDENTIAL,
+        OutboxKind.RETIRE_BLOCK,
+    }
+)
+
+
+def priority_of(kind: OutboxKind) -> Priority:
+    """Return the priority of messages of a kind."""
+    return Priority.REGISTRATION if kind in REGISTRATIONS else Priority.RUN
+
+
+def enqueue(
+    session: WritingSession,
+    kind: OutboxKind,
+    subject_id: int,
+    payload: dict[str, Any] | None = None,
+    *,
+    own: bool = False,
+) -> OutboxMessage:
+    """Enqueue a message; workers see it once this transaction is committed.
+
+    `own`: the caller handles it then, see `WRITER_SPAN`.
+    """
+    now = session.clock()
+    record = OutboxMessage(
+        kind=kind,
+        priority=priority_of(kind),
+        subject_id=subject_id,
+        payload=payload or {},
+        created_at=now,
+        not_before=now,
+        taken_until=now + WRITER_SPAN if own else None,
+    )
+    session.add(record)
+    return record
+
+
+def is_pending(session: Session, kind: OutboxKind, subject_id: int) -> bool:
+    """Whether a message of this kind about this subject is not completed yet."""
+    query = (
+        select(OutboxMessage.id)
+        .where(OutboxMessage.kind == kind, OutboxMessage.subject_id == subject_id)
+        .limit(1)
+    )
+    return session.scalar(query) is not None
+
+
+def claim_next(ledger: "Ledger", lowest: Priority = Priority.REGISTRATION) -> OutboxMessage | None:
+    """Claim the next due message for `CLAIM_SPAN`; None if none is due.
+
+    By priority, the oldest first; none below `lowest`.
+    """
+    taken = claim_due(ledger, 1, 0)
+    if not taken and lowest == Priority.REGISTRATION:
+        taken = claim_due(ledger, 0, 1)
+    return taken[0] if taken else None
+
+
+def claim_due(ledger: "Ledger", most: int, registrations: int) -> Sequence[OutboxMessage]:
+    """Claim due messages for `CLAIM_SPAN`, as `claim_next`.
+
+    At most so many starts and ends, and beside them so many registrations.
+    """
+    now = ledger.clock()
+    lowest = Priority.REGISTRATION if registrations else Priority.RUN
+    following = select(OutboxMessage.id, OutboxMessage.priority).where(*_due(now, lowest))
+    with ledger.reading() as session:
+        in_order = following.order_by(OutboxMessage.priority, OutboxMessage.id)
+        rows = session.execute(in_order.limit(most + registrations)).all()
+    runs = [row.id for row in rows if row.priority < Priority.REGISTRATION]
+    others = [row.id for row in rows if row.priority >= Priority.REGISTRATION]
+    wanted = [*runs[:most], *others[:registrations]]
+    if not wanted:
+        return []  # looked for all the time: without writing anything
+    mine = update(OutboxMessage).where(OutboxMessage.id.in_(wanted), *_due(now, lowest))
+    with ledger.writing(SERVICE) as session:
+        taken = session.scalars(
+            mine.values(taken_until=now + CLAIM_SPAN).returning(OutboxMessage)
+        ).all()
+    return sorted(taken, key=lambda message: (message.priority, message.id))
+
+
+def _due(now: datetime, lowest: Priority) -> tuple[ColumnElement[bool], ...]:
+    free = or_(OutboxMessage.taken_until.is_(None), OutboxMessage.taken_until < now)
+    return OutboxMessage.priority <= lowest, OutboxMessage.not_before <= now, free
+
+
+def _is_message(message: OutboxMessage) -> ColumnElement[bool]:
+    """Match a row that is this message: SQLite gives the id of a deleted row to the next one."""
+    return and_(
+        OutboxMessage.id == message.id,
+        OutboxMessage.kind == message.kind,
+        OutboxMessage.subject_id == message.subject_id,
+        OutboxMessage.created_at == message.created_at,
+    )
+
+
+def complete(ledger: "Ledger", taken: OutboxMessage) -> None:
+    """Delete a message that was handled."""
+    with ledger.writing(SERVICE) as session:
+        remove(session, taken)
+
+
+def remove(session: WritingSession, taken: OutboxMessage) -> None:
+    """Delete a message that the rest of this transaction handles."""
+    session.execute(delete(OutboxMessage).where(_is_message(taken)))
+
+
+def release(ledger: "Ledger", taken: OutboxMessage) -> None:
+    """Release a claimed message for another worker."""
+    with ledger.writing(SERVICE) as session:
+        session.execute(update(OutboxMessage).where(_is_message(taken)).values(taken_until=None))
+
+
+def retry_later(ledger: "Ledger", taken: OutboxMessage, error: str) -> timedelta:
+    """Release a message whose handling failed; return when it is due again, later each time."""
+    wait = min(timedelta(seconds=0.5 * 2**taken.attempts), LONGEST_WAIT)
+    _postpone(ledger, taken, wait, attempts=taken.attempts + 1, error=error)
+    return wait
+
+
+def retry_soon(ledger: "Ledger", taken: OutboxMessage) -> timedelta:
+    """Release a message whose subject is locked; return after how long it is due again."""
+    _postpone(ledger, taken, LOCKED_WAIT)
+    return LOCKED_WAIT
+
+
+def _postpone(ledger: "Ledger", taken: OutboxMessage, wait: timedelta, **changed: Any) -> None:
+    until = ledger.clock() + wait
+    with ledger.writing(SERVICE) as session:
+        session.execute(
+            update(OutboxMessage)
+            .where(_is_message(taken))
+            .values(taken_until=None, not_before=until, **changed)
+        )
+
+
+def waiting_messages(session: Session) -> int:
+    """Count the messages that are not completed."""
+    return session.scalar(select(func.count(OutboxMessage.id))) or 0
+
+
+def messages_older_than(session: Session, instant: datetime) -> int:
+    """Count the messages that were enqueued before an instant."""
+    return (
+        session.scalar(
+            select(func.count(OutboxMessage.id)).where(OutboxMessage.created_at < instant)
+        )
+        or 0
+    )

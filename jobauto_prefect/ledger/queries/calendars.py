@@ -1,0 +1,49 @@
+"""Calendars, and the companies and run templates that have them; these keep the names."""
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import Text, cast, select
+from sqlalchemy.orm import Session, joinedload
+
+from jobauto_prefect.ledger.queries.run_templates import templates_of_company
+from jobauto_prefect.ledger.records import Calendar, Company, RunTemplate
+
+Keeper = Company | RunTemplate
+
+NONE = "[]"
+"""How databases keep that a record has none."""
+
+
+def calendars_named(session: Session, names: Collection[str]) -> Sequence[Calendar]:
+    """Those of these names, by name."""
+    if not names:
+        return []
+    query = select(Calendar).where(Calendar.name.in_(names), Calendar.retired_at.is_(None))
+    return session.scalars(query.order_by(Calendar.name)).all()
+
+
+def names_of(template: RunTemplate) -> set[str]:
+    """The calendars of a run template, its own and its company's."""
+    return {*template.calendars, *template.company.calendars}
+
+
+def keepers_of(session: Session, name: str) -> list[Keeper]:
+    """The companies and run templates that name a calendar."""
+    companies = select(Company).where(
+        Company.retired_at.is_(None), cast(Company.calendars, Text) != NONE
+    )
+    templates = select(RunTemplate).where(
+        RunTemplate.retired_at.is_(None), cast(RunTemplate.calendars, Text) != NONE
+    )
+    keepers: list[Keeper] = [*session.scalars(companies.order_by(Company.id))]
+    keepers += session.scalars(
+        templates.order_by(RunTemplate.id).options(joinedload(RunTemplate.company))
+    )
+    return [keeper for keeper in keepers if name in keeper.calendars]
+
+
+def templates_under(session: Session, keeper: Keeper) -> Sequence[RunTemplate]:
+    """The run templates that a calendar of a record closes."""
+    if isinstance(keeper, RunTemplate):
+        return [keeper]
+    return templates_of_company(session, keeper.id)

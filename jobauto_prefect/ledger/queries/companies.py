@@ -1,0 +1,41 @@
+"""Queries about companies and their members."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger.records import (
+    Company,
+    CompanyUser,
+)
+
+
+def all_companies(session: Session) -> Sequence[Company]:
+    """All companies, in the order of their ids."""
+    return session.scalars(
+        select(Company).where(Company.retired_at.is_(None)).order_by(Company.id)
+    ).all()
+
+
+def company_slugs(session: Session) -> dict[int | None, str]:
+    """The slugs of all companies, retired ones included, by their numbers."""
+    return {company.id: company.slug for company in session.scalars(select(Company))}
+
+
+def company_with_slug(session: Session, slug: str) -> Company | None:
+    """The company of that slug."""
+    return session.scalar(select(Company).where(Company.slug == slug, Company.retired_at.is_(None)))
+
+
+def companies_named(session: Session, name: str) -> Sequence[Company]:
+    """The companies of that name, by id."""
+    query = select(Company).where(Company.name == name, Company.retired_at.is_(None))
+    return session.scalars(query.order_by(Company.id)).all()
+
+
+def members_of(session: Session, company_id: int) -> Sequence[CompanyUser]:
+    """The memberships of a company, in the order of their ids."""
+    return session.scalars(
+        select(CompanyUser).where(CompanyUser.company_id == company_id).order_by(CompanyUser.id)
+    ).all()

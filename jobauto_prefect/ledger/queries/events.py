@@ -1,0 +1,99 @@
+"""Queries about event sources and event rules."""
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger.records import (
+    EventRule,
+    EventSource,
+)
+
+
+def all_rules(session: Session) -> Sequence[EventRule]:
+    """All event rules, in the order of their ids."""
+    return session.scalars(
+        select(EventRule).where(EventRule.retired_at.is_(None)).order_by(EventRule.id)
+    ).all()
+
+
+def source_named(session: Session, name: str) -> EventSource | None:
+    """The event source of that name."""
+    return session.scalar(
+        select(EventSource).where(EventSource.name == name, EventSource.retired_at.is_(None))
+    )
+
+
+def rules_starting(session: Session, template_id: int) -> Sequence[int]:
+    """The rules that start a run template."""
+    query = select(EventRule.id).where(
+        EventRule.runtemplate_id == template_id, EventRule.retired_at.is_(None)
+    )
+    return session.scalars(query).all()
+
+
+@dataclass(frozen=True, slots=True)
+class GivenByRules:
+    """What event rules give a run template they start: environment keys, and whether the end of
+    another run template is among what starts it.
+    """
+
+    keys: frozenset[str] = frozenset()
+    follows_ends: bool = False
+
+
+def given_by_rules(session: Session, templates: Collection[int]) -> dict[int, GivenByRules]:
+    """That of run templates, by their ids; of those that no rule starts, nothing."""
+    query = select(
+        EventRule.runtemplate_id, EventRule.env_mapping, EventRule.runtemplate_source_id
+    ).where(EventRule.runtemplate_id.in_(templates), EventRule.retired_at.is_(None))
+    given: dict[int, GivenByRules] = {}
+    for template_id, mapping, source_id in session.execute(query):
+        so_far = given.get(template_id, GivenByRules())
+        keys = so_far.keys | frozenset(json.loads(mapping))
+        given[template_id] = GivenByRules(keys, so_far.follows_ends or source_id is not None)
+    return given
+
+
+RuleTrigger = tuple[int | None, int | None, str | None, str]
+"""The event source or the run template a rule reacts to, evidence and operation."""
+
+
+def triggers_of(session: Session, template_id: int) -> set[RuleTrigger]:
+    """What the rules that start a run template react to."""
+    query = select(EventRule).where(
+        EventRule.runtemplate_id == template_id, EventRule.retired_at.is_(None)
+    )
+    return {
+        (rule.event_source_id, rule.runtemplate_source_id, rule.evidence or None, rule.operation)
+        for rule in session.scalars(query)
+    }
+
+
+def sources_for(session: Session, company_id: int) -> Sequence[EventSource]:
+    """The event sources of a company and those of none, by id."""
+    mine = or_(EventSource.company_id == company_id, EventSource.company_id.is_(None))
+    query = select(EventSource).where(mine, EventSource.retired_at.is_(None))
+    return session.scalars(query.order_by(EventSource.id)).all()
+
+
+def source_times(session: Session) -> list[tuple[datetime, int]]:
+    """When each enabled event source is to be read, those that wait longest first."""
+    query = select(EventSource.id, EventSource.polled_at, EventSource.poll_interval).where(
+        EventSource.enabled.is_(True), EventSource.retired_at.is_(None)
+    )
+    long_ago = datetime.min.replace(tzinfo=UTC)
+    times = [
+        (long_ago if row[1] is None else row[1] + timedelta(seconds=row[2]), row[0])
+        for row in session.execute(query)
+    ]
+    return sorted(times)
+
+
+def sources_due(session: Session, now: datetime) -> list[int]:
+    """The enabled event sources whose interval is over, those that wait longest first."""
+    return [source_id for at, source_id in source_times(session) if at <= now]

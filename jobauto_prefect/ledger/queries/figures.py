@@ -1,0 +1,216 @@
+"""Figures of the whole ledger, as monitoring reads them: few statements, each by an index."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import case, func, literal, select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger import service_status
+from jobauto_prefect.ledger.events.deliveries import DeliveryState
+from jobauto_prefect.ledger.events.pending_actions import ActionState
+from jobauto_prefect.ledger.jobs.workers import is_living
+from jobauto_prefect.ledger.notices import NoticeState
+from jobauto_prefect.ledger.records import (
+    AuditEntry,
+    AuditSeal,
+    Company,
+    Delivery,
+    Event,
+    EventSource,
+    Job,
+    Lease,
+    Notice,
+    OutboxMessage,
+    PendingAction,
+    SignInFailure,
+    Task,
+    WorkerRecord,
+)
+from jobauto_prefect.ledger.states import TaskState
+
+LATELY = timedelta(hours=1)
+"""Windows whose deadline was within this time are counted by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobCount:
+    """How many jobs of a company (its slug) are in a state; severity empty: none yet."""
+
+    company: str
+    state: str
+    severity: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How many wait, and since when the oldest of them does; `failing`: how many were tried."""
+
+    number: int
+    oldest: datetime
+    failing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceLag:
+    """An enabled event source. `polled_at` None: never. `waiting`: changes not told to Prefect."""
+
+    id: int
+    name: str
+    polled_at: datetime | None
+    failing: bool
+    waiting: Depth | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """All of it as of one instant `at`.
+
+    `windows` and `late_windows` (those of `LATELY`) are by state, `outbox` is by kind. `leases`:
+    of jobs that may run; `ends`: ends of jobs that Prefect has not been told of. `dead_actions` are
+    by kind, `failing_notices` (those that were tried in vain) by channel. `workers` are by pool:
+    living and silent ones, and the living ones that can't work.
+    """
+
+    at: datetime
+    jobs: Sequence[JobCount]
+    windows: Mapping[str, int]
+    late_windows: Mapping[str, int]
+    leases: Depth | None
+    outbox: Mapping[str, Depth]
+    sources: Sequence[SourceLag]
+    ends: Depth | None
+    dead_actions: Mapping[str, int]
+    dead_deliveries: int
+    failing_notices: Mapping[str, int]
+    sign_in_failures: int
+    seals: int
+    sealed_at: datetime | None
+    unsealed: Depth | None
+    services_seen_at: datetime | None
+    workers: Mapping[str, tuple[int, int, int]]
+
+
+def read_figures(
+    session: Session, now: datetime, *, lease_seconds: float, sign_in_seconds: float
+) -> Figures:
+    """The figures; the session is to be a snapshot, so that they agree with each other."""
+    windows, late = _windows(session, now)
+    waiting = _waiting_events(session)
+    seals, sealed_at, unsealed = _seals(session)
+    failures = select(func.count()).where(
+        SignInFailure.failed_at > now - timedelta(seconds=sign_in_seconds)
+    )
+    return Figures(
+        at=now,
+        jobs=_jobs(session),
+        windows=windows,
+        late_windows=late,
+        leases=_leases(session),
+        outbox=_outbox(session),
+        sources=_sources(session, waiting),
+        ends=waiting.get(None),
+        dead_actions=_dead_actions(session),
+        dead_deliveries=_dead_deliveries(session),
+        failing_notices=_failing_notices(session),
+        sign_in_failures=session.scalar(failures) or 0,
+        seals=seals,
+        sealed_at=sealed_at,
+        unsealed=unsealed,
+        services_seen_at=service_status.seen_at(session),
+        workers=_workers(session, now, lease_seconds),
+    )
+
+
+def _jobs(session: Session) -> list[JobCount]:
+    slugs = {row.id: row.slug for row in session.execute(select(Company.id, Company.slug))}
+    key = (Job.company_id, Job.state, Job.severity)
+    query = select(*key, func.count()).where(Job.retired_at.is_(None)).group_by(*key)
+    return [
+        JobCount(slugs[company_id], state, severity or "", number)
+        for company_id, state, severity, number in session.execute(query).all()
+    ]
+
+
+def _windows(session: Session, now: datetime) -> tuple[dict[str, int], dict[str, int]]:
+    all_of_them = select(Task.state, func.count()).group_by(Task.state)
+    lately = all_of_them.where(
+        Task.state.in_(list(TaskState)), Task.deadline.between(now - LATELY, now)
+    )
+    counted = [session.execute(query).all() for query in (all_of_them, lately)]
+    windows, late = ({row[0]: row[1] for row in rows} for rows in counted)
+    return windows, late
+
+
+def _leases(session: Session) -> Depth | None:
+    query = select(func.count(), func.min(Lease.renewed_at)).where(Lease.ends_by.is_not(None))
+    return _depth(*session.execute(query).one())
+
+
+def _outbox(session: Session) -> dict[str, Depth]:
+    failing = func.sum(case((OutboxMessage.attempts > 0, 1), else_=0))
+    query = select(OutboxMessage.kind, func.count(), func.min(OutboxMessage.created_at), failing)
+    rows = session.execute(query.group_by(OutboxMessage.kind)).all()
+    return {kind: Depth(number, oldest, failed) for kind, number, oldest, failed in rows}
+
+
+def _waiting_events(session: Session) -> dict[int | None, Depth]:
+    """By source; None: ends of jobs."""
+    query = select(Event.event_source_id, func.count(), func.min(Event.created_at))
+    silent = query.where(Event.emitted_at.is_(None)).group_by(Event.event_source_id)
+    return {source: Depth(number, at) for source, number, at in session.execute(silent).all()}
+
+
+def _sources(session: Session, waiting: Mapping[int | None, Depth]) -> list[SourceLag]:
+    query = select(
+        EventSource.id, EventSource.name, EventSource.polled_at, EventSource.poll_error.is_not(None)
+    ).where(EventSource.retired_at.is_(None), EventSource.enabled)
+    return [
+        SourceLag(number, name, polled_at, bool(failing), waiting.get(number))
+        for number, name, polled_at, failing in session.execute(query).all()
+    ]
+
+
+def _dead_actions(session: Session) -> dict[str, int]:
+    dead = PendingAction.state == literal(ActionState.DEAD.value, literal_execute=True)
+    query = select(PendingAction.kind, func.count()).where(dead)
+    return {row[0]: row[1] for row in session.execute(query.group_by(PendingAction.kind)).all()}
+
+
+def _failing_notices(session: Session) -> dict[str, int]:
+    owed = Notice.state == literal(NoticeState.OWED.value, literal_execute=True)
+    query = select(Notice.channel, func.count()).where(owed, Notice.attempts > 0)
+    return {row[0]: row[1] for row in session.execute(query.group_by(Notice.channel)).all()}
+
+
+def _dead_deliveries(session: Session) -> int:
+    # Written into the statement: SQLite uses no index of a part for a parameter.
+    dead = Delivery.state == literal(DeliveryState.DEAD.value, literal_execute=True)
+    return session.scalar(select(func.count(Delivery.id)).where(dead)) or 0
+
+
+def _seals(session: Session) -> tuple[int, datetime | None, Depth | None]:
+    """How many seals there are, when the last one was made, and what it leaves out."""
+    query = select(AuditSeal.id, AuditSeal.last_id, AuditSeal.sealed_at)
+    newest = session.execute(query.order_by(AuditSeal.id.desc()).limit(1)).one_or_none()
+    seals, last_id, sealed_at = newest or (0, 0, None)
+    after = AuditEntry.id > last_id
+    oldest = select(AuditEntry.created_at).where(after).order_by(AuditEntry.id).limit(1)
+    unsealed = select(func.count(AuditEntry.id), oldest.scalar_subquery()).where(after)
+    return seals, sealed_at, _depth(*session.execute(unsealed).one())
+
+
+def _workers(session: Session, now: datetime, seconds: float) -> dict[str, tuple[int, int, int]]:
+    by_pool: dict[str, tuple[int, int, int]] = {}
+    for worker in session.scalars(select(WorkerRecord).where(WorkerRecord.lost_at.is_(None))):
+        lives = is_living(worker, now, seconds)
+        living, silent, hindered = by_pool.get(worker.pool, (0, 0, 0))
+        hindered += lives and bool(worker.hindrances)
+        by_pool[worker.pool] = (living + lives, silent + (not lives), hindered)
+    return by_pool
+
+
+def _depth(number: int, oldest: datetime | None) -> Depth | None:
+    return None if oldest is None else Depth(number, oldest)

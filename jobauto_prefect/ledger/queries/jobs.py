@@ -1,0 +1,148 @@
+"""Queries about jobs, their leases, output and artifacts."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session, joinedload
+
+from jobauto_prefect.errors import NotFound
+from jobauto_prefect.ledger.records import (
+    Artifact,
+    Job,
+    Lease,
+    OutputLine,
+    RunTemplate,
+)
+from jobauto_prefect.ledger.states import JobState
+
+_CONTEXT = (
+    joinedload(Job.runtemplate).joinedload(RunTemplate.app),
+    joinedload(Job.runtemplate).joinedload(RunTemplate.company),
+    joinedload(Job.task),
+)
+
+
+WITH_CONTEXT = (*_CONTEXT, joinedload(Job.runtemplate).lazyload(RunTemplate.assignments))
+"""For what looks at one job; its credentials are read where they are asked for."""
+
+
+WITH_CREDENTIALS = (*_CONTEXT, joinedload(Job.runtemplate).joinedload(RunTemplate.assignments))
+"""For what starts one job; its rows have to be made unique."""
+
+
+def job_with_context(session: Session, job_id: int) -> Job:
+    """A job with its template, application, company and task, in one query.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    job = session.scalar(select(Job).where(Job.id == job_id).options(*WITH_CONTEXT))
+    if job is None:
+        raise NotFound(f"there is no job {job_id}")
+    return job
+
+
+def leases_of_worker(session: Session, worker: str) -> Sequence[tuple[Lease, UUID | None]]:
+    """The jobs of a worker whose processes may live, each with its flow run."""
+    query = select(Lease, Job.flow_run_id).join(Job, Job.id == Lease.job_id)
+    mine = query.where(Lease.worker == worker, Lease.ends_by.is_not(None))
+    rows = session.execute(mine).all()
+    return [(row[0], row[1]) for row in rows]
+
+
+def leases_older_than(session: Session, instant: datetime) -> Sequence[Lease]:
+    """Leases of running jobs that were last renewed before an instant, the oldest first."""
+    query = (
+        select(Lease)
+        .join(Job, Job.id == Lease.job_id)
+        .where(Lease.renewed_at < instant, Job.state == JobState.RUNNING)
+        .order_by(Lease.renewed_at)
+    )
+    return session.scalars(query).all()
+
+
+def cancelled_among(session: Session, job_ids: Sequence[int]) -> dict[int, str]:
+    """Of these jobs, those somebody asked to end: job id -> why."""
+    query = select(Job.id, Job.cancel_reason).where(
+        Job.id.in_(job_ids), Job.cancel_reason.is_not(None)
+    )
+    return {row[0]: row[1] or "" for row in session.execute(query).all()}
+
+
+def ended_jobs_of_runs(session: Session, flow_run_ids: Sequence[UUID]) -> dict[UUID, Job]:
+    """Of these flow runs, those whose newest job is over: flow run id -> that job."""
+    newest = (
+        select(func.max(Job.id)).where(Job.flow_run_id.in_(flow_run_ids)).group_by(Job.flow_run_id)
+    )
+    query = select(Job).where(
+        Job.id.in_(newest), Job.state.not_in((JobState.SCHEDULED, JobState.RUNNING))
+    )
+    return {job.flow_run_id: job for job in session.scalars(query) if job.flow_run_id}
+
+
+def claimed_runs(session: Session, flow_run_ids: Collection[UUID]) -> set[UUID]:
+    """Of these flow runs, those that some worker has claimed."""
+    query = select(Job.flow_run_id).where(
+        Job.flow_run_id.in_(flow_run_ids), Job.state != JobState.SCHEDULED
+    )
+    return {run_id for run_id in session.scalars(query) if run_id}
+
+
+def waiting_since(session: Session, instant: datetime) -> dict[UUID, int]:
+    """Jobs that were due before an instant and wait for their flow run: flow run id -> job id."""
+    query = select(Job.flow_run_id, Job.id).where(
+        Job.state == JobState.SCHEDULED, Job.schedule < instant, Job.flow_run_id.is_not(None)
+    )
+    return {row[0]: row[1] for row in session.execute(query).all() if row[0]}
+
+
+def output_of(session: Session, job_id: int, after: int = 0, limit: int = 5000) -> list[OutputLine]:
+    """Lines of a job's output with a number above `after`, in their order."""
+    query = (
+        select(OutputLine)
+        .where(OutputLine.job_id == job_id, OutputLine.seq > after)
+        .order_by(OutputLine.seq)
+        .limit(limit)
+    )
+    return list(session.scalars(query))
+
+
+def last_output_of(session: Session, job_id: int, limit: int = 5000) -> list[OutputLine]:
+    """The last lines of a job's output, in their order."""
+    query = (
+        select(OutputLine)
+        .where(OutputLine.job_id == job_id)
+        .order_by(OutputLine.seq.desc())
+        .limit(limit)
+    )
+    return list(session.scalars(query))[::-1]
+
+
+def artifacts_of(session: Session, job_id: int) -> Sequence[Artifact]:
+    """The artifacts of a job without their contents, in the order they came."""
+    return session.scalars(
+        select(Artifact).where(Artifact.job_id == job_id).order_by(Artifact.id)
+    ).all()
+
+
+def attempts_of(session: Session, task_id: int) -> Sequence[Job]:
+    """The jobs of a task, in the order of their attempts."""
+    return session.scalars(select(Job).where(Job.task_id == task_id).order_by(Job.id)).all()
+
+
+def jobs_by_state(session: Session, companies: Collection[int] | None) -> dict[str, int]:
+    """How many jobs there are in each state; None: of all companies."""
+    query = select(Job.state, func.count()).where(Job.retired_at.is_(None)).group_by(Job.state)
+    if companies is not None:
+        query = query.where(Job.company_id.in_(companies))
+    return {row[0]: row[1] for row in session.execute(query).all()}
+
+
+def repeated_jobs(session: Session, companies: Collection[int] | None) -> int:
+    """How many jobs are no first attempts; None: of all companies."""
+    query = select(func.count()).where(Job.attempt > 1, Job.retired_at.is_(None))
+    if companies is not None:
+        query = query.where(Job.company_id.in_(companies))
+    return session.scalar(query) or 0

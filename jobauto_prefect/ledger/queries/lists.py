@@ -1,0 +1,304 @@
+"""Lists of records: whose they are, which, in what order, and a page of them at a time.
+
+A page is followed by a cursor (the order's value and the id of its last record), so that the
+next one costs the same at any depth and neither repeats nor hides a row.
+"""
+
+import base64
+import binascii
+import json
+import operator
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    JSON,
+    Column,
+    ColumnElement,
+    LargeBinary,
+    Select,
+    Text,
+    and_,
+    false,
+    func,
+    inspect,
+    literal,
+    or_,
+    select,
+)
+from sqlalchemy.orm import Session, defer, joinedload, undefer
+from sqlalchemy.orm.interfaces import ORMOption
+
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.ledger.access.ownership import usable
+from jobauto_prefect.ledger.base import Base, Retirable, can_hold
+from jobauto_prefect.ledger.records import (
+    App,
+    Company,
+    Credential,
+    CredentialType,
+    Event,
+    EventRule,
+    EventSource,
+    Job,
+    RunTemplate,
+    Task,
+    Topic,
+)
+
+BATCH = 500  # records read at once where a list comes whole
+_UNFIT_TEXT = re.compile("[\x00\ud800-\udfff]")  # no database can be asked for these
+
+
+def _of_templates(column: Any) -> Callable[[Collection[int]], ColumnElement[bool]]:
+    def in_companies(companies: Collection[int]) -> ColumnElement[bool]:
+        templates = select(RunTemplate.id).where(RunTemplate.company_id.in_(companies))
+        condition: ColumnElement[bool] = column.in_(templates)
+        return condition
+
+    return in_companies
+
+
+IN_COMPANIES: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool]]] = {
+    Company: Company.id.in_,
+    RunTemplate: RunTemplate.company_id.in_,
+    Job: Job.company_id.in_,
+    Credential: Credential.company_id.in_,
+    EventSource: EventSource.company_id.in_,
+    Event: Event.company_id.in_,
+    Task: _of_templates(Task.runtemplate_id),
+    EventRule: _of_templates(EventRule.runtemplate_id),
+}
+"""How the records of companies are told; other kinds belong to no company."""
+
+SHARED: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool]]] = {
+    App: partial(usable, App),
+    CredentialType: partial(usable, CredentialType),
+    Topic: partial(usable, Topic),
+}
+"""The same for kinds whose records are for everybody where they belong to no company."""
+
+NEEDED: Mapping[type[Base], tuple[ORMOption, ...]] = {
+    Job: (defer(Job.policy), defer(Job.overrides), defer(Job.override_secrets)),
+    EventRule: (joinedload(EventRule.runtemplate),),
+    Event: (undefer(Event.state), defer(Event.data)),
+    Task: (joinedload(Task.runtemplate),),
+}
+"""What lists read along, because it says to which company a record belongs, and what they leave
+out, because they don't show it."""
+
+
+def company_of(record: Base) -> int | None:
+    """The company a record belongs to; None: to no one company."""
+    if isinstance(record, Company):
+        return record.id
+    if isinstance(record, Task | EventRule):
+        return record.runtemplate.company_id
+    company_id: int | None = getattr(record, "company_id", None)
+    return company_id
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A filter: `column` equals a value, is at least (`ge`) or below (`lt`) it, or is one of them
+    (`in`).
+    """
+
+    column: str
+    value: Any
+    how: str = "eq"
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which records, and in what order.
+
+    `companies` None: of all companies. `order` is a column, with `-` for descending. `limit`
+    None: all.
+    """
+
+    companies: frozenset[int] | None = None
+    conditions: Sequence[Condition] = ()
+    order: str = "-id"
+    limit: int | None = None
+    offset: int = 0
+    cursor: str | None = None
+    count: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Records, how many there are in all (None: not counted), and how to go on (None: the end)."""
+
+    records: Sequence[Any] = field(default_factory=list)
+    total: int | None = None
+    next_cursor: str | None = None
+
+
+def orderable(kind: type[Base]) -> list[str]:
+    """The columns of a kind that its lists can be ordered by, the key first.
+
+    They hold words, numbers, times and ids: no secrets, objects or texts for people.
+    """
+    columns = [
+        (prop.key, column)
+        for prop in inspect(kind).column_attrs
+        if isinstance(column := prop.columns[0], Column)
+        and not column.info.get("secret")
+        and not isinstance(column.type, JSON | Text | LargeBinary)
+    ]
+    return sorted((name for name, _ in columns), key=lambda name: name != _key(kind).key)
+
+
+def page(session: Session, kind: type[Base], selection: Selection) -> Page:
+    """One page of a list.
+
+    Raises:
+        InvalidInput: the cursor is none of this list's.
+    """
+    chosen = _chosen(kind, selection)
+    total = _total(session, kind, chosen) if selection.count else None
+    query = _ordered(kind, _after(session, kind, chosen, selection), selection)
+    if selection.limit is None:
+        return Page(session.scalars(query.offset(selection.offset)).all(), total)
+    some = query.limit(selection.limit + 1).offset(selection.offset)
+    records = session.scalars(some).unique().all()
+    kept = records[: selection.limit]
+    more = len(records) > selection.limit
+    return Page(kept, total, _cursor_of(kept[-1], selection.order) if more and kept else None)
+
+
+def batches(session: Session, kind: type[Base], selection: Selection) -> Iterator[Sequence[Any]]:
+    """All records of a list, some at a time."""
+    query = _ordered(kind, _chosen(kind, selection), selection).offset(selection.offset)
+    yield from session.scalars(query.execution_options(yield_per=BATCH)).partitions()
+
+
+def count(session: Session, kind: type[Base], selection: Selection) -> int:
+    """How many records a list has."""
+    return _total(session, kind, _chosen(kind, selection))
+
+
+def _chosen(kind: type[Base], selection: Selection) -> list[ColumnElement[bool]]:
+    wanted = [_expression(kind, condition) for condition in selection.conditions]
+    if issubclass(kind, Retirable):
+        wanted.append(kind.retired_at.is_(None))
+    if selection.companies is not None and kind in IN_COMPANIES:
+        wanted.append(IN_COMPANIES[kind](selection.companies) if selection.companies else false())
+    if selection.companies is not None and kind in SHARED:
+        wanted.append(SHARED[kind](selection.companies))
+    return wanted
+
+
+def _expression(kind: type[Base], condition: Condition) -> ColumnElement[bool]:
+    column = getattr(kind, condition.column)
+    if type(condition.value) is int and not can_hold(column, condition.value):
+        return false()
+    if condition.how == "in":
+        among: ColumnElement[bool] = column.in_(condition.value)
+        return among
+    compared: ColumnElement[bool] = getattr(operator, condition.how)(column, condition.value)
+    return compared
+
+
+def _total(session: Session, kind: type[Base], chosen: Sequence[ColumnElement[bool]]) -> int:
+    return session.scalar(select(func.count()).select_from(kind).where(*chosen)) or 0
+
+
+def _ordered(
+    kind: type[Base], chosen: Sequence[ColumnElement[bool]], selection: Selection
+) -> Select[Any]:
+    key = _key(kind)
+    column, descending = _column(kind, selection.order)
+    by = [column] if column is key else [column, key]
+    order = [part.desc() if descending else part.asc() for part in by]
+    return select(kind).where(*chosen).order_by(*order).options(*NEEDED.get(kind, ()))
+
+
+def _key(kind: type[Base]) -> Any:
+    return getattr(kind, inspect(kind).primary_key[0].key or "id")
+
+
+def _column(kind: type[Base], order: str) -> tuple[Any, bool]:
+    return getattr(kind, order.removeprefix("-")), order.startswith("-")
+
+
+def _after(
+    session: Session,
+    kind: type[Base],
+    chosen: list[ColumnElement[bool]],
+    selection: Selection,
+) -> list[ColumnElement[bool]]:
+    if selection.cursor is None:
+        return chosen
+    value, record_id = _read_cursor(kind, selection)
+    key = _key(kind)
+    column, descending = _column(kind, selection.order)
+    beyond = key < record_id if descending else key > record_id
+    if column is key:
+        return [*chosen, beyond]
+    if value is not None:
+        value = literal(value, column.type)  # truths are compared, too
+    # Where there is no value a record is at one end: the first on SQLite, the last on PostgreSQL.
+    none_last = (session.get_bind().dialect.name == "postgresql") is not descending
+    if value is None:
+        here = and_(column.is_(None), beyond)
+        return [*chosen, here if none_last else or_(here, column.is_not(None))]
+    # The first comparison alone lets an index find the place; the second settles equal values.
+    beyond_first, far = (
+        (column <= value, column < value) if descending else (column >= value, column > value)
+    )
+    later = [beyond_first, or_(far, and_(column == value, beyond))]
+    if none_last and column.nullable:
+        return [*chosen, or_(and_(*later), column.is_(None))]
+    return [*chosen, *later]
+
+
+READERS: Mapping[str, Callable[[str], Any]] = {"t": datetime.fromisoformat, "u": UUID}
+"""How the values of a cursor are read that JSON does not have."""
+
+
+def _cursor_of(record: Any, order: str) -> str:
+    value = getattr(record, order.removeprefix("-"))
+    shown: Any = value
+    if isinstance(value, datetime):
+        shown = {"t": value.isoformat()}
+    elif isinstance(value, UUID):
+        shown = {"u": value.hex}
+    text = json.dumps([order, shown, record.id])
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
+
+
+def _read_cursor(kind: type[Base], selection: Selection) -> tuple[Any, int]:
+    text = selection.cursor or ""
+    try:
+        padded = text + "=" * (-len(text) % 4)
+        order, value, record_id = json.loads(base64.urlsafe_b64decode(padded.encode()))
+        if isinstance(value, dict):
+            (kept,) = value.items()
+            value = READERS[kept[0]](kept[1])
+    except (ValueError, TypeError, KeyError, AttributeError, binascii.Error, RecursionError):
+        order, value, record_id = None, None, None
+    column, _ = _column(kind, selection.order)
+    if order != selection.order or not (_fits(column, value) and _fits(_key(kind), record_id)):
+        fault = Fault("/cursor", "cursor", "the cursor is none of this list; begin without one")
+        raise InvalidInput([fault])
+    return value, record_id
+
+
+def _fits(column: Any, value: Any) -> bool:
+    """Whether a value that came from outside can be compared with a column's."""
+    if value is None:
+        return bool(column.nullable)
+    if type(value) is not column.type.python_type:
+        return False
+    if type(value) is int:
+        return can_hold(column, value)
+    if isinstance(value, datetime):
+        return value.tzinfo is not None
+    return not isinstance(value, str) or _UNFIT_TEXT.search(value) is None

@@ -1,0 +1,74 @@
+"""Records of any kind, by their ids."""
+
+from collections.abc import Collection, Sequence
+from typing import TypeVar
+
+from sqlalchemy import func, inspect, select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.errors import NotFound
+from jobauto_prefect.ledger.access.ownership import usable
+from jobauto_prefect.ledger.base import Base, can_hold
+from jobauto_prefect.ledger.records import (
+    App,
+    Company,
+    Credential,
+    CredentialType,
+    EventRule,
+    EventSource,
+    Job,
+    RunTemplate,
+    Topic,
+    User,
+)
+
+Record = TypeVar("Record", bound=Base)
+
+
+def get_record(session: Session, kind: type[Record], record_id: int) -> Record:
+    """The record of that id.
+
+    Raises:
+        NotFound: there is none.
+    """
+    fits = can_hold(inspect(kind).primary_key[0], record_id)
+    record = session.get(kind, record_id) if fits else None
+    if record is None or getattr(record, "retired_at", None) is not None:
+        raise NotFound(f"there is no {kind.__tablename__} {record_id}")
+    return record
+
+
+def newest_records(session: Session, kind: type[Record], limit: int) -> Sequence[Record]:
+    """The newest records of a kind, newest first."""
+    key = inspect(kind).primary_key[0]
+    return session.scalars(select(kind).order_by(key.desc()).limit(limit)).all()
+
+
+def record_counts(session: Session) -> dict[str, int]:
+    """How many records of each kind there are, by table name."""
+    kinds: tuple[type[Base], ...] = (
+        App, Company, RunTemplate, Job, User, Topic, Credential, CredentialType, EventSource,
+        EventRule,
+    )  # fmt: skip
+    return {
+        kind.__tablename__: session.scalar(select(func.count()).select_from(kind)) or 0
+        for kind in kinds
+    }
+
+
+def names_of(
+    session: Session,
+    kind: type[Base],
+    ids: Collection[int],
+    companies: Collection[int] | None = None,
+) -> dict[str, str]:
+    """The names (of users: the logins) of records, by their ids as text.
+
+    Of applications only those that these companies may use; None: all.
+    """
+    column = getattr(kind, "login" if kind is User else "name")
+    key = kind.id  # type: ignore[attr-defined]
+    query = select(key, column).where(key.in_(ids))
+    if kind is App and companies is not None:
+        query = query.where(usable(App, companies))
+    return {str(row[0]): row[1] for row in session.execute(query).all()}

@@ -1,0 +1,114 @@
+"""Records by what people call them; whose records these are is for the caller to judge."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.definitions.records.slugs import code_of, parse_company_ids
+from jobauto_prefect.definitions.validation.formats import is_uuid
+from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.queries.applications import app_with_uuid, apps_named
+from jobauto_prefect.ledger.queries.calendars import calendars_named
+from jobauto_prefect.ledger.queries.companies import company_with_slug
+from jobauto_prefect.ledger.queries.credentials import (
+    credential_named,
+    credential_type_with_uuid,
+    credential_types_coded,
+)
+from jobauto_prefect.ledger.queries.events import source_named
+from jobauto_prefect.ledger.queries.run_templates import template_named
+from jobauto_prefect.ledger.queries.topics import topics_named
+from jobauto_prefect.ledger.queries.users import user_named
+from jobauto_prefect.ledger.records import (
+    App,
+    Calendar,
+    Company,
+    Credential,
+    CredentialType,
+    EventSource,
+    RunTemplate,
+    Topic,
+    User,
+)
+
+Found = Sequence[Any]
+
+
+def find_company(session: Session, word: str) -> Company | None:
+    """The company of that slug, or of that code, which is as the published dialect shows it."""
+    by_slug = company_with_slug(session, word)
+    for company_id in parse_company_ids(word) if by_slug is None else ():
+        company = session.get(Company, company_id)
+        if company and company.retired_at is None and code_of(company.slug, company.id) == word:
+            return company
+    return by_slug
+
+
+def _companies(session: Session, word: str) -> Found:
+    company = find_company(session, word)
+    return [company] if company else []
+
+
+def _templates(session: Session, word: str) -> Found:
+    company, _, name = word.partition("/")
+    template = template_named(session, company, name)
+    return [template] if template else []
+
+
+def _credentials(session: Session, word: str) -> Found:
+    slug, _, name = word.partition("/")
+    company = company_with_slug(session, slug)
+    credential = credential_named(session, company.id, name) if company else None
+    return [credential] if credential else []
+
+
+def _users(session: Session, word: str) -> Found:
+    user = user_named(session, word)
+    return [user] if user else []
+
+
+def _sources(session: Session, word: str) -> Found:
+    source = source_named(session, word)
+    return [source] if source else []
+
+
+def _apps(session: Session, word: str) -> Found:
+    if is_uuid(word):
+        app = app_with_uuid(session, word.lower())
+        return [app] if app else []
+    return apps_named(session, word)
+
+
+def _types(session: Session, word: str) -> Found:
+    if is_uuid(word):
+        kind = credential_type_with_uuid(session, word)
+        return [kind] if kind else []
+    return credential_types_coded(session, word)
+
+
+def _of_company(look: Callable[[Session, str], Found]) -> Callable[[Session, str], Found]:
+    """Also `company/name`, for kinds whose records may belong to a company."""
+
+    def looked(session: Session, word: str) -> Found:
+        slug, slash, name = word.partition("/")
+        company = find_company(session, slug) if slash else None
+        named = look(session, name) if company else ()
+        own = [record for record in named if company and record.company_id == company.id]
+        return own or look(session, word)
+
+    return looked
+
+
+LOOKS: Mapping[type[Base], Callable[[Session, str], Found]] = {
+    App: _of_company(_apps),
+    Calendar: lambda session, word: calendars_named(session, [word]),
+    Company: _companies,
+    Credential: _credentials,
+    CredentialType: _of_company(_types),
+    EventSource: _sources,
+    RunTemplate: _templates,
+    Topic: _of_company(topics_named),
+    User: _users,
+}
+"""Those that a name may mean, by id; other kinds of records have ids only."""

@@ -1,0 +1,157 @@
+"""Queries about run templates."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import func, or_, select
+from sqlalchemy.orm import Session, joinedload, lazyload, selectinload
+
+from jobauto_prefect.errors import NotFound
+from jobauto_prefect.ledger.base import can_hold
+from jobauto_prefect.ledger.records import (
+    Company,
+    Credential,
+    Job,
+    RunTemplate,
+    TemplateCredential,
+)
+from jobauto_prefect.ledger.states import FAILED_JOBS, SUCCESSFUL_JOBS, JobState
+
+
+def templates_of_app(session: Session, app_id: int) -> Sequence[RunTemplate]:
+    """The run templates of an application, in the order of their ids."""
+    query = (
+        select(RunTemplate)
+        .where(RunTemplate.app_id == app_id, RunTemplate.retired_at.is_(None))
+        .order_by(RunTemplate.id)
+    )
+    return session.scalars(query).all()
+
+
+def templates_of_company(session: Session, company_id: int) -> Sequence[RunTemplate]:
+    """The run templates of a company, in the order of their ids."""
+    query = (
+        select(RunTemplate)
+        .where(RunTemplate.company_id == company_id, RunTemplate.retired_at.is_(None))
+        .order_by(RunTemplate.id)
+    )
+    return session.scalars(query).all()
+
+
+def template_named(session: Session, company: str, name: str) -> RunTemplate | None:
+    """The run template `company/name`; the company is named by its slug."""
+    return session.scalar(
+        select(RunTemplate)
+        .join(Company)
+        .where(Company.slug == company, RunTemplate.name == name, RunTemplate.retired_at.is_(None))
+    )
+
+
+def template_with_context(session: Session, template_id: int) -> RunTemplate:
+    """A run template with application and company, in one query.
+
+    Raises:
+        NotFound: there is none.
+    """
+    query = (
+        select(RunTemplate)
+        .where(RunTemplate.id == template_id, RunTemplate.retired_at.is_(None))
+        .options(
+            joinedload(RunTemplate.app),
+            joinedload(RunTemplate.company),
+            lazyload(RunTemplate.assignments),
+        )
+    )
+    fits = can_hold(RunTemplate.__table__.c.id, template_id)
+    template = session.scalar(query) if fits else None
+    if template is None:
+        raise NotFound(f"there is no {RunTemplate.__tablename__} {template_id}")
+    return template
+
+
+def template_alone(session: Session, template_id: int) -> RunTemplate | None:
+    """A run template without anything it refers to, also a deleted one; None: there is none."""
+    alone = [lazyload(RunTemplate.assignments)]
+    return session.get(RunTemplate, template_id, options=alone)
+
+
+def templates_with_context(
+    session: Session,
+    companies: Collection[int] | None,
+    among: Collection[int] | None = None,
+) -> Sequence[RunTemplate]:
+    """Run templates with application and company, by id; None: of all companies, among all."""
+    query = (
+        select(RunTemplate)
+        .where(RunTemplate.retired_at.is_(None))
+        .options(
+            joinedload(RunTemplate.app),
+            joinedload(RunTemplate.company),
+            selectinload(RunTemplate.assignments)
+            .joinedload(TemplateCredential.credential)
+            .joinedload(Credential.credential_type),
+        )
+        .order_by(RunTemplate.id)
+    )
+    if companies is not None:
+        query = query.where(RunTemplate.company_id.in_(companies))
+    if among is not None:
+        query = query.where(RunTemplate.id.in_(among))
+    return session.scalars(query).all()
+
+
+def pools_of_templates(session: Session, companies: Collection[int] | None) -> set[str | None]:
+    """The work pools active run templates name, None: some name none. `companies` None: of all."""
+    query = select(RunTemplate.pool).where(
+        RunTemplate.retired_at.is_(None), RunTemplate.active.is_(True)
+    )
+    if companies is not None:
+        query = query.where(RunTemplate.company_id.in_(companies))
+    return set(session.scalars(query.distinct()))
+
+
+def executors_used(session: Session, pool: str, default_pool: str) -> set[str]:
+    """The executors of the active run templates of a work pool."""
+    named = or_(RunTemplate.pool == pool, RunTemplate.pool.is_(None) & (default_pool == pool))
+    query = select(RunTemplate.executor).where(
+        RunTemplate.retired_at.is_(None), RunTemplate.active.is_(True), named
+    )
+    return set(session.scalars(query.distinct()))
+
+
+def deployments_of_ours(session: Session, deployment_ids: Collection[UUID]) -> set[UUID]:
+    """Of these deployments, those of run templates, retired ones included."""
+    column = RunTemplate.deployment_id
+    return {
+        deployment_id
+        for deployment_id in session.scalars(select(column).where(column.in_(deployment_ids)))
+        if deployment_id
+    }
+
+
+@dataclass(slots=True)
+class TemplateWork:
+    """How many jobs of a run template ended well and badly, and when the last of them was due."""
+
+    succeeded: int = 0
+    failed: int = 0
+    last_schedule: datetime | None = None
+
+
+def work_of_templates(session: Session, ids: Collection[int]) -> dict[int, TemplateWork]:
+    """What came of these run templates, in one query that an index answers."""
+    rows = session.execute(
+        select(Job.runtemplate_id, Job.state, func.count(), func.max(Job.schedule))
+        .where(Job.runtemplate_id.in_(ids), Job.retired_at.is_(None))
+        .group_by(Job.runtemplate_id, Job.state)
+    )
+    by_template = {template_id: TemplateWork() for template_id in ids}
+    for template_id, state, number, due in rows:
+        work = by_template[template_id]
+        work.succeeded += number if state in SUCCESSFUL_JOBS else 0
+        work.failed += number if state in FAILED_JOBS else 0
+        if state != JobState.SCHEDULED:
+            work.last_schedule = max(due, work.last_schedule or due)
+    return by_template

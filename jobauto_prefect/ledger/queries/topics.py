@@ -1,0 +1,101 @@
+"""Topics, and the companies, applications and run templates that bear them.
+
+Records keep the names. A name means the company's own topic first, then the shared one.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from sqlalchemy import ScalarResult, Text, cast, select
+from sqlalchemy.orm import Session
+
+from jobauto_prefect.ledger.access.ownership import own_first, usable
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.run_templates import templates_of_app, templates_of_company
+from jobauto_prefect.ledger.records import (
+    App,
+    Company,
+    RunTemplate,
+    Topic,
+)
+
+Bearer = App | Company | RunTemplate
+B = TypeVar("B", App, Company, RunTemplate)
+
+NONE = "[]"
+"""How databases keep that a record has none."""
+
+
+def topics_of(template: RunTemplate) -> tuple[str, ...]:
+    """Its own, its application's and its company's, each by name, without doubles."""
+    bearers: tuple[Bearer, ...] = (template, template.app, template.company)
+    return tuple(dict.fromkeys(name for bearer in bearers for name in sorted(bearer.topics)))
+
+
+def company_bearing(record: Bearer) -> int | None:
+    """The company whose topics a record may bear beside the shared ones; None: those alone."""
+    if isinstance(record, RunTemplate):
+        return record.company.id  # it may have got another one just now
+    return record.id if isinstance(record, Company) else record.company_id
+
+
+def resolve_topic(session: Session, name: str, company_id: int | None) -> Topic | None:
+    """The topic that a name means in a company; None: there is none."""
+    companies = () if company_id is None else (company_id,)
+    query = select(Topic).where(
+        Topic.name == name, Topic.retired_at.is_(None), usable(Topic, companies)
+    )
+    return session.scalars(query.order_by(*own_first(Topic)).limit(1)).first()
+
+
+def bearers_of(session: Session, topic: Topic) -> list[Bearer]:
+    """The records that bear a topic; those of companies that have one of that name bear theirs."""
+    return [
+        record
+        for record in _bearing(session)
+        if topic.name in record.topics
+        and resolve_topic(session, topic.name, company_bearing(record)) is topic
+    ]
+
+
+def _bearing(session: Session) -> Iterator[Bearer]:
+    yield from _of_kind(session, Company)
+    yield from _of_kind(session, App)
+    yield from _of_kind(session, RunTemplate)
+
+
+def _of_kind(session: Session, kind: type[B]) -> ScalarResult[B]:
+    query = select(kind).where(kind.retired_at.is_(None), cast(kind.topics, Text) != NONE)
+    return session.scalars(query.order_by(kind.id))
+
+
+def rename_in(session: WritingSession, bearers: list[Bearer], before: str, after: str) -> None:
+    """Let the records that bear a topic know it by its new name."""
+    for record in bearers:
+        named = (after if name == before else name for name in record.topics)
+        record.topics = list(dict.fromkeys(named))
+        enqueue_bearer(session, record)
+
+
+def enqueue_bearer(session: WritingSession, record: Bearer) -> None:
+    """Prefect is told of the topics of a record."""
+    for template in templates_under(session, record):
+        enqueue(session, OutboxKind.APPLY_TEMPLATE, template.id)
+    if isinstance(record, App):
+        enqueue(session, OutboxKind.APPLY_APP, record.id)
+
+
+def templates_under(session: Session, record: Bearer) -> list[RunTemplate]:
+    """The run templates that have the topics of a record."""
+    if isinstance(record, RunTemplate):
+        return [record]
+    if isinstance(record, Company):
+        return list(templates_of_company(session, record.id))
+    return list(templates_of_app(session, record.id))
+
+
+def topics_named(session: Session, name: str) -> Sequence[Topic]:
+    """Return the topics of that name, whoever owns them, by id."""
+    query = select(Topic).where(Topic.name == name, Topic.retired_at.is_(None))
+    return session.scalars(query.order_by(Topic.id)).all()

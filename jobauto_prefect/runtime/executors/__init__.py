@@ -1,0 +1,1 @@
+"""The executors Native, Docker, Podman and Kubernetes, and those of other packages."""

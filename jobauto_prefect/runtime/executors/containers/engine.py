@@ -1,0 +1,198 @@
+"""A container engine. Its client blocks, so each call has a thread of its own."""
+
+import asyncio
+import contextlib
+import functools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+import docker  # type: ignore[import-untyped]
+from docker.errors import APIError, DockerException, NotFound  # type: ignore[import-untyped]
+from docker.utils import (  # type: ignore[import-untyped]
+    kwargs_from_env,
+    parse_repository_tag,
+)
+from requests import RequestException
+
+from jobauto_prefect.errors import StartFailed, WorkerUnable
+
+ANSWER_SECONDS = 60  # for one call, and for each piece of one that streams
+NOT_STARTED = 126  # what a shell returns for what can't be executed
+
+Result = TypeVar("Result")
+
+
+class EngineUnavailable(Exception):
+    """The engine does not answer, or not as it should; it may do later."""
+
+
+class NoSuchContainer(Exception):
+    """There is no such container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where an engine is; `setting` is the variable that says so."""
+
+    name: str
+    url: str
+    setting: str
+
+
+def connect(url: str) -> Any:
+    """A client of the Docker API; DOCKER_TLS_VERIFY and DOCKER_CERT_PATH are heeded.
+
+    Raises:
+        DockerException: nobody answers.
+    """
+    tls = {name: value for name, value in kwargs_from_env().items() if name != "base_url"}
+    return docker.APIClient(
+        base_url=url,
+        version="auto",
+        timeout=ANSWER_SECONDS,
+        **(tls if url.startswith(("tcp:", "https:")) else {}),
+    )
+
+
+class Engine:
+    """A Docker or Podman engine; connects at the first call."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self._client: Any = None
+        self._rootless: bool | None = None
+        self._connecting = asyncio.Lock()
+        self._threads: anyio.CapacityLimiter | None = None
+
+    async def _thread(self, work: Callable[[], Result]) -> Result:
+        # A call that waits for a container's end must not take the place of others.
+        self._threads = self._threads or anyio.CapacityLimiter(math.inf)
+        try:
+            return await anyio.to_thread.run_sync(
+                work, abandon_on_cancel=True, limiter=self._threads
+            )
+        except NotFound as error:
+            raise NoSuchContainer(_error_text(error)) from None
+        except APIError as error:
+            if error.is_client_error():
+                raise StartFailed(_error_text(error), NOT_STARTED) from None
+            raise EngineUnavailable(_error_text(error)) from None
+        except (DockerException, RequestException, OSError) as error:
+            raise EngineUnavailable(f"{self.address.name} at {self.address.url}: {error}") from None
+
+    async def client(self) -> Any:
+        """The client, connected.
+
+        Raises:
+            WorkerUnable: the engine does not answer.
+        """
+        async with self._connecting:
+            if self._client is None:
+                try:
+                    self._client = await self._thread(lambda: connect(self.address.url))
+                except EngineUnavailable as error:
+                    raise WorkerUnable(
+                        f"{self.address.name} does not answer: {error}; start it, or set"
+                        f" {self.address.setting} to its address",
+                        self.address.name,
+                    ) from None
+            return self._client
+
+    async def call(self, method: str, *values: Any, **named: Any) -> Any:
+        """Call one method of the client in a thread.
+
+        Raises:
+            NoSuchContainer, EngineUnavailable
+            StartFailed: the engine refuses it.
+        """
+        client = await self.client()
+        return await self._thread(functools.partial(getattr(client, method), *values, **named))
+
+    async def run(self, work: Callable[[Any], Result]) -> Result:
+        """Run a longer piece of work with the client in a thread; raises as `call`."""
+        client = await self.client()
+        return await self._thread(lambda: work(client))
+
+    async def is_rootless(self) -> bool:
+        """Whether its root is an ordinary user of the machine; asked once.
+
+        Raises:
+            WorkerUnable: the engine does not answer.
+        """
+        if self._rootless is None:
+            try:
+                options = (await self.call("info")).get("SecurityOptions") or []
+            except (EngineUnavailable, NoSuchContainer) as error:
+                raise self.unable(error) from None
+            self._rootless = any("rootless" in option for option in options)
+        return self._rootless
+
+    async def pull(self, image: str) -> None:
+        """Fetch an image from its registry.
+
+        Raises:
+            StartFailed: it can't be had.
+            WorkerUnable: the engine does not answer.
+        """
+        try:
+            await self.run(lambda client: _pull(client, image))
+        except EngineUnavailable as error:
+            raise self.unable(error) from None
+        except WorkerUnable:
+            raise
+        except (NoSuchContainer, StartFailed) as error:
+            raise StartFailed(f"image {image} can't be pulled: {error}", NOT_STARTED) from None
+
+    def unable(self, error: Exception) -> WorkerUnable:
+        """Return the error for an engine that does not answer."""
+        return WorkerUnable(f"{self.address.name} does not answer: {error}", self.address.name)
+
+    async def check(self) -> None:
+        """Check that the engine answers.
+
+        Raises:
+            WorkerUnable: it does not.
+        """
+        try:
+            await self.call("ping")
+        except EngineUnavailable as error:
+            raise self.unable(error) from None
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            self._client.close()
+
+
+def _pull(client: Any, image: str) -> None:
+    repository, tag = parse_repository_tag(image)
+    for event in _events(client, repository, tag or "latest"):
+        if "error" in event:
+            raise StartFailed(str(event["error"]))
+
+
+def _events(client: Any, repository: str, tag: str) -> Iterator[dict[str, Any]]:
+    yield from client.pull(repository, tag=tag, stream=True, decode=True)
+
+
+def end_container(client: Any, container: str, seconds: float) -> None:
+    """Stop a container (TERM, KILL after `seconds`) and remove it; a missing one is ignored.
+
+    Raises:
+        APIError, RequestException: perhaps it is there still.
+    """
+    with contextlib.suppress(APIError):  # it does not run, or is gone
+        if seconds > 0:
+            client.stop(container, timeout=math.ceil(seconds))
+        else:
+            client.kill(container)
+    with contextlib.suppress(NotFound):
+        client.remove_container(container, v=True, force=True)
+
+
+def _error_text(error: APIError) -> str:
+    return str(error.explanation or error)

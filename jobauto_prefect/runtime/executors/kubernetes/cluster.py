@@ -1,0 +1,291 @@
+"""The calls to a Kubernetes API, through the official client's connection.
+
+Objects go and come as plain JSON: a server may be older or newer than the client's models.
+"""
+
+import asyncio
+import contextlib
+import json
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from kubernetes.aio.client import ApiClient, Configuration
+from kubernetes.aio.stream import WsApiClient
+
+from jobauto_prefect.errors import NotReady
+from jobauto_prefect.runtime.executors.kubernetes.connection import (
+    ApiError,
+    connection_error,
+    load_configuration,
+    parse_api_error,
+)
+from jobauto_prefect.runtime.executors.kubernetes.pods import Object
+
+logger = logging.getLogger(__name__)
+
+ANSWER = aiohttp.ClientTimeout(total=30, sock_connect=5)
+STREAM = aiohttp.ClientTimeout(total=None, sock_connect=5)
+WATCH_SECONDS = 240  # then the server ends a watch, and another begins
+
+
+Api = Any
+"""An `ApiClient` of the official client, whose methods have no types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object: its API, and its name in paths."""
+
+    api: str
+    plural: str
+
+    def path(self, namespace: str, *more: str) -> str:
+        """The path of all objects in a namespace, of one object, or of a subresource."""
+        return "/".join([self.api, "namespaces", namespace, self.plural, *more])
+
+
+JOBS, PODS = Kind("/apis/batch/v1", "jobs"), Kind("/api/v1", "pods")
+SECRETS, EVENTS = Kind("/api/v1", "secrets"), Kind("/api/v1", "events")
+
+
+class Cluster:
+    """An open connection."""
+
+    def __init__(self, context: str | None, namespace: str | None) -> None:
+        self._context = context
+        self._given_namespace = namespace
+        self._api: Api | None = None
+        self._opening = asyncio.Lock()
+        self.namespace = namespace or "default"
+
+    async def close(self) -> None:
+        """Close the connection."""
+        if self._api is not None:
+            await self._api.close()
+            self._api = None
+
+    async def open(self) -> Api:
+        """Read where the cluster is and who we are; nothing is asked of it.
+
+        Raises:
+            NotReady: there is no configuration, or it can't be used.
+        """
+        async with self._opening:
+            if self._api is None:
+                configuration = Configuration()
+                configured = await load_configuration(configuration, self._context)
+                self.namespace = self._given_namespace or configured
+                self._api = ApiClient(configuration)
+            return self._api
+
+    async def read_version(self) -> None:
+        """Read the version, to check that the cluster answers.
+
+        Raises:
+            ApiError: there is no answer.
+        """
+        await self._answer("GET", "/version")
+
+    # objects
+
+    async def create(self, kind: Kind, namespace: str, manifest: Mapping[str, Any]) -> Object:
+        """Create an object; return the one that is there from an earlier try."""
+        try:
+            return await self._answer("POST", kind.path(namespace), body=manifest)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        return await self._answer("GET", kind.path(namespace, manifest["metadata"]["name"]))
+
+    async def resume(self, namespace: str, name: str) -> None:
+        """Let a suspended Job begin."""
+        await self._answer("PATCH", JOBS.path(namespace, name), body={"spec": {"suspend": False}})
+
+    async def list_objects(
+        self, kind: Kind, namespace: str, selector: str = "", field: str = ""
+    ) -> Object:
+        """List objects; `field` selects by a member's value."""
+        query = [("labelSelector", selector), ("fieldSelector", field)]
+        return await self._answer(
+            "GET", kind.path(namespace), [parameter for parameter in query if parameter[1]]
+        )
+
+    async def delete(self, kind: Kind, namespace: str, name: str, **options: Any) -> None:
+        """Delete an object; a missing one is ignored."""
+        body = {"kind": "DeleteOptions", "apiVersion": "v1", **options}
+        try:
+            await self._answer("DELETE", kind.path(namespace, name), body=body)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    # streams
+
+    async def watch(
+        self, kind: Kind, namespace: str, selector: str, version: str
+    ) -> AsyncIterator[tuple[str, Object]]:
+        """Watch changes of objects after a version; ends when the connection does.
+
+        Raises:
+            ApiError: with the status 410 where the version is too old.
+        """
+        query = [
+            ("labelSelector", selector),
+            ("resourceVersion", version),
+            ("watch", "true"),
+            ("timeoutSeconds", str(WATCH_SECONDS)),
+        ]
+        async for line in self._lines(kind.path(namespace), query):
+            event = json.loads(line)
+            if event["type"] == "ERROR":
+                raise parse_api_error(event["object"].get("code", 500), event["object"])
+            yield event["type"], event["object"]
+
+    async def log(
+        self, namespace: str, pod: str, container: str, *, since: str | None, follow: bool
+    ) -> AsyncIterator[bytes]:
+        """Read a container's log in pieces, with times."""
+        query = [
+            ("container", container),
+            ("timestamps", "true"),
+            ("follow", "true" if follow else "false"),
+            *([("sinceTime", since)] if since else []),
+        ]
+        async with self._stream(PODS.path(namespace, pod, "log"), query) as response:
+            async for piece in response.content.iter_any():
+                yield piece
+
+    async def run(
+        self, namespace: str, pod: str, container: str, command: Sequence[str]
+    ) -> AsyncIterator[bytes]:
+        """Run a command in a container and give what it writes.
+
+        Raises:
+            ApiError: it failed; the message is what it wrote on stderr.
+        """
+        api = await self.open()
+        query = [("container", container), ("stdout", "true"), ("stderr", "true")]
+        query += [("command", word) for word in command]
+        sockets: Api = _for_sockets(api.configuration)
+        try:
+            path = PODS.path(namespace, pod, "exec")
+            call = await _call(sockets, "GET", path, query, None)
+            reply = await sockets.call_api(*call, _preload_content=False)
+            async with reply.response as socket:
+                async for piece in _channels(socket):
+                    yield piece
+        except aiohttp.WSServerHandshakeError as error:
+            raise _with_pause(parse_api_error(error.status, {}), error.headers or {}) from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise connection_error(error) from None
+        finally:
+            await sockets.close()
+
+    # requests
+
+    async def _answer(
+        self,
+        method: str,
+        path: str,
+        query: Sequence[tuple[str, str]] = (),
+        body: Mapping[str, Any] | None = None,
+    ) -> Object:
+        async with self._request(method, path, query, body, ANSWER) as response:
+            answer: Object = await response.json()
+            return answer
+
+    async def _lines(self, path: str, query: Sequence[tuple[str, str]]) -> AsyncIterator[bytes]:
+        async with self._stream(path, query) as response:
+            while (line := await response.content.readline()).endswith(b"\n"):
+                yield line
+
+    def _stream(
+        self, path: str, query: Sequence[tuple[str, str]]
+    ) -> contextlib.AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return self._request("GET", path, query, None, STREAM)
+
+    @contextlib.asynccontextmanager
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: Sequence[tuple[str, str]],
+        body: Mapping[str, Any] | None,
+        limits: aiohttp.ClientTimeout,
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        try:
+            api = await self.open()
+            call = await _call(api, method, path, query, body)
+            answer = await api.call_api(*call, _request_timeout=limits)
+            response: aiohttp.ClientResponse = answer.response
+            async with response:
+                if response.status >= 400:
+                    await self._refused(response)
+                yield response
+        except (aiohttp.ClientError, TimeoutError, OSError, NotReady) as error:
+            raise connection_error(error) from None
+
+    async def _refused(self, response: aiohttp.ClientResponse) -> None:
+        if response.status == 401:  # a token that has expired is read anew
+            await self.close()
+        try:
+            status = json.loads(await response.text())
+        except ValueError:
+            status = {}
+        error = parse_api_error(response.status, status if isinstance(status, dict) else {})
+        raise _with_pause(error, response.headers)
+
+
+async def _call(
+    api: Api,
+    method: str,
+    path: str,
+    query: Sequence[tuple[str, str]],
+    body: Mapping[str, Any] | None,
+) -> tuple[Any, ...]:
+    headers = {"Accept": "application/json"}
+    if method == "PATCH":
+        headers["Content-Type"] = "application/merge-patch+json"
+    call: tuple[Any, ...] = await api.param_serialize(
+        method,
+        path,
+        query_params=list(query),
+        header_params=headers,
+        body=body,
+        auth_settings=["BearerToken"],
+    )
+    return call
+
+
+def _for_sockets(configuration: Configuration) -> Api:
+    make: Any = WsApiClient
+    return make(configuration)
+
+
+def _with_pause(error: ApiError, headers: Mapping[str, str]) -> ApiError:
+    pause = headers.get("Retry-After", "")
+    error.retry_after = float(pause) if pause.isdecimal() else None
+    return error
+
+
+async def _channels(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[bytes]:
+    """The stdout of a remote command; the first byte of a message is its channel."""
+    errors = b""
+    async for message in socket:
+        if message.type is not aiohttp.WSMsgType.BINARY:
+            continue
+        channel, data = message.data[0], message.data[1:]
+        if channel == 1:
+            yield data
+        elif channel == 2:
+            errors += data
+        elif channel == 3:
+            status = json.loads(data)
+            if status.get("status") != "Success":
+                stderr = errors.decode(errors="replace").strip() or status.get("message", "")
+                raise ApiError(200, status.get("reason", ""), stderr)
+            return
+    raise ApiError(0, "", "the connection ended before the command did")

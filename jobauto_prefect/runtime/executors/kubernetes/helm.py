@@ -1,0 +1,166 @@
+"""Installing the release an application wants, before its job.
+
+`helm` is a process under the worker's watchdog, so that it ends with its worker. One worker
+installs a release once at a time; several workers are kept apart by Helm, which refuses a release
+that is being installed: that is tried again for as long as Helm may take.
+"""
+
+import asyncio
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+
+from jobauto_prefect.errors import StartFailed
+from jobauto_prefect.runtime.executor import Sink
+from jobauto_prefect.runtime.orphan_processes import ProcessFingerprint, terminate_all
+from jobauto_prefect.runtime.output.lines import Stream
+from jobauto_prefect.runtime.output.pipes import Pipes
+from jobauto_prefect.runtime.protocol import HelmRun, Launch
+from jobauto_prefect.runtime.watchdog.client import Watchdog
+from jobauto_prefect.runtime.watchdog.job_handles import Ended, Group, ProcessStart
+from jobauto_prefect.runtime.watchdog.native_jobs import MARKER
+from jobauto_prefect.runtime.watchdog.supervisor import WatchdogSupervisor
+from jobauto_prefect.runtime.worker_config import KubernetesConfig
+from jobauto_prefect.runtime.workspace import JobRecord
+
+NOT_STARTED = 126  # what a shell returns for what can't be executed
+OVER_SECONDS = 60.0  # beyond Helm's own timeout, for fetching the chart and rolling back
+STOP_SECONDS = 10.0  # for Helm to mark a release as failed when it is asked to end
+BUSY_PAUSE_SECONDS = 2.0
+ERROR_BYTES = 4096  # bytes of stderr that are looked at
+NOT_PASSED_ON = ("JOBAUTO_", "MULTIFLEXI_", "PREFECT_", "DB_")
+
+BUSY = ("another operation (install/upgrade/rollback) is in progress",)
+BUSY_UPGRADE = (*BUSY, "cannot re-use a name that is still in use", "release: already exists")
+"""What Helm says of a release that somebody else installs; the last two where both found none."""
+
+
+class Releases:
+    """Installs the releases that the jobs of one worker need."""
+
+    def __init__(self, watchdogs: WatchdogSupervisor, plan: KubernetesConfig) -> None:
+        self._watchdogs = watchdogs
+        self._plan = plan
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def install(
+        self, launch: Launch, run: HelmRun, namespace: str, record: str, sink: Sink
+    ) -> None:
+        """Run `helm` until it has succeeded; its output goes to `sink`.
+
+        Raises:
+            StartFailed: with Helm's message.
+        """
+        lock = self._locks[run.release]
+        try:
+            async with asyncio.timeout(run.timeout_seconds):
+                await lock.acquire()
+        except TimeoutError:
+            message = f"helm was waited for: other jobs install {run.release.strip('/')}"
+            raise StartFailed(message, NOT_STARTED) from None
+        try:
+            await self._install(self._start(launch, run, namespace, record), run, sink)
+        finally:
+            lock.release()
+
+    async def _install(self, start: ProcessStart, run: HelmRun, sink: Sink) -> None:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + run.timeout_seconds
+        while True:
+            words = ErrorTail(sink)
+            ended = await self._run(start, run, words)
+            if ended.lost is not None:
+                raise StartFailed(ended.lost)
+            if ended.exit_code == 0:
+                return
+            if not words.contains(BUSY_UPGRADE if run.argv[1] == "upgrade" else BUSY):
+                raise StartFailed(f"helm failed: {words.message()}", ended.exit_code)
+            if loop.time() + BUSY_PAUSE_SECONDS > until:
+                raise StartFailed(f"helm waited in vain: {words.message()}", ended.exit_code)
+            await asyncio.sleep(BUSY_PAUSE_SECONDS)
+
+    async def terminate_leftovers(self, records: Sequence[JobRecord], stop_seconds: float) -> None:
+        """Terminate helm processes of a predecessor's jobs."""
+        traces = [
+            ProcessFingerprint(None, None, f"{MARKER}={record.directory}") for record in records
+        ]
+        await terminate_all(traces, stop_seconds)
+
+    def _start(self, launch: Launch, run: HelmRun, namespace: str, record: str) -> ProcessStart:
+        folder = self._plan.helm_directory
+        inherited = {
+            name: text for name, text in os.environ.items() if not name.startswith(NOT_PASSED_ON)
+        }
+        return ProcessStart(
+            job=launch.job_id,
+            claim=launch.claim_id,
+            argv=run.argv,
+            environment={
+                "PATH": os.defpath,
+                **inherited,
+                "HELM_NAMESPACE": namespace,
+                **({"HELM_KUBECONTEXT": self._plan.context} if self._plan.context else {}),
+                MARKER: launch.directory,
+            },
+            directory=launch.directory,
+            record=record,
+            folder=str(folder) if folder is not None and folder.is_dir() else None,
+        )
+
+    async def _run(self, start: ProcessStart, run: HelmRun, words: "ErrorTail") -> Ended:
+        watchdog = await self._watchdogs.get()
+        pipes = Pipes()
+        try:
+            async with pipes.writers() as (stdout, stderr):
+                group = await watchdog.spawn(start, stdout, stderr)
+        except OSError as error:
+            raise StartFailed(f"helm can't be started: {error.strerror}", NOT_STARTED) from None
+        reading = asyncio.create_task(pipes.stream(words.take))
+        try:
+            ended = await _end_of(group, run.timeout_seconds + OVER_SECONDS)
+        except TimeoutError:
+            await self._stop(watchdog, start.job, group)
+            message = f"helm has been ended: it took more than {run.timeout_seconds} s"
+            raise StartFailed(message, NOT_STARTED) from None
+        except asyncio.CancelledError:
+            await self._stop(watchdog, start.job, group)
+            raise
+        finally:
+            await asyncio.wait({reading}, timeout=1)
+            reading.cancel()
+        return ended
+
+    async def _stop(self, watchdog: Watchdog, job: int, group: Group) -> None:
+        await watchdog.stop(job, STOP_SECONDS)
+        await asyncio.shield(group.ended)
+
+
+async def _end_of(group: Group, seconds: float) -> Ended:
+    async with asyncio.timeout(seconds):
+        return await asyncio.shield(group.ended)
+
+
+class ErrorTail:
+    """Passes output on and remembers the end of stderr."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._stderr = b""
+
+    async def take(self, stream: Stream, data: bytes) -> None:
+        """Pass a piece of output on, and keep the end of stderr."""
+        if stream == "stderr":
+            self._stderr = (self._stderr + data)[-ERROR_BYTES:]
+        await self._sink(stream, data)
+
+    def contains(self, phrases: Sequence[str]) -> bool:
+        """Whether stderr contains one of these phrases."""
+        text = self._stderr.decode(errors="replace")
+        return any(phrase in text for phrase in phrases)
+
+    def message(self) -> str:
+        """Helm's error, without what it said before."""
+        lines = [line.strip() for line in self._stderr.decode(errors="replace").splitlines()]
+        lines = [line for line in lines if line]
+        first = next((n for n, line in enumerate(lines) if line.startswith("Error:")), -1)
+        return " ".join(lines[first:]) if lines else "it said nothing"

@@ -1,0 +1,249 @@
+"""The Job of one attempt; pure.
+
+It is created suspended, so that its Secret can name it as its owner before a pod starts.
+"""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from pydantic import ValidationError
+
+from jobauto_prefect.errors import StartFailed
+from jobauto_prefect.runtime.executors.kubernetes.secrets import (
+    Manifest,
+    argument_name,
+    file_key,
+    files_name,
+    job_labels,
+    job_name,
+    secret_arguments,
+)
+from jobauto_prefect.runtime.executors.settings import KubernetesSettings, settings_for
+from jobauto_prefect.runtime.launch.preparation import TEMPORARY
+from jobauto_prefect.runtime.protocol import KubernetesTerms, Launch
+
+JOB, COPIES = "job", "artifacts"
+"""The names of a pod's containers: the application's, and the one its files are copied from."""
+
+BEYOND_SECONDS = 30  # the cluster ends a job so long after its timeout, if its worker could not
+FORGET_SECONDS = 3600  # after its end, where no worker deletes it
+KEPT_SECONDS = 7 * 24 * 3600  # a failed pod that is kept for troubleshooting
+LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+WAITING = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done"
+PULL = {"always": "Always", "missing": "IfNotPresent", "never": "Never"}
+
+
+@dataclass(frozen=True, slots=True)
+class OutputMount:
+    """What is copied from a pod: `path` inside the folder that is mounted there as a volume."""
+
+    folder: str
+    path: str
+
+
+def output_mount(terms: KubernetesTerms, directory: str) -> OutputMount:
+    """Where `outputPath` is.
+
+    A relative one is in the job's own directory, none is all of that. An absolute one is a folder,
+    or a file if there is a dot in its last part; its folder is empty when the job starts.
+
+    Raises:
+        StartFailed: it is the root of the file system, or leaves the job's directory.
+    """
+    path = PurePosixPath(terms.output_path or ".")
+    if ".." in path.parts:
+        raise StartFailed(f"kubernetes.artifacts.outputPath {path} must not have .. in it", 126)
+    if not path.is_absolute():
+        return OutputMount(directory, str(path))
+    is_file = "." in path.name.lstrip(".")
+    folder = path.parent if is_file else path
+    if folder == PurePosixPath("/"):
+        message = f"kubernetes.artifacts.outputPath {path} must be in a folder of its own"
+        raise StartFailed(message, 126)
+    if folder.is_relative_to(directory):
+        return OutputMount(directory, str(path.relative_to(directory)))
+    return OutputMount(str(folder), path.name if is_file else ".")
+
+
+def required_settings(launch: Launch) -> KubernetesSettings:
+    """Parse the executor settings of a job.
+
+    Raises:
+        StartFailed: they are wrong, or there is no image.
+    """
+    if not launch.image:
+        message = "Kubernetes runs an image, and the application has no ociimage"
+        raise StartFailed(message, 126)
+    try:
+        return settings_for(KubernetesSettings, launch.executor_settings)
+    except ValidationError as error:
+        message = f"the executor settings are wrong: {error.errors()[0]['msg']}"
+        raise StartFailed(message, 126) from None
+
+
+def job_manifest(
+    launch: Launch,
+    terms: KubernetesTerms,
+    settings: KubernetesSettings,
+    *,
+    copy_image: str,
+    stop_seconds: float,
+    files: Sequence[str] = (),
+) -> Manifest:
+    """The Job, suspended. `files` are the paths of what it is given, in its directory.
+
+    Raises:
+        StartFailed: the definition asks for what can't be.
+    """
+    name = job_name(launch.job_id, launch.claim_id)
+    labels = settings.labels | job_labels(launch.job_id, launch.claim_id)
+    if LABEL.fullmatch(launch.company):
+        labels["jobauto/company"] = launch.company
+    keeps = terms.copies and terms.keep_pod_on_failure
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {
+            "name": name,
+            "labels": labels,
+            "annotations": {"jobauto/title": launch.title},
+        },
+        "spec": {
+            "suspend": True,
+            "backoffLimit": 0,
+            "podReplacementPolicy": "Failed",
+            "activeDeadlineSeconds": math.ceil(launch.timeout_seconds) + BEYOND_SECONDS,
+            "ttlSecondsAfterFinished": KEPT_SECONDS if keeps else FORGET_SECONDS,
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": _pod(launch, terms, settings, copy_image, stop_seconds, files),
+            },
+        },
+    }
+
+
+def _pod(
+    launch: Launch,
+    terms: KubernetesTerms,
+    settings: KubernetesSettings,
+    copy_image: str,
+    stop_seconds: float,
+    files: Sequence[str],
+) -> Manifest:
+    directory = launch.directory
+    mounts = {"work": directory, "tmp": f"{directory}/{TEMPORARY}"}
+    containers = [_job_container(launch, settings, mounts)]
+    if terms.copies:
+        place = output_mount(terms, directory)
+        if place.folder != directory:
+            mounts["output"] = place.folder
+            containers[0]["volumeMounts"] = _mounts(mounts)
+        containers.append(_copy_container(copy_image, place, mounts))
+    volumes: list[Manifest] = [{"name": name, "emptyDir": {}} for name in mounts]
+    if files:
+        volumes.append({"name": "files", "secret": {"secretName": files_name(launch)}})
+        containers[0]["volumeMounts"] += _file_mounts(directory, files)
+    return _without_none(
+        {
+            "restartPolicy": "Never",
+            "enableServiceLinks": False,  # they would be variables nobody has set
+            "serviceAccountName": settings.service_account,
+            "automountServiceAccountToken": settings.service_account is not None,
+            "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets] or None,
+            "nodeSelector": settings.node_selector or None,
+            "securityContext": _user(settings.user),
+            "terminationGracePeriodSeconds": math.ceil(stop_seconds),
+            "containers": containers,
+            "volumes": volumes,
+        }
+    )
+
+
+def _job_container(
+    launch: Launch, settings: KubernetesSettings, mounts: Mapping[str, str]
+) -> Manifest:
+    name = job_name(launch.job_id, launch.claim_id)
+    return _without_none(
+        {
+            "name": JOB,
+            "image": launch.image,
+            "imagePullPolicy": PULL[settings.pull],
+            "command": list(_command(launch)),
+            "workingDir": launch.directory,
+            "envFrom": [{"secretRef": {"name": name}}],
+            "resources": _resources(settings),
+            "securityContext": {"readOnlyRootFilesystem": True} if settings.read_only else None,
+            "volumeMounts": _mounts(mounts),
+        }
+    )
+
+
+def _copy_container(image: str, place: OutputMount, mounts: Mapping[str, str]) -> Manifest:
+    volume = next(name for name, folder in mounts.items() if folder == place.folder)
+    return {
+        "name": COPIES,
+        "image": image,
+        "command": ["sh", "-c", WAITING],
+        "resources": {
+            "requests": {"cpu": "10m", "memory": "16Mi"},
+            "limits": {"cpu": "1", "memory": "64Mi"},
+        },
+        "volumeMounts": [{"name": volume, "mountPath": place.folder, "readOnly": True}],
+    }
+
+
+def _mounts(mounts: Mapping[str, str]) -> list[Manifest]:
+    return [{"name": name, "mountPath": path} for name, path in mounts.items()]
+
+
+def _file_mounts(directory: str, files: Sequence[str]) -> list[Manifest]:
+    return [
+        {"name": "files", "mountPath": f"{directory}/{path}", "subPath": file_key(number)}
+        for number, path in enumerate(files)
+    ]
+
+
+def _command(launch: Launch) -> Iterable[str]:
+    """The argument vector, with references in the place of secrets.
+
+    Kubernetes puts variables in the place of `$(NAME)`; a dollar that means itself is doubled.
+    """
+    secret = secret_arguments(launch)
+    for number, word in enumerate(launch.argv):
+        name = argument_name(number)
+        yield f"$({name})" if name in secret else word.replace("$", "$$")
+
+
+def _user(user: str | None) -> Manifest | None:
+    if user is None:
+        return None
+    uid, _, gid = user.partition(":")
+    context = {"runAsUser": int(uid)}
+    return context | ({"runAsGroup": int(gid), "fsGroup": int(gid)} if gid else {})
+
+
+def _resources(settings: KubernetesSettings) -> Manifest | None:
+    limits = _amounts(settings.cpu, settings.memory)
+    requests = _amounts(settings.cpu_request, settings.memory_request)
+    resources = {name: part for name, part in (("limits", limits), ("requests", requests)) if part}
+    return resources or None
+
+
+def _amounts(cpu: float | None, memory: str | None) -> Manifest:
+    """Cores in thousandths; memory in bytes or with k, m, g, which are powers of 1024."""
+    amounts = {}
+    if cpu is not None:
+        amounts["cpu"] = f"{math.ceil(cpu * 1000)}m"
+    if memory is not None:
+        digits = memory.rstrip("kmg")
+        amounts["memory"] = (
+            digits + {"": "", "k": "Ki", "m": "Mi", "g": "Gi"}[memory[len(digits) :]]
+        )
+    return amounts
+
+
+def _without_none(members: Manifest) -> Manifest:
+    return {name: value for name, value in members.items() if value is not None}

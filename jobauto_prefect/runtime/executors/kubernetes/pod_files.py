@@ -1,0 +1,132 @@
+"""Files out of a pod: a tar archive, written by the container that waits beside the job's."""
+
+import asyncio
+import io
+import logging
+import tarfile
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from jobauto_prefect.runtime.executors.kubernetes.cluster import Cluster
+from jobauto_prefect.runtime.executors.kubernetes.connection import ApiError, retry_until_available
+from jobauto_prefect.runtime.executors.kubernetes.manifest import COPIES, OutputMount
+from jobauto_prefect.runtime.executors.kubernetes.pod_watch import PodWatch
+from jobauto_prefect.runtime.executors.kubernetes.pods import Object, container_state
+
+logger = logging.getLogger(__name__)
+
+PATIENCE_SECONDS = 60.0
+ROOM = 10  # so many times what a job may keep is looked through
+
+
+class ArchiveTooLarge(Exception):
+    """The archive is larger than the limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyContainer:
+    """Where a pod is, and how it is there."""
+
+    cluster: Cluster
+    namespace: str
+    watch: PodWatch
+
+    def run(self, command: Sequence[str]) -> AsyncIterator[bytes]:
+        """Run a command in the container beside the job's; return its output."""
+        name = (self.watch.pod or {})["metadata"]["name"]
+        return self.cluster.run(self.namespace, name, COPIES, command)
+
+    @property
+    def read_state(self) -> Object:
+        """The state of that container."""
+        return container_state(self.watch.pod or {}, COPIES)
+
+
+async def copy_files(
+    pod: CopyContainer, place: OutputMount, directory: str, limit_bytes: int
+) -> list[str]:
+    """Copy the pod's files into a directory; return those left out, with reasons.
+
+    A file is left out that alone has more than `limit_bytes`.
+    """
+    try:
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            await pod.watch.wait_until(lambda: pod.watch.gone or "running" in pod.read_state)
+            if pod.watch.gone:
+                return ["no files were copied: its pod is gone"]
+            return await retry_until_available(
+                lambda: _copy(pod, place, Path(directory), limit_bytes), PATIENCE_SECONDS
+            )
+    except TimeoutError:
+        why = (
+            pod.read_state.get("waiting", {}).get("reason")
+            or "the container for it does not answer"
+        )
+        return [f"no files were copied: {why}"]
+    except ApiError as error:
+        return [f"not all is copied: {error}"]
+
+
+async def end_copies(pod: CopyContainer) -> None:
+    """End the container that waits for copies."""
+    try:
+        async for _ in pod.run(["sh", "-c", "kill 1"]):
+            pass
+    except ApiError as error:  # it ended before the command could say so
+        logger.debug("the container for copies: %s", error)
+
+
+async def _copy(
+    pod: CopyContainer, place: OutputMount, directory: Path, limit_bytes: int
+) -> list[str]:
+    """Raises an ApiError only where another try may bring more."""
+    notices: list[str] = []
+    with tempfile.TemporaryFile() as archive:
+        try:
+            await _fetch(pod, place, archive, ROOM * limit_bytes)
+        except ArchiveTooLarge:
+            notices.append(f"not all is copied: {place.path} has more than {archive.tell()} bytes")
+        except ApiError as error:
+            if error.is_transient:
+                raise
+            notices.append(f"not all is copied: {error}")
+        archive.seek(0)
+        return notices + await asyncio.to_thread(_unpack, archive, directory, limit_bytes)
+
+
+async def _fetch(
+    pod: CopyContainer, place: OutputMount, archive: BinaryIO, most_bytes: int
+) -> None:
+    command = ["tar", "-C", place.folder, "-cf", "-", f"./{place.path}"]
+    async for piece in pod.run(command):
+        archive.write(piece)
+        if archive.tell() > most_bytes:
+            raise ArchiveTooLarge
+
+
+def _unpack(archive: BinaryIO, directory: Path, limit_bytes: int) -> list[str]:
+    """Regular files only, and only below the directory, which is this process's own."""
+    return list(_unpacking(archive, directory, limit_bytes))
+
+
+def _unpacking(archive: BinaryIO, directory: Path, limit_bytes: int) -> Iterator[str]:
+    try:
+        with tarfile.open(fileobj=archive, mode="r:") as members:
+            for member in members:
+                path = PurePosixPath(member.name)
+                if not member.isreg() or path.is_absolute() or ".." in path.parts:
+                    continue
+                if member.size > limit_bytes:
+                    yield f"not kept: {path} is too large"
+                elif (content := members.extractfile(member)) is not None:
+                    _write(directory / path, content.read())
+    except (tarfile.TarError, OSError, io.UnsupportedOperation) as error:
+        yield f"not all is copied: {error}"
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    path.write_bytes(content)

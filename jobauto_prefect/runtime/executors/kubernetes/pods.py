@@ -1,0 +1,141 @@
+"""What the status of a pod says about its job; pure.
+
+The names of reasons and conditions are Kubernetes' own (API reference, PodStatus and
+ContainerState).
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jobauto_prefect.runtime.executors.kubernetes.manifest import JOB
+
+Object = Mapping[str, Any]
+"""An object of the API as it came."""
+
+NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what a POSIX shell returns
+UNSTARTABLE = ("StartError", "ContainerCannotRun", "RunContainerError")
+HOPELESS = ("InvalidImageName", "ErrImageNeverPull")
+MISSING = ("no such file", "not found")
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """The job does not run yet; a `hopeless` one never will.
+
+    `why` is empty where nothing is wrong so far. `exit_code` is what a shell would return, None
+    where nobody has tried to start it.
+    """
+
+    why: str = ""
+    hopeless: bool = False
+    exit_code: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The process of the job runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The process of the job has ended.
+
+    `lost` says what happened to it, None where it ended by itself; `unstartable` why it never
+    began, with the exit code a shell would return. `note` is for people.
+    """
+
+    exit_code: int | None = None
+    lost: str | None = None
+    unstartable: str | None = None
+    note: str = ""
+
+
+PodState = Pending | Running | Finished
+
+
+def read_state(pod: Object) -> PodState:
+    """Read the state of a pod's job from the pod's status."""
+    status = pod.get("status", {})
+    state = container_state(pod, JOB)
+    if "terminated" in state:
+        return _terminated(status, state["terminated"])
+    if status.get("phase") == "Failed":
+        return Finished(lost=_disruption(status) or "its pod failed")
+    if "running" in state:
+        return Running()
+    return _pending(status)
+
+
+def container_state(pod: Object, name: str) -> Object:
+    """Read the state of one container: `waiting`, `running` or `terminated`, or nothing."""
+    for container in pod.get("status", {}).get("containerStatuses") or ():
+        if container.get("name") == name:
+            state: Object = container.get("state") or {}
+            return state
+    return {}
+
+
+def _terminated(status: Object, end: Object) -> Finished:
+    code, reason, message = end.get("exitCode"), end.get("reason", ""), end.get("message", "")
+    if reason in UNSTARTABLE:
+        missing = any(words in message.lower() for words in MISSING)
+        return Finished(NOT_FOUND if missing else NOT_EXECUTABLE, unstartable=message or reason)
+    if reason == "ContainerStatusUnknown":
+        return Finished(lost=_disruption(status) or "its node does not know what became of it")
+    if code != 0 and (disruption := _disruption(status)):
+        return Finished(lost=disruption)
+    note = "it was killed: it needed more memory than it may have" if reason == "OOMKilled" else ""
+    return Finished(code, note=note)
+
+
+def _disruption(status: Object) -> str | None:
+    """Return why the cluster ended the pod; None if the job itself did."""
+    if status.get("reason"):
+        return _words("its pod was ended", status["reason"], status.get("message", ""))
+    condition = _condition(status, "DisruptionTarget", "True")
+    if condition is None:
+        return None
+    return _words("its pod was ended", condition.get("reason", ""), condition.get("message", ""))
+
+
+def _pending(status: Object) -> Pending:
+    for container in status.get("containerStatuses") or ():
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        reason = waiting.get("reason", "")
+        if container.get("name") == JOB and reason not in ("", "ContainerCreating"):
+            why = _words("its container does not start", reason, waiting.get("message", ""))
+            return Pending(why, reason in HOPELESS, NOT_EXECUTABLE)
+    condition = _condition(status, "PodScheduled", "False")
+    if condition is None:
+        return Pending()
+    why = _words("no node takes its pod", condition.get("reason", ""), condition.get("message", ""))
+    return Pending(why)
+
+
+def _condition(status: Object, kind: str, value: str) -> Object | None:
+    for condition in status.get("conditions") or ():
+        if condition.get("type") == kind and condition.get("status") == value:
+            result: Object = condition
+            return result
+    return None
+
+
+def latest_warning(events: Iterable[Object]) -> str:
+    """Return the text of the newest warning event; empty if there is none."""
+    warnings = [event for event in events if event.get("type") == "Warning"]
+    if not warnings:
+        return ""
+    newest = max(warnings, key=_moment)
+    return _words("", newest.get("reason", ""), newest.get("message", ""))
+
+
+def _moment(event: Object) -> str:
+    """When it happened, as the API's text: these sort as the times do."""
+    metadata = event.get("metadata", {})
+    times = (event.get("lastTimestamp"), event.get("eventTime"), metadata.get("creationTimestamp"))
+    return next((time for time in times if time), "")
+
+
+def _words(about: str, reason: str, message: str) -> str:
+    return ": ".join(part for part in (about, reason, " ".join(message.split())) if part)

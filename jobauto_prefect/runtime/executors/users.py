@@ -1,0 +1,102 @@
+"""Whom native jobs run as."""
+
+import os
+import pwd
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jobauto_prefect.errors import Fault, InvalidInput, NotReady, StartFailed
+from jobauto_prefect.runtime.watchdog.job_handles import User
+
+OTHERS = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """`companies` maps slugs to users; `default` is for the others.
+
+    Without any the jobs run as this process's own user.
+    """
+
+    default: User | None = None
+    companies: Mapping[str, User] = field(default_factory=dict)
+
+    def user_of(self, company: str) -> User | None:
+        """The user of a company's jobs; None means this process's own.
+
+        Raises:
+            StartFailed: the other companies have users of their own, and this one has none.
+        """
+        user = self.companies.get(company, self.default)
+        if user is None and self.companies:
+            raise StartFailed(
+                f"this worker runs no jobs of company {company}: it was started with"
+                f" --run-as for others; add --run-as {company}=USER",
+                126,
+            )
+        return user
+
+
+def parse_users(names: Sequence[str], workspace: Path) -> Users:
+    """The users that `--run-as` names: `USER`, or `COMPANY=USER` for one company.
+
+    Raises:
+        InvalidInput: there is no such user, this process may not become one, or a company has
+            two.
+        NotReady: a user has no way to the workspace.
+    """
+    users = {
+        company: find_user(login, workspace) for company, login in parse_user_names(names).items()
+    }
+    return Users(users.pop(OTHERS, None), users)
+
+
+def parse_user_names(names: Sequence[str]) -> dict[str, str]:
+    """The same as a mapping; `""` is for the companies without a user of their own.
+
+    Raises:
+        InvalidInput: a company, or the others, have two.
+    """
+    logins: dict[str, str] = {}
+    for name in names:
+        company, _, login = name.rpartition("=")
+        if company in logins:
+            raise _bad_user(f"--run-as {name}: there is a user for {company or 'these'} already")
+        logins[company] = login
+    return logins
+
+
+def find_user(name: str, workspace: Path) -> User:
+    """An operating-system user, with the supplementary groups.
+
+    Raises:
+        InvalidInput: there is no such user, or this process may not become one.
+        NotReady: the user has no way to the workspace.
+    """
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise _bad_user(f"there is no user {name}") from None
+    if os.geteuid() != 0:
+        raise _bad_user("only a worker started as root can run jobs as another user")
+    groups = tuple(os.getgrouplist(name, entry.pw_gid))
+    user = User(entry.pw_uid, entry.pw_gid, groups, entry.pw_dir)
+    for folder in reversed(workspace.parents):
+        if not _may_pass(user, folder):
+            raise NotReady(
+                f"jobs run as {name} can't reach {workspace}: {folder} is closed to them;"
+                " set JOBAUTO_WORKER_DIRECTORY to a place that is open"
+            )
+    return user
+
+
+def _bad_user(message: str) -> InvalidInput:
+    return InvalidInput([Fault("/run-as", "user", message)], message)
+
+
+def _may_pass(user: User, folder: Path) -> bool:
+    status = folder.stat()
+    if status.st_uid == user.uid:
+        return bool(status.st_mode & 0o100)
+    return bool(status.st_mode & (0o010 if status.st_gid in user.groups else 0o001))

@@ -1,0 +1,207 @@
+"""The worker's side of the claims API (`/internal/v1`)."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import Any, ParamSpec, Self, TypeVar
+from uuid import UUID
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from jobauto_prefect import certificates
+from jobauto_prefect.clock import SharedClock
+from jobauto_prefect.errors import (
+    Conflict,
+    FacadeUnavailable,
+    Fault,
+    Forbidden,
+    InvalidInput,
+    JobautoError,
+    NotFound,
+    Unauthorized,
+)
+from jobauto_prefect.logs import current_log_context
+from jobauto_prefect.runtime.output.artifacts import Artifact
+from jobauto_prefect.runtime.protocol import (
+    ApplicationDocument,
+    Claim,
+    ClaimAnswer,
+    OutputBatch,
+    OutputLines,
+    Renewal,
+    RenewalAnswer,
+    Report,
+    ReportAnswer,
+    WorkerHello,
+    WorkerWelcome,
+)
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 5.0
+TIMEOUT_SECONDS = 15.0
+AGAIN = frozenset({408, 425, 429})
+REFUSALS: Mapping[int, type[JobautoError]] = {
+    401: Unauthorized,
+    403: Forbidden,
+    404: NotFound,
+    409: Conflict,
+}
+
+Answer = TypeVar("Answer")
+Asked = ParamSpec("Asked")
+Body = TypeVar("Body", bound=BaseModel)
+
+
+async def retry_until_answered(
+    ask: Callable[Asked, Awaitable[Answer]], *asked: Asked.args, **named: Asked.kwargs
+) -> Answer:
+    """Retry until the facade answers, however long it is away; refusals are raised."""
+    pause = FIRST_PAUSE_SECONDS
+    while True:
+        try:
+            return await ask(*asked, **named)
+        except FacadeUnavailable as error:
+            logger.debug("trying again in %.1f s: %s", pause, error)
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+
+class FacadeClient:
+    """One per worker. The token is in no repr, message or log.
+
+    `clock` is the ledger's time, as the answers to `hello` and `renew` tell it.
+
+    Each method asks once and may raise, as the facade answers, FacadeUnavailable (no answer, or
+    one that says to try again), Unauthorized, Forbidden, NotFound, Conflict or InvalidInput.
+    """
+
+    def __init__(self, url: str, token: str) -> None:
+        self.url = url.rstrip("/")
+        self.clock = SharedClock("the service's")
+        self._http = httpx.AsyncClient(
+            base_url=f"{self.url}/internal/v1/",
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=TIMEOUT_SECONDS,
+            verify=certificates.needs_certificates(self.url),
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._http.aclose()
+
+    async def hello(self, message: WorkerHello) -> WorkerWelcome:
+        """Register a starting worker. Conflict: a live worker of that name is elsewhere."""
+        asked_at = self.clock.uptime()
+        answer = await self._post("workers", message, WorkerWelcome)
+        self.clock.read(answer.now, asked_at, self.clock.uptime())
+        return answer
+
+    async def claim(self, message: Claim) -> ClaimAnswer:
+        """Ask to start a flow run. Conflict: leave the run untouched."""
+        return await self._post("claims", message, ClaimAnswer)
+
+    async def renew(self, message: Renewal) -> RenewalAnswer:
+        """Renew the leases of the worker's jobs; it is its sign of life."""
+        asked_at = self.clock.uptime()
+        answer = await self._post("renewals", message, RenewalAnswer)
+        self.clock.read(answer.now, asked_at, self.clock.uptime())
+        return answer
+
+    async def output(self, job_id: int, claim_id: UUID, output: list[OutputLines]) -> None:
+        """Send lines of a job."""
+        batch = OutputBatch(claim_id=claim_id, output=output)
+        await self._send(f"jobs/{job_id}/output", batch)
+
+    async def artifact(self, job_id: int, claim_id: UUID, artifact: Artifact) -> None:
+        """Send a file of a job."""
+        await self._request(
+            "PUT",
+            f"jobs/{job_id}/artifacts",
+            params={
+                "claim_id": str(claim_id),
+                "path": artifact.path,
+                "name": artifact.name,
+                "type": artifact.type,
+            },
+            content=artifact.content,
+            headers={"Content-Type": "application/octet-stream"},
+        )
+
+    async def input(self, job_id: int, claim_id: UUID, artifact_id: int) -> bytes:
+        """Return the content of one of a job's input files."""
+        path, asked = f"jobs/{job_id}/inputs/{artifact_id}", {"claim_id": str(claim_id)}
+        return (await self._request("GET", path, params=asked)).content
+
+    async def report(self, job_id: int, message: Report) -> ReportAnswer:
+        """Report how a job ended."""
+        return await self._post(f"jobs/{job_id}/report", message, ReportAnswer)
+
+    async def application(self, app_id: int) -> ApplicationDocument:
+        """The definition a compiled flow is made of."""
+        return _read(await self._request("GET", f"applications/{app_id}"), ApplicationDocument)
+
+    async def _post(self, path: str, message: BaseModel, answer: type[Body]) -> Body:
+        return _read(await self._send(path, message), answer)
+
+    async def _send(self, path: str, message: BaseModel) -> httpx.Response:
+        headers = {"Content-Type": "application/json"}
+        content = message.model_dump_json().encode()
+        return await self._request("POST", path, content=content, headers=headers)
+
+    async def _request(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        traceparent = current_log_context().traceparent
+        if traceparent is not None:
+            arguments["headers"] = {**arguments.get("headers", {}), "traceparent": traceparent}
+        try:
+            response = await self._http.request(method, path, **arguments)
+        except httpx.RequestError as error:
+            reason = str(error) or type(error).__name__
+            raise FacadeUnavailable(f"{self.url} does not answer: {reason}") from None
+        if response.is_success:
+            return response
+        raise _refusal(response)
+
+
+def _read(response: httpx.Response, answer: type[Body]) -> Body:
+    try:
+        content = response.json()
+    except ValueError:  # something in between answered, such as a proxy
+        raise FacadeUnavailable(f"{response.url.host} answered something else than JSON") from None
+    try:
+        return answer.model_validate(content)
+    except ValidationError as error:
+        # The content may hold secrets: only the places are told.
+        places = ", ".join(".".join(map(str, item["loc"])) for item in error.errors())
+        raise JobautoError(
+            f"the facade's {answer.__name__} can't be read ({places});"
+            " facade and worker must be of the same version"
+        ) from None
+
+
+def _refusal(response: httpx.Response) -> JobautoError:
+    status, message = response.status_code, _message(response)
+    if status >= 500 or status in AGAIN:
+        return FacadeUnavailable(message)
+    if status in REFUSALS:
+        return REFUSALS[status](message)
+    return InvalidInput([Fault("", f"http-{status}", message)], message)
+
+
+def _message(response: httpx.Response) -> str:
+    """Return the facade's message, or else a description of the answer."""
+    try:
+        message = response.json()["message"]
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP {response.status_code} from {response.url.host}{response.url.path}"
+    return str(message)

@@ -1,0 +1,1 @@
+"""What a job needs to start: its environment, command and files."""

@@ -1,0 +1,235 @@
+"""The environment of a job: six layers, macros, and which values are secrets."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from jobauto_prefect.definitions import (
+    Definition,
+    Variable,
+    VariableType,
+    default_value,
+    to_text,
+)
+from jobauto_prefect.definitions.environment_names import EnvironmentNames, is_passable
+from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.placeholders import MACRO
+from jobauto_prefect.runtime.output.masking import Masker
+
+
+class Source(StrEnum):
+    """Where a value comes from; later sources override earlier ones."""
+
+    DEFINITION = "definition"
+    COMPANY = "company"
+    CREDENTIAL = "credential"
+    TEMPLATE = "template"
+    JOB = "job"
+    INJECTED = "injected"
+
+
+EXPANDED = frozenset({Source.DEFINITION, Source.COMPANY, Source.TEMPLATE})
+"""Macros are expanded in values of these sources only: the others come from outside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The values of one source. Where a name is in both, the secret wins.
+
+    `granted` are names it may give although the definition does not declare them.
+    """
+
+    values: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    granted: Collection[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """One variable of the environment.
+
+    `published` is True for a secret that only repeats what the definition says: it is masked in
+    lists, but not searched for in output. `declared` says that the definition has this key.
+    """
+
+    text: str = field(repr=False)
+    source: Source
+    secret: bool
+    declared: bool
+    published: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """The resolved variables and what is wrong with them.
+
+    `declared` are all keys of the definition, with a value or without. `missing` are required
+    keys without a non-empty value, `left_out` the names that a credential, the template or the
+    job has values for and that it may not give (they are not in `values`), in alphabetical order;
+    a company has values for many applications. `invalid` are the names whose value no process
+    can be given.
+    """
+
+    values: Mapping[str, Value]
+    declared: frozenset[str] = frozenset()
+    missing: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    invalid: tuple[str, ...] = ()
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The values to mask wherever they appear."""
+        secrets = (value for value in self.values.values() if value.secret and not value.published)
+        return tuple(sorted({value.text for value in secrets if value.text}))
+
+    def has(self, name: str) -> bool:
+        """Whether a variable has a value that is not empty."""
+        return name in self.values and bool(self.values[name].text)
+
+    def texts(self) -> dict[str, str]:
+        """Return the variables of the process, secrets in clear."""
+        return {name: value.text for name, value in self.values.items()}
+
+    def masked(self) -> dict[str, str]:
+        """Return the variables for people, secrets masked."""
+        masker = Masker(self.secrets)
+        return {
+            name: MASK if value.secret and value.text else masker.mask(value.text)
+            for name, value in self.values.items()
+        }
+
+    def placeholder(self, name: str) -> Value | None:
+        """The value a placeholder of this name stands for; None where it is no placeholder.
+
+        Only declared and injected names are: others could be made up by whoever starts a job.
+        """
+        value = self.values.get(name)
+        if value is None:
+            return _no_values() if name in self.declared else None
+        return value if value.declared or value.source is Source.INJECTED else None
+
+
+def _no_values() -> Value:
+    return Value("", Source.DEFINITION, secret=False, declared=True)
+
+
+def resolve_environment(
+    definition: Definition,
+    *,
+    company: Layer,
+    credentials: Layer | None = None,
+    template: Layer,
+    overrides: Layer,
+    injected: Mapping[str, str],
+    extra: Collection[str] = (),
+) -> Environment:
+    """Merge the six sources, later ones over earlier ones, and expand macros once.
+
+    `extra` are the names that an administrator adds to those of the definition.
+    """
+    values = _defaults(definition)
+    permitted = EnvironmentNames.of(definition, extra)
+    left_out: set[str] = set()
+    given = (
+        (Source.COMPANY, company),
+        (Source.CREDENTIAL, credentials or Layer()),
+        (Source.TEMPLATE, template),
+        (Source.JOB, overrides),
+    )
+    for source, layer in given:
+        names = {**layer.values, **layer.secrets}
+        kept = {name for name in names if permitted.permits(name, layer.granted)}
+        values |= _layer_values(definition, source, layer, kept)
+        if source is not Source.COMPANY:
+            left_out.update(names.keys() - kept)
+    values |= {
+        name: Value(text, Source.INJECTED, secret=False, declared=name in definition.environment)
+        for name, text in injected.items()
+    }
+    expanded = _expand(values, definition)
+    return Environment(
+        values=expanded,
+        declared=frozenset(definition.environment),
+        missing=_missing(definition, expanded),
+        left_out=tuple(sorted(left_out)),
+        invalid=tuple(name for name, value in expanded.items() if not is_passable(value.text)),
+    )
+
+
+def _defaults(definition: Definition) -> dict[str, Value]:
+    return {
+        key: Value(
+            _default_text(variable),
+            Source.DEFINITION,
+            secret=variable.secret,
+            declared=True,
+            published=True,
+        )
+        for key, variable in definition.environment.items()
+        if variable.default is not None
+    }
+
+
+def _default_text(variable: Variable) -> str:
+    """Return the default as written; a bool is `true` or `false` however it was written.
+
+    `"False"` and `"0"` would be true to many programs, and forms have only the two words.
+    """
+    if variable.type is VariableType.BOOL:
+        return to_text(default_value(variable))
+    return to_text(variable.default)
+
+
+def _layer_values(
+    definition: Definition, source: Source, layer: Layer, kept: Collection[str]
+) -> dict[str, Value]:
+    return {
+        name: Value(
+            text,
+            source,
+            secret=name in layer.secrets or _is_secret(definition.environment.get(name)),
+            declared=name in definition.environment,
+        )
+        for name, text in {**layer.values, **layer.secrets}.items()
+        if name in kept
+    }
+
+
+def _is_secret(variable: Variable | None) -> bool:
+    return variable is not None and variable.secret
+
+
+def _missing(definition: Definition, values: Mapping[str, Value]) -> tuple[str, ...]:
+    return tuple(
+        key
+        for key, variable in definition.environment.items()
+        if variable.required and not (key in values and values[key].text)
+    )
+
+
+def _expand(values: Mapping[str, Value], definition: Definition) -> dict[str, Value]:
+    """Expand macros once: each takes the text as it was before any expansion."""
+    variables = {key: _no_values() for key in definition.environment} | dict(values)
+    return {
+        name: _expanded(value, variables) if value.source in EXPANDED else value
+        for name, value in values.items()
+    }
+
+
+def _expanded(value: Value, variables: Mapping[str, Value]) -> Value:
+    taken = [variables[name] for name in MACRO.findall(value.text) if name in variables]
+    secrets = [other for other in taken if other.secret]
+    if not taken:
+        return value
+    return replace(
+        value,
+        text=MACRO.sub(lambda match: _macro(match, variables), value.text),
+        secret=value.secret or bool(secrets),
+        published=value.published and all(other.published for other in secrets),
+    )
+
+
+def _macro(match: re.Match[str], variables: Mapping[str, Value]) -> str:
+    value = variables.get(match[1])
+    return match[0] if value is None else value.text

@@ -1,0 +1,150 @@
+"""From a definition and its values to everything a process needs; pure."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from jobauto_prefect.definitions import ArtifactDeclaration, Definition, pattern_of
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.runtime.launch import command
+from jobauto_prefect.runtime.launch.environment import Environment, Layer, resolve_environment
+from jobauto_prefect.runtime.protocol import ArtifactPattern
+
+TEMPORARY = "tmp"
+"""The folder inside a job's directory that TMPDIR names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What a `Launch` takes over, and what the ledger keeps for people.
+
+    `environment_shown` and `command_shown` have their secrets masked. `left_out` are the names
+    of values that the job is not given.
+    """
+
+    argv: list[str] = field(repr=False)
+    environment: dict[str, str] = field(repr=False)
+    secrets: list[str] = field(repr=False)
+    command_shown: str
+    environment_shown: dict[str, str]
+    left_out: list[str]
+    result_file: str | None
+    artifacts: list[ArtifactPattern]
+    image: str | None
+
+
+def injected_variables(values: Mapping[str, str], directory: str) -> dict[str, str]:
+    """Return the variables every job gets: each name under both prefixes, and its own directory.
+
+    `values` maps names without a prefix (`JOB_ID`, `COMPANY_NAME`) to texts.
+    """
+    both = {
+        prefix + name: value
+        for name, value in values.items()
+        for prefix in ("JOBAUTO_", "MULTIFLEXI_")
+    }
+    return both | {"JOBAUTO_JOB_DIR": directory, "MULTIFLEXI_TMP": directory}
+
+
+def prepare(
+    definition: Definition,
+    *,
+    directory: str,
+    company: Layer,
+    credentials: Layer | None = None,
+    template: Layer,
+    overrides: Layer,
+    values: Mapping[str, str],
+    extra: Collection[str] = (),
+) -> Prepared:
+    """Resolve environment, command and artifacts of one job.
+
+    `values` are the ones to inject, see `injected`; `directory` is the job's own; `extra` are
+    names that jobs may be given beside those of the definition.
+
+    Raises:
+        InvalidInput: required values are missing, an input that `consumes` requires is, a value
+            can't be given to a process, or the command has unknown placeholders. Every fault is
+            in it, no value is.
+    """
+    environment = resolve_environment(
+        definition,
+        company=company,
+        credentials=credentials,
+        template=template,
+        overrides=overrides,
+        injected=injected_variables(values, directory),
+        extra=extra,
+    )
+    _refuse_faults(definition, environment)
+    temporary = {"TMPDIR": f"{directory}/{TEMPORARY}"}
+    texts = temporary | environment.texts()
+    parts = (definition.executable, definition.command_template, environment)
+    return Prepared(
+        argv=command.build(*parts),
+        environment=texts,
+        secrets=list(environment.secrets),
+        command_shown=command.shown(*parts),
+        environment_shown=temporary | environment.masked(),
+        left_out=list(environment.left_out),
+        result_file=texts.get("RESULT_FILE") or None,
+        artifacts=[
+            *(_pattern(artifact, environment) for artifact in definition.artifacts),
+            *_output_patterns(definition),
+        ],
+        image=definition.oci_image or None,
+    )
+
+
+def _refuse_faults(definition: Definition, environment: Environment) -> None:
+    faults = [
+        *(_key_fault(name, "required", f"{name} has no value") for name in environment.missing),
+        *_missing_inputs(definition, environment),
+        *(
+            _key_fault(name, "value", f"{name} has a value no process can be given")
+            for name in environment.invalid
+        ),
+        *command.faults(definition.executable, definition.command_template, environment),
+    ]
+    if not faults:
+        return
+    reasons = [fault.message for fault in faults if fault.rule != "required"]
+    if environment.missing:
+        reasons.insert(0, f"missing required values: {', '.join(environment.missing)}")
+    raise InvalidInput(faults, "; ".join(reasons))
+
+
+def _missing_inputs(definition: Definition, environment: Environment) -> Iterator[Fault]:
+    """Return required inputs whose keys have no value from any source."""
+    for name, entry in definition.consumes.items():
+        targets = [
+            entry.get("target"),
+            *(field["target"] for field in entry.get("fields", {}).values()),
+        ]
+        missing = [key for key in targets if key and not environment.has(key)]
+        if missing and entry.get("required", True):
+            message = f"the input {name} is missing: {', '.join(missing)} has no value"
+            yield Fault(f"/consumes/{name}", "input", message)
+
+
+def _key_fault(name: str, rule: str, message: str) -> Fault:
+    return Fault(f"/environment/{name}", rule, message)
+
+
+def _output_patterns(definition: Definition) -> Iterator[ArtifactPattern]:
+    """What is produced for others has to be kept, whether it is declared as an artifact or not."""
+    for name, entry in definition.produces.items():
+        for pattern in entry.get("patterns") or ():
+            yield ArtifactPattern(
+                name=name, path=pattern, pattern=pattern_of(pattern), type="produced"
+            )
+
+
+def _pattern(artifact: ArtifactDeclaration, environment: Environment) -> ArtifactPattern:
+    """A value is literal text also inside a regular expression."""
+    return ArtifactPattern(
+        name=artifact.name,
+        path=command.substitute(artifact.path, environment, lambda value: value.text),
+        pattern=command.substitute(artifact.path, environment, lambda value: re.escape(value.text)),
+        type=artifact.type,
+    )

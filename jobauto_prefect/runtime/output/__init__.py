@@ -1,0 +1,1 @@
+"""What a job leaves: its output, masked, and its artifacts."""

@@ -1,0 +1,255 @@
+"""The files a job leaves, taken from its own directory and from nowhere else.
+
+Every folder on the way to a file is opened from the one above it and never through a link, so
+whatever a job puts there, even while it is looked at, leads nowhere else.
+"""
+
+import contextlib
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from jobauto_prefect.definitions import PatternMatcher
+from jobauto_prefect.runtime.launch.preparation import TEMPORARY
+from jobauto_prefect.runtime.output.masking import Masker
+from jobauto_prefect.runtime.protocol import ArtifactPattern
+
+RESULT_NAME = "RESULT_FILE"
+MOST_FILES = 10_000  # that regular expressions are tried on
+MOST_ARTIFACTS = 1000
+DEEPEST = 32  # folders
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO must not hold us up
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A file to keep. `path` is relative to the job's directory, `type` is what was declared."""
+
+    path: str
+    name: str
+    type: str
+    content: bytes = field(repr=False)
+
+
+class Collector:
+    """Finds and reads the artifacts of one job.
+
+    `owner` is the uid the job ran as: a file of anybody else came in by a hard link.
+    `limit_bytes` is for all artifacts together. `notices` says what was left out and why; it
+    fills while artifacts are taken.
+    """
+
+    def __init__(self, directory: str, owner: int, limit_bytes: int) -> None:
+        self._directory = directory
+        self._owner = owner
+        self._limit = self._left = limit_bytes
+        self._files: list[str] | None = None
+        self._names = [directory]
+        self._matcher = PatternMatcher()
+        self.notices: list[str] = []
+
+    def known_as(self, directory: str) -> None:
+        """Note another path by which the job knew its directory."""
+        self._names.append(directory)
+
+    def artifacts(
+        self, result_file: str | None, patterns: Sequence[ArtifactPattern]
+    ) -> Iterator[Artifact]:
+        """RESULT_FILE first where no pattern names it, then in the order of the patterns.
+
+        Each file comes once. Nothing is raised for what can't be read.
+        """
+        seen: set[str] = set()
+        for pattern in _with_result(result_file, patterns):
+            for path in self._matching(pattern):
+                if path in seen or len(seen) >= MOST_ARTIFACTS:
+                    continue
+                seen.add(path)
+                content = self._content(path)
+                if content is not None:
+                    shown = _printable(path)
+                    yield Artifact(shown, pattern.name or shown, pattern.type, content)
+
+    # which files
+
+    def _matching(self, pattern: ArtifactPattern) -> list[str]:
+        path = self._relative(pattern.path)
+        if path is None:
+            self._leave_out(pattern.path, "is outside of the job's directory")
+            return []
+        kind = self._kind(path)
+        if kind == stat.S_IFREG:
+            return [path]
+        if kind == stat.S_IFDIR:
+            return sorted(self._below(path))
+        if kind is not None:
+            self._leave_out(path, "is no regular file")
+            return []
+        return self._by_expression(pattern)
+
+    def _relative(self, path: str) -> str | None:
+        """Return the path relative to the directory; None if it leads out of it."""
+        pure = PurePosixPath(path)
+        if pure.is_absolute():
+            above = next((name for name in self._names if pure.is_relative_to(name)), None)
+            if above is None:
+                return None
+            pure = pure.relative_to(above)
+        return None if ".." in pure.parts else str(pure)
+
+    def _kind(self, path: str) -> int | None:
+        """Return the file type (`stat.S_IFMT`); None if there is no file."""
+        if path == ".":
+            return stat.S_IFDIR
+        try:
+            with self._folder(path) as (folder, name):
+                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except (OSError, ValueError):
+            return None
+        return stat.S_IFMT(status.st_mode)
+
+    def _by_expression(self, pattern: ArtifactPattern) -> list[str]:
+        try:
+            return list(self._matcher.matching(pattern.pattern or pattern.path, self._all_files()))
+        except TimeoutError:
+            self._leave_out(pattern.path, "takes too long as a regular expression")
+            return []
+
+    def _all_files(self) -> list[str]:
+        if self._files is None:
+            self._files = sorted(self._below("."))
+        return self._files
+
+    def _below(self, top: str) -> Iterator[str]:
+        """The regular files in a folder and its folders; temporary ones are no results."""
+        count = 0
+        waiting = [(top, 0)]
+        while waiting and count < MOST_FILES:
+            folder, depth = waiting.pop()
+            for path, is_folder in self._entries(folder):
+                if not is_folder:
+                    count += 1
+                    yield path
+                elif depth < DEEPEST and path != TEMPORARY:
+                    waiting.append((path, depth + 1))
+
+    def _entries(self, folder: str) -> list[tuple[str, bool]]:
+        """Regular files and folders in a folder, with their paths; True for a folder."""
+        prefix = "" if folder == "." else f"{folder}/"
+        try:
+            with self._folder(f"{prefix}.") as (descriptor, _), os.scandir(descriptor) as entries:
+                return [
+                    (prefix + entry.name, entry.is_dir(follow_symlinks=False))
+                    for entry in entries
+                    if entry.is_dir(follow_symlinks=False) or entry.is_file(follow_symlinks=False)
+                ]
+        except OSError as error:
+            self._leave_out(folder, f"can't be read ({error.strerror})")
+            return []
+
+    # what is in them
+
+    def _content(self, path: str) -> bytes | None:
+        try:
+            with (
+                self._folder(path) as (folder, name),
+                open(os.open(name, FILE, dir_fd=folder), "rb") as file,  # noqa: PTH123
+            ):
+                status = os.fstat(file.fileno())
+                reason = self._reason_against(status)
+                content = b"" if reason else file.read(self._left + 1)
+        except OSError as error:
+            self._leave_out(path, f"can't be read ({error.strerror})")
+            return None
+        if not reason and len(content) > self._left:  # it grew
+            reason = self._too_large()
+        if reason:
+            self._leave_out(path, reason)
+            return None
+        self._left -= len(content)
+        return content
+
+    def _reason_against(self, status: os.stat_result) -> str | None:
+        if not stat.S_ISREG(status.st_mode):
+            return "is no regular file"
+        if status.st_uid != self._owner:
+            return "belongs to another user"
+        if status.st_nlink != 1:
+            return "has another name (a hard link) and may come from elsewhere"
+        return self._too_large() if status.st_size > self._left else None
+
+    def _too_large(self) -> str:
+        return f"is too large: the artifacts of a job may have {self._limit} bytes together"
+
+    @contextlib.contextmanager
+    def _folder(self, path: str) -> Iterator[tuple[int, str]]:
+        """A descriptor of the folder a path is in, reached without links, and its last name."""
+        *folders, name = path.split("/")
+        descriptor = os.open(self._directory, FOLDER)
+        try:
+            for folder in folders:
+                below = os.open(folder, FOLDER, dir_fd=descriptor)
+                os.close(descriptor)
+                descriptor = below
+            yield descriptor, name
+        finally:
+            os.close(descriptor)
+
+    def _leave_out(self, path: str, reason: str) -> None:
+        self.notices.append(f"not kept: {_printable(path)} {reason}")
+
+
+def _with_result(
+    result_file: str | None, patterns: Sequence[ArtifactPattern]
+) -> Iterator[ArtifactPattern]:
+    if result_file and result_file not in {pattern.path for pattern in patterns}:
+        yield ArtifactPattern(
+            name=RESULT_NAME, path=result_file, pattern=re.escape(result_file), type="file"
+        )
+    yield from (pattern for pattern in patterns if pattern.path)
+
+
+def _printable(path: str) -> str:
+    """A name may be any bytes; what is stored is readable text."""
+    text = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
+
+
+LARGEST_FILE = 64 * 1024  # bytes
+MOST_VALUES = 50  # of one file
+LONGEST_VALUE = 200  # characters
+
+
+def plain_values(artifact: Artifact, masker: Masker) -> Mapping[str, str]:
+    """The members of the JSON object a file holds that are neither objects nor lists, as text.
+
+    Known secret values are masked. Empty for any other file.
+    """
+    members = _object_in(artifact.content)
+    shown = [
+        (masker.mask(name), masker.mask(value if isinstance(value, str) else json.dumps(value)))
+        for name, value in members.items()
+        if not isinstance(value, dict | list)
+    ]
+    return {_shortened(name): _shortened(value) for name, value in shown[:MOST_VALUES]}
+
+
+def _object_in(content: bytes) -> Mapping[str, object]:
+    if len(content) > LARGEST_FILE or not content.lstrip().startswith(b"{"):
+        return {}
+    try:
+        document = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _shortened(text: str) -> str:
+    # PostgreSQL and Prefect take no NUL.
+    text = text.replace("\0", "\ufffd")
+    return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"

@@ -1,0 +1,126 @@
+"""The processes of this machine: who descends from whom, and which belong to a job (Linux)."""
+
+import contextlib
+import ctypes
+import os
+import signal
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+PROC = Path("/proc")
+ZOMBIES = "ZX"
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_CHILD_SUBREAPER = 36
+
+
+class Process(NamedTuple):
+    """One process. `started` counts in clock ticks since boot, `session` and `group` are pids."""
+
+    pid: int
+    state: str
+    parent: int
+    group: int
+    session: int
+    started: int
+
+
+def read_process(pid: int) -> Process | None:
+    """Read a process; None if there is none."""
+    try:
+        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The second field is the name in brackets, which may hold spaces and brackets itself.
+    fields = text[text.rindex(")") + 2 :].split()
+    parent, group, session, started = (int(fields[index]) for index in (1, 2, 3, 19))
+    return Process(pid, fields[0], parent, group, session, started)
+
+
+def snapshot() -> dict[int, Process]:
+    """Return all live processes by pid; empty if the system has no process table."""
+    try:
+        names = os.listdir(PROC)  # noqa: PTH208 - only the names are needed
+    except OSError:
+        return {}
+    entries = (read_process(int(name)) for name in names if name.isdigit())
+    return {entry.pid: entry for entry in entries if entry and entry.state not in ZOMBIES}
+
+
+def descendants(of: Iterable[int], processes: dict[int, Process]) -> set[int]:
+    """The pids of these processes' children and theirs, without themselves."""
+    children: dict[int, list[int]] = {}
+    for entry in processes.values():
+        children.setdefault(entry.parent, []).append(entry.pid)
+    pids: set[int] = set()
+    waiting = list(of)
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in pids:
+                pids.add(child)
+                waiting.append(child)
+    return pids
+
+
+def has_marker(pid: int, marker: str) -> bool:
+    """Whether a process was started with this `NAME=value` in its environment."""
+    try:
+        environment = (PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return False
+    return marker.encode("utf-8", "surrogateescape") in environment.split(b"\0")
+
+
+def boot_id() -> str:
+    """Differs after each start of the machine; empty where the system does not tell."""
+    try:
+        return (PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
+def signal_all(group: int | None, pids: Iterable[int], number: signal.Signals) -> None:
+    """Send a signal to a process group and to single processes; those that are gone are fine."""
+    if group is not None:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, number)
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _prctl() -> Callable[[int, int], int]:
+    try:
+        library = ctypes.CDLL(None, use_errno=True)
+        call = library.prctl
+    except (OSError, AttributeError):  # not Linux
+        return lambda _option, _value: -1
+
+    def prctl(option: int, value: int) -> int:
+        result: int = call(option, ctypes.c_ulong(value), 0, 0, 0)
+        return result
+
+    return prctl
+
+
+def adopt_orphans() -> None:
+    """Descendants whose parent dies become children of this process, not of init."""
+    _prctl()(PR_SET_CHILD_SUBREAPER, 1)
+
+
+def hide_memory() -> None:
+    """Other processes of the same user can't read this one's memory and environment."""
+    _prctl()(PR_SET_DUMPABLE, 0)
+
+
+def die_with_parent() -> Callable[[], None]:
+    """What a child calls before it becomes the command: it is killed when this process dies."""
+    parent, prctl = os.getpid(), _prctl()
+
+    def before_exec() -> None:
+        prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:  # it died between fork and here
+            os._exit(1)
+
+    return before_exec

@@ -1,0 +1,123 @@
+"""Everything a worker needs to run jobs, put together."""
+
+import contextlib
+import os
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from uuid import uuid4
+
+from jobauto_prefect.runtime.executor import ExecutorContext
+from jobauto_prefect.runtime.executors.registry import open_executors
+from jobauto_prefect.runtime.executors.users import parse_user_names, parse_users
+from jobauto_prefect.runtime.facade_client import FacadeClient, retry_until_answered
+from jobauto_prefect.runtime.fitness import (
+    DISK,
+    PROCESSES,
+    Fitness,
+    check_processes,
+    disk_check,
+)
+from jobauto_prefect.runtime.held_jobs import HeldJobs
+from jobauto_prefect.runtime.protocol import WorkerHello
+from jobauto_prefect.runtime.recovery import recover
+from jobauto_prefect.runtime.runner import Runner
+from jobauto_prefect.runtime.watchdog import process_table
+from jobauto_prefect.runtime.watchdog.client import Watchdog
+from jobauto_prefect.runtime.watchdog.supervisor import WatchdogSupervisor
+from jobauto_prefect.runtime.worker_config import WorkerConfig
+from jobauto_prefect.runtime.workspace import WorkerWorkspace
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerContext:
+    """What a worker has while it works. `work_directory` goes into its claims."""
+
+    client: FacadeClient
+    runner: Runner
+    held: HeldJobs
+    fitness: Fitness
+    work_directory: str
+    lease_seconds: float
+
+
+@contextlib.asynccontextmanager
+async def open_worker(plan: WorkerConfig) -> AsyncIterator[WorkerContext]:
+    """Greet the facade, settle what a predecessor left, and be ready to run jobs.
+
+    Waits for a facade that is away. Jobs that still run when the context is left are ended:
+    drain the runner before.
+
+    Raises:
+        Conflict: a living worker has this name.
+        Unauthorized, Forbidden: the token is not good, or not for this pool.
+        InvalidInput, NotReady: jobs can't run as `run_as`.
+    """
+    protect_process()
+    async with contextlib.AsyncExitStack() as stack:
+        workspace = WorkerWorkspace.open(plan.directory, plan.worker, shared=bool(plan.run_as))
+        stack.callback(workspace.close)
+        users = parse_users(plan.run_as, workspace.path)
+        client = await stack.enter_async_context(FacadeClient(plan.url, plan.token))
+        held = HeldJobs(plan.worker, uuid4())
+        hello = WorkerHello(
+            worker=plan.worker,
+            pool=plan.pool,
+            host=plan.host,
+            instance=held.instance,
+            same_place=True,
+            run_as=parse_user_names(plan.run_as),
+            limit=plan.limit,
+        )
+        welcome = await retry_until_answered(client.hello, hello)
+
+        async def start_watchdog() -> Watchdog:
+            return await Watchdog.start(
+                url=client.url,
+                token=plan.token,
+                worker=plan.worker,
+                lease_seconds=welcome.lease_seconds,
+                stop_seconds=plan.stop_seconds,
+                clock=client.clock,
+            )
+
+        watchdogs = WatchdogSupervisor(start_watchdog)
+        executors = open_executors(ExecutorContext(client.clock, plan, workspace, watchdogs, users))
+        await recover(
+            client,
+            workspace,
+            executors,
+            plan.worker,
+            welcome.left_over,
+            stop_seconds=plan.stop_seconds,
+        )
+        stack.push_async_callback(watchdogs.close)
+        fitness = Fitness(
+            {
+                DISK: disk_check(workspace.path),
+                PROCESSES: check_processes,
+                **{name: executor.check for name, executor in executors.items()},
+            }
+        )
+        runner = Runner(
+            client,
+            executors,
+            held=held,
+            fitness=fitness,
+            lease_seconds=welcome.lease_seconds,
+            stop_seconds=plan.stop_seconds,
+        )
+        await stack.enter_async_context(runner)
+        directory = str(workspace.path)
+        yield WorkerContext(client, runner, held, fitness, directory, welcome.lease_seconds)
+
+
+def protect_process(drop: Iterable[str] = ("JOBAUTO_WORKER_TOKEN",)) -> None:
+    """Drop variables, close this process's memory and first environment to its user's others.
+
+    Call it as soon as the settings are read, before any job starts. Descendants that lose their
+    parent become this process's children, so that it can end them when its watchdog dies.
+    """
+    for name in drop:
+        os.environ.pop(name, None)
+    process_table.hide_memory()
+    process_table.adopt_orphans()

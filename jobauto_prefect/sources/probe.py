@@ -1,0 +1,60 @@
+"""Whether an adapter database can be read, in a bounded time whatever it does."""
+
+import threading
+from dataclasses import dataclass
+
+from jobauto_prefect.errors import SourceUnavailable
+from jobauto_prefect.sources.adapters import TABLE, Adapter, TimeLimits
+from jobauto_prefect.sources.targets import Target, TargetRules
+from jobauto_prefect.wording import pluralize
+
+PROBE_SECONDS = 4.0
+LIMITS = TimeLimits(connect=3, answer=3)
+AT_ONCE = 8
+"""A target that dribbles its answer can hold a probe's thread for longer than anybody waits."""
+
+_free = threading.BoundedSemaphore(AT_ONCE)
+
+
+@dataclass(frozen=True, slots=True)
+class Reachability:
+    """What a test found; the message says what to do where it is not reachable."""
+
+    reachable: bool
+    message: str
+
+
+def probe(
+    target: Target, rules: TargetRules, *, removes: bool, seconds: float = PROBE_SECONDS
+) -> Reachability:
+    """Connect, look for the table, read from it; with `removes` also ask whether that is allowed.
+
+    Takes at most `seconds`.
+    """
+    if not _free.acquire(blocking=False):
+        return Reachability(False, "too many tests are under way; try again in a moment")
+    answers: list[Reachability] = []
+
+    def look() -> None:
+        try:
+            answers.append(_look(target, rules, removes))
+        finally:
+            _free.release()
+
+    looking = threading.Thread(target=look, name="probe", daemon=True)
+    looking.start()
+    looking.join(seconds)
+    waited = pluralize(seconds, "second")
+    late = f"the adapter database did not answer within {waited}; check host and port"
+    return answers[0] if answers else Reachability(False, late)
+
+
+def _look(target: Target, rules: TargetRules, removes: bool) -> Reachability:
+    try:
+        with Adapter(target, rules, LIMITS) as adapter:
+            waiting = bool(adapter.after(-1, 1))
+            if removes:
+                adapter.check_removal()
+    except SourceUnavailable as error:
+        return Reachability(False, str(error))
+    return Reachability(True, f"{TABLE} can be read; {'changes wait' if waiting else 'none wait'}")

@@ -1,0 +1,138 @@
+"""What sends rows of the ledger that are due: webhooks, and messages of notices.
+
+Only rows are sent, so no job waits for a server. A recipient may get something twice, where this
+process dies before it has written down that it was accepted; its id is then the same.
+"""
+
+import asyncio
+import contextlib
+import logging
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import httpx
+
+from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
+from jobauto_prefect.ledger.store import Ledger, ReadingSession
+from jobauto_prefect.settings import Settings
+from jobauto_prefect.sources.http_post import webhook_client
+from jobauto_prefect.sources.record_targets import webhook_rules
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.2
+
+Claim = TypeVar("Claim")
+Message = TypeVar("Message")
+
+
+class Sender(ABC, Generic[Claim, Message]):
+    """Sends what is due, each message until it is accepted or given up.
+
+    Several processes may do so at once: what one has claimed the others leave to it.
+    """
+
+    def __init__(
+        self, ledger: Ledger, settings: Settings, wanted: asyncio.Event | None = None
+    ) -> None:
+        """`wanted` is set where there may be something to send; None: the ledger is polled."""
+        self.ledger = ledger
+        self.settings = settings
+        self.rules = webhook_rules(settings)
+        self.sending: Counter[str] = Counter()
+        """How many messages are under way, by recipient."""
+
+        self._wanted = wanted or asyncio.Event()
+        self._poll_seconds = POLL_SECONDS if wanted is None else None
+
+    @abstractmethod
+    def is_due(self, session: ReadingSession) -> bool:
+        """Whether there is anything to send."""
+
+    @abstractmethod
+    def claim(self, session: WritingSession) -> Sequence[Claim]:
+        """Claim what is due, as far as its recipients have room in `sending`."""
+
+    @abstractmethod
+    def load(self, session: ReadingSession, claim: Claim) -> Message | None:
+        """Read a message that was claimed; None: nothing is left of it."""
+
+    @abstractmethod
+    def recipient(self, message: Message) -> str:
+        """Return the key by which messages to one recipient are counted."""
+
+    @abstractmethod
+    def label(self, message: Message) -> str:
+        """Return what the log calls a message; it may show no secret."""
+
+    @abstractmethod
+    async def send(self, client: httpx.AsyncClient, message: Message) -> str | None:
+        """Send a message; why it was not accepted, None: it was."""
+
+    @abstractmethod
+    def release(self, session: WritingSession, message: Message) -> None:
+        """Release a claimed message for another process."""
+
+    @abstractmethod
+    def record(self, session: WritingSession, message: Message, error: str | None) -> None:
+        """Write down that a message was accepted, or why it was not."""
+
+    async def run(self) -> None:
+        """Send what is due until cancelled."""
+        async with webhook_client() as client, asyncio.TaskGroup() as group:
+            while True:
+                for message in await self._next():
+                    self.sending[self.recipient(message)] += 1
+                    task = group.create_task(self._send(client, message))
+                    task.add_done_callback(lambda _: self._wanted.set())  # there is room
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wanted.wait(), self._poll_seconds)
+                self._wanted.clear()
+
+    async def _next(self) -> list[Message]:
+        try:
+            return await asyncio.to_thread(self._claim)
+        except JobautoError as error:
+            logger.warning("%s", error)
+        except Exception:
+            logger.exception("what is to be sent can't be read; it is looked for again")
+        return []
+
+    def _claim(self) -> list[Message]:
+        with self.ledger.reading() as session:
+            if not self.is_due(session):
+                return []  # looked for all the time: without writing anything
+        with self.ledger.writing(SERVICE) as session:
+            claims = self.claim(session)
+        with self.ledger.reading() as session:
+            messages = (self.load(session, claim) for claim in claims)
+            return [message for message in messages if message is not None]
+
+    async def _send(self, client: httpx.AsyncClient, message: Message) -> None:
+        recipient = self.recipient(message)
+        try:
+            error = await self.send(client, message)
+        except asyncio.CancelledError:  # this process ends; another one need not wait for it
+            self._write(lambda session: self.release(session, message))
+            raise
+        except Exception:
+            logger.exception("%s failed", self.label(message))
+            error = "an error in this program; see the log of jobauto services"
+        finally:
+            self.sending[recipient] -= 1
+            if not self.sending[recipient]:
+                del self.sending[recipient]
+        if error is not None:
+            logger.warning("%s not accepted: %s", self.label(message), error)
+        await asyncio.to_thread(self._write, lambda session: self.record(session, message, error))
+
+    def _write(self, work: Callable[[WritingSession], None]) -> None:
+        """Write to the ledger; what can't be written down is sent again."""
+        try:
+            with self.ledger.writing(SERVICE) as session:
+                work(session)
+        except JobautoError as error:
+            logger.warning("%s", error)

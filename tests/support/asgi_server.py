@@ -1,0 +1,73 @@
+"""Any ASGI application on a real port, as this service is served."""
+
+import contextlib
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import uvicorn
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from jobauto_prefect.facade.server_options import server_options
+from jobauto_prefect.settings import Settings
+from tests.support.servers import free_port
+
+
+@contextlib.contextmanager
+def serving(app: ASGIApp, settings: Settings) -> Iterator[int]:
+    """The port of a running server."""
+    port = free_port()
+    options = server_options(settings)
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, **options))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until = time.monotonic() + 20
+    while not server.started and time.monotonic() < until:
+        time.sleep(0.01)
+    try:
+        yield port
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+def spoken(port: int, *lines: str, body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of the answer to a request that is written by hand."""
+    request = "\r\n".join((*lines, "Connection: close", "", "")).encode("latin-1")
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+        connection.sendall(request + body)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    head, _, content = answer.partition(b"\r\n\r\n")
+    status, *fields = head.decode("latin-1").split("\r\n")
+    pairs = (field.split(": ", 1) for field in fields)
+    return int(status.split()[1]), {name.lower(): value for name, value in pairs}, content
+
+
+async def mirror(scope: Scope, receive: Receive, send: Send) -> None:
+    """An application that tells what reached it; sockets are accepted and told, too."""
+    if scope["type"] == "lifespan":
+        return
+    told = json.dumps(
+        {
+            "scheme": scope["scheme"],
+            "client": scope["client"][0],
+            "request_id": scope["state"]["request_id"],
+            "path": scope["path"],
+        }
+    )
+    if scope["type"] == "websocket":
+        await receive()
+        await send({"type": "websocket.accept"})
+        await send({"type": "websocket.send", "text": told})
+        await send({"type": "websocket.close"})
+        return
+    if scope["path"] == "/broken":
+        raise RuntimeError("broken on purpose")
+    length = str(len(told)).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", length)]
+    if scope["path"] == "/static":
+        headers += [(b"etag", b'"1"'), (b"x-frame-options", b"SAMEORIGIN")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": told.encode()})

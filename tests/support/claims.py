@@ -1,0 +1,112 @@
+"""The claims API as a worker speaks it, by hand."""
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
+
+import httpx
+import pytest
+
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs.flow_runs import run_key
+from jobauto_prefect.ledger.jobs.workers import Registration, register
+from jobauto_prefect.ledger.records import Job, RunTemplate
+from jobauto_prefect.ledger.store import Ledger
+from tests.integration.test_facade import make_template
+from tests.support.secrets import SECRET
+
+DEPLOYMENT = UUID(int=1)
+Claim = dict[str, Any]
+
+
+@pytest.fixture
+def template(rest: httpx.Client, ledger: Ledger) -> dict[str, Any]:
+    """A template that Prefect knows by a deployment."""
+    made = make_template(rest, env={"PASSWORD": SECRET, "COUNT": 4})
+    with ledger.writing(SERVICE) as session:
+        record = session.get_one(RunTemplate, made["id"])
+        record.deployment_id = DEPLOYMENT
+        record.applied_parameters = {"GREETING": "hello", "COUNT": 4, "LOUD": False}
+    return made
+
+
+def instance_of(worker: str) -> str:
+    """The present start of a worker that `start_workers` made known."""
+    return str(uuid5(NAMESPACE_OID, worker))
+
+
+def start_workers(ledger: Ledger, pool: str = "jobauto") -> None:
+    """The ledger knows the workers w0 to w9."""
+    with ledger.writing(SERVICE) as session:
+        for number in range(10):
+            name = f"w{number}"
+            start = Registration(name, pool, "here", UUID(instance_of(name)))
+            register(session, start, [pool], lease_seconds=30)
+
+
+def claim_of(flow_run_id: UUID | None = None, **members: Any) -> Claim:
+    return {
+        "claim_id": str(uuid4()),
+        "flow_run_id": str(flow_run_id or uuid4()),
+        "run_number": 1,
+        "deployment_id": str(DEPLOYMENT),
+        "worker": "w1",
+        "instance": instance_of(members.get("worker", "w1")),
+        "work_directory": "/tmp/work",
+        **members,
+    }
+
+
+def own_run_of(ledger: Ledger, job_id: int, **members: Any) -> Claim:
+    """A claim of the flow run that was made for a job."""
+    with ledger.reading() as session:
+        key = run_key(session.get_one(Job, job_id))
+    return claim_of(parameters={"jobauto": {"job": job_id}}, idempotency_key=key, **members)
+
+
+def renewal_of(number: int, worker: str = "w1", **members: Any) -> dict[str, Any]:
+    """A renewal whose predecessor was answered."""
+    return {
+        "worker": worker,
+        "instance": instance_of(worker),
+        "number": number,
+        "answered": number - 1,
+        "jobs": {},
+        **members,
+    }
+
+
+def granted(claims: httpx.Client, claim: Claim) -> dict[str, Any]:
+    answer = claims.post("/claims", json=claim)
+    assert answer.status_code == 200, answer.text
+    launch: dict[str, Any] = answer.json()["launch"]
+    assert launch is not None, answer.text
+    return launch
+
+
+def refused(claims: httpx.Client, claim: Claim) -> tuple[str, str, str]:
+    answer = claims.post("/claims", json=claim)
+    assert answer.status_code == 200, answer.text
+    refusal = answer.json()["refusal"]
+    assert refusal is not None, answer.text
+    return refusal["reason"], refusal["story"]["state"], refusal["story"]["message"]
+
+
+def report_of(launch: dict[str, Any], **members: Any) -> dict[str, Any]:
+    now = datetime.now(UTC).isoformat()
+    return {
+        "claim_id": launch["claim_id"],
+        "worker": "w1",
+        "ending": "exited",
+        "exit_code": 0,
+        "started_at": now,
+        "ended_at": now,
+        **members,
+    }
+
+
+def report(claims: httpx.Client, launch: dict[str, Any], **members: Any) -> dict[str, Any]:
+    answer = claims.post(f"/jobs/{launch['job_id']}/report", json=report_of(launch, **members))
+    assert answer.status_code == 200, answer.text
+    body: dict[str, Any] = answer.json()
+    return body

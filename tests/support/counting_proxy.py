@@ -1,0 +1,62 @@
+"""A Prefect server behind a proxy that keeps count."""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from jobauto_prefect.settings import Settings
+from tests.support.asgi_server import serving
+
+METHODS = ["GET", "POST", "PATCH", "PUT", "DELETE"]
+ASKING = ("/filter", "/count")
+BUSY = 503
+"""Prefect's answer while its SQLite is locked: nothing has happened, and clients ask again."""
+
+
+class Counted:
+    """The address of the proxy, and what Prefect answered there, as `METHOD /path`."""
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.calls: list[str] = []
+
+    @property
+    def writes(self) -> list[str]:
+        """The calls that change something."""
+        return [
+            call for call in self.calls if not (call.startswith("GET ") or call.endswith(ASKING))
+        ]
+
+
+@contextlib.contextmanager
+def counted(api: str, home: Path) -> Iterator[Counted]:
+    """A server that passes everything on to Prefect's API at this address."""
+    found = Counted()
+    # Prefect closes an idle connection after a while: one is gone before it would be used then.
+    upstream = httpx.AsyncClient(timeout=30, limits=httpx.Limits(keepalive_expiry=1))
+
+    async def passed_on(request: Request) -> Response:
+        path = request.url.path.removeprefix("/api")
+        content_type = {"Content-Type": request.headers.get("content-type", "application/json")}
+        answer = await upstream.request(
+            request.method,
+            f"{api}{path}",
+            content=await request.body(),
+            headers=content_type,
+            params=request.query_params,
+        )
+        if answer.status_code != BUSY:
+            found.calls.append(f"{request.method} {path}")
+        kind = answer.headers.get("content-type")
+        return Response(answer.content, answer.status_code, media_type=kind)
+
+    app = Starlette(routes=[Route("/{path:path}", passed_on, methods=METHODS)])
+    with serving(app, Settings(home=home)) as port:
+        found.url = f"http://127.0.0.1:{port}/api"
+        yield found

@@ -1,0 +1,298 @@
+"""An installation whose parts are processes of their own, to be killed, stopped and cut off.
+
+After the faults a matcher assigns the processes that really started to the windows there were.
+"""
+
+import contextlib
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import psycopg
+
+from jobauto_prefect.engine.prefect_server.process import prefect_command
+from jobauto_prefect.ledger.records import Job, RunTemplate, Task
+from jobauto_prefect.ledger.secrets import create_key
+from jobauto_prefect.ledger.states import LIVE_TASKS, TaskReason
+from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.settings import Settings
+from tests.conftest import clean_environment, free_port
+from tests.support.breakable import Part, Relay
+from tests.support.servers import client, prefect_client, user_token, worker_token
+from tests.support.workers import eventually
+
+PATIENCE = 120  # seconds
+MINUTE = timedelta(minutes=1)
+
+PROBE = """#!/bin/sh
+# A second process of one task, at the same time, would be seen.
+live="$MARKS/live-$JOBAUTO_TASK_ID"
+trap 'rm -f "$live"; exit 143' TERM
+# What was killed outright leaves its file: only a process that lives counts.
+if [ -e "$live" ] && kill -0 "$(cat "$live")"; then
+    echo "$JOBAUTO_TASK_ID" >> "$MARKS/overlaps"
+fi
+echo $$ > "$live"
+echo "$JOBAUTO_JOB_ID $JOBAUTO_TASK_ID" >> "$MARKS/starts"
+sleep "$SECONDS_TO_SLEEP" & wait $!
+rm -f "$live"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What the matcher found; `missed` and `extra` say in words what was wrong."""
+
+    states: Counter[str]
+    missed: list[str] = field(default_factory=list)
+    extra: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Town:
+    """All parts, and what is needed to look at them."""
+
+    settings: Settings
+    ledger: Ledger
+    rest: httpx.Client
+    prefect: httpx.Client
+    parts: dict[str, Part]
+    relay: Relay
+    marks: Path
+    templates: list[dict[str, Any]] = field(default_factory=list)
+
+    def add_template(self, name: str, **members: Any) -> dict[str, Any]:
+        """A template whose jobs leave a mark when they start."""
+        env = {"MARKS": str(self.marks), **members.pop("env", {})}
+        body = {"app": "Marker", "company": "town", "name": name, "env": env, **members}
+        made: dict[str, Any] = self.rest.post("/runtemplate/", json=body).raise_for_status().json()
+        self.templates.append(made)
+        return made
+
+    def switch_off(self) -> None:
+        """No further windows; what runs goes on."""
+        self.templates = [
+            eventually(lambda one=one: self._switched_off(one["id"]), PATIENCE)
+            for one in self.templates
+        ]
+
+    def _switched_off(self, number: int) -> dict[str, Any] | None:
+        with contextlib.suppress(httpx.TransportError):
+            answer = self.rest.post("/runtemplate/", json={"id": number, "active": False})
+            template: dict[str, Any] = answer.json()
+            return template if answer.is_success else None
+        return None
+
+    def windows(self) -> Iterator[tuple[int, datetime]]:
+        """Those of the minutely templates: opened since they were made, until switched off."""
+        for template in self.templates:
+            made, off = (
+                datetime.fromisoformat(template[name]) for name in ("created_at", "updated_at")
+            )
+            start = made.replace(second=0, microsecond=0) + MINUTE
+            while start + timedelta(seconds=template["delay"]) <= off:
+                yield template["id"], start
+                start += MINUTE
+
+    def starts(self) -> list[tuple[int, int]]:
+        """Job and task of each process that really started."""
+        path = self.marks / "starts"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [(int(job), int(task)) for job, task in map(str.split, lines)]
+
+    def overlaps(self) -> list[str]:
+        """Tasks that had two processes at once."""
+        path = self.marks / "overlaps"
+        return path.read_text().splitlines() if path.exists() else []
+
+    def until_running(self) -> int:
+        """The task of a process that runs just now."""
+
+        def live() -> int:
+            return next((int(p.name[5:]) for p in self.marks.glob("live-*")), 0)
+
+        task: int = eventually(live, PATIENCE)
+        return task
+
+    def until_started(self, more: int) -> None:
+        """Return when so many more processes have started."""
+        wanted = len(self.starts()) + more
+        eventually(lambda: len(self.starts()) >= wanted, PATIENCE)
+
+    def until_all_tasks_ended(self) -> None:
+        """Return when no task is open or running."""
+        eventually(lambda: not any(one.state in LIVE_TASKS for one in self._tasks()), PATIENCE)
+
+    def _tasks(self) -> list[Task]:
+        with self.ledger.reading() as session:
+            return list(session.query(Task).order_by(Task.id))
+
+    def match(self) -> Findings:
+        """Assign the processes that started to the windows: template and start."""
+        with self.ledger.reading() as session:
+            tasks = {task.id: task for task in session.query(Task)}
+            jobs = {job.id: job for job in session.query(Job)}
+        found = Findings(Counter(task.state for task in tasks.values()))
+        owed = Counter(self.windows())
+        owed.subtract((task.runtemplate_id, task.window_start) for task in tasks.values())
+        for window, count in owed.items():
+            if count:
+                (found.missed if count > 0 else found.extra).append(f"{window}: task {count:+}")
+        begun = Counter(task for _, task in self.starts())
+        for task in tasks.values():
+            self._judge(task, begun[task.id], found)
+        for job, count in Counter(job for job, _ in self.starts()).items():
+            if count > 1 or job not in jobs:
+                found.extra.append(f"job {job} started {count} times")
+        return found
+
+    def _judge(self, task: Task, begun: int, found: Findings) -> None:
+        said = f"task {task.id} {task.state} ({task.reason}: {task.message})"
+        said += f", {begun} of {task.attempts} began"
+        if task.state in ("fulfilled", "fulfilled_late"):
+            if not begun:
+                found.missed.append(said)
+        elif task.reason != TaskReason.INACTIVE:
+            found.missed.append(said)  # each outage was shorter than a window
+        if begun > task.attempts or (task.state == "missed" and begun):
+            found.extra.append(said)
+
+    def cut_database(self) -> None:
+        """End every session of the ledger's database, as its restart would."""
+        url = self.settings.ledger_url.replace("+psycopg", "")
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+    def run_by_hand(self, task_id: int) -> None:
+        """A second flow run for a window, as somebody could make it."""
+        with self.ledger.reading() as session:
+            task = session.get_one(Task, task_id)
+            deployment = session.get_one(RunTemplate, task.runtemplate_id).deployment_id
+        body = {"parameters": {"jobauto": {"task": task_id}}}
+        self.prefect.post(f"/deployments/{deployment}/create_flow_run", json=body)
+
+
+@contextmanager
+def town(ledger_url: str, prefect_url: str, home: Path, lease_seconds: float) -> Iterator[Town]:
+    """A running installation on PostgreSQL: Prefect, facade, two services, two workers.
+
+    The first worker reaches the facade through a relay.
+    """
+    for folder in ("marks", "bin", "config"):
+        (home / folder).mkdir()
+    port, prefect_port = free_port(), free_port()
+    settings = Settings(
+        home=home,
+        database_url=ledger_url,
+        api_port=port,
+        url=f"http://127.0.0.1:{port}",
+        prefect_port=prefect_port,
+        prefect_api_url=f"http://127.0.0.1:{prefect_port}/api",
+        pool="town",
+        lease_seconds=lease_seconds,
+    )
+    create_key(settings.key_path)
+    ledger = open_ledger(settings)
+    with contextlib.ExitStack() as stack:
+        relay = stack.enter_context(Relay(port))
+        parts = _parts(settings, prefect_url, relay, worker_token(ledger, "town"))
+        stack.callback(ledger.close)
+        rest = stack.enter_context(client(f"{settings.url}/api/v1", user_token(ledger)))
+        prefect = stack.enter_context(prefect_client(settings.prefect_api_url))
+        for part in parts.values():
+            stack.callback(part.end)
+        made = Town(settings, ledger, rest, prefect, parts, relay, home / "marks")
+        parts["prefect"].start()
+        parts["facade"].start()
+        eventually(lambda: _answers(prefect, "/health"), PATIENCE)
+        eventually(lambda: _answers(rest, "/ping.json"), PATIENCE)
+        _populate(made)
+        for part in parts.values():
+            if part.name not in ("prefect", "facade"):
+                part.start()
+        yield made
+
+
+def _answers(http: httpx.Client, path: str) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return http.get(path).is_success
+    return False
+
+
+def _parts(settings: Settings, prefect_url: str, relay: Relay, token: str) -> dict[str, Part]:
+    home = settings.home
+    ours = clean_environment() | {
+        "JOBAUTO_HOME": str(home),
+        "JOBAUTO_CONFIG_DIR": str(home / "config"),
+        "JOBAUTO_DATABASE_URL": settings.ledger_url,
+        "JOBAUTO_URL": settings.url,
+        "JOBAUTO_API_PORT": str(settings.api_port),
+        "JOBAUTO_PREFECT_API_URL": settings.prefect_api_url,
+        "JOBAUTO_POOL": settings.pool,
+        "JOBAUTO_LEASE_SECONDS": str(settings.lease_seconds),
+        "PREFECT_LOGGING_LEVEL": "WARNING",
+        "PREFECT_HOME": str(home / "prefect"),
+        "PREFECT_API_URL": settings.prefect_api_url,
+    }
+    workers = {name: value for name, value in ours.items() if name != "JOBAUTO_DATABASE_URL"} | {
+        "JOBAUTO_WORKER_TOKEN": token
+    }
+    argv, environment = prefect_command(settings, clean_environment())
+    environment |= {"PREFECT_SERVER_DATABASE_CONNECTION_URL": prefect_url}
+    jobauto = str(Path(sys.executable).parent / "jobauto")
+
+    def part(name: str, argv: list[str], environment: dict[str, str]) -> Part:
+        return Part(name, argv, environment, home / f"{name}.log")
+
+    def worker(name: str, port: int) -> Part:
+        command = ["-m", "prefect", "worker", "start", "--type", "jobauto", "--pool", "town"]
+        told = workers | {
+            "JOBAUTO_HOME": str(home / name),
+            "JOBAUTO_URL": f"http://127.0.0.1:{port}",
+        }
+        return part(name, [sys.executable, *command, "--name", name], told)
+
+    made = [
+        part("prefect", argv, environment),
+        part("facade", [jobauto, "api", "start"], ours),
+        part("services-1", [jobauto, "services", "start"], ours),
+        part("services-2", [jobauto, "services", "start"], ours),
+        worker("worker-1", relay.port),
+        worker("worker-2", settings.api_port),
+    ]
+    return {one.name: one for one in made}
+
+
+def _populate(made: Town) -> None:
+    probe = made.settings.home / "bin" / "marker"
+    probe.write_text(PROBE)
+    probe.chmod(0o755)
+    definition = {
+        "$schema": "https://example.com/application.schema.json",
+        "name": "Marker",
+        "description": "Leaves a mark",
+        "executable": str(probe),
+        "uuid": str(uuid4()),
+        "environment": {
+            "MARKS": {"type": "string", "required": True},
+            "SECONDS_TO_SLEEP": {"type": "float", "defval": 2},
+        },
+    }
+    made.rest.post("/app/", json=definition).raise_for_status()
+    made.rest.post("/company/", json={"slug": "town", "name": "Town"}).raise_for_status()
+
+
+def pause(seconds: float) -> None:
+    """How long a fault lasts."""
+    time.sleep(seconds)

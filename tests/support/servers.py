@@ -1,0 +1,103 @@
+"""A facade on a real port, for tests."""
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import httpx
+import uvicorn
+
+from jobauto_prefect import certificates
+from jobauto_prefect.facade.app import create_app
+from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.auth.permissions import EVERYTHING
+from jobauto_prefect.facade.server_options import server_options
+from jobauto_prefect.facade.writes.memberships import set_roles
+from jobauto_prefect.ledger.access.tokens import issue_user_token, issue_worker_token
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import User
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+from tests.support.secrets import SAYS_NO_SECRET
+
+BUSY = b'{"exception_message":"Service Unavailable"}'
+BUSY_FOR = 90  # seconds at most
+
+OPERATOR = Identity(SERVICE, EVERYTHING)
+
+
+def free_port() -> int:
+    """A port nobody listens on just now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextlib.contextmanager
+def facade(settings: Settings, ledger: Ledger) -> Iterator[str]:
+    """The address of a running facade."""
+    port = int(settings.url.rpartition(":")[2])
+    config = uvicorn.Config(
+        create_app(settings, ledger), host="127.0.0.1", port=port, **server_options(settings)
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    until = time.monotonic() + 20
+    while not server.started and time.monotonic() < until:
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+def user_token(ledger: Ledger, login: str = "root", roles: Sequence[str] = ("super_admin",)) -> str:
+    """A bearer token of a new user with these roles."""
+    with ledger.writing(SERVICE) as session:
+        user = User(login=login)
+        set_roles(session, OPERATOR, user, roles, replace=True)
+        session.add(user)
+        return issue_user_token(session, user, None)[0]
+
+
+def worker_token(ledger: Ledger, *pools: str) -> str:
+    """A bearer token of a worker."""
+    with ledger.writing(SERVICE) as session:
+        return issue_worker_token(session, pools, None)[0]
+
+
+def client(url: str, token: str) -> httpx.Client:
+    """A client that signs in with a bearer token."""
+    headers = {"Authorization": f"Bearer {token}"}
+    verify = certificates.needs_certificates(url)
+    return httpx.Client(
+        base_url=url, headers=headers, timeout=20, event_hooks=SAYS_NO_SECRET, verify=verify
+    )
+
+
+class _Patient(httpx.HTTPTransport):
+    """Asks again while Prefect's SQLite is busy, as every client of Prefect does."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        until = time.monotonic() + BUSY_FOR
+        while True:
+            response = super().handle_request(request)
+            busy = response.status_code == 503 and response.read() == BUSY
+            if not busy or time.monotonic() > until:
+                return response
+            response.close()
+            time.sleep(0.05)
+
+
+def prefect_client(url: str, **options: Any) -> httpx.Client:
+    """A client of Prefect's API, ours before it or not."""
+    options = {"timeout": 30, "event_hooks": SAYS_NO_SECRET} | options
+    limits = options.pop("limits", httpx.Limits())
+    transport = _Patient(limits=limits, verify=certificates.needs_certificates(url))
+    return httpx.Client(base_url=url, transport=transport, **options)

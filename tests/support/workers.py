@@ -1,0 +1,374 @@
+"""A facade, a Prefect and what is needed to run real jobs with real workers."""
+
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from subprocess import Popen
+from typing import Any, Self
+from uuid import uuid4
+
+import httpx
+
+from jobauto_prefect.ledger.secrets import create_key
+from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.settings import Settings
+from tests.conftest import clean_environment, running
+from tests.support.counting_proxy import BUSY
+from tests.support.secrets import SECRET
+from tests.support.servers import (
+    client,
+    facade,
+    free_port,
+    prefect_client,
+    user_token,
+    worker_token,
+)
+
+PATIENCE = 90  # seconds
+
+PROBE = """#!/bin/sh
+# Says that it runs, and what it is told; a second instance of one job would be seen.
+mkdir "$MARKS/live-$JOBAUTO_JOB_ID" || echo overlap >> "$MARKS/overlaps"
+echo $$ >> "$MARKS/pids"
+echo "start $(date +%s.%N) $JOBAUTO_JOB_ID" >> "$MARKS/starts"
+trap 'rmdir "$MARKS/live-$JOBAUTO_JOB_ID"; exit 143' TERM
+[ -n "$QUIET" ] || { echo "hello from $COMPANY"; echo "careful" >&2; }
+sleep "$SECONDS_TO_SLEEP" & wait $!
+rmdir "$MARKS/live-$JOBAUTO_JOB_ID"
+exit "$EXIT_WITH"
+"""
+
+
+def is_alive(pid: int) -> bool:
+    """Whether that process can still do something; a dead one may wait for its parent's look."""
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+
+
+def eventually(look: Callable[[], Any], seconds: float = PATIENCE) -> Any:
+    """What `look` finds, once it finds something."""
+    until = time.monotonic() + seconds
+    while not (found := look()):
+        assert time.monotonic() < until, "what was waited for did not come"
+        time.sleep(0.02)
+    return found
+
+
+class CountingTransport(httpx.AsyncHTTPTransport):
+    """The ordinary transport, which keeps the calls that were answered, but by a busy server."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        if response.status_code != BUSY:
+            self.calls.append(f"{request.method} {request.url.path.removeprefix('/api')}")
+        return response
+
+    @property
+    def writes(self) -> list[str]:
+        """The calls that change something."""
+        asking = ("GET ", "POST /flow_runs/filter", "POST /deployments/filter")
+        return [call for call in self.calls if not call.startswith(asking)]
+
+    def count(self, ending: str) -> int:
+        """How many calls end like this."""
+        return sum(call.endswith(ending) for call in self.calls)
+
+
+class Serving:
+    """A facade that can go away and come back."""
+
+    def __init__(self, settings: Settings, ledger: Ledger) -> None:
+        self.settings, self.ledger = settings, ledger
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Answer from now on."""
+        self._stack.enter_context(facade(self.settings, self.ledger))
+
+    def stop(self) -> None:
+        """Answer no more."""
+        self._stack.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """An installation with one application, company and template; workers are the test's."""
+
+    settings: Settings
+    ledger: Ledger
+    rest: httpx.Client
+    prefect: httpx.Client
+    home: Path
+    pool: str
+    template: dict[str, Any]
+    token: str
+    marks: Path
+    serving: Serving
+
+    def with_template(self, name: str, pool: str) -> "Plant":
+        """The same, with another template of the same application."""
+        env = self.template["env"] | {"PASSWORD": SECRET}
+        body = {"app_id": self.template["app_id"], "company": self.pool, "name": name}
+        template = self.rest.post("/runtemplate/", json={**body, "pool": pool, "env": env})
+        return replace(self, template=template.raise_for_status().json())
+
+    def other_template(self, name: str) -> "Plant":
+        """The same, with the template of that name."""
+        found = self.rest.get("/runtemplates.json").raise_for_status().json().values()
+        return replace(self, template=next(one for one in found if one["name"] == name))
+
+    def marked(self, name: str) -> list[str]:
+        """The lines of one kind of mark."""
+        path = self.marks / name
+        return path.read_text().splitlines() if path.exists() else []
+
+    def job(self, job_id: int) -> dict[str, Any]:
+        """The record of a job."""
+        found: dict[str, Any] = self.rest.get(f"/job/{job_id}.json").raise_for_status().json()
+        return found
+
+    def post_job(self, scheduled: str | None = None, **env: str | int) -> int:
+        """A new job of the template, now or at a time; its marks are in this test's folder."""
+        declared = self.rest.get(f"/app/{self.template['app_id']}.json").json()["environment"]
+        given = env if "MARKS" not in declared else {"MARKS": str(self.marks), **env}
+        body = {"runtemplate_id": self.template["id"], "env": given, "scheduled": scheduled}
+        created: int = self.rest.post("/job/", json=body).raise_for_status().json()["id"]
+        return created
+
+    def ended(self, job_id: int) -> dict[str, Any]:
+        """A job, once it is over."""
+
+        def over() -> dict[str, Any] | None:
+            job = self.job(job_id)
+            return job if job["end"] else None
+
+        found: dict[str, Any] = eventually(over)
+        return found
+
+    def deployment_id(self) -> str:
+        """The template's deployment, once it is applied."""
+
+        def applied() -> str | None:
+            names = [f"{self.pool} - {self.template['name']}"]
+            query = {"deployments": {"name": {"any_": names}}}
+            found = self.prefect.post("/deployments/filter", json=query).json()
+            return found[0]["id"] if found else None
+
+        deployment: str = eventually(applied)
+        return deployment
+
+    def click_run(self, **parameters: Any) -> str:
+        """What the Run button of Prefect's UI does: every field is submitted."""
+        deployment = self.prefect.get(f"/deployments/{self.deployment_id()}").json()
+        given = deployment["parameters"] | {"MARKS": str(self.marks)} | parameters
+        path = f"/deployments/{deployment['id']}/create_flow_run"
+        answer = self.prefect.post(path, json={"parameters": given})
+        run: str = answer.raise_for_status().json()["id"]
+        return run
+
+    def flow_run(self, flow_run_id: str) -> dict[str, Any]:
+        """A flow run of Prefect."""
+        found: dict[str, Any] = self.prefect.get(f"/flow_runs/{flow_run_id}").json()
+        return found
+
+    def run_in(self, flow_run_id: str, *states: str) -> dict[str, Any]:
+        """A flow run, once it is in one of these types of state."""
+
+        def there() -> dict[str, Any] | None:
+            run = self.flow_run(flow_run_id)
+            return run if run["state_type"] in states else None
+
+        found: dict[str, Any] = eventually(there)
+        return found
+
+    def run_named(self, flow_run_id: str, ending: str) -> dict[str, Any]:
+        """The flow run, once its name ends so."""
+
+        def named() -> dict[str, Any] | None:
+            run = self.flow_run(flow_run_id)
+            return run if run["name"].endswith(ending) else None
+
+        run: dict[str, Any] = eventually(named)
+        return run
+
+    def run_of(self, job_id: int) -> str:
+        """The flow run of a job, once it is known."""
+        label = {"flow_runs": {"name": {"like_": f"#{job_id}"}}}
+        found: str = eventually(
+            lambda: next(
+                (
+                    run["id"]
+                    for run in self.prefect.post("/flow_runs/filter", json=label).json()
+                    if run["labels"].get("jobauto.job") == job_id and self.pool in run["name"]
+                ),
+                None,
+            )
+        )
+        return found
+
+    def set_state(self, flow_run_id: str, state: str) -> None:
+        """What Prefect's UI does for a state."""
+        body = {"state": {"type": state}, "force": False}
+        self.prefect.post(f"/flow_runs/{flow_run_id}/set_state", json=body).raise_for_status()
+
+    def jobs_of(self, flow_run_id: str) -> list[dict[str, Any]]:
+        """The jobs of a flow run."""
+        answer = self.rest.get("/jobs.json", params={"limit": 1000}).raise_for_status()
+        jobs = answer.json().values()
+        return [job for job in jobs if job["flow_run_id"] == flow_run_id]
+
+    def until_jobs_of(self, flow_run_id: str) -> list[dict[str, Any]]:
+        """The jobs of a flow run, once there are any."""
+        found: list[dict[str, Any]] = eventually(lambda: self.jobs_of(flow_run_id))
+        return found
+
+    def logs_of(self, flow_run_id: str) -> list[dict[str, Any]]:
+        """The output of a flow run's job as Prefect's log has it."""
+        query = {"logs": {"flow_run_id": {"any_": [flow_run_id]}}}
+        found = self.prefect.post("/logs/filter", json=query).raise_for_status().json()
+        return [line for line in found if line["name"] == "jobauto"]
+
+    def artifacts_of(self, flow_run_id: str) -> list[dict[str, Any]]:
+        """The artifacts of a flow run in Prefect."""
+        query = {"artifacts": {"flow_run_id": {"any_": [flow_run_id]}}}
+        found: list[dict[str, Any]] = self.prefect.post("/artifacts/filter", json=query).json()
+        return found
+
+    def until_gone(self) -> None:
+        """Return when no process of a probe lives."""
+        pids = self.marked("pids")
+        eventually(lambda: not any(is_alive(int(pid)) for pid in pids))
+
+    def environment(self, **more: str) -> dict[str, str]:
+        """What a worker is told, and nothing of the ledger."""
+        return clean_environment() | {
+            "PREFECT_API_URL": self.settings.prefect_api_url,
+            "PREFECT_HOME": str(self.home / "prefect"),
+            "PREFECT_LOGGING_LEVEL": "WARNING",
+            "JOBAUTO_URL": self.settings.url,
+            "JOBAUTO_WORKER_TOKEN": self.token,
+            "JOBAUTO_HOME": str(self.home / "worker"),
+            "JOBAUTO_CONFIG_DIR": str(self.home / "worker"),
+            **more,
+        }
+
+    @contextmanager
+    def worker(self, name: str = "w1", *options: str, **environment: str) -> Iterator[Popen[bytes]]:
+        """A worker process started as Prefect's users start one."""
+        argv = [sys.executable, "-m", "prefect", "worker", "start", "--type", "jobauto"]
+        argv += ["--pool", self.pool, "--name", name, *options]
+        log = self.home / f"worker-{name}.log"
+        with running(argv, self.environment(**environment), log) as process:
+            self.until_online(name)
+            yield process
+
+    def until_online(self, name: str, pool: str | None = None) -> None:
+        """Return when Prefect has heard of a worker."""
+        path = f"/work_pools/{pool or self.pool}/workers/filter"
+
+        def online() -> bool:
+            found = self.prefect.post(path, json={})
+            return found.is_success and any(
+                one["name"] == name and one["status"] == "ONLINE" for one in found.json()
+            )
+
+        eventually(online, 60)
+
+    def log_of(self, name: str = "w1") -> str:
+        """What a worker wrote."""
+        return (self.home / f"worker-{name}.log").read_text()
+
+
+@contextmanager
+def plant(prefect_api: str, migrated: str, home: Path, lease_seconds: float) -> Iterator[Plant]:
+    """A running facade over a copy of the migrated ledger; one template is applied to Prefect."""
+    for folder in ("bin", "marks", "prefect", "worker"):
+        (home / folder).mkdir()
+    port = free_port()
+    settings = Settings(
+        home=home,
+        database_url=f"sqlite:///{shutil.copy(migrated, home / 'ledger.db')}",
+        url=f"http://127.0.0.1:{port}",
+        prefect_api_url=prefect_api,
+        pool=f"pool-{port}",
+        lease_seconds=lease_seconds,
+    )
+    create_key(settings.key_path)
+    with ExitStack() as stack:
+        ledger = open_ledger(settings)
+        stack.callback(ledger.close)
+        serving = stack.enter_context(Serving(settings, ledger))
+        rest = stack.enter_context(client(f"{settings.url}/api/v1", user_token(ledger)))
+        prefect = prefect_client(prefect_api)
+        stack.enter_context(prefect)
+        yield _build(settings, serving, rest, prefect)
+
+
+def _build(
+    settings: Settings, serving: Serving, rest: httpx.Client, prefect: httpx.Client
+) -> Plant:
+    home, pool = settings.home, settings.pool
+    probe = home / "bin" / f"probe-{pool}"
+    probe.write_text(PROBE)
+    probe.chmod(0o755)
+    app = rest.post("/app/", json=_definition(probe)).raise_for_status().json()
+    rest.post("/company/", json={"slug": pool, "name": pool}).raise_for_status()
+    env = {"MARKS": str(home / "marks"), "COMPANY": "Ácme", "PASSWORD": SECRET}
+    body = {"app_id": app["id"], "company": pool, "name": "daily", "env": env}
+    template = rest.post("/runtemplate/", json=body).raise_for_status().json()
+    token = worker_token(serving.ledger, pool, f"{pool}-stock")
+    made = Plant(
+        settings=settings,
+        ledger=serving.ledger,
+        rest=rest,
+        prefect=prefect,
+        home=home,
+        pool=pool,
+        template=template,
+        token=token,
+        marks=home / "marks",
+        serving=serving,
+    )
+    made.deployment_id()
+    return made
+
+
+def _definition(executable: Path) -> dict[str, Any]:
+    return {
+        "$schema": "https://example.com/application.schema.json",
+        "name": f"Probe {executable.name}",
+        "description": "Says what it is told",
+        "executable": str(executable),
+        "uuid": str(uuid4()),
+        "environment": {
+            "MARKS": {"type": "string", "required": True},
+            "COMPANY": {"type": "string"},
+            "PASSWORD": {"type": "password"},
+            "QUIET": {"type": "string"},
+            "SECONDS_TO_SLEEP": {"type": "float", "defval": 0},
+            "EXIT_WITH": {"type": "integer", "defval": 0},
+        },
+        "exitCodes": {
+            "0": {"description": "All is well", "severity": "success"},
+            "3": {"description": "Half of it", "severity": "warning"},
+            "4": {"description": "Nothing to do", "severity": "info"},
+            "7": {"description": "The bank is closed", "severity": "error"},
+        },
+    }
