@@ -68,7 +68,10 @@ def test_prefect_makes_runs_at_the_starts_of_our_windows(
 
 ZONES = ("UTC", "Europe/Prague", "America/New_York", "Australia/Lord_Howe", "America/Havana")
 IN_MARCH = ("0 6 */2 * *", "0 6 3,31 * *", "0 6 15,30,31 * *", "0 6 1,L * *", "0 6 1,29 * 1")
-LEFT_OUT = ("0 6 */3 * *", "0 6 2,31 * *", "0 6 1,15,31 * *", "0 6 5-5 * *", "0 6 * * 1/2")
+LEFT_OUT = (
+    "0 6 */3 * *", "0 6 2,31 * *", "0 6 1,15,31 * *", "0 6 5-5 * *", "0 6 * * 1/2",
+    "0 6 1,14 * 5,*", "0 6 14,* * 3", "0 6 1/1 * 0,*/2",
+)  # fmt: skip
 """Of which Prefect leaves out days of March, or which it reads otherwise."""
 
 NEAR_CHANGES = ("*/15 8-17 * * 1-5", "0 */4 * * *", "30 6 * * */2", "0 6 L * *", "5 4-22/3 * * *")

@@ -49,8 +49,8 @@ def schedule_for_prefect(schedule: Schedule, *, active: bool = True) -> Schedule
 def _read_alike(cron: str) -> bool:
     _, _, day, month, weekday = fields = cron.split()
     # Where a day and a day of the week are given, one of them is enough for Prefect; for cron
-    # both must fit if either begins with a star.
-    if "*" not in (day, weekday) and (day.startswith("*") or weekday.startswith("*")):
+    # both must fit if either begins with a star. Prefect takes `5,*` and `1/1` for stars, too.
+    if "*" not in (day, weekday) and (_is_starred(day, 1, 31) or _is_starred(weekday, 0, 6)):
         return False
     parts_alike = all(
         _part_alike(part, counts_on=field is not weekday)
@@ -59,6 +59,11 @@ def _read_alike(cron: str) -> bool:
         if not (field is day and part == LAST)
     )
     return parts_alike and _days_alike(day, month)
+
+
+def _is_starred(field: str, lowest: int, highest: int) -> bool:
+    """Whether a field begins with a star or names all of its days."""
+    return field.startswith("*") or len({*_numbers(field, lowest, highest)}) > highest - lowest
 
 
 def _part_alike(part: str, *, counts_on: bool) -> bool:
