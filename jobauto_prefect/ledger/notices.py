@@ -38,7 +38,10 @@ LONGEST_WAIT = timedelta(minutes=5)
 GIVEN_UP_AFTER = timedelta(days=7)
 """A notice that nobody has taken for so long is dead."""
 
-TURN = "notices"
+ASKED_AGAIN_AFTER = timedelta(seconds=2)
+"""When it is asked again whether a recipient's message is out of its sender's hands."""
+
+LOCK = "notices"
 KEPT = timedelta(days=30)
 FORGOTTEN_AT_ONCE = 5000
 
@@ -157,13 +160,13 @@ def claim(
 
     `in_hand` are the recipients of the messages that the caller is sending.
     """
-    if not locks.acquire(session, TURN, holder, timedelta()):
+    if not locks.acquire(session, LOCK, holder, timedelta()):
         return []
     now = session.clock()
     due = select(Notice.target).where(*_is_due(now), Notice.target.not_in(in_hand))
     batches: list[tuple[UUID, str]] = []
     for target in session.scalars(due.distinct().limit(BATCHES_AT_ONCE)).all():
-        opens_at = _opens_at(session, target, span)
+        opens_at = _opens_at(session, target, span, now)
         mine = update(Notice).where(Notice.target == target, *_is_due(now))
         if opens_at is not None and opens_at > now:
             session.execute(mine.values(due_at=opens_at))
@@ -174,7 +177,7 @@ def claim(
     return batches
 
 
-def _opens_at(session: Session, target: str, span: timedelta) -> datetime | None:
+def _opens_at(session: Session, target: str, span: timedelta, now: datetime) -> datetime | None:
     """Return when the next message to a recipient may go; None: at any time."""
     owed = and_(Notice.target == target, Notice.state == NoticeState.OWED)
     # What could not be sent is tried again with what has come since.
@@ -187,7 +190,12 @@ def _opens_at(session: Session, target: str, span: timedelta) -> datetime | None
             Notice.target == target, Notice.state == NoticeState.SENT
         )
     )
-    instants = [waits, taken, sent + span if sent is not None else None]
+    in_hand = taken is not None and taken > now  # of another process: as a rule not for long
+    instants = [
+        waits,
+        min(taken, now + ASKED_AGAIN_AFTER) if in_hand else None,
+        sent + span if sent is not None else None,
+    ]
     return max((instant for instant in instants if instant is not None), default=None)
 
 

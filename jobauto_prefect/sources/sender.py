@@ -121,13 +121,13 @@ class Sender(ABC, Generic[Claim, Message]):
         except Exception:
             logger.exception("%s failed", self.label(message))
             error = "an error in this program; see the log of jobauto services"
-        finally:
-            self.sending[recipient] -= 1
-            if not self.sending[recipient]:
-                del self.sending[recipient]
         if error is not None:
             logger.warning("%s not accepted: %s", self.label(message), error)
         await asyncio.to_thread(self._write, lambda session: self.record(session, message, error))
+        # Only now: what is not yet recorded as sent still counts as being in somebody's hands.
+        self.sending[recipient] -= 1
+        if not self.sending[recipient]:
+            del self.sending[recipient]
 
     def _write(self, work: Callable[[WritingSession], None]) -> None:
         """Write to the ledger; what can't be written down is sent again."""

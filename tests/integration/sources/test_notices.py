@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -341,6 +342,27 @@ def test_a_thousand_failures_are_a_handful_of_messages(
     number = int(last["Subject"].split()[2])
     assert text_of(last).count("Acme / daily failed") == notices.LINES
     assert f"{number - notices.LINES} more failed" in text_of(last)
+
+
+def test_what_comes_while_another_process_sends_waits_seconds(
+    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, template: dict[str, Any]
+) -> None:
+    tell_company(rest, mail=by_mail())
+    fail(claims)
+    with ledger.writing(SERVICE) as session:
+        (sending,) = notices.claim(session, uuid4(), timedelta(), ())
+    fail(claims)
+    with ledger.writing(SERVICE) as session:  # a second process
+        assert notices.claim(session, uuid4(), timedelta(), ()) == []
+        waits = rows(ledger)[1].due_at - session.clock()
+    assert waits <= notices.ASKED_AGAIN_AFTER
+    with ledger.writing(SERVICE) as session:
+        batch = notices.batch_of(session, *sending)
+        assert batch is not None
+        notices.mark_sent(session, batch)
+        session.execute(update(Notice).values(due_at=session.clock()))  # the seconds are over
+        ((_, target),) = notices.claim(session, uuid4(), timedelta(), ())
+    assert target == OPS
 
 
 def test_who_is_away_is_told_later_and_keeps_nobody_waiting(
