@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gc
 import ipaddress
 import logging
 import os
@@ -88,6 +89,8 @@ async def connect_in_process(
     Raises:
         NotReady: the installation lacks its key or its tables; the message says what helps.
     """
+    # A tenth of a command's time went into looking through what it loads for garbage.
+    gc.disable()
     from jobauto_prefect.cli.service.home_lock import read_addresses
     from jobauto_prefect.facade.app import create_app
     from jobauto_prefect.ledger.audit.trail import Actor
@@ -102,6 +105,8 @@ async def connect_in_process(
     limits = long_limits(settings) if takes_long else None
     ledger = await asyncio.to_thread(open_ledger, settings, limits=limits)
     app = create_app(settings, ledger, Actor(name=local_operator(), door="cli"))
+    gc.freeze()
+    gc.enable()
     transport = httpx.ASGITransport(app=app)
     carrying = app.router.lifespan_context(app) if writes else contextlib.nullcontext()
     try:
