@@ -28,12 +28,17 @@ class RecordIndex:
     """Everything the facade lists, by kind and id, with the members that files have."""
 
     def __init__(
-        self, listed: Mapping[str, Mapping[int, Record]], extra_env: Collection[str] = ()
+        self,
+        listed: Mapping[str, Mapping[int, Record]],
+        extra_env: Collection[str] = (),
+        timezone: str = "UTC",
     ) -> None:
         """`listed`: kind -> id -> record as the facade shows it; with all that these refer to.
-        `extra_env` are the service's names that values of run templates may have.
+        `extra_env` are the service's names that values of run templates may have, `timezone` is
+        the zone of companies that name none.
         """
         self.extra_env = extra_env
+        self.timezone = timezone
         self._ids: dict[str, dict[Key, int]] = {}
         self._titles: dict[str, dict[int, str]] = {}
         self._of_title: dict[str, dict[str, int]] = {}

@@ -169,8 +169,15 @@ class Validator:
             yield from rules.faults(self._names("runtemplate", content), values)
             where = f"jobauto template set '{title_of('runtemplate', content)}'"
             yield from _secrets("env", values, definition.secret_keys, where)
-        yield from schedule_faults(content, "UTC")
+        yield from schedule_faults(content, self._zone_of_company(content["company"]))
         yield from self._actions(content)
+
+    def _zone_of_company(self, slug: str) -> str:
+        """Return the zone of the times of a company's run templates."""
+        company = self._meant("company", slug, None) or {}
+        zone: str = company.get("timezone") or self._index.timezone
+        is_wrong = any(_faults_raised(zone_of, zone))  # which its own record is told
+        return self._index.timezone if is_wrong else zone
 
     def _definition(self, app: Record) -> Definition:
         """Read once for all run templates that name it."""

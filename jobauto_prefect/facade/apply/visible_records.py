@@ -35,4 +35,4 @@ def load_visible_records(ledger: Ledger, settings: Settings, who: Identity) -> V
             listed[kind] = {record.id: resource.show(record, settings) for record in records}
             if kind == "app":
                 definitions = {record.id: record.document for record in records}
-    return VisibleRecords(RecordIndex(listed, settings.extra_env), definitions)
+    return VisibleRecords(RecordIndex(listed, settings.extra_env, settings.timezone), definitions)

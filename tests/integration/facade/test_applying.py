@@ -86,6 +86,18 @@ def test_a_digest_is_stale_once_a_record_is_another(rest: httpx.Client) -> None:
     planned(rest, 409, **asked, digest=new["digest"])
 
 
+def test_times_are_judged_in_the_zone_of_the_company(rest: httpx.Client) -> None:
+    """A week in which the clock goes forward is an hour shorter; UTC has none."""
+    late = f"{NIGHTLY}interv: w\ndelay: {7 * 86_400 - 1800}\ncredentials: [none]\n"
+
+    def rules(company: str) -> list[str]:
+        asked = files(probe_json=PROBE, acme_yaml=f"{company}---\n{late}")
+        return [error["rule"] for error in planned(rest, 400, files=asked)["details"]]
+
+    assert rules(ACME) == ["reference"]
+    assert rules(f"{ACME}timezone: Europe/Prague\n") == ["deadline", "reference"]
+
+
 def test_a_digest_is_of_the_files_too(rest: httpx.Client) -> None:
     plan = planned(rest, files=files(acme_yaml=ACME))
 
