@@ -24,7 +24,12 @@ from jobauto_prefect.compiler.parameters import REFERENCES, ParameterSchema, par
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.connection import connect
-from jobauto_prefect.engine.flow_runs.operations import ENDING, read_states, set_state
+from jobauto_prefect.engine.flow_runs.operations import (
+    CANCELLED_IN_PREFECT,
+    ENDING,
+    read_states,
+    set_state,
+)
 from jobauto_prefect.engine.worker.log_shipper import LogShipper
 from jobauto_prefect.engine.worker.state_reporter import (
     RunMetadata,
@@ -49,8 +54,6 @@ from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
 from jobauto_prefect.settings import Settings, host_name
 
 MOST_AT_ONCE = 1000  # flow runs of one pool on one machine
-
-CANCELLED_IN_PREFECT = "cancelled in Prefect"
 
 
 async def load(app_id: int, settings: Settings, patience_seconds: float) -> Flow[Any, Any]:

@@ -16,6 +16,8 @@ from jobauto_prefect.runtime.protocol import PrefectState, RunStatus
 
 PAGE = 200  # the most flow runs Prefect tells of at once
 ENDING = frozenset({"CANCELLING", "CANCELLED"})
+CANCELLED_IN_PREFECT = "cancelled in Prefect"
+"""Why a job whose run is one of those ends."""
 
 
 class Verdict(StrEnum):

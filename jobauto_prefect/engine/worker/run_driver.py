@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.flow_runs.operations import (
+    CANCELLED_IN_PREFECT,
     ENDING,
     Proposal,
     propose,
@@ -61,7 +62,6 @@ RUNNING_SECONDS = 5.0
 """How long a claimed job waits for Prefect to say Running; then it starts all the same, and
 Prefect hears of it when it is back."""
 
-CANCELLED_IN_PREFECT = "cancelled in Prefect"
 DELETED_IN_PREFECT = "its flow run was deleted in Prefect"
 NO_DEPLOYMENT = "this work pool runs deployments of jobauto's run templates, and this run has none"
 

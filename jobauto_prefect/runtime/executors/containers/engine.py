@@ -19,9 +19,9 @@ from docker.utils import (  # type: ignore[import-untyped]
 from requests import RequestException
 
 from jobauto_prefect.errors import StartFailed, WorkerUnable
+from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
 
 ANSWER_SECONDS = 60  # for one call, and for each piece of one that streams
-NOT_STARTED = 126  # what a shell returns for what can't be executed
 
 Result = TypeVar("Result")
 
@@ -79,7 +79,7 @@ class Engine:
             raise NoSuchContainer(_error_text(error)) from None
         except APIError as error:
             if error.is_client_error():
-                raise StartFailed(_error_text(error), NOT_STARTED) from None
+                raise StartFailed(_error_text(error), NOT_EXECUTABLE) from None
             raise EngineUnavailable(_error_text(error)) from None
         except (DockerException, RequestException, OSError) as error:
             raise EngineUnavailable(f"{self.address.name} at {self.address.url}: {error}") from None
@@ -145,7 +145,7 @@ class Engine:
         except WorkerUnable:
             raise
         except (NoSuchContainer, StartFailed) as error:
-            raise StartFailed(f"image {image} can't be pulled: {error}", NOT_STARTED) from None
+            raise StartFailed(f"image {image} can't be pulled: {error}", NOT_EXECUTABLE) from None
 
     def unable(self, error: Exception) -> WorkerUnable:
         """Return the error for an engine that does not answer."""

@@ -11,7 +11,6 @@ from pydantic import ValidationError
 from jobauto_prefect.errors import StartFailed, WorkerUnable
 from jobauto_prefect.runtime.executor import Sink
 from jobauto_prefect.runtime.executors.containers.engine import (
-    NOT_STARTED,
     EngineUnavailable,
     NoSuchContainer,
     end_container,
@@ -22,6 +21,7 @@ from jobauto_prefect.runtime.executors.containers.options import (
     host_options,
 )
 from jobauto_prefect.runtime.executors.settings import ContainerSettings, settings_for
+from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE, NOT_FOUND
 from jobauto_prefect.runtime.launch.input_files import Owner
 from jobauto_prefect.runtime.output.artifacts import Collector
 from jobauto_prefect.runtime.output.lines import Stream
@@ -39,7 +39,6 @@ AGAIN_SECONDS = 0.5
 LAST_OUTPUT_SECONDS = 30.0
 """For the rest of the output once the container has ended."""
 
-NOT_FOUND = 127
 """What a shell returns for a command that is not there."""
 
 NOT_FOUND_WORDS = ("executable file", "no such file or directory")
@@ -69,7 +68,7 @@ class ContainerExecution:
         if not launch.image:
             raise StartFailed(
                 f"executor {launch.executor} runs an image, and the application has no ociimage",
-                NOT_STARTED,
+                NOT_EXECUTABLE,
             )
         user, owner = await self._user(settings)
         self._workspace.make(owner)
@@ -84,7 +83,7 @@ class ContainerExecution:
         except ValidationError as error:
             place = ".".join(map(str, error.errors()[0]["loc"]))
             message = f"executor setting {place}: {error.errors()[0]['msg']}"
-            raise StartFailed(message, NOT_STARTED) from None
+            raise StartFailed(message, NOT_EXECUTABLE) from None
 
     async def _user(self, settings: ContainerSettings) -> tuple[str, Owner | None]:
         """Whom the container runs as, and whose its directory is.
@@ -94,14 +93,14 @@ class ContainerExecution:
         if await self._engine.is_rootless():
             if settings.user:
                 message = "the engine is rootless: jobs can't have a user of their own there"
-                raise StartFailed(f"executor setting user: {message}", NOT_STARTED)
+                raise StartFailed(f"executor setting user: {message}", NOT_EXECUTABLE)
             return "0:0", None
         company = self._executor.users.user_of(self._launch.company)
         own = (company.uid, company.gid) if company else (os.geteuid(), os.getegid())
         uid, gid = _ids(settings.user) if settings.user else own
         if uid != os.geteuid() and os.geteuid() != 0:
             message = "only a worker started as root can run jobs as another user"
-            raise StartFailed(f"executor setting user: {message}", NOT_STARTED)
+            raise StartFailed(f"executor setting user: {message}", NOT_EXECUTABLE)
         return f"{uid}:{gid}", (uid, gid) if os.geteuid() == 0 else None
 
     async def _provide_image(self, image: str, settings: ContainerSettings) -> None:
@@ -289,4 +288,4 @@ def _ids(user: str) -> Owner:
 def _not_started(error: Exception) -> StartFailed:
     message = f"the container can't be started: {error}"
     missing = any(words in message for words in NOT_FOUND_WORDS)
-    return StartFailed(message, NOT_FOUND if missing else NOT_STARTED)
+    return StartFailed(message, NOT_FOUND if missing else NOT_EXECUTABLE)

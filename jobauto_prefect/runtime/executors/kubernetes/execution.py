@@ -28,6 +28,7 @@ from jobauto_prefect.runtime.executors.kubernetes.pod_files import (
 from jobauto_prefect.runtime.executors.kubernetes.pod_watch import PodWatch, explain_pending
 from jobauto_prefect.runtime.executors.kubernetes.pods import Finished, Pending
 from jobauto_prefect.runtime.executors.kubernetes.secrets import job_name
+from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
 from jobauto_prefect.runtime.output.artifacts import Collector
 from jobauto_prefect.runtime.protocol import KubernetesTerms, Launch, OutputLines, Report
 from jobauto_prefect.runtime.watchdog.client import Watchdog
@@ -36,7 +37,6 @@ from jobauto_prefect.runtime.workspace import JobWorkspace
 
 logger = logging.getLogger(__name__)
 
-NOT_STARTED = 126  # what a shell returns for what can't be executed
 DISCARD_SECONDS = 30.0  # for it to take the order to delete one
 LAST_LOG_SECONDS = 30.0  # for reading what is left in the log
 LAST_STATE_SECONDS = 1.0  # for the last word on a pod that is gone
@@ -73,7 +73,7 @@ class KubernetesExecution:
         try:
             await self._cluster.open()
         except NotReady as error:
-            raise StartFailed(str(error), NOT_STARTED) from None
+            raise StartFailed(str(error), NOT_EXECUTABLE) from None
         self._namespace = self._terms.namespace or self._cluster.namespace
         self._workspace.make(None, namespace=self._namespace)
         if self._terms.helm is not None:
@@ -93,7 +93,7 @@ class KubernetesExecution:
             message = f"the cluster does not take the job: {error}"
             if error.is_transient:
                 raise WorkerUnable(message, self._launch.executor) from None
-            raise StartFailed(message, NOT_STARTED) from None
+            raise StartFailed(message, NOT_EXECUTABLE) from None
         selector = job_selector(self._launch.job_id, self._launch.claim_id)
         self._watch = PodWatch(self._cluster, self._namespace, selector)
         self._watching = asyncio.create_task(self._watch.run())

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from jobauto_prefect.errors import StartFailed
 from jobauto_prefect.runtime.executor import Sink
+from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE
 from jobauto_prefect.runtime.orphan_processes import ProcessFingerprint, terminate_all
 from jobauto_prefect.runtime.output.lines import Stream
 from jobauto_prefect.runtime.output.pipes import Pipes
@@ -23,7 +24,6 @@ from jobauto_prefect.runtime.watchdog.supervisor import WatchdogSupervisor
 from jobauto_prefect.runtime.worker_config import KubernetesConfig
 from jobauto_prefect.runtime.workspace import JobRecord
 
-NOT_STARTED = 126  # what a shell returns for what can't be executed
 OVER_SECONDS = 60.0  # beyond Helm's own timeout, for fetching the chart and rolling back
 STOP_SECONDS = 10.0  # for Helm to mark a release as failed when it is asked to end
 BUSY_PAUSE_SECONDS = 2.0
@@ -57,7 +57,7 @@ class Releases:
                 await lock.acquire()
         except TimeoutError:
             message = f"helm was waited for: other jobs install {run.release.strip('/')}"
-            raise StartFailed(message, NOT_STARTED) from None
+            raise StartFailed(message, NOT_EXECUTABLE) from None
         try:
             await self._install(self._start(launch, run, namespace, record), run, sink)
         finally:
@@ -114,14 +114,14 @@ class Releases:
             async with pipes.writers() as (stdout, stderr):
                 group = await watchdog.spawn(start, stdout, stderr)
         except OSError as error:
-            raise StartFailed(f"helm can't be started: {error.strerror}", NOT_STARTED) from None
+            raise StartFailed(f"helm can't be started: {error.strerror}", NOT_EXECUTABLE) from None
         reading = asyncio.create_task(pipes.stream(words.take))
         try:
             ended = await _end_of(group, run.timeout_seconds + OVER_SECONDS)
         except TimeoutError:
             await self._stop(watchdog, start.job, group)
             message = f"helm has been ended: it took more than {run.timeout_seconds} s"
-            raise StartFailed(message, NOT_STARTED) from None
+            raise StartFailed(message, NOT_EXECUTABLE) from None
         except asyncio.CancelledError:
             await self._stop(watchdog, start.job, group)
             raise

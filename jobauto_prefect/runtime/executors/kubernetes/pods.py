@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobauto_prefect.runtime.executors.kubernetes.manifest import JOB
+from jobauto_prefect.runtime.exit_codes import NOT_EXECUTABLE, NOT_FOUND
 
 Object = Mapping[str, Any]
 """An object of the API as it came."""
 
-NOT_FOUND, NOT_EXECUTABLE = 127, 126  # what a POSIX shell returns
 UNSTARTABLE = ("StartError", "ContainerCannotRun", "RunContainerError")
 HOPELESS = ("InvalidImageName", "ErrImageNeverPull")
 MISSING = ("no such file", "not found")
