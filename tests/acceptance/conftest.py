@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.service import EXAMPLES, Service
+from tests.support.service import EXAMPLES, Service
 
 
 @pytest.fixture(scope="package")

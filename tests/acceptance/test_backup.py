@@ -12,9 +12,9 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.acceptance.service import Service, until
 from tests.support.databases import KINDS, database
 from tests.support.secrets import secret
+from tests.support.service import Service, until
 
 PASSPHRASE = secret("correct horse battery")
 BEFORE, DURING = 12, 8  # jobs that are taken before the backup begins, and while it goes on

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.reading import Command, File, Shell, is_answer, steps
-from tests.acceptance.service import Service
+from tests.support.guides import Command, File, Shell, is_answer, steps
 from tests.support.paths import ROOT
+from tests.support.service import Service
 
 DOCUMENTS = ("docs/tutorial.md", "README.md")
 IN_DOCUMENTS = ("http://127.0.0.1:8000", "http://127.0.0.1:4200")

@@ -8,9 +8,9 @@ import time
 import httpx
 import pytest
 
-from tests.acceptance.service import EXAMPLES, Service, commands, until
 from tests.support.corpus import CORPUS, needs_corpus
 from tests.support.secrets import secret
+from tests.support.service import EXAMPLES, Service, commands, until
 
 PASSWORD = secret("correct horse battery")
 CORPUS_PROBE = (

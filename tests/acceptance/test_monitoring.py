@@ -11,10 +11,10 @@ import httpx
 import pytest
 
 from jobauto_prefect.monitoring.ports import Part
-from tests.acceptance.service import EXAMPLES, Service, until
 from tests.integration.test_management_port import free_range
 from tests.support.metrics import Scraped, scraped
 from tests.support.secrets import SECRET
+from tests.support.service import EXAMPLES, Service, until
 
 COUNTS = (
     "SELECT c.slug, j.state, coalesce(j.severity, ''), count(*) FROM job j"

@@ -6,8 +6,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.acceptance.service import EXAMPLES, Service
 from tests.support.secrets import secret
+from tests.support.service import EXAMPLES, Service
 
 PASSWORD = secret("Grüße: 12 : Wölfe")
 

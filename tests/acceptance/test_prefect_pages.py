@@ -8,8 +8,8 @@ from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 
-from tests.acceptance.browser import PAGE_WITHIN, chromium, sign_in_to_prefect
-from tests.acceptance.service import Service, until
+from tests.support.browser import PAGE_WITHIN, chromium, sign_in_to_prefect
+from tests.support.service import Service, until
 
 
 @pytest.fixture(scope="module")

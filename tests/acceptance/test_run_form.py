@@ -10,9 +10,9 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 
-from tests.acceptance.browser import RunForm, chromium, sign_in_to_prefect, words
-from tests.acceptance.service import Service, until
+from tests.support.browser import RunForm, chromium, sign_in_to_prefect, words
 from tests.support.corpus import needs_corpus, usable_documents
+from tests.support.service import Service, until
 
 pytestmark = needs_corpus
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from tests.acceptance.service import Service, until
 from tests.support.secrets import SECRET
+from tests.support.service import Service, until
 from tests.support.webhook_receiver import Receiver, receiver
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.service import EXAMPLES, Service, until
 from tests.conftest import free_port
+from tests.support.service import EXAMPLES, Service, until
 
 LOOK = [
     {"kind": "company", "slug": "acme", "name": "Acme"},

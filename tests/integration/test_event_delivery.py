@@ -27,8 +27,8 @@ from jobauto_prefect.ledger.records import (
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Poller
-from tests.integration.sources.adapters import AdapterDatabase, adapter_database
 from tests.integration.test_facade import make_template
+from tests.support.adapters import AdapterDatabase, adapter_database
 from tests.support.claims import claim_of, granted, refused, report, start_workers
 from tests.support.definitions import PROBE
 from tests.support.secrets import SECRET

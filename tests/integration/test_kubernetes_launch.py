@@ -11,7 +11,7 @@ from jobauto_prefect.ledger.records import Lease
 from jobauto_prefect.ledger.store import Ledger
 from tests.integration.test_template_executors import PROBE, deployed
 from tests.support.claims import claim_of, granted
-from tests.unit.definitions.documents import RICHEST
+from tests.support.documents import RICHEST
 
 
 def launched(

@@ -12,7 +12,7 @@ from prefect.utilities.schema_tools import is_valid_schema, validate
 from jobauto_prefect.compiler import ParameterSchema, parameters
 from jobauto_prefect.definitions import VariableType, check, parse, upgrade
 from tests.support.corpus import needs_corpus, valid_documents
-from tests.unit.definitions.documents import RICHEST, smallest
+from tests.support.documents import RICHEST, smallest
 
 FLOW_ID = "00000000-0000-0000-0000-000000000001"
 KEYS = st.from_regex(r"[A-Z0-9_]{1,8}", fullmatch=True)

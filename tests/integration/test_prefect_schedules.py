@@ -15,7 +15,7 @@ from jobauto_prefect.compiler.scheduling.schedule import schedule_of
 from jobauto_prefect.compiler.scheduling.utc_offsets import changes_of
 from jobauto_prefect.compiler.scheduling.windows import windows_between
 from jobauto_prefect.errors import InvalidInput
-from tests.unit.compiler import oracle
+from tests.support import oracle
 
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)

@@ -222,7 +222,7 @@ def answers_of(world: World, who: str, directory: Path, *options: str) -> list[A
     ]  # fmt: skip
     environment = {
         **os.environ,
-        "SCHEMATHESIS_HOOKS": "tests.integration.schemathesis_hooks",
+        "SCHEMATHESIS_HOOKS": "tests.support.schemathesis_hooks",
         "PYTHONPATH": str(ROOT),
         "JOBAUTO_TEST_TOKEN": world.tokens[who],
         "JOBAUTO_TEST_LEAVER": json.dumps(LEAVER),

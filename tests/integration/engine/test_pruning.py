@@ -28,7 +28,7 @@ from jobauto_prefect.ledger.records import (
     RunTemplate,
     Task,
 )
-from tests.integration.engine.bench import Bench
+from tests.support.bench import Bench
 
 
 def ended(bench: Bench, days: float, **members: Any) -> int:

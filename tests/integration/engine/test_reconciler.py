@@ -11,7 +11,7 @@ from jobauto_prefect.engine.services.reconciler import DOUBTED, Reconciler
 from jobauto_prefect.errors import PrefectUnavailable
 from jobauto_prefect.jobs import waits
 from jobauto_prefect.ledger.records import Job
-from tests.integration.engine.bench import Bench
+from tests.support.bench import Bench
 from tests.support.workers import CountingTransport
 
 

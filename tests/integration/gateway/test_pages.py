@@ -8,9 +8,9 @@ from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 
-from tests.acceptance.browser import PAGE_WITHIN, chromium, sign_in_to_prefect
-from tests.acceptance.service import until
+from tests.support.browser import PAGE_WITHIN, chromium, sign_in_to_prefect
 from tests.support.gateway import OURS, PASSWORD, Gateway
+from tests.support.service import until
 
 VERSIONS = {"older": "", "newer": "/v2"}
 

@@ -11,8 +11,8 @@ import pytest
 from jobauto_prefect.runtime.protocol import Launch
 from jobauto_prefect.runtime.worker_config import WorkerConfig
 from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
-from tests.integration.runtime.recorder import Recorder
 from tests.support.podman import Podman, podman
+from tests.support.recorder import Recorder
 
 TOKEN = "the-worker-token"
 

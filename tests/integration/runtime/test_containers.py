@@ -15,12 +15,12 @@ import pytest
 from jobauto_prefect.runtime.protocol import ArtifactPattern, Ending, Launch
 from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
 from tests.integration.runtime.conftest import Opened, launch, plan
-from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_runner import left_in
 from tests.integration.runtime.test_watchdog import until
 from tests.support.breakable import SocketRelay
 from tests.support.paths import ROOT
 from tests.support.podman import EXECUTOR_SETTINGS, IMAGE, Podman
+from tests.support.recorder import Recorder
 
 HOSTILE = {
     "QUOTES": 'it\'s "quoted" `id` $(id) ${HOME} \\ %s',

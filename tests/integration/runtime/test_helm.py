@@ -14,11 +14,11 @@ from jobauto_prefect.runtime.protocol import Ending, Launch
 from jobauto_prefect.runtime.worker_config import KubernetesConfig
 from jobauto_prefect.runtime.worker_context import WorkerContext
 from tests.integration.runtime.conftest import Opened
-from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_kubernetes import cluster, in_cluster, texts  # noqa: F401
 from tests.integration.runtime.test_watchdog import until
 from tests.support.helm import Helm
 from tests.support.kubernetes.api import SimulatedCluster
+from tests.support.recorder import Recorder
 from tests.support.secrets import SECRET
 
 BUSY = "Error: UPGRADE FAILED: another operation (install/upgrade/rollback) is in progress"

@@ -14,9 +14,9 @@ import pytest
 from jobauto_prefect.errors import StartFailed
 from jobauto_prefect.runtime.watchdog.client import Watchdog
 from jobauto_prefect.runtime.watchdog.job_handles import ExternalJob
-from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_watchdog import begin, start, until
 from tests.support.paths import ROOT
+from tests.support.recorder import Recorder
 
 DRIVER = """
 import asyncio, sys

@@ -7,7 +7,7 @@ from jobauto_prefect.definitions import parse
 from jobauto_prefect.runtime import Layer, prepare
 from jobauto_prefect.runtime.worker_context import WorkerContext
 from tests.integration.runtime.conftest import launch
-from tests.integration.runtime.recorder import Recorder
+from tests.support.recorder import Recorder
 
 HOSTILE = [
     "; touch pwned", "$(touch pwned)", "`touch pwned`", "| tee pwned", "> pwned", "&& touch pwned",

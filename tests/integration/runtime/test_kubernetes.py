@@ -21,12 +21,12 @@ from jobauto_prefect.runtime.protocol import (
 from jobauto_prefect.runtime.worker_config import KubernetesConfig
 from jobauto_prefect.runtime.worker_context import WorkerContext
 from tests.integration.runtime.conftest import Opened, launch
-from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_runner import left_in
 from tests.integration.runtime.test_watchdog import until
 from tests.support.breakable import Relay
 from tests.support.kubernetes.api import Fault, SimulatedCluster
 from tests.support.paths import ROOT
+from tests.support.recorder import Recorder
 from tests.support.secrets import SECRET
 
 IMAGE = "docker.io/example/app:1"

@@ -13,7 +13,7 @@ from jobauto_prefect.runtime.launch.claim import LaunchClaim
 from jobauto_prefect.runtime.protocol import Claim
 from jobauto_prefect.runtime.worker_context import WorkerContext
 from tests.integration.runtime.conftest import launch
-from tests.integration.runtime.recorder import Recorder, Request
+from tests.support.recorder import Recorder, Request
 
 LEASE_SECONDS = 0.4
 FROZEN_SECONDS = 0.3  # more than half of it

@@ -17,9 +17,9 @@ from jobauto_prefect.runtime.watchdog import process_table
 from jobauto_prefect.runtime.worker_context import open_worker
 from jobauto_prefect.runtime.workspace import JobRecord, WorkerWorkspace
 from tests.integration.runtime.conftest import Opened, launch, plan
-from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_watchdog import lives, until
 from tests.support.paths import ROOT
+from tests.support.recorder import Recorder
 
 DRIVER = """
 import asyncio, sys

@@ -14,9 +14,9 @@ from jobauto_prefect.errors import InvalidInput, NotReady
 from jobauto_prefect.runtime.protocol import ArtifactPattern, Ending, InputFile
 from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
 from tests.integration.runtime.conftest import launch, plan
-from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_runner import left_in
 from tests.integration.runtime.test_watchdog import until
+from tests.support.recorder import Recorder
 
 USER, UID, GID = "nobody", 65534, 65534
 

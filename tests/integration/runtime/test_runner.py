@@ -26,8 +26,8 @@ from jobauto_prefect.runtime.protocol import (
 from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
 from jobauto_prefect.runtime.workspace import WorkerWorkspace
 from tests.integration.runtime.conftest import TOKEN, Opened, launch, plan
-from tests.integration.runtime.recorder import Recorder
 from tests.integration.runtime.test_watchdog import lives, until
+from tests.support.recorder import Recorder
 
 
 def left_in(worker: WorkerContext) -> list[str]:

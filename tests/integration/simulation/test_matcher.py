@@ -7,7 +7,7 @@ import pytest
 
 from jobauto_prefect.compiler import Window
 from jobauto_prefect.ledger.records import Task
-from tests.integration.simulation.matcher import Outage, Process, Verdict, match
+from tests.support.simulation.matcher import Outage, Process, Verdict, match
 
 NOON, HOUR, MINUTE = datetime(2026, 5, 4, 12, tzinfo=UTC), timedelta(hours=1), timedelta(minutes=1)
 WINDOW = Window(NOON, NOON + HOUR, NOON)

@@ -16,10 +16,10 @@ from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.states import LIVE_TASKS, TaskState
 from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.simulation.installation import few_outages, install, outages, owed, tables
-from tests.integration.simulation.matcher import Outage, Verdict, match
-from tests.integration.simulation.world import World
 from tests.support.corpus import needs_corpus
+from tests.support.simulation.installation import few_outages, install, outages, owed, tables
+from tests.support.simulation.matcher import Outage, Verdict, match
+from tests.support.simulation.world import World
 
 STEP, LONGEST = timedelta(hours=3), timedelta(days=10)
 """After the outages: how often is looked whether all is over, and for how long at most."""

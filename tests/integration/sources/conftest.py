@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.sources.adapters import KINDS, AdapterDatabase, adapter_database
+from tests.support.adapters import KINDS, AdapterDatabase, adapter_database
 
 
 @pytest.fixture(params=KINDS)

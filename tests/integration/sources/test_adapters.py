@@ -14,7 +14,7 @@ from sqlalchemy import text
 from jobauto_prefect.errors import SourceUnavailable
 from jobauto_prefect.sources import Target, TargetRules, probe
 from jobauto_prefect.sources.adapters import Adapter
-from tests.integration.sources.adapters import KINDS, AdapterDatabase, adapter_database
+from tests.support.adapters import KINDS, AdapterDatabase, adapter_database
 from tests.support.secrets import SECRET
 
 RULES = TargetRules()

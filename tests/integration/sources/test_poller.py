@@ -18,7 +18,7 @@ from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Poller
 from jobauto_prefect.sources.adapters import Adapter
 from jobauto_prefect.sources.targets import TargetRules
-from tests.integration.sources.adapters import AdapterDatabase
+from tests.support.adapters import AdapterDatabase
 
 
 def add_source(ledger: Ledger, adapter: AdapterDatabase, **members: Any) -> int:

@@ -10,7 +10,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import EventSource
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.sources.adapters import AdapterDatabase
+from tests.support.adapters import AdapterDatabase
 from tests.support.secrets import SECRET
 from tests.support.servers import client, facade, free_port, user_token
 

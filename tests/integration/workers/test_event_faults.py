@@ -21,10 +21,10 @@ from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.records import AuditEntry, Delivery, Event, Job
 from jobauto_prefect.settings import Settings
-from tests.integration.sources.adapters import AdapterDatabase, adapter_database
-from tests.integration.sources.own_servers import OwnServer, own_adapter
+from tests.support.adapters import AdapterDatabase, adapter_database
 from tests.support.databases import database
 from tests.support.installation import PATIENCE, Town, town
+from tests.support.own_servers import OwnServer, own_adapter
 from tests.support.workers import Plant, eventually
 
 KINDS = ("sqlite", "pgsql", "mysql")

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 
 from jobauto_prefect.cli.files.differences import Difference, find_differences
+from tests.support.documents import RICHEST
 from tests.unit.cli.test_rewriting import DOCUMENTS
-from tests.unit.definitions.documents import RICHEST
 
 
 def found(before: Any, after: Any) -> list[Difference]:

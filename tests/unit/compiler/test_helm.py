@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from jobauto_prefect.compiler.helm import helm_argv
 from jobauto_prefect.definitions import Helm, check, parse
-from tests.unit.definitions.documents import RICHEST, smallest
+from tests.support.documents import RICHEST, smallest
 
 HELM = shutil.which("helm")
 

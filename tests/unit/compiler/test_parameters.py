@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jobauto_prefect.compiler import ParameterSchema, parameters
 from jobauto_prefect.compiler.parameters import override_parameters, parameter_name
 from jobauto_prefect.definitions import check, parse
-from tests.unit.definitions.documents import RICHEST, smallest, with_variable
+from tests.support.documents import RICHEST, smallest, with_variable
 
 KEYS = st.from_regex(r"[A-Z0-9_]{1,12}", fullmatch=True)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jobauto_prefect.compiler.scheduling.schedule import Schedule, schedule_of
 from jobauto_prefect.compiler.scheduling.windows import window_at, windows_after, windows_between
 from jobauto_prefect.errors import InvalidInput
-from tests.unit.compiler import oracle
+from tests.support import oracle
 
 SECOND = timedelta(seconds=1)
 PATIENT: dict[str, Any] = {

@@ -6,7 +6,7 @@ import pytest
 
 from jobauto_prefect.definitions import INJECTED, check, validate
 from tests.support.corpus import needs_corpus, source, verdicts
-from tests.unit.definitions.documents import RICHEST, smallest, with_variable
+from tests.support.documents import RICHEST, smallest, with_variable
 
 
 def warned(document: Any) -> list[tuple[str, str]]:

@@ -15,7 +15,7 @@ from jobauto_prefect.definitions.validation.limits import MAX_BYTES, MAX_DEPTH, 
 from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.definitions.validation.positions import locate
 from jobauto_prefect.errors import Fault, InvalidDefinition
-from tests.unit.definitions.documents import RICHEST, smallest, with_variable
+from tests.support.documents import RICHEST, smallest, with_variable
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

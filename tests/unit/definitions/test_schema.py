@@ -9,8 +9,8 @@ from jsonschema import Draft7Validator
 from jobauto_prefect.definitions import check, schema
 from jobauto_prefect.definitions.validation.messages import SENTENCES
 from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, record_schema
+from tests.support.documents import smallest, with_variable
 from tests.support.paths import ROOT
-from tests.unit.definitions.documents import smallest, with_variable
 
 CODES = (
     "en cs sk de fr es it pl nl pt sv fi da no hu ro bg el tr hr sl et lt lv ru uk ja zh ko ar he"

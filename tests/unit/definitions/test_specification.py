@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.definitions import check, parse, parse_exit_codes, parse_kubernetes, schema
-from tests.unit.definitions.documents import RICHEST, smallest
+from tests.support.documents import RICHEST, smallest
 
 TEXTS: tuple[list[Any], list[Any]] = (["x", ""], [1, None, ["x"], {"en": "x"}])
 LOCALIZED: tuple[list[Any], list[Any]] = (

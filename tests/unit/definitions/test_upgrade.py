@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.definitions import Upgrade, check, schema, upgrade
-from tests.unit.definitions.documents import RICHEST, smallest, with_variable
+from tests.support.documents import RICHEST, smallest, with_variable
 
 
 def valid(document: dict[str, Any]) -> tuple[dict[str, Any], Upgrade]:

@@ -20,7 +20,7 @@ from jobauto_prefect.definitions import (
     pick_text,
     to_text,
 )
-from tests.unit.definitions.documents import RICHEST, smallest, with_variable
+from tests.support.documents import RICHEST, smallest, with_variable
 
 TYPES = st.sampled_from(VariableType)
 RAW = st.recursive(

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from jobauto_prefect.sources import Target
 from tests.conftest import free_port
-from tests.integration.sources.adapters import AdapterDatabase, changes_table
+from tests.support.adapters import AdapterDatabase, changes_table
 
 PATIENCE = 60  # seconds
 SYSTEM = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"

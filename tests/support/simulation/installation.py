@@ -14,10 +14,10 @@ from jobauto_prefect.facade.writes.companies import write_company
 from jobauto_prefect.facade.writes.run_templates import write_template
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import RunTemplate
-from tests.integration.simulation.matcher import Outage
-from tests.integration.simulation.world import Codes, Habits, World
 from tests.support.corpus import valid_documents
 from tests.support.servers import OPERATOR
+from tests.support.simulation.matcher import Outage
+from tests.support.simulation.world import Codes, Habits, World
 
 ZONES = ("Europe/Prague", "America/New_York", "UTC", "Asia/Kolkata", "Australia/Lord_Howe")
 KINDS: Sequence[tuple[int, Mapping[str, Any]]] = (

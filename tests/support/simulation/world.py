@@ -30,8 +30,8 @@ from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Claim, Ending, PrefectState, Report
 from jobauto_prefect.settings import Settings
-from tests.integration.simulation.matcher import Outage, Process
 from tests.support.claims import instance_of, start_workers
+from tests.support.simulation.matcher import Outage, Process
 
 LOOK = timedelta(minutes=15)
 """How often is looked again where nothing is due: each second is too often for a year."""

@@ -1,0 +1,1 @@
+"""Weeks of windows on a simulated clock: an installation, its world and the matcher."""
