@@ -50,22 +50,21 @@ FINGERPRINT = """
 
 EMPTY = """
     DO $$
-    DECLARE name text; filled text[] := '{}'; has_rows boolean;
+    DECLARE name text;
     BEGIN
         FOR name IN SELECT tablename FROM pg_tables
             WHERE schemaname = 'public' AND tablename <> 'alembic_version'
         LOOP
-            EXECUTE format('SELECT EXISTS (SELECT FROM %I)', name) INTO has_rows;
-            IF has_rows THEN filled := filled || format('%I', name); END IF;
+            EXECUTE format('DELETE FROM %I', name);
         END LOOP;
-        IF filled <> '{}' THEN
-            EXECUTE 'TRUNCATE ' || array_to_string(filled, ',') || ' CASCADE';
-        END IF;
         PERFORM setval(oid::regclass, 1, false) FROM pg_class
             WHERE relkind = 'S' AND relnamespace = 'public'::regnamespace;
     END $$
 """
-"""All tables are empty and all numbers start at 1; `replica` leaves the triggers out."""
+"""All tables are empty and all numbers start at 1; `replica` leaves the triggers out.
+
+For the few rows of a test that is many times as fast as TRUNCATE, which makes new files.
+"""
 
 
 @contextmanager
