@@ -14,7 +14,8 @@ import pytest
 
 from tests.support.databases import KINDS, database
 from tests.support.secrets import secret
-from tests.support.service import Service, until
+from tests.support.service import Service
+from tests.support.waits import eventually
 
 PASSPHRASE = secret("correct horse battery")
 BEFORE, DURING = 12, 8  # jobs that are taken before the backup begins, and while it goes on
@@ -70,7 +71,7 @@ class Load(threading.Thread):
             self.taken[answer.raise_for_status().json()["id"]] = datetime.now(UTC)
 
     def until_taken(self, count: int) -> None:
-        until(lambda: len(self.taken) >= count, 60)
+        eventually(lambda: len(self.taken) >= count, 60)
 
     def end(self) -> None:
         self._ends.set()
@@ -113,7 +114,7 @@ def test_another_machine_goes_on_where_the_backup_was_made(kind: str, tmp_path: 
         token = (first.home / "worker.token").read_text().strip()
     finally:
         first.stop()
-        until(lambda: not first.processes(), 30)
+        eventually(lambda: not first.processes(), 30)
     manifest = json.loads(made.stdout)
     assert [*manifest["databases"]] == ["prefect", "ledger"]
     at = datetime.fromisoformat(manifest["taken_at"])
@@ -135,7 +136,7 @@ def test_another_machine_goes_on_where_the_backup_was_made(kind: str, tmp_path: 
         )
         new = waiting.json()["id"]
         told = "maintenance: restored from a backup"
-        until(lambda: str(second.job(new)["message"]).startswith(told), 60)
+        eventually(lambda: str(second.job(new)["message"]).startswith(told), 60)
         assert starts(marks) == before
         bearer = {"Authorization": f"Bearer {token}"}
         refused = httpx.post(f"{second.url}/internal/v1/claims", headers=bearer, json={})

@@ -10,7 +10,8 @@ import pytest
 
 from tests.support.corpus import CORPUS, needs_corpus
 from tests.support.secrets import secret
-from tests.support.service import EXAMPLES, Service, commands, until
+from tests.support.service import EXAMPLES, Service, commands
+from tests.support.waits import eventually
 
 PASSWORD = secret("correct horse battery")
 CORPUS_PROBE = (
@@ -65,7 +66,7 @@ def test_a_password_is_given_to_the_job_and_masked_everywhere_else(service: Serv
 def test_cancelling_ends_the_processes_of_a_job(service: Service) -> None:
     job = service.json("run", "acme/Probe", "--env", "PROBE_SLEEP=4711")
     service.job_in(job["id"], "running")
-    until(lambda: "waiting 4711 s" in service.job(job["id"])["stderr"], 20)
+    eventually(lambda: "waiting 4711 s" in service.job(job["id"])["stderr"], 20)
     sleeping = [pid for pid, command in commands().items() if command == "sleep 4711"]
     assert sleeping
 
@@ -74,7 +75,7 @@ def test_cancelling_ends_the_processes_of_a_job(service: Service) -> None:
     assert cancelled.returncode == 0, cancelled.stderr
     ended = service.job_in(job["id"], "cancelled")
     assert "no longer needed" in ended["message"]
-    until(lambda: not set(sleeping) & set(commands()), 20)
+    eventually(lambda: not set(sleeping) & set(commands()), 20)
 
 
 def test_logs_are_followed_until_the_job_is_over(service: Service) -> None:
@@ -154,8 +155,8 @@ def test_the_published_probe_runs_by_prefects_run_button(
         assert answer.is_success or answer.status_code >= 500, answer.text
         return answer.json() if answer.is_success else None
 
-    run = until(press, 30)
-    state = until(lambda: _final_state(prefect, run["id"]), 60)
+    run = eventually(press, 30)
+    state = eventually(lambda: _final_state(prefect, run["id"]), 60)
     assert (state["type"], "exit code 0 (success)" in state["message"]) == ("COMPLETED", True)
     jobs = service.rest().get("/api/v1/jobs.json").json()
     assert [job["state"] for job in jobs.values() if job["flow_run_id"] == run["id"]] == [
@@ -171,14 +172,14 @@ def _final_state(prefect: httpx.Client, run_id: str) -> dict[str, str] | None:
 def test_a_worker_that_is_killed_takes_its_job_with_it_and_is_replaced(service: Service) -> None:
     job = service.json("run", "acme/Probe", "--env", "PROBE_SLEEP=301")
     service.job_in(job["id"], "running")
-    until(lambda: "sleep 301" in commands().values(), 20)
+    eventually(lambda: "sleep 301" in commands().values(), 20)
     started = service.said("started", part="worker")
     assert started is not None
 
     os.kill(started["pid"], signal.SIGKILL)
 
     since = time.monotonic()
-    until(lambda: "sleep 301" not in commands().values(), 30)
+    eventually(lambda: "sleep 301" not in commands().values(), 30)
     assert service.job_in(job["id"], "lost")["exitcode"] is None
     assert time.monotonic() - since < 60
     again = service.json("run", "acme/Root file system", "--wait")
@@ -192,8 +193,8 @@ def test_a_facade_that_is_killed_with_its_services_is_replaced(service: Service)
 
     os.kill(started["pid"], signal.SIGKILL)
 
-    until(lambda: service.said("ended", part="facade", exit_code=-9), 20)
-    until(lambda: service.said("started", part="facade") != started, 20)
-    until(lambda: service.jobauto("job", "list").returncode == 0, 30)
+    eventually(lambda: service.said("ended", part="facade", exit_code=-9), 20)
+    eventually(lambda: service.said("started", part="facade") != started, 20)
+    eventually(lambda: service.jobauto("job", "list").returncode == 0, 30)
     again = service.json("run", "acme/Root file system", "--wait")
     assert again["state"] == "succeeded"

@@ -11,10 +11,11 @@ import httpx
 import pytest
 
 from jobauto_prefect.monitoring.ports import Part
-from tests.integration.test_management_port import free_range
 from tests.support.metrics import Scraped, scraped
+from tests.support.ports import free_range
 from tests.support.secrets import SECRET
-from tests.support.service import EXAMPLES, Service, until
+from tests.support.service import EXAMPLES, Service
+from tests.support.waits import eventually
 
 COUNTS = (
     "SELECT c.slug, j.state, coalesce(j.severity, ''), count(*) FROM job j"
@@ -60,7 +61,7 @@ def test_after_a_mixed_load_the_counts_are_the_ledgers(watched: tuple[Service, i
         found = _scrape(first, Part.FACADE)
         return found.by("jobauto_jobs", "company", "state", "severity") == truth
 
-    until(same, 30)  # figures are remembered for some moments
+    eventually(same, 30)  # figures are remembered for some moments
     facade = _scrape(first, Part.FACADE)
     assert facade.value("jobauto_leases") == 1
     assert facade.value("jobauto_job_start_seconds_count", schedule_type="adhoc-cli") == 5

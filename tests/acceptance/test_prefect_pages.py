@@ -9,7 +9,8 @@ from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 
 from tests.support.browser import PAGE_WITHIN, chromium, sign_in_to_prefect
-from tests.support.service import Service, until
+from tests.support.service import Service
+from tests.support.waits import eventually
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +53,12 @@ def test_a_record_leads_to_its_flow_run_with_the_log_and_the_page_leads_back(
     browser.get(f"{service.url.replace('//', '//' + login)}/api/v1/job/{job_id}.html")
     browser.find_element(By.LINK_TEXT, "Show in Prefect").click()
     title = f"Acme Ltd. / Root file system #{job_id}"
-    until(shows(browser, title, "used", "WARNING", "that is 0 % or more"), PAGE_WITHIN)
+    eventually(shows(browser, title, "used", "WARNING", "that is 0 % or more"), PAGE_WITHIN)
 
-    page = until(lambda: artifact_of(service, job_id), PAGE_WITHIN)
+    page = eventually(lambda: artifact_of(service, job_id), PAGE_WITHIN)
     browser.get(f"{service.prefect}/artifacts/artifact/{page}")
     told = (title, "It is filling up", "disk.json", "used_percent", "How full it is, in percent")
-    until(shows(browser, *told), PAGE_WITHIN)
+    eventually(shows(browser, *told), PAGE_WITHIN)
     browser.get(str(browser.find_element(By.LINK_TEXT, f"job {job_id}").get_attribute("href")))
     assert browser.current_url == f"{service.url}/api/v1/job/{job_id}.html"
     assert shows(browser, f"Job {job_id}", "It is filling up")()

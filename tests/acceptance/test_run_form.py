@@ -12,7 +12,8 @@ from selenium.webdriver.common.by import By
 
 from tests.support.browser import RunForm, chromium, sign_in_to_prefect, words
 from tests.support.corpus import needs_corpus, usable_documents
-from tests.support.service import Service, until
+from tests.support.service import Service
+from tests.support.waits import eventually
 
 pytestmark = needs_corpus
 
@@ -58,7 +59,7 @@ class Formed:
             "runtemplate", app_id=app["id"], company="acme", name=f"Form {app['id']}", env=secret
         )
         path = f"/api/v1/runtemplate/{template['id']}.json"
-        self.url = until(lambda: service.rest().get(path).json()["prefect_url"], 60)
+        self.url = eventually(lambda: service.rest().get(path).json()["prefect_url"], 60)
         self.deployment_id = self.url.rpartition("/")[2]
 
     @property
@@ -143,7 +144,7 @@ def test_a_wrong_whole_number_is_refused_and_submit_runs(
         form.entries[key].type(TYPED)
     number.type("1.5")
     form.submit()
-    until(lambda: "1 5 is not" in number.text, 30)
+    eventually(lambda: "1 5 is not" in number.text, 30)
     browser.save_screenshot(str(tmp_path / "refused.png"))
     assert not form.left
     assert len(formed.runs()) == before
@@ -151,7 +152,7 @@ def test_a_wrong_whole_number_is_refused_and_submit_runs(
     number.type("3")
     form.submit_until_taken()
     browser.save_screenshot(str(tmp_path / "taken.png"))
-    run = until(lambda: _last(formed, before), 30)
+    run = eventually(lambda: _last(formed, before), 30)
     expected = dict.fromkeys(formed.required, TYPED) | {formed.number: 3}
     assert {key: run["parameters"][key] for key in expected} == expected
     jobs = formed.service.rest().get("/api/v1/jobs.json").json().values()
@@ -182,5 +183,5 @@ def test_the_newer_ui_has_the_form_too(
         text = browser.find_element(By.TAG_NAME, "body").text
         return all(key in text for key in formed.shown)
 
-    until(labelled, 60)
+    eventually(labelled, 60)
     browser.save_screenshot(str(tmp_path / "newer.png"))

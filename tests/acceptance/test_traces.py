@@ -9,7 +9,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from tests.support.secrets import SECRET
-from tests.support.service import Service, until
+from tests.support.service import Service
+from tests.support.waits import eventually
 from tests.support.webhook_receiver import Receiver, receiver
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -101,7 +102,7 @@ def test_a_request_its_run_its_process_its_report_and_what_follows_are_one_trace
         names = [span.name for span in spans]
         return spans if all(names.count(name) >= 1 for name in wanted) and "report" in names else []
 
-    spans = until(complete, 60)
+    spans = eventually(complete, 60)
     by_name = {span.name: span for span in reversed(spans)}
     request = by_name["POST /job/"]
     mine = {
@@ -117,7 +118,7 @@ def test_a_request_its_run_its_process_its_report_and_what_follows_are_one_trace
         "report": "jobauto-facade",
     }
     assert job["stdout"].strip() == f"00-{TRACE}-{mine['job'].id}-01"
-    follower = until(
+    follower = eventually(
         lambda: [
             one for one in spans_of(received, TRACE) if one.name == "job" and one != mine["job"]
         ],
@@ -140,7 +141,7 @@ def test_a_job_that_somebody_starts_without_a_trace_begins_one(
         spans = spans_of(received, trace_id)
         return spans if {"job", "report"} <= {span.name for span in spans} else []
 
-    spans = until(shown, 60)
+    spans = eventually(shown, 60)
     ids = {span.id for span in spans}
     assert span_id in ids
     assert len([span for span in spans if span.parent not in ids]) == 1  # the root

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import free_port
-from tests.support.service import EXAMPLES, Service, until
+from tests.support.ports import free_port
+from tests.support.service import EXAMPLES, Service
+from tests.support.waits import eventually
 
 LOOK = [
     {"kind": "company", "slug": "acme", "name": "Acme"},
@@ -110,7 +111,7 @@ def test_neither_its_end_nor_its_death_leaves_a_process_and_a_new_start_finds_ev
 
         assert service.process is not None
         service.process.send_signal(signal.SIGKILL)
-        until(lambda: not service.processes(), 30)
+        eventually(lambda: not service.processes(), 30)
     finally:
         service.stop()
 

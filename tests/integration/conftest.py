@@ -14,7 +14,8 @@ from jobauto_prefect.settings import Settings
 from tests.support import contract_check
 from tests.support.claims import start_workers
 from tests.support.databases import KINDS, database
-from tests.support.servers import client, facade, free_port, user_token, worker_token
+from tests.support.ports import free_port
+from tests.support.servers import client, facade, user_token, worker_token
 
 
 @pytest.fixture(scope="session", params=KINDS)

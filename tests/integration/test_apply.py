@@ -21,9 +21,9 @@ from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.flow_runs.operations import create_run
 from jobauto_prefect.engine.sync.deployments import Applied, AppliedIds, apply
 from jobauto_prefect.errors import Conflict, PrefectUnavailable
-from tests.conftest import free_port
 from tests.support.corpus import needs_corpus, valid_documents
-from tests.support.workers import CountingTransport
+from tests.support.counting_proxy import CountingTransport
+from tests.support.ports import free_port
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from jobauto_prefect.ledger.locks import APPLY_LOCK
 from jobauto_prefect.ledger.records import AuditEntry, Company
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.conftest import clean_environment
-from tests.integration.test_command_line import JOBAUTO
-from tests.support.servers import free_port
+from tests.support.paths import JOBAUTO
+from tests.support.ports import free_port
+from tests.support.processes import clean_environment
 
 PATIENCE = 60  # seconds
 SETS = {"a": range(12), "b": range(4, 16)}

@@ -46,8 +46,9 @@ from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.claims import granted, own_run_of, refused, start_workers, template
 from tests.support.databases import database
+from tests.support.ports import free_port
 from tests.support.secrets import secret
-from tests.support.servers import client, facade, free_port, worker_token
+from tests.support.servers import client, facade, worker_token
 
 __all__ = ["template"]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from cryptography.fernet import Fernet
 
-from tests.conftest import clean_environment
+from tests.support.processes import clean_environment
 
 WORK = """
 import asyncio, json, os, sys

@@ -18,10 +18,11 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.integration.test_credentials import BANK, SECRET, entries, post
 from tests.integration.test_facade import make_template
-from tests.integration.test_wishes import eventually, facade_settings, no_wishes
+from tests.integration.test_wishes import facade_settings, no_wishes
 from tests.support.claims import claim_of, granted, refused, start_workers
 from tests.support.secrets import secret
 from tests.support.servers import client, prefect_client, worker_token
+from tests.support.waits import eventually
 
 SECRET_OF_OTHERS = secret("s3cret-of-others")
 __all__ = ["facade_settings"]

@@ -3,15 +3,15 @@
 import json
 import os
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import clean_environment, free_port
+from tests.support.paths import JOBAUTO
+from tests.support.ports import free_port
+from tests.support.processes import clean_environment
 
-JOBAUTO = str(Path(sys.executable).parent / "jobauto")
 APPLICATION = {
     "$schema": "https://example.org/schema.json",
     "name": {"en": "Probe", "cs": "Sonda"},

@@ -18,9 +18,10 @@ import httpx
 import pytest
 
 from jobauto_prefect.local_socket import FOLDER, NAME, is_answering
-from tests.conftest import free_port
 from tests.integration.test_app_commands import prepared
-from tests.integration.test_command_line import COMPANY, JOBAUTO, Home
+from tests.integration.test_command_line import COMPANY, Home
+from tests.support.paths import JOBAUTO
+from tests.support.ports import free_port
 
 __all__ = ["prepared"]
 

@@ -22,7 +22,8 @@ from jobauto_prefect.settings import Settings
 from tests.integration.test_blocks import prefect
 from tests.integration.test_credentials import entries
 from tests.integration.test_facade import make_template
-from tests.integration.test_wishes import eventually, facade_settings, no_wishes
+from tests.integration.test_wishes import facade_settings, no_wishes
+from tests.support.waits import eventually
 
 __all__ = ["facade_settings", "prefect"]
 

@@ -13,8 +13,9 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.claims import DEPLOYMENT, claim_of, granted, own_run_of, report
 from tests.support.definitions import PROBE
+from tests.support.ports import free_port
 from tests.support.secrets import secret
-from tests.support.servers import client, free_port, user_token
+from tests.support.servers import client, user_token
 
 FAMILIES = ["BASH_ENV", "BASH_FUNC_x%%", "PERL5OPT", "NODE_OPTIONS", "GCONV_PATH", "http_proxy"]
 BANK = {

@@ -1,7 +1,6 @@
 """From a change to a flow run, over a real Prefect: automations, and what they miss."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -33,8 +32,7 @@ from tests.support.claims import claim_of, granted, refused, report, start_worke
 from tests.support.definitions import PROBE
 from tests.support.secrets import SECRET
 from tests.support.servers import client, prefect_client, worker_token
-
-PATIENCE = 60  # seconds
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
 
@@ -64,15 +62,6 @@ def prefect(prefect_server: str) -> Iterator[httpx.Client]:
 def adapter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AdapterDatabase]:
     with adapter_database("sqlite", tmp_path_factory.mktemp("adapter")) as made:
         yield made
-
-
-def eventually(look: Callable[[], Any]) -> Any:
-    """What `look` finds, once it finds something."""
-    until = time.monotonic() + PATIENCE
-    while not (found := look()):
-        assert time.monotonic() < until, "it did not come"
-        time.sleep(0.1)
-    return found
 
 
 class World:

@@ -11,9 +11,9 @@ import pytest
 from jobauto_prefect.cli.commands.forecast import COLUMNS
 from jobauto_prefect.compiler import schedule_of, windows_between
 from jobauto_prefect.settings import Settings
-from tests.conftest import clean_environment
-from tests.integration.test_command_line import JOBAUTO
 from tests.support.definitions import PROBE
+from tests.support.paths import JOBAUTO
+from tests.support.processes import clean_environment
 
 
 @pytest.fixture

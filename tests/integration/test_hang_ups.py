@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from tests.support.workers import eventually
+from tests.support.waits import eventually
 
 ACCESS = "jobauto_prefect.access"
 

@@ -13,7 +13,7 @@ from jobauto_prefect.settings import Settings
 from tests.integration.test_app_commands import Here
 from tests.integration.test_command_line import Home
 from tests.support.databases import database
-from tests.support.workers import eventually
+from tests.support.waits import eventually
 
 WAITING_LONG = """
 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()

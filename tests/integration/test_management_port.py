@@ -1,7 +1,6 @@
 """The management port: what it answers, where it listens, and what it never shares."""
 
 import asyncio
-import random
 import socket
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,18 +15,7 @@ from jobauto_prefect.monitoring.monitor import Monitor
 from jobauto_prefect.monitoring.ports import Part, management_port, ports_of
 from jobauto_prefect.settings import MANAGEMENT_PORTS, Settings, load_settings
 from tests.support.metrics import scraped
-
-
-def free_range() -> int:
-    """The first of as many ports in a row as the parts of a host may have."""
-    while True:
-        first = random.randrange(20_000, 32_000)
-        try:
-            for port in range(first, first + MANAGEMENT_PORTS):
-                socket.create_server(("127.0.0.1", port)).close()
-        except OSError:
-            continue
-        return first
+from tests.support.ports import free_range
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from tests.support.breakable import Relay
 from tests.support.claims import claim_of, granted, own_run_of, refused, report, template
 from tests.support.metrics import Scraped, scraped
 from tests.support.servers import client, user_token
-from tests.support.workers import eventually
+from tests.support.waits import eventually
 
 __all__ = ["template"]
 

@@ -18,7 +18,7 @@ import pytest
 from jobauto_prefect.facade.compat.translation import PREFIXES
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.paths import ROOT
-from tests.support.servers import free_port
+from tests.support.ports import free_port
 
 PAGE = ROOT / "docs" / "migration.md"
 PASSWORD = "Topics-of-the-proxy 7"

@@ -16,9 +16,10 @@ from jobauto_prefect.ledger.records import App, Job, RunTemplate
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.test_wishes import eventually, no_wishes
+from tests.integration.test_wishes import no_wishes
 from tests.support.definitions import PROBE
 from tests.support.servers import prefect_client
+from tests.support.waits import eventually
 
 
 @pytest.fixture

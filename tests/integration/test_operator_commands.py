@@ -19,8 +19,9 @@ from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
 from tests.integration.test_app_commands import Here, prepared
 from tests.integration.test_command_line import Home
+from tests.support.ports import free_port
 from tests.support.secrets import SECRET
-from tests.support.servers import facade, free_port, prefect_client
+from tests.support.servers import facade, prefect_client
 
 __all__ = ["prepared"]
 

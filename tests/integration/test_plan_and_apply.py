@@ -14,9 +14,8 @@ from uuid import uuid4
 import pytest
 
 from tests.integration.test_app_commands import Here, prepared
-from tests.integration.test_command_line import JOBAUTO
 from tests.support.counting_proxy import Counted, counted
-from tests.support.paths import ROOT
+from tests.support.paths import JOBAUTO, ROOT
 from tests.support.secrets import SECRET
 from tests.support.servers import prefect_client
 

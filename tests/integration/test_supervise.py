@@ -11,7 +11,7 @@ import pytest
 
 from jobauto_prefect.cli.service.supervisor import Part, Supervisor
 from jobauto_prefect.errors import JobautoError
-from tests.support.workers import is_alive
+from tests.support.processes import is_alive
 
 SLEEPER = "import time; time.sleep(60)"
 STUBBORN = """

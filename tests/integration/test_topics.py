@@ -10,8 +10,9 @@ from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from tests.integration.test_contract import ok
 from tests.integration.test_names import facade_settings, prefect
-from tests.integration.test_wishes import eventually, no_wishes
+from tests.integration.test_wishes import no_wishes
 from tests.support.definitions import PROBE
+from tests.support.waits import eventually
 
 __all__ = ["facade_settings", "prefect"]
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_app_commands import Here, prepared
-from tests.integration.test_command_line import APPLICATION, COMPANY, JOBAUTO, TEMPLATE, Home
+from tests.integration.test_command_line import APPLICATION, COMPANY, TEMPLATE, Home
+from tests.support.paths import JOBAUTO
 
 __all__ = ["prepared"]
 

@@ -1,8 +1,7 @@
 """What the ledger wishes for and what Prefect then holds: a real facade and a real Prefect."""
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -24,8 +23,7 @@ from jobauto_prefect.settings import Settings
 from tests.integration.test_facade import make_template
 from tests.support.secrets import SECRET, secret
 from tests.support.servers import client, facade, prefect_client, user_token
-
-PATIENCE = 20  # seconds
+from tests.support.waits import eventually
 
 
 @pytest.fixture
@@ -39,15 +37,6 @@ def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
 def prefect(prefect_server: str) -> Iterator[httpx.Client]:
     with prefect_client(prefect_server) as http:
         yield http
-
-
-def eventually(look: Callable[[], Any]) -> Any:
-    """What `look` finds, once it finds something."""
-    until = time.monotonic() + PATIENCE
-    while not (found := look()):
-        assert time.monotonic() < until, "it did not come"
-        time.sleep(0.05)
-    return found
 
 
 def bound_job(ledger: Ledger, job_id: int) -> Job | None:

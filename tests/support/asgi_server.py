@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobauto_prefect.facade.server_options import server_options
 from jobauto_prefect.settings import Settings
-from tests.support.servers import free_port
+from tests.support.ports import free_port
 
 
 @contextlib.contextmanager

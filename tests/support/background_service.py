@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from tests.support.workers import PATIENCE
+from tests.support.waits import PATIENCE
 
 
 @contextlib.contextmanager

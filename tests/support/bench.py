@@ -19,7 +19,7 @@ from jobauto_prefect.ledger.queries.jobs import job_with_context
 from jobauto_prefect.ledger.records import Job, OutboxMessage, OutputLine, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import RunStatus
-from tests.support.workers import CountingTransport
+from tests.support.counting_proxy import CountingTransport
 
 
 @dataclass

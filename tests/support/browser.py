@@ -14,7 +14,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
-from tests.support.service import until
+from tests.support.waits import eventually
 
 PAGE_WITHIN = 60  # seconds
 OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1300,2400")
@@ -53,8 +53,8 @@ def sign_in_to_prefect(browser: webdriver.Chrome, pages: str, login: str) -> Non
             return False
         return True
 
-    until(filled_in, PAGE_WITHIN)
-    until(lambda: "/login" not in browser.current_url, PAGE_WITHIN)
+    eventually(filled_in, PAGE_WITHIN)
+    eventually(lambda: "/login" not in browser.current_url, PAGE_WITHIN)
 
 
 def words(text: str) -> str:
@@ -116,7 +116,7 @@ class RunForm:
         self._browser = browser
         self._address = f"{deployment_url}/run"
         browser.get(self._address)
-        self.entries: dict[str, Entry] = until(self._look, PAGE_WITHIN)
+        self.entries: dict[str, Entry] = eventually(self._look, PAGE_WITHIN)
 
     def _look(self) -> dict[str, Entry] | None:
         """The parameters, once all of them are there: what is asked next is below them."""
@@ -156,4 +156,4 @@ class RunForm:
             return self.left
 
         self.submit()
-        until(taken, PAGE_WITHIN)
+        eventually(taken, PAGE_WITHIN)

@@ -60,3 +60,27 @@ def counted(api: str, home: Path) -> Iterator[Counted]:
     with serving(app, Settings(home=home)) as port:
         found.url = f"http://127.0.0.1:{port}/api"
         yield found
+
+
+class CountingTransport(httpx.AsyncHTTPTransport):
+    """The ordinary transport, which keeps the calls that were answered, but by a busy server."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[str] = []
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        if response.status_code != BUSY:
+            self.calls.append(f"{request.method} {request.url.path.removeprefix('/api')}")
+        return response
+
+    @property
+    def writes(self) -> list[str]:
+        """The calls that change something."""
+        asking = ("GET ", "POST /flow_runs/filter", "POST /deployments/filter")
+        return [call for call in self.calls if not call.startswith(asking)]
+
+    def count(self, ending: str) -> int:
+        """How many calls end like this."""
+        return sum(call.endswith(ending) for call in self.calls)

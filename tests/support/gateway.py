@@ -19,10 +19,12 @@ from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests.conftest import START_WITHIN, clean_environment, free_port, running
+from tests.support.ports import free_port
+from tests.support.prefect_server import STARTS_WITHIN
+from tests.support.processes import clean_environment, running
 from tests.support.secrets import secret
 from tests.support.servers import client, facade, prefect_client, user_token, worker_token
-from tests.support.workers import eventually
+from tests.support.waits import eventually
 
 PASSWORD = secret("four unlikely winter words")
 OURS, THEIRS = "Ours", "Planted"
@@ -130,7 +132,7 @@ def gateway(home: Path, **more: str) -> Iterator[Gateway]:
     with contextlib.ExitStack() as stack:
         stack.callback(ledger.close)
         stack.enter_context(running(argv, environment, home / "prefect.log"))
-        asyncio.run(wait_ready(settings.prefect_api_url, START_WITHIN))
+        asyncio.run(wait_ready(settings.prefect_api_url, STARTS_WITHIN))
         address = stack.enter_context(facade(settings, ledger))
         rest = stack.enter_context(client(f"{address}/api/v1", user_token(ledger)))
         templates = _populate(rest, home)

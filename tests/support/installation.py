@@ -24,10 +24,11 @@ from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.states import LIVE_TASKS, TaskReason
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests.conftest import clean_environment, free_port
 from tests.support.breakable import Part, Relay
+from tests.support.ports import free_port
+from tests.support.processes import clean_environment
 from tests.support.servers import client, prefect_client, user_token, worker_token
-from tests.support.workers import eventually
+from tests.support.waits import eventually
 
 PATIENCE = 120  # seconds
 MINUTE = timedelta(minutes=1)

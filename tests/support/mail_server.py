@@ -3,7 +3,6 @@
 import contextlib
 import email
 import email.policy
-import socket
 import ssl
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,6 +12,8 @@ from typing import Any
 
 from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
+
+from tests.support.ports import free_port
 
 USER, PASSWORD = "jobauto", "pass-of-the-mail-server"
 
@@ -52,14 +53,6 @@ class _Handler:
         self._server.mails.append(mail)
         self._server.recipients += envelope.rcpt_tos
         return "250 OK"
-
-
-def free_port() -> int:
-    """One that nobody listens at."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port: int = found.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager

@@ -14,8 +14,8 @@ from sqlalchemy import create_engine, make_url
 from sqlalchemy.exc import DBAPIError
 
 from jobauto_prefect.sources import Target
-from tests.conftest import free_port
 from tests.support.adapters import AdapterDatabase, changes_table
+from tests.support.ports import free_port
 
 PATIENCE = 60  # seconds
 SYSTEM = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"

@@ -1,11 +1,11 @@
 """A facade on a real port, for tests."""
 
 import contextlib
-import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, Self
 
 import httpx
 import uvicorn
@@ -27,14 +27,6 @@ BUSY = b'{"exception_message":"Service Unavailable"}'
 BUSY_FOR = 90  # seconds at most
 
 OPERATOR = Identity(SERVICE, EVERYTHING)
-
-
-def free_port() -> int:
-    """A port nobody listens on just now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextlib.contextmanager
@@ -101,3 +93,26 @@ def prefect_client(url: str, **options: Any) -> httpx.Client:
     limits = options.pop("limits", httpx.Limits())
     transport = _Patient(limits=limits, verify=certificates.needs_certificates(url))
     return httpx.Client(base_url=url, transport=transport, **options)
+
+
+class Serving:
+    """A facade that can go away and come back."""
+
+    def __init__(self, settings: Settings, ledger: Ledger) -> None:
+        self.settings, self.ledger = settings, ledger
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Answer from now on."""
+        self._stack.enter_context(facade(self.settings, self.ledger))
+
+    def stop(self) -> None:
+        """Answer no more."""
+        self._stack.close()

@@ -5,21 +5,19 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 
-from tests.conftest import clean_environment, free_port
-from tests.support.paths import ROOT
+from tests.support.paths import JOBAUTO, ROOT
+from tests.support.ports import free_port
+from tests.support.processes import clean_environment
 from tests.support.secrets import SAYS_NO_SECRET
 from tests.support.servers import prefect_client
+from tests.support.waits import eventually
 
-JOBAUTO = str(Path(sys.executable).parent / "jobauto")
 EXAMPLES = ROOT / "deployments" / "examples"
 READY_WITHIN = 120  # seconds
 ENDS_WITHIN = 40
@@ -34,19 +32,6 @@ print(json.dumps(report), flush=True)
 time.sleep(int(os.environ.get("PROBE_SLEEP", "0")))
 sys.exit(int(os.environ.get("FORCE_EXITCODE", "0")))
 """
-
-Found = TypeVar("Found")
-
-
-def until(look: Callable[[], Found | None], seconds: float) -> Found:
-    """What `look` finds, as soon as it finds something."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.1)
-    raise AssertionError(f"nothing within {seconds} s")
 
 
 def commands() -> dict[int, str]:
@@ -95,7 +80,7 @@ class Service:
         )
         threading.Thread(target=self._listen, args=(self.process,), daemon=True).start()
         try:
-            until(lambda: self.said("ready") or self.process_has_ended(), READY_WITHIN)
+            eventually(lambda: self.said("ready") or self.process_has_ended(), READY_WITHIN)
         finally:
             if not self.said("ready"):
                 self.stop()
@@ -174,7 +159,7 @@ class Service:
             job = self.job(job_id)
             return job if job["state"] in states else None
 
-        return until(look, seconds)
+        return eventually(look, seconds)
 
     def admin(self) -> tuple[str, str]:
         """Login and password of the first user."""

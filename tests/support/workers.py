@@ -2,13 +2,12 @@
 
 import shutil
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from subprocess import Popen
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -16,19 +15,11 @@ import httpx
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests.conftest import clean_environment, running
-from tests.support.counting_proxy import BUSY
+from tests.support.ports import free_port
+from tests.support.processes import clean_environment, is_alive, running
 from tests.support.secrets import SECRET
-from tests.support.servers import (
-    client,
-    facade,
-    free_port,
-    prefect_client,
-    user_token,
-    worker_token,
-)
-
-PATIENCE = 90  # seconds
+from tests.support.servers import Serving, client, prefect_client, user_token, worker_token
+from tests.support.waits import eventually
 
 PROBE = """#!/bin/sh
 # Says that it runs, and what it is told; a second instance of one job would be seen.
@@ -41,70 +32,6 @@ sleep "$SECONDS_TO_SLEEP" & wait $!
 rmdir "$MARKS/live-$JOBAUTO_JOB_ID"
 exit "$EXIT_WITH"
 """
-
-
-def is_alive(pid: int) -> bool:
-    """Whether that process can still do something; a dead one may wait for its parent's look."""
-    try:
-        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-
-
-def eventually(look: Callable[[], Any], seconds: float = PATIENCE) -> Any:
-    """What `look` finds, once it finds something."""
-    until = time.monotonic() + seconds
-    while not (found := look()):
-        assert time.monotonic() < until, "what was waited for did not come"
-        time.sleep(0.02)
-    return found
-
-
-class CountingTransport(httpx.AsyncHTTPTransport):
-    """The ordinary transport, which keeps the calls that were answered, but by a busy server."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[str] = []
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        response = await super().handle_async_request(request)
-        if response.status_code != BUSY:
-            self.calls.append(f"{request.method} {request.url.path.removeprefix('/api')}")
-        return response
-
-    @property
-    def writes(self) -> list[str]:
-        """The calls that change something."""
-        asking = ("GET ", "POST /flow_runs/filter", "POST /deployments/filter")
-        return [call for call in self.calls if not call.startswith(asking)]
-
-    def count(self, ending: str) -> int:
-        """How many calls end like this."""
-        return sum(call.endswith(ending) for call in self.calls)
-
-
-class Serving:
-    """A facade that can go away and come back."""
-
-    def __init__(self, settings: Settings, ledger: Ledger) -> None:
-        self.settings, self.ledger = settings, ledger
-        self._stack = ExitStack()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-
-    def start(self) -> None:
-        """Answer from now on."""
-        self._stack.enter_context(facade(self.settings, self.ledger))
-
-    def stop(self) -> None:
-        """Answer no more."""
-        self._stack.close()
 
 
 @dataclass(frozen=True, slots=True)

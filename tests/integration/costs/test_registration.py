@@ -16,7 +16,7 @@ from tests.integration.costs.conftest import Counted
 from tests.support.claims import DEPLOYMENT
 from tests.support.counting_proxy import Counted as Calls
 from tests.support.counting_proxy import counted as prefect_counted
-from tests.support.workers import eventually
+from tests.support.waits import eventually
 
 MANY = 24
 

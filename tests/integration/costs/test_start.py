@@ -5,7 +5,7 @@ import asyncio
 from jobauto_prefect.ledger.records import Job, RunTemplate
 from tests.integration.costs.conftest import Counted
 from tests.support.counting_proxy import Counted as Calls
-from tests.support.workers import eventually
+from tests.support.waits import eventually
 
 
 async def _until_run(counted: Counted, job_id: int) -> None:

@@ -12,8 +12,8 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.integration.test_facade import make_template
 from tests.support.bench import Bench
+from tests.support.counting_proxy import CountingTransport
 from tests.support.servers import client, facade, user_token
-from tests.support.workers import CountingTransport
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from jobauto_prefect.errors import PrefectUnavailable
 from jobauto_prefect.jobs import waits
 from jobauto_prefect.ledger.records import Job
 from tests.support.bench import Bench
-from tests.support.workers import CountingTransport
+from tests.support.counting_proxy import CountingTransport
 
 
 async def test_an_end_that_prefect_shows_otherwise_is_told_also_where_the_run_is_over(

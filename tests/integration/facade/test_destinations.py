@@ -18,8 +18,9 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.integration.test_facade import make_template
 from tests.support.adapters import adapter_database
+from tests.support.ports import free_port
 from tests.support.secrets import secret
-from tests.support.servers import OPERATOR, client, facade, free_port
+from tests.support.servers import OPERATOR, client, facade
 
 PASSWORD = secret("stored-password")
 OTHER = secret("another-password")

@@ -19,9 +19,10 @@ from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import POSTGRESQL, database
-from tests.support.servers import client, facade, free_port, user_token
+from tests.support.ports import free_port
+from tests.support.servers import client, facade, user_token
 from tests.support.statements import Statements, counted_database
-from tests.support.workers import eventually
+from tests.support.waits import eventually
 
 FOR_EVER = timedelta(days=1)  # so that nothing but the revocation can end it
 

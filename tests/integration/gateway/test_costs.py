@@ -13,7 +13,7 @@ from jobauto_prefect.engine.api import service_authorization
 from jobauto_prefect.facade.gateway.concurrency import MAX_CONCURRENT, MAX_WAITING
 from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway, basic
 from tests.support.servers import prefect_client
-from tests.support.workers import eventually
+from tests.support.waits import eventually
 
 EXPONENTIAL = {"properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
 UNIQUE = {"properties": {"x": {"type": "array", "uniqueItems": True}}}

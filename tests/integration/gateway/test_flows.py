@@ -11,7 +11,7 @@ from sqlalchemy import select
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import App, RunTemplate
 from tests.support.gateway import OURS, THEIRS, Gateway
-from tests.support.workers import eventually
+from tests.support.waits import eventually
 
 SLUGS = {OURS: OURS.lower(), THEIRS: THEIRS.lower()}
 

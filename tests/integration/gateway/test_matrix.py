@@ -20,7 +20,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import CompanyUser, RunTemplate, User, UserRole
 from tests.support.gateway import OURS, THEIRS, Gateway
 from tests.support.servers import prefect_client, worker_token
-from tests.support.workers import eventually
+from tests.support.waits import eventually
 
 PART = 8
 """One cell of so many is tried by `make test`."""

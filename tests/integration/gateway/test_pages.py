@@ -10,7 +10,7 @@ from selenium.webdriver.common.by import By
 
 from tests.support.browser import PAGE_WITHIN, chromium, sign_in_to_prefect
 from tests.support.gateway import OURS, PASSWORD, Gateway
-from tests.support.service import until
+from tests.support.waits import eventually
 
 VERSIONS = {"older": "", "newer": "/v2"}
 
@@ -49,14 +49,14 @@ def test_each_sees_the_right_deployments(
     ):
         sign_in(browser, gate, version, login)
         browser.get(f"{gate.pages}{version}/dashboard")  # anew: the form leaves a notice behind
-        until(shows(browser, "Flow Runs"), PAGE_WITHIN)
+        eventually(shows(browser, "Flow Runs"), PAGE_WITHIN)
         browser.save_screenshot(str(tmp_path / f"{login}-dashboard.png"))
         assert "Oops" not in text_of(browser)
         browser.get(f"{gate.pages}{version}/deployments")
-        until(shows(browser, *seen), PAGE_WITHIN)
+        eventually(shows(browser, *seen), PAGE_WITHIN)
         assert not [text for text in unseen if text in text_of(browser)]
         browser.get(f"{gate.pages}{version}/deployments/deployment/{gate.deployment(OURS)}")
-        until(shows(browser, "Ours daily", "Run"), PAGE_WITHIN)
+        eventually(shows(browser, "Ours daily", "Run"), PAGE_WITHIN)
         browser.save_screenshot(str(tmp_path / f"{login}-deployment.png"))
         browser.execute_script("localStorage.clear()")
 
@@ -78,8 +78,8 @@ def test_a_viewers_click_on_run_is_refused_and_a_managers_makes_a_run(
                 return False
             return True
 
-        until(submitted, PAGE_WITHIN)
-        until(
+        eventually(submitted, PAGE_WITHIN)
+        eventually(
             lambda: len(gate.trail(actor=login, action=action, door="ui")) > before,  # noqa: B023
             PAGE_WITHIN,
         )
@@ -104,8 +104,8 @@ def test_a_managers_click_on_run_in_the_older_pages_makes_a_run(
             return True
         return False
 
-    until(submitted, PAGE_WITHIN)
-    until(
+    eventually(submitted, PAGE_WITHIN)
+    eventually(
         lambda: len(gate.trail(actor="manager", action="create", door="ui")) > before, PAGE_WITHIN
     )
     browser.save_screenshot(str(tmp_path / "older-run.png"))

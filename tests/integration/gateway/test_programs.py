@@ -13,10 +13,10 @@ import pytest
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
-from tests.conftest import clean_environment, running
 from tests.support.gateway import OURS, PASSWORD, Gateway
+from tests.support.processes import clean_environment, running
 from tests.support.servers import worker_token
-from tests.support.workers import eventually
+from tests.support.waits import eventually
 
 LISTENER = """
 import asyncio, sys

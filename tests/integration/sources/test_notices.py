@@ -29,14 +29,15 @@ from jobauto_prefect.ledger.states import TaskReason
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.notices import NoticeSender
-from tests.conftest import clean_environment
 from tests.support.background_service import beside
 from tests.support.certificates import self_made
 from tests.support.claims import claim_of, granted, refused, report, template
-from tests.support.mail_server import PASSWORD, USER, MailServer, free_port, mail_server
+from tests.support.mail_server import PASSWORD, USER, MailServer, mail_server
+from tests.support.ports import free_port
+from tests.support.processes import clean_environment
 from tests.support.secrets import secret
+from tests.support.waits import eventually
 from tests.support.webhook_receiver import Receiver, receiver
-from tests.support.workers import eventually
 
 __all__ = ["template"]
 

@@ -11,8 +11,9 @@ from jobauto_prefect.ledger.records import EventSource
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.adapters import AdapterDatabase
+from tests.support.ports import free_port
 from tests.support.secrets import SECRET
-from tests.support.servers import client, facade, free_port, user_token
+from tests.support.servers import client, facade, user_token
 
 
 @pytest.mark.spec("4.42")

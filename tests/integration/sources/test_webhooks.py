@@ -4,8 +4,7 @@ import base64
 import hashlib
 import hmac
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -23,11 +22,11 @@ from jobauto_prefect.sources import WebhookSender, webhooks
 from tests.support.background_service import beside
 from tests.support.claims import claim_of, granted, report, template
 from tests.support.secrets import MARK, secret
+from tests.support.waits import eventually
 from tests.support.webhook_receiver import Received, Receiver, receiver
 
 __all__ = ["template"]
 
-PATIENCE = 30  # seconds
 SECRET = secret("tells-what-came-from-us")
 TOKEN = "token-of-the-receiver"
 
@@ -59,15 +58,6 @@ def ledger_settings(ledger_settings: Settings, hooks: Receiver) -> Settings:
 def sending(ledger: Ledger, settings: Settings) -> AbstractContextManager[None]:
     """What `jobauto services` does with webhooks, meanwhile."""
     return beside(WebhookSender(ledger, settings).run)
-
-
-def eventually(look: Callable[[], Any]) -> Any:
-    """What `look` finds, once it finds something."""
-    until = time.monotonic() + PATIENCE
-    while not (found := look()):
-        assert time.monotonic() < until, "it did not come"
-        time.sleep(0.02)
-    return found
 
 
 def rows(ledger: Ledger) -> list[PendingAction]:

@@ -8,7 +8,8 @@ from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.flow_runs.upcoming_runs import UpcomingRuns
 from jobauto_prefect.engine.sync.template_deployments import look_ahead
 from tests.integration.workers.test_keeper import Watch, watch
-from tests.support.workers import Plant, eventually
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 __all__ = ["watch"]
 

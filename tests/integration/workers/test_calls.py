@@ -13,7 +13,9 @@ from jobauto_prefect.engine.worker.dispatcher import PollTarget
 from jobauto_prefect.engine.worker.session import SessionOptions, WorkerSession
 from jobauto_prefect.runtime.worker_config import WorkerConfig
 from jobauto_prefect.runtime.worker_context import open_worker
-from tests.support.workers import CountingTransport, Plant, eventually
+from tests.support.counting_proxy import CountingTransport
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 QUIET = {"QUIET": "yes"}
 

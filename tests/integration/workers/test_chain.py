@@ -11,7 +11,8 @@ import pytest
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.services.event_emitter import EventEmitter
 from tests.support.corpus import example, needs_corpus
-from tests.support.workers import Plant, eventually
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 DOCUMENTED = "VitexSoftware__multiflexi-doc-en__source_concepts_job-chaining.rst__{}.json"
 DRAWN = "VitexSoftware__node-red-contrib-multiflexi__examples_job-chaining.flow.json"

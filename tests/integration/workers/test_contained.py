@@ -11,7 +11,8 @@ import pytest
 
 from tests.support.podman import EXECUTOR_SETTINGS, IMAGE, Podman, podman
 from tests.support.secrets import SECRET
-from tests.support.workers import Plant, eventually
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 SCRIPT = (
     'echo "hello from $COMPANY_CODE: $PASSWORD"; touch runs; [ "$HOLD" = no ] || sleep 60; exit 7'

@@ -22,7 +22,8 @@ from jobauto_prefect import __version__
 from tests.integration.workers.test_stock import stock_worker, told
 from tests.support import workers as plants
 from tests.support.corpus import needs_corpus, usable_documents
-from tests.support.workers import Plant, eventually
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 pytestmark = [needs_corpus, pytest.mark.soak]
 

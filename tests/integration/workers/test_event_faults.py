@@ -25,7 +25,8 @@ from tests.support.adapters import AdapterDatabase, adapter_database
 from tests.support.databases import database
 from tests.support.installation import PATIENCE, Town, town
 from tests.support.own_servers import OwnServer, own_adapter
-from tests.support.workers import Plant, eventually
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 KINDS = ("sqlite", "pgsql", "mysql")
 CHANGES = 10_000

@@ -15,7 +15,7 @@ from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.settings import Settings
 from tests.support.databases import database
 from tests.support.installation import PATIENCE, Town, pause, town
-from tests.support.workers import eventually
+from tests.support.waits import eventually
 
 EVERY = 6  # seconds between two windows of all templates
 

@@ -13,7 +13,8 @@ import pytest
 from tests.support.helm import Helm
 from tests.support.kubernetes.api import SimulatedCluster
 from tests.support.secrets import SECRET
-from tests.support.workers import Plant, eventually
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 SCRIPT = 'echo "hello: $PASSWORD"; echo {} > report.json; [ "$HOLD" = no ] || sleep 60; exit 7'
 

@@ -11,7 +11,8 @@ from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.engine.services.window_scheduler import MissingRunMonitor, WindowScheduler
 from jobauto_prefect.engine.sync.drift_monitor import DriftMonitor
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
-from tests.support.workers import Plant, eventually
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)

@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import clean_environment, running
 from tests.integration.workers.test_stock import stock_worker
 from tests.support.paths import ROOT
-from tests.support.workers import Plant, eventually
+from tests.support.processes import clean_environment, running
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 AWAY = 6  # seconds; loading has begun by then
 LONGEST_INSTALLATION = 900  # seconds

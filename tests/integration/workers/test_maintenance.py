@@ -1,6 +1,7 @@
 """Real workers while it is frozen, and after."""
 
-from tests.support.workers import Plant, eventually
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 
 def test_what_waits_says_why_what_runs_ends_and_the_end_wakes_the_others(plant: Plant) -> None:

@@ -9,8 +9,10 @@ import pytest
 
 from jobauto_prefect.engine.prefect_server.process import prefect_command, wait_ready
 from jobauto_prefect.settings import Settings
-from tests.conftest import clean_environment, free_port, running
-from tests.support.workers import Plant, eventually
+from tests.support.ports import free_port
+from tests.support.processes import clean_environment, running
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 
 class OwnPrefect:

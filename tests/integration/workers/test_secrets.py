@@ -21,7 +21,8 @@ from jobauto_prefect.ledger.events.event_store import SourceChange, store_change
 from jobauto_prefect.ledger.records import EventSource
 from tests.support.secrets import secret
 from tests.support.servers import prefect_client
-from tests.support.workers import Plant, eventually
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 PLACES = ("TEMPLATE", "COMPANY", "CREDENTIAL", "OVERRIDE", "EVENT", "BLOCK", "SOURCE")
 PRINTED = [f"{place}_SECRET" for place in PLACES if place != "SOURCE"]

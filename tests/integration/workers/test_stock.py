@@ -18,9 +18,10 @@ from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.errors import FacadeUnavailable
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
-from tests.conftest import running
 from tests.support.paths import ROOT
-from tests.support.workers import Plant, eventually
+from tests.support.processes import running
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 
 @contextmanager

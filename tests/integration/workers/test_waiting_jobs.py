@@ -6,9 +6,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
 
-from tests.conftest import running
 from tests.integration.workers.test_worker_losses import services
-from tests.support.workers import Plant, eventually
+from tests.support.processes import running
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 from typing import Any
 
 from tests.integration.workers.test_keeper import Watch, watch
-from tests.support.workers import Plant, eventually
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 __all__ = ["watch"]
 

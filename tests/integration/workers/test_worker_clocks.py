@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.workers import Plant, eventually
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 FAKED = ("LD_PRELOAD", "FAKETIME")
 

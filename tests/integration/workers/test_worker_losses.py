@@ -23,12 +23,13 @@ import pytest
 from jobauto_prefect.jobs.claims import decision
 from jobauto_prefect.jobs.claims.context import ClaimContext
 from jobauto_prefect.runtime.protocol import ClaimAnswer
-from tests.conftest import running
 from tests.support.breakable import Relay
 from tests.support.claims import claim_of, granted
 from tests.support.podman import IMAGE, podman
+from tests.support.processes import running
 from tests.support.servers import client
-from tests.support.workers import Plant, eventually
+from tests.support.waits import eventually
+from tests.support.workers import Plant
 
 UNSHARE = shutil.which("unshare")
 

@@ -15,7 +15,7 @@ from jobauto_prefect.sources.availability import (
     faults_of_values,
     may_run,
 )
-from tests.support.workers import eventually
+from tests.support.waits import eventually
 
 SECRET = "s3cret-word"
 

@@ -1,0 +1,28 @@
+"""A real Prefect server for all tests that need one."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from jobauto_prefect.engine.prefect_server.process import prefect_command, wait_ready
+from jobauto_prefect.settings import Settings
+from tests.support.ports import free_port
+from tests.support.processes import clean_environment, running
+
+STARTS_WITHIN = 240  # seconds, on a busy machine
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The API address of a real Prefect server with its own SQLite database."""
+    home = tmp_path_factory.mktemp("prefect")
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/api"
+    settings = Settings(home=home, prefect_port=port, prefect_api_url=url)
+    argv, environment = prefect_command(settings, clean_environment())
+    # Silent workers show as offline within seconds.
+    environment["PREFECT_SERVER_SERVICES_FOREMAN_LOOP_SECONDS"] = "2"
+    with running(argv, environment, home / "server.log"):
+        asyncio.run(wait_ready(url, STARTS_WITHIN))
+        yield url

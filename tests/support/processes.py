@@ -1,0 +1,48 @@
+"""Processes of a test: what they are told, and that they end."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+ENDS_WITHIN = 10  # seconds
+
+
+@contextlib.contextmanager
+def running(
+    argv: list[str], environment: dict[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process with its output in `log`; it and its children are gone afterwards."""
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            argv, env=environment, stdout=output, stderr=output, start_new_session=True
+        )
+    try:
+        yield process
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        try:
+            process.wait(ENDS_WITHIN)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without what it says about Prefect and jobauto."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("PREFECT_", "JOBAUTO_", "DB_"))
+    }
+
+
+def is_alive(pid: int) -> bool:
+    """Whether that process can still do something; a dead one may wait for its parent's look."""
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False

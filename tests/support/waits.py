@@ -1,0 +1,20 @@
+"""Waiting for what comes by itself."""
+
+import time
+from collections.abc import Callable
+from typing import Literal, TypeVar
+
+PATIENCE = 90  # seconds
+
+Sought = TypeVar("Sought")
+
+
+def eventually(
+    look: Callable[[], Sought | Literal[False] | None], seconds: float = PATIENCE
+) -> Sought:
+    """What `look` answers, once it is something."""
+    deadline = time.monotonic() + seconds
+    while not (answer := look()):
+        assert time.monotonic() < deadline, f"nothing came within {seconds} s"
+        time.sleep(0.02)
+    return answer
