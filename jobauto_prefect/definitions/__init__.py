@@ -20,7 +20,7 @@ from jobauto_prefect.definitions.model import (
     Variable,
     VariableType,
 )
-from jobauto_prefect.definitions.parse import parse, parse_exit_codes
+from jobauto_prefect.definitions.parse import parse, parse_exit_codes, parse_text
 from jobauto_prefect.definitions.patterns import PatternMatcher, pattern_of
 from jobauto_prefect.definitions.placeholders import (
     EVENT_VARIABLES,
@@ -69,6 +69,7 @@ __all__ = [
     "parse",
     "parse_exit_codes",
     "parse_kubernetes",
+    "parse_text",
     "pattern_of",
     "pick_text",
     "placeholders",

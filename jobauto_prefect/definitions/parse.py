@@ -1,5 +1,7 @@
 """From a valid document to a `Definition`."""
 
+import functools
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +18,9 @@ from jobauto_prefect.definitions.model import (
     VariableType,
 )
 from jobauto_prefect.definitions.values import to_text
+
+KEPT = 128
+"""Definitions that are kept parsed."""
 
 LONGEST_EXIT_CODE = 10  # digits; a longer number is none that a process can return
 
@@ -47,6 +52,12 @@ def parse(document: Mapping[str, Any]) -> Definition:
         emits=events.get("emits", {}),
         triggers=events.get("consumes", {}),
     )
+
+
+@functools.lru_cache(maxsize=KEPT)
+def parse_text(document: str) -> Definition:
+    """Read the JSON text of a document as `parse` does, the same text only once."""
+    return parse(json.loads(document))
 
 
 def _variable(key: str, raw: Mapping[str, Any]) -> Variable:

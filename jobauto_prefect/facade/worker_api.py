@@ -11,7 +11,6 @@ from anyio import from_thread
 from fastapi import Response
 
 from jobauto_prefect.compiler.parameters import parameters
-from jobauto_prefect.definitions import parse
 from jobauto_prefect.engine.sync.blocks import read_block
 from jobauto_prefect.errors import Contended, Forbidden, KeyTaken, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentWorker, Identity
@@ -190,7 +189,7 @@ def application(app_id: int, who: CurrentWorker, service: CurrentService) -> App
         app = get_record(session, App, app_id)
         if app.company_id is not None and not runs_application(session, domain, app_id):
             raise NotFound(f"there is no app {app_id}")
-    schema = parameters(parse(app.document), service.settings.language)
+    schema = parameters(app.definition, service.settings.language)
     return ApplicationDocument(
         id=app.id,
         document=app.document,

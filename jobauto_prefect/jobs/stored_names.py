@@ -6,7 +6,6 @@ import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from jobauto_prefect.definitions import parse
 from jobauto_prefect.definitions.environment_names import EnvironmentNames, unsafe_reason
 from jobauto_prefect.ledger.queries.companies import all_companies
 from jobauto_prefect.ledger.queries.credentials import all_credential_types
@@ -63,5 +62,5 @@ def _of_rule(rule: EventRule, extra: Collection[str]) -> IdleNames:
 def _not_permitted(
     names: Iterable[str], template: RunTemplate, extra: Collection[str]
 ) -> tuple[str, ...]:
-    permitted = EnvironmentNames.of(parse(template.app.document), extra)
+    permitted = EnvironmentNames.of(template.app.definition, extra)
     return tuple(sorted(name for name in names if not permitted.permits(name)))

@@ -7,7 +7,6 @@ people, and what might be a secret is not.
 from typing import Any
 
 from jobauto_prefect.compiler.parameters import REFERENCES, override_parameters
-from jobauto_prefect.definitions import parse
 from jobauto_prefect.engine.sync.deployment_plans import withheld_keys
 from jobauto_prefect.errors import KeyMissing
 from jobauto_prefect.ledger.records import Job
@@ -30,7 +29,7 @@ def _overrides(job: Job, box: SecretBox) -> dict[str, Any]:
     except KeyMissing:
         return {}  # what can't be compared is not shown; the claim says what is wrong
     clear = {key: text for key, text in plain.items() if masker.mask(text) == text}
-    return override_parameters(parse(job.runtemplate.app.document), clear)
+    return override_parameters(job.runtemplate.app.definition, clear)
 
 
 def _secrets(job: Job, box: SecretBox) -> list[str]:

@@ -5,7 +5,6 @@ from uuid import UUID
 
 from jobauto_prefect.compiler.deployments import flow_plan
 from jobauto_prefect.compiler.plan import FlowPlan
-from jobauto_prefect.definitions import parse
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.deployments import ensure_flow, retire_flow
 from jobauto_prefect.engine.sync.flow_names import name_is_shared, reserve_name
@@ -42,7 +41,7 @@ def _plan(context: EngineContext, app_id: int) -> tuple[FlowPlan, UUID | None] |
         shared = name_is_shared(session, app, language)
         plan = flow_plan(
             app.id,
-            parse(app.document),
+            app.definition,
             language,
             name_is_shared=shared,
             topics=app.topics,

@@ -11,7 +11,6 @@ from jobauto_prefect.compiler.plan import (
     prefect_name,
 )
 from jobauto_prefect.compiler.scheduling.schedule import Schedule, schedule_of
-from jobauto_prefect.definitions import parse
 from jobauto_prefect.definitions.records.credentials import provided_variables
 from jobauto_prefect.engine.sync.flow_names import name_is_shared
 from jobauto_prefect.ledger.queries.events import GivenByRules, given_by_rules
@@ -35,7 +34,7 @@ def desired_deployment(
     if given is None:
         given = given_by_rules(session, [template.id])
     facts = _facts_of(session, template, settings, given.get(template.id, GivenByRules()))
-    return deployment_plan(facts, parse(template.app.document))
+    return deployment_plan(facts, template.app.definition)
 
 
 def _facts_of(

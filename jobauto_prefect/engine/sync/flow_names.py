@@ -6,7 +6,6 @@ time must not end up in one flow.
 """
 
 from jobauto_prefect.compiler.deployments import flow_name
-from jobauto_prefect.definitions import parse
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.queries.applications import flow_names_of_others, lock_applications
 from jobauto_prefect.ledger.records import App
@@ -39,6 +38,6 @@ def reserve_name(ledger: Ledger, app_id: int, language: str) -> None:
 
 
 def _names(app: App, language: str) -> tuple[str, str]:
-    definition = parse(app.document)
+    definition = app.definition
     own, longer = (flow_name(app.id, definition, language, shared) for shared in (False, True))
     return own, longer

@@ -13,7 +13,7 @@ from jobauto_prefect.compiler.events.suggestions import (
     suggest_mapping,
     suggest_selectors,
 )
-from jobauto_prefect.definitions import Definition, parse, pick_text
+from jobauto_prefect.definitions import Definition, pick_text
 from jobauto_prefect.facade.auth.access import can_read, get_visible, require_permission
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import parse_int, parse_text
@@ -45,7 +45,7 @@ def add_routes(router: APIRouter) -> None:
 
 def rule_selectors(app: App, language: str) -> list[JsonObject]:
     """What rules can name of the ends of an application's jobs."""
-    offered = suggest_selectors(parse(app.document), language)
+    offered = suggest_selectors(app.definition, language)
     return [
         {"selector": offer.selector, "type": offer.type, "description": offer.description}
         for offer in offered
@@ -65,7 +65,7 @@ def mapping(
         target, source = (
             get_visible(session, who, App, number, "applications") for number in (app_id, source_id)
         )
-    data = asdict(suggest_mapping(parse(source.document), parse(target.document)))
+    data = asdict(suggest_mapping(source.definition, target.definition))
     return respond_plain(request, who, f"Mapping from {source.name} to {target.name}", data)
 
 
@@ -101,7 +101,7 @@ def _trigger_key(rule: Mapping[str, Any]) -> RuleTrigger:
 def _suggest_rules(
     session: ReadingSession, who: Identity, template: RunTemplate, language: str
 ) -> Iterator[JsonObject]:
-    definition = parse(template.app.document)
+    definition = template.app.definition
     if not definition.triggers:
         return
     others = templates_with_context(session, [template.company_id])
@@ -127,7 +127,7 @@ def _suggest_rules(
 def _rule_after_job(
     other: RunTemplate, template: RunTemplate, definition: Definition
 ) -> JsonObject:
-    mapping = suggest_mapping(parse(other.app.document), definition)
+    mapping = suggest_mapping(other.app.definition, definition)
     return {
         "runtemplate_source_id": other.id,
         "runtemplate_id": template.id,

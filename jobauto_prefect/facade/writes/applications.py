@@ -7,7 +7,6 @@ from typing import Any
 from jobauto_prefect.definitions import (
     Definition,
     check,
-    parse,
     pick_text,
     validate,
     version_numbers,
@@ -108,13 +107,13 @@ def write_app(write: WriteRequest) -> WriteResult:
     elif _is_raw(write, document):
         app.source = write.raw.decode()  # the same, written in another way
     if apply_owner(write, app, owner):
-        _seal_values(write, app, parse(app.document))
+        _seal_values(write, app, app.definition)
     if "enabled" in write.fields:
         app.enabled = parse_flag(write.fields["enabled"], "/enabled")
     if labels is not None:
         app.labels = labels
     warnings += _apply_topics(write, app, topics, given)
-    required = parse(app.document).requirements
+    required = app.definition.requirements
     unknown = unknown_requirements(write.session, required, app.company_id)
     return WriteResult(app, created, [*warnings, *unknown])
 

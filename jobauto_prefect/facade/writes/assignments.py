@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 from pydantic import Field, StringConstraints
 
-from jobauto_prefect.definitions import parse
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.auth.access import can_read
@@ -117,7 +116,7 @@ def apply_blocks(write: WriteRequest, template: RunTemplate, given: Sequence[Blo
             f"naming blocks of Prefect needs the permission {BLOCKS_PERMISSION}; "
             "ask an administrator"
         )
-    rules = ValueRules(parse(template.app.document), write.settings.extra_env)
+    rules = ValueRules(template.app.definition, write.settings.extra_env)
     faults = [
         fault
         for place, block in enumerate(given)

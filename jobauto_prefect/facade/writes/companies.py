@@ -6,7 +6,6 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
-from jobauto_prefect.definitions import parse
 from jobauto_prefect.definitions.records.slugs import append_number, code_of, slug_of
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.facade.auth.access import can_read
@@ -136,4 +135,4 @@ def _secret_names(write: WriteRequest, company: Company, body: CompanyBody) -> s
     if not body.env:
         return set()
     apps = apps_usable_by(write.session, company.id)
-    return {key for app in apps for key in parse(app.document).secret_keys}
+    return {key for app in apps for key in app.definition.secret_keys}

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
 
-from jobauto_prefect.definitions import EVENT_VARIABLES, parse
+from jobauto_prefect.definitions import EVENT_VARIABLES
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
@@ -133,7 +133,7 @@ def _apply_overrides(
     write: WriteRequest, job: Job, template: RunTemplate, body: JobBody, retried: Job | None
 ) -> list[Fault]:
     """The values of this job; warnings about those it has not, and about short secrets."""
-    definition, extra = parse(template.app.document), write.settings.extra_env
+    definition, extra = template.app.definition, write.settings.extra_env
     secret = definition.secret_keys
     given = {name: value for name, value in body.env.items() if value is not None}
     inherited, event_values, warnings = _inherited_values(

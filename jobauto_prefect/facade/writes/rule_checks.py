@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator
 
 from jobauto_prefect.compiler.events.job_outputs import selector_scope
 from jobauto_prefect.compiler.events.selectors import FIELDS, SelectorScope, selector_fault
-from jobauto_prefect.definitions import parse
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
 from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.errors import Fault, InvalidInput
@@ -37,7 +36,7 @@ def _mapping_faults(
     session: WritingSession, rule: EventRule, extra: Collection[str]
 ) -> Iterator[Fault]:
     target = session.get_one(RunTemplate, rule.runtemplate_id)
-    names = EnvironmentNames.of(parse(target.app.document), extra)
+    names = EnvironmentNames.of(target.app.definition, extra)
     scope, mapping = _offer(session, rule), json.loads(rule.env_mapping)
     yield from names.faults(mapping, "/env_mapping")
     for key, selector in mapping.items():

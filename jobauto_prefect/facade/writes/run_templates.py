@@ -13,7 +13,6 @@ from jobauto_prefect.definitions import (
     Misfire,
     OnClosed,
     Overlap,
-    parse,
     to_text,
 )
 from jobauto_prefect.definitions.records.actions import ActionMode
@@ -184,7 +183,7 @@ def write_template(write: WriteRequest) -> WriteResult:
     if "calendars" in body.model_fields_set:
         closed_anew |= apply_calendars(write, template, body.calendars)
     _validate(template, write.settings.timezone)
-    definition = parse(template.app.document)
+    definition = template.app.definition
     rules = ValueRules(definition, write.settings.extra_env)
     apply_env(template, body.env, definition.secret_keys, write.box, rules)
     given = {mode: getattr(body, mode) for mode in ActionMode if mode in body.model_fields_set}

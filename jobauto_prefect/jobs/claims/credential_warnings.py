@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable
 
-from jobauto_prefect.definitions import parse
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
 from jobauto_prefect.errors import (
     Fault,
@@ -36,7 +35,7 @@ def unknown_requirements(
 
 def withheld_warnings(template: RunTemplate, extra: Collection[str]) -> list[Fault]:
     """A warning for each credential some of whose fields no job is given."""
-    definition = parse(template.app.document)
+    definition = template.app.definition
     permitted = EnvironmentNames.of(definition, extra)
     granted = granted_fields(template, definition.requirements)
     warned = []
@@ -63,7 +62,7 @@ def requirement_warnings(session: ReadingSession, template: RunTemplate) -> list
             "unmet_requirement",
             f"the application requires a credential of type {code}; no job starts without it",
         )
-        for code in unmet(session, template, parse(template.app.document))
+        for code in unmet(session, template, template.app.definition)
     ]
     return warned + [
         Fault("/credentials", "required", f"{field} has no value; no job starts without it")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from jobauto_prefect.definitions import Definition, parse, to_text
+from jobauto_prefect.definitions import Definition, to_text
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
 from jobauto_prefect.definitions.records.credentials import (
     field_defaults,
@@ -228,7 +228,7 @@ def run_preflight(
         ]
         read = [credential for credential in credentials if credential.credential_type.source]
         company = template.company.slug if read else ""
-        declared = EnvironmentNames.of(parse(template.app.document), extra) if read else None
+        declared = EnvironmentNames.of(template.app.definition, extra) if read else None
     now = ledger.clock()
     for credential in checked:
         reason = checks.unavailable(credential, now)

@@ -15,8 +15,8 @@ from jobauto_prefect.definitions import (
     ContactLost,
     Definition,
     Helm,
-    parse,
     parse_kubernetes,
+    parse_text,
     to_text,
 )
 from jobauto_prefect.errors import Fault, InvalidInput, NotFound
@@ -65,7 +65,7 @@ def terms_of(app: App, language: str) -> ApplicationTerms:
 
 @functools.lru_cache(maxsize=KEPT)
 def _terms(document: str, language: str) -> ApplicationTerms:
-    definition = parse(json.loads(document))
+    definition = parse_text(document)
     keys = parameters(definition, language).parameter_keys
     return ApplicationTerms(definition, dict(keys), frozenset(definition.secret_keys))
 

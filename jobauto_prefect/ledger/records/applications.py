@@ -1,5 +1,6 @@
 """Records of applications, companies and run templates."""
 
+import json
 from datetime import datetime
 from typing import Any, ClassVar
 from uuid import UUID
@@ -7,7 +8,15 @@ from uuid import UUID
 from sqlalchemy import JSON, ForeignKey, Text
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, OnClosed, Overlap
+from jobauto_prefect.definitions import (
+    Backoff,
+    ContactLost,
+    Definition,
+    Misfire,
+    OnClosed,
+    Overlap,
+    parse_text,
+)
 from jobauto_prefect.ledger.base import (
     SEALED,
     UNAUDITED,
@@ -44,6 +53,11 @@ class App(Audited, Labelled, Retirable, Base):
     flow_name: Mapped[str | None] = mapped_column(info=UNAUDITED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
     updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
+
+    @property
+    def definition(self) -> Definition:
+        """What the document says."""
+        return parse_text(json.dumps(self.document))
 
 
 class AppVersion(Base):

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
-from jobauto_prefect.definitions import Definition, parse
+from jobauto_prefect.definitions import Definition
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.facade.gateway.policy.parameter_schemas import digest_of, digests_of
@@ -126,7 +126,7 @@ class Ownership:
     async def definition(self, template_id: int) -> Definition:
         """Read the definition of a run template's application."""
         return await self._read(
-            lambda session: parse(session.get_one(RunTemplate, template_id).app.document)
+            lambda session: session.get_one(RunTemplate, template_id).app.definition
         )
 
     async def deployment_of(self, flow_run_id: str | None) -> str | None:
