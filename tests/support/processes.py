@@ -44,5 +44,5 @@ def is_alive(pid: int) -> bool:
     """Whether that process can still do something; a dead one may wait for its parent's look."""
     try:
         return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False

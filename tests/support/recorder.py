@@ -13,6 +13,8 @@ STORY = {"state": "COMPLETED", "message": "recorded"}
 
 
 class Request(NamedTuple):
+    """A request that came."""
+
     method: str
     path: str
     query: dict[str, str]
@@ -34,6 +36,7 @@ class Recorder:
 
     @property
     def url(self) -> str:
+        """Where it listens."""
         return f"http://127.0.0.1:{self._port}"
 
     def now(self) -> str:
@@ -41,6 +44,7 @@ class Recorder:
         return (datetime.now(UTC) + self.ahead).isoformat()
 
     def start(self) -> None:
+        """Listen from now on, on the same port as before."""
         recorder = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -72,6 +76,7 @@ class Recorder:
         self._server.server_close()
 
     def answer(self, method: str, target: str, headers: Any, content: bytes) -> tuple[int, Any]:
+        """Record a request; its status and body."""
         if self._server.socket.fileno() < 0:  # stopped, but this connection is still open
             return 503, {"message": "away"}
         split = urlsplit(target)
@@ -102,7 +107,7 @@ class Recorder:
 
     def bodies(self, pattern: str) -> list[Any]:
         """The bodies of requests to matching paths."""
-        return [one.body for one in self.requests if re.fullmatch(pattern, one.path)]
+        return [request.body for request in self.requests if re.fullmatch(pattern, request.path)]
 
     def lines(self, job: int) -> list[tuple[int, str, str]]:
         """The output of a job, as (seq, stream, text)."""
@@ -114,4 +119,10 @@ class Recorder:
         ]
 
     def reports(self, job: int) -> list[Any]:
+        """The reports of a job's end."""
         return self.bodies(f"jobs/{job}/report")
+
+
+def texts(facade: Recorder, job: int = 1) -> list[str]:
+    """The lines of a job's output, of both its streams."""
+    return [text for _, _, text in facade.lines(job)]

@@ -1,22 +1,17 @@
 """Workers whose facade is a recorder."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from jobauto_prefect.runtime.protocol import Launch
-from jobauto_prefect.runtime.worker_config import WorkerConfig
 from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
+from tests.support.kubernetes.api import SimulatedCluster
+from tests.support.launches import Opened, plan
 from tests.support.podman import Podman, podman
 from tests.support.recorder import Recorder
-
-TOKEN = "the-worker-token"
-
-Opened = Callable[..., Awaitable[WorkerContext]]
 
 
 @pytest.fixture(scope="session")
@@ -28,22 +23,10 @@ def engine() -> Iterator[Podman]:
 
 @pytest.fixture
 def facade() -> Iterator[Recorder]:
+    """A stand-in for the facade."""
     recorder = Recorder()
     yield recorder
     recorder.stop()
-
-
-def plan(facade: Recorder, directory: Path, **changes: Any) -> WorkerConfig:
-    values: dict[str, Any] = {
-        "url": facade.url,
-        "token": TOKEN,
-        "worker": "w/1",
-        "pool": "default",
-        "host": "here",
-        "directory": directory,
-        "stop_seconds": 1.0,
-    }
-    return WorkerConfig(**(values | changes))
 
 
 @pytest.fixture
@@ -61,27 +44,14 @@ async def opened(facade: Recorder, tmp_path: Path) -> AsyncIterator[Opened]:
 
 @pytest.fixture
 async def worker(opened: Opened) -> WorkerContext:
+    """An open worker."""
     return await opened()
 
 
-def launch(
-    worker: WorkerContext | str, command: str | list[str], job: int = 1, **changes: Any
-) -> Launch:
-    """A launch of a shell script or an argument vector."""
-    work = worker if isinstance(worker, str) else worker.work_directory
-    directory = f"{work}/job-{job}"
-    values: dict[str, Any] = {
-        "job_id": job,
-        "claim_id": uuid4(),
-        "title": f"company / template #{job}",
-        "argv": ["sh", "-c", command] if isinstance(command, str) else command,
-        "command_shown": "sh",
-        "environment": {"JOBAUTO_JOB_DIR": directory, "TMPDIR": f"{directory}/tmp"},
-        "directory": directory,
-        "timeout_seconds": 60,
-        "lease_seconds": 6,
-        "output_limit_bytes": 1_000_000,
-        "artifact_limit_bytes": 1_000_000,
-    }
-    values["environment"] |= changes.pop("environment", {})
-    return Launch(**(values | changes))
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedCluster]:
+    """A cluster that the worker's environment names; every test leaves it empty."""
+    with SimulatedCluster(("default", "erp")) as running:
+        monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig(tmp_path / "kubeconfig")))
+        yield running
+        assert running.is_empty()

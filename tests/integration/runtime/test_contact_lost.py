@@ -3,9 +3,9 @@
 import asyncio
 
 from jobauto_prefect.runtime.protocol import Ending
-from tests.integration.runtime.conftest import Opened, launch
-from tests.integration.runtime.test_watchdog import until
+from tests.support.launches import Opened, launch
 from tests.support.recorder import Recorder
+from tests.support.waits import until
 
 
 async def test_after_one_lease_the_jobs_that_may_not_go_on_alone_are_ended(

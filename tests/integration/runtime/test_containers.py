@@ -14,13 +14,12 @@ import pytest
 
 from jobauto_prefect.runtime.protocol import ArtifactPattern, Ending, Launch
 from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
-from tests.integration.runtime.conftest import Opened, launch, plan
-from tests.integration.runtime.test_runner import left_in
-from tests.integration.runtime.test_watchdog import until
 from tests.support.breakable import SocketRelay
+from tests.support.launches import Opened, contained, left_in, plan
 from tests.support.paths import ROOT
-from tests.support.podman import EXECUTOR_SETTINGS, IMAGE, Podman
+from tests.support.podman import Podman
 from tests.support.recorder import Recorder
+from tests.support.waits import until
 
 HOSTILE = {
     "QUOTES": 'it\'s "quoted" `id` $(id) ${HOME} \\ %s',
@@ -37,7 +36,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[4])
 from jobauto_prefect.runtime.worker_context import open_worker
 from jobauto_prefect.runtime.worker_config import WorkerConfig
-from tests.integration.runtime.test_containers import contained
+from tests.support.launches import contained
 
 async def main():
     plan = WorkerConfig(url=sys.argv[1], token="t", worker="w/1", pool="p", host="h",
@@ -60,15 +59,6 @@ def nothing_remains(engine: Podman) -> Iterator[None]:
 @pytest.fixture
 async def worker(opened: Opened, engine: Podman) -> WorkerContext:
     return await opened(docker_url=engine.url, podman_url=engine.url)
-
-
-def contained(
-    worker: WorkerContext, command: str | list[str], *, executor: str = "Docker", **changes: Any
-) -> Launch:
-    """A launch that runs in a container."""
-    settings = {**EXECUTOR_SETTINGS, **changes.pop("executor_settings", {})}
-    members = {"image": IMAGE, "executor": executor, "executor_settings": settings}
-    return launch(worker, command, **(members | changes))
 
 
 def texts(facade: Recorder, stream: str = "stdout", job: int = 1) -> list[str]:

@@ -13,13 +13,12 @@ from jobauto_prefect.runtime.executors.kubernetes import helm as runtime_helm
 from jobauto_prefect.runtime.protocol import Ending, Launch
 from jobauto_prefect.runtime.worker_config import KubernetesConfig
 from jobauto_prefect.runtime.worker_context import WorkerContext
-from tests.integration.runtime.conftest import Opened
-from tests.integration.runtime.test_kubernetes import cluster, in_cluster, texts  # noqa: F401
-from tests.integration.runtime.test_watchdog import until
 from tests.support.helm import Helm
 from tests.support.kubernetes.api import SimulatedCluster
-from tests.support.recorder import Recorder
+from tests.support.launches import Opened, in_cluster
+from tests.support.recorder import Recorder, texts
 from tests.support.secrets import SECRET
+from tests.support.waits import until
 
 BUSY = "Error: UPGRADE FAILED: another operation (install/upgrade/rollback) is in progress"
 
@@ -35,7 +34,7 @@ def helm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Helm:
 @pytest.fixture
 async def worker(
     opened: Opened,
-    cluster: SimulatedCluster,  # noqa: F811
+    cluster: SimulatedCluster,
     tmp_path: Path,
 ) -> WorkerContext:
     (tmp_path / "charts").mkdir()
@@ -89,7 +88,7 @@ async def test_a_failed_deployment_means_that_the_job_does_not_run(
     worker: WorkerContext,
     facade: Recorder,
     helm: Helm,
-    cluster: SimulatedCluster,  # noqa: F811
+    cluster: SimulatedCluster,
 ) -> None:
     helm.answer(code=1, stderr="a warning\nError: INSTALLATION FAILED: chart not found")
     outcome = await worker.runner.run(with_release(worker))
@@ -162,7 +161,7 @@ async def test_cancelling_ends_helm_and_nothing_is_created(
     worker: WorkerContext,
     facade: Recorder,
     helm: Helm,
-    cluster: SimulatedCluster,  # noqa: F811
+    cluster: SimulatedCluster,
 ) -> None:
     helm.answer(seconds=60)
     running = asyncio.create_task(worker.runner.run(with_release(worker)))

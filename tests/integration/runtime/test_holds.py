@@ -7,23 +7,22 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
-from uuid import uuid4
 
 import pytest
 
 from jobauto_prefect.errors import StartFailed
 from jobauto_prefect.runtime.watchdog.client import Watchdog
-from jobauto_prefect.runtime.watchdog.job_handles import ExternalJob
-from tests.integration.runtime.test_watchdog import begin, start, until
 from tests.support.paths import ROOT
 from tests.support.recorder import Recorder
+from tests.support.waits import until
+from tests.support.watchdogs import begin, held, start
 
 DRIVER = """
 import asyncio, sys
 sys.path.insert(0, sys.argv[3])
 from pathlib import Path
 from jobauto_prefect.runtime.watchdog.client import Watchdog
-from tests.integration.runtime.test_holds import held
+from tests.support.watchdogs import held
 
 async def main():
     watchdog = await Watchdog.start(
@@ -34,16 +33,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-def held(directory: Path, undo: str, job: int = 1) -> ExternalJob:
-    return ExternalJob(
-        job=job,
-        claim=uuid4(),
-        directory=str(directory / "job"),
-        record=str(directory / "record.json"),
-        undo=["sh", "-c", undo],
-    )
 
 
 def driver(facade: Recorder, directory: Path, undo: str) -> "subprocess.Popen[bytes]":

@@ -6,7 +6,7 @@ import sys
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.runtime import Layer, prepare
 from jobauto_prefect.runtime.worker_context import WorkerContext
-from tests.integration.runtime.conftest import launch
+from tests.support.launches import launch
 from tests.support.recorder import Recorder
 
 HOSTILE = [

@@ -15,49 +15,24 @@ from jobauto_prefect.runtime.protocol import (
     ArtifactPattern,
     Ending,
     InputFile,
-    KubernetesTerms,
-    Launch,
 )
 from jobauto_prefect.runtime.worker_config import KubernetesConfig
 from jobauto_prefect.runtime.worker_context import WorkerContext
-from tests.integration.runtime.conftest import Opened, launch
-from tests.integration.runtime.test_runner import left_in
-from tests.integration.runtime.test_watchdog import until
 from tests.support.breakable import Relay
 from tests.support.kubernetes.api import Fault, SimulatedCluster
+from tests.support.launches import POD_IMAGE, Opened, in_cluster, left_in
 from tests.support.paths import ROOT
-from tests.support.recorder import Recorder
+from tests.support.recorder import Recorder, texts
 from tests.support.secrets import SECRET
+from tests.support.waits import until
 
-IMAGE = "docker.io/example/app:1"
 JOBS, PODS = r"/apis/batch/v1/namespaces/default/jobs", r"/api/v1/namespaces/default/pods"
 WATCH, LOG = r"/pods\?.*watch=true", r"/log\?"
 
 
 @pytest.fixture
-def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SimulatedCluster]:
-    with SimulatedCluster(("default", "erp")) as running:
-        monkeypatch.setenv("KUBECONFIG", str(running.kubeconfig(tmp_path / "kubeconfig")))
-        yield running
-        assert running.is_empty()
-
-
-@pytest.fixture
 async def worker(opened: Opened, cluster: SimulatedCluster) -> WorkerContext:
     return await opened(cluster=KubernetesConfig(pending_seconds=1))
-
-
-def in_cluster(
-    worker: WorkerContext, command: str | list[str], job: int = 1, **changes: Any
-) -> Launch:
-    """A launch that runs in the cluster; `terms` are members of its KubernetesTerms."""
-    terms = KubernetesTerms(**changes.pop("terms", {}))
-    members = {"image": IMAGE, "executor": "Kubernetes", "kubernetes": terms}
-    return launch(worker, command, job, **(members | changes))
-
-
-def texts(facade: Recorder, job: int = 1) -> list[str]:
-    return [text for _, _, text in facade.lines(job)]
 
 
 async def test_it_succeeds_with_its_output_and_leaves_nothing(
@@ -284,7 +259,7 @@ async def test_without_a_cluster_the_outcome_says_what_to_set(
             {"images": set()},
             Ending.NOT_STARTED,
             "its container does not start: ImagePullBackOff: Back-off pulling image"
-            f' "{IMAGE}" (for 1 s)',
+            f' "{POD_IMAGE}" (for 1 s)',
         ),
         (
             {"quota": 0},
@@ -500,7 +475,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[3])
 from jobauto_prefect.runtime.worker_context import open_worker
 from jobauto_prefect.runtime.worker_config import WorkerConfig
-from tests.integration.runtime.test_kubernetes import in_cluster
+from tests.support.launches import in_cluster
 
 async def main():
     plan = WorkerConfig(url=sys.argv[1], token="t", worker="w/1", pool="p", host="h",

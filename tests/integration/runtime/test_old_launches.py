@@ -12,7 +12,7 @@ from jobauto_prefect.runtime.job import Outcome
 from jobauto_prefect.runtime.launch.claim import LaunchClaim
 from jobauto_prefect.runtime.protocol import Claim
 from jobauto_prefect.runtime.worker_context import WorkerContext
-from tests.integration.runtime.conftest import launch
+from tests.support.launches import launch
 from tests.support.recorder import Recorder, Request
 
 LEASE_SECONDS = 0.4

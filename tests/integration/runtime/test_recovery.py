@@ -16,10 +16,11 @@ from jobauto_prefect.runtime.protocol import Ending
 from jobauto_prefect.runtime.watchdog import process_table
 from jobauto_prefect.runtime.worker_context import open_worker
 from jobauto_prefect.runtime.workspace import JobRecord, WorkerWorkspace
-from tests.integration.runtime.conftest import Opened, launch, plan
-from tests.integration.runtime.test_watchdog import lives, until
+from tests.support.launches import Opened, launch, plan
 from tests.support.paths import ROOT
+from tests.support.processes import is_alive
 from tests.support.recorder import Recorder
+from tests.support.waits import until
 
 DRIVER = """
 import asyncio, sys
@@ -27,7 +28,7 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[3])
 from jobauto_prefect.runtime.worker_context import open_worker
 from jobauto_prefect.runtime.worker_config import WorkerConfig
-from tests.integration.runtime.conftest import launch
+from tests.support.launches import launch
 
 async def main():
     plan = WorkerConfig(url=sys.argv[1], token="t", worker="w/1", pool="p", host="h",
@@ -80,13 +81,13 @@ async def test_what_a_dead_worker_and_a_dead_watchdog_left_is_ended_and_reported
     driver.kill()
     driver.wait()
     os.kill(watchdog, signal.SIGKILL)
-    await until(lambda: not lives(leader))  # it dies with the watchdog
-    assert lives(child)
+    await until(lambda: not is_alive(leader))  # it dies with the watchdog
+    assert is_alive(child)
     assert facade.reports(41) == []
 
     facade.left_over = [left(41, directory), left(42, directory.parent / "job-42")]
     await opened()
-    assert not lives(child)
+    assert not is_alive(child)
     for job in (41, 42):
         (report,) = facade.reports(job)
         assert (report["ending"], report["message"]) == ("lost", "its worker died")

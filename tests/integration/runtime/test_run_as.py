@@ -13,10 +13,9 @@ import pytest
 from jobauto_prefect.errors import InvalidInput, NotReady
 from jobauto_prefect.runtime.protocol import ArtifactPattern, Ending, InputFile
 from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
-from tests.integration.runtime.conftest import launch, plan
-from tests.integration.runtime.test_runner import left_in
-from tests.integration.runtime.test_watchdog import until
+from tests.support.launches import launch, left_in, plan
 from tests.support.recorder import Recorder
+from tests.support.waits import until
 
 USER, UID, GID = "nobody", 65534, 65534
 

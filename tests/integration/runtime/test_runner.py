@@ -25,15 +25,10 @@ from jobauto_prefect.runtime.protocol import (
 )
 from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
 from jobauto_prefect.runtime.workspace import WorkerWorkspace
-from tests.integration.runtime.conftest import TOKEN, Opened, launch, plan
-from tests.integration.runtime.test_watchdog import lives, until
+from tests.support.launches import TOKEN, Opened, launch, left_in, plan
+from tests.support.processes import is_alive
 from tests.support.recorder import Recorder
-
-
-def left_in(worker: WorkerContext) -> list[str]:
-    """What jobs left in a worker's directory."""
-    work = Path(worker.work_directory)
-    return [path.name for path in (*work.glob("job-*"), *work.glob("records/*"))]
+from tests.support.waits import until
 
 
 async def test_output_artifacts_and_report_reach_the_facade_in_this_order(
@@ -190,7 +185,7 @@ async def test_a_timeout_ends_the_job(worker: WorkerContext, tmp_path: Path) -> 
     outcome = await worker.runner.run(launch(worker, script, timeout_seconds=0.4))
     assert outcome.report.ending is Ending.TIMEOUT
     assert outcome.report.message == "it ran longer than 0.4 s"
-    assert not lives(int((tmp_path / "child").read_text()))
+    assert not is_alive(int((tmp_path / "child").read_text()))
 
 
 async def test_a_job_that_ignores_term_is_killed_after_the_stop_seconds(

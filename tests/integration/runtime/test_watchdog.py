@@ -15,46 +15,18 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from jobauto_prefect.errors import StartFailed
-from jobauto_prefect.runtime.watchdog import process_table
 from jobauto_prefect.runtime.watchdog.client import Watchdog
 from jobauto_prefect.runtime.watchdog.job_handles import Group, ProcessStart
 from tests.support.paths import ROOT
+from tests.support.processes import is_alive
+from tests.support.waits import until
+from tests.support.watchdogs import begin, start
 
 PYTHON = sys.executable
-
-
-async def until(condition: Callable[[], Any], seconds: float = 30) -> None:
-    """Wait for something to become true."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.02)
-
-
-def lives(pid: int) -> bool:
-    process = process_table.read_process(pid)
-    return process is not None and process.state not in process_table.ZOMBIES
-
-
-def start(directory: Path, argv: list[str], job: int = 1, **environment: str) -> ProcessStart:
-    directory.mkdir(exist_ok=True)
-    return ProcessStart(
-        job=job,
-        claim=uuid4(),
-        argv=argv,
-        environment={
-            "PATH": os.environ["PATH"],
-            "JOBAUTO_JOB_DIR": str(directory),
-            **environment,
-        },
-        directory=str(directory),
-        record=str(directory) + ".json",
-    )
 
 
 @pytest.fixture
@@ -82,14 +54,6 @@ async def run(watchdog: Watchdog, request: ProcessStart) -> tuple[Group, bytes]:
 def read_all(descriptor: int) -> bytes:
     with os.fdopen(descriptor, "rb") as pipe:
         return pipe.read()
-
-
-async def begin(watchdog: Watchdog, request: ProcessStart) -> Group:
-    null = os.open(os.devnull, os.O_WRONLY)
-    try:
-        return await watchdog.spawn(request, null, null)
-    finally:
-        os.close(null)
 
 
 async def test_a_process_gets_its_arguments_environment_and_nothing_else(
@@ -186,7 +150,7 @@ async def test_stopping_ends_the_whole_group(watchdog: Watchdog, tmp_path: Path)
     await watchdog.stop(1, 5)
     ended = await asyncio.wait_for(group.ended, 20)
     assert (ended.exit_code, ended.lost) == (143, None)
-    assert not lives(int(child.read_text()))
+    assert not is_alive(int(child.read_text()))
 
 
 async def test_a_child_may_finish_cleaning_up_after_its_leader_died_of_term(
@@ -211,13 +175,13 @@ async def test_a_process_that_ignores_term_is_killed(watchdog: Watchdog, tmp_pat
     assert (await asyncio.wait_for(group.ended, 20)).exit_code == 137
     assert time.monotonic() - before >= 0.4
     assert group.pid is not None
-    assert not lives(group.pid)
+    assert not is_alive(group.pid)
 
 
 async def test_what_a_job_leaves_behind_is_killed(watchdog: Watchdog, tmp_path: Path) -> None:
     request = start(tmp_path / "job", ["sh", "-c", "sleep 60 & echo $! > child"])
     await asyncio.wait_for((await begin(watchdog, request)).ended, 20)
-    assert not lives(int((tmp_path / "job" / "child").read_text()))
+    assert not is_alive(int((tmp_path / "job" / "child").read_text()))
 
 
 ESCAPE = """
@@ -239,10 +203,10 @@ async def test_a_daemon_that_left_its_session_ends_with_its_job(
     group = await begin(watchdog, start(tmp_path / "job", argv))
     child = tmp_path / "job" / "child"
     await until(lambda: child.exists() and child.read_text().endswith("\n"))
-    assert lives(int(child.read_text()))
+    assert is_alive(int(child.read_text()))
     await watchdog.stop(1, 2)
     await asyncio.wait_for(group.ended, 20)
-    assert not lives(int(child.read_text()))
+    assert not is_alive(int(child.read_text()))
 
 
 async def test_a_daemon_of_one_job_does_not_end_another_job(
@@ -258,12 +222,12 @@ async def test_a_daemon_of_one_job_does_not_end_another_job(
     await asyncio.wait_for(
         (await begin(watchdog, start(tmp_path / "a", ["sh", "-c", script], job=1))).ended, 5
     )
-    assert not lives(int((tmp_path / "a" / "child").read_text()))
-    assert lives(int(theirs.read_text()))
+    assert not is_alive(int((tmp_path / "a" / "child").read_text()))
+    assert is_alive(int(theirs.read_text()))
     assert not other.ended.done()
     await watchdog.stop(2, 0)
     await asyncio.wait_for(other.ended, 20)
-    assert not lives(int(theirs.read_text()))
+    assert not is_alive(int(theirs.read_text()))
 
 
 async def test_the_worker_ends_the_jobs_of_a_dead_watchdog(
@@ -277,8 +241,8 @@ async def test_the_worker_ends_the_jobs_of_a_dead_watchdog(
     ended = await asyncio.wait_for(group.ended, 20)
     assert ended.lost == "the watchdog of this worker died"
     assert group.pid is not None
-    assert not lives(group.pid)
-    assert not lives(int(child.read_text()))
+    assert not is_alive(group.pid)
+    assert not is_alive(int(child.read_text()))
     assert not watchdog.alive
     with pytest.raises(StartFailed):
         await begin(watchdog, request)
@@ -326,7 +290,8 @@ DRIVER = """
 import asyncio, json, os, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[3])
-from tests.integration.runtime.test_watchdog import Watchdog, begin, start
+from jobauto_prefect.runtime.watchdog.client import Watchdog
+from tests.support.watchdogs import begin, start
 
 async def main():
     watchdog = await Watchdog.start(
@@ -406,7 +371,7 @@ async def test_the_jobs_of_a_killed_or_stopped_worker_end_and_are_reported(
 ) -> None:
     pids = await pids_of(driver, tmp_path / "job")
     driver.send_signal(number)
-    await until(lambda: not any(map(lives, pids)))
+    await until(lambda: not any(map(is_alive, pids)))
     (first, second) = facade.requests  # type: ignore[attr-defined]
     assert first == second
     path, authorization, body = second
@@ -423,7 +388,7 @@ async def test_a_stopped_worker_that_wakes_up_learns_it_and_starts_nothing(
 ) -> None:
     pids = await pids_of(driver, tmp_path / "job")
     driver.send_signal(signal.SIGSTOP)
-    await until(lambda: not any(map(lives, pids)))
+    await until(lambda: not any(map(is_alive, pids)))
     driver.send_signal(signal.SIGCONT)
     assert driver.stdout is not None
     told = json.loads(await asyncio.to_thread(driver.stdout.readline))
@@ -439,4 +404,4 @@ async def test_a_watchdog_that_was_stopped_itself_does_not_blame_its_worker(
         for pid in (driver.pid, watchdog):
             os.kill(pid, number)
         await asyncio.sleep(pause)
-    assert lives(leader)
+    assert is_alive(leader)
