@@ -46,11 +46,11 @@ class Facade(FastAPI):
     """The application, with the rules of transport around everything, error answers included."""
 
     def openapi(self) -> dict[str, Any]:
-        """The document of the contract."""
+        """Return the document of the contract."""
         return document()
 
     def build_middleware_stack(self) -> ASGIApp:
-        """As FastAPI's, inside our rules."""
+        """Build FastAPI's middleware stack inside our rules."""
         service: Service = self.state.service
         routes = AddressMiddleware(
             super().build_middleware_stack(), contract_addresses(service.settings)
@@ -63,7 +63,7 @@ class Facade(FastAPI):
 
 
 def contract_addresses(settings: Settings) -> list[Address]:
-    """Where the contract is reached beside `/api/v1`."""
+    """Return where the contract is reached beside `/api/v1`."""
     dialect = published_dialect(settings.language)
     return [Address(ALIAS), *(Address(prefix, dialect) for prefix in PREFIXES)]
 
@@ -73,7 +73,7 @@ def create_app(
     ledger: Ledger,
     operator: Actor | None = None,
 ) -> FastAPI:
-    """The facade over an open ledger.
+    """Create the facade over an open ledger.
 
     `operator` is the person at this machine's command line, for the command line's own copy of
     the facade: no request to it needs a password. None for everything that listens on a port.
@@ -120,7 +120,7 @@ def create_app(
 
 
 def _monitor(settings: Settings, ledger: Ledger) -> "FacadeMonitor":
-    """What is measured of a facade; the command line's own copy does without its library."""
+    """Return what measures a facade; the command line's own copy does without its library."""
     from jobauto_prefect.monitoring.instruments import FacadeMonitor
 
     monitor = FacadeMonitor()

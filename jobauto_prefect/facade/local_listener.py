@@ -36,7 +36,7 @@ class LocalProtocol(H11Protocol):
     """HTTP with a process of this machine."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Let in whom the kernel names as one of those who may."""
+        """Accept only the service's own user and root, by what the kernel says of a peer."""
         super().connection_made(transport)
         user_id = peer_user_id(transport.get_extra_info("socket"))
         if user_id in (ROOT, os.geteuid()):
@@ -89,7 +89,7 @@ async def _serve(app: FastAPI, listener: socket.socket) -> AsyncIterator[None]:
 
 
 async def _drain(state: ServerState) -> None:
-    """What is being answered is brought to its end, as far as there is time."""
+    """Finish what is being answered, as far as there is time."""
     for connection in list(state.connections):
         connection.shutdown()
     if state.tasks:

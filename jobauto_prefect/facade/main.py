@@ -36,7 +36,7 @@ STARTING_SECONDS = 30.0
 
 
 def application() -> FastAPI:
-    """For ASGI servers: `uvicorn --factory api.main:application`.
+    """Return the application: `uvicorn --factory jobauto_prefect.facade.main:application`.
 
     Raises:
         NotReady: the installation lacks its key or its tables.
@@ -50,10 +50,12 @@ def application() -> FastAPI:
 
 
 def application_with_services() -> FastAPI:
-    """The same, with the services in this process as long as it serves. Where they fail it ends.
+    """Return the application with the services in its process, as long as it serves.
+
+    Where the services fail, the process ends.
 
     Raises:
-        NotReady, LedgerUnavailable: as above.
+        NotReady, LedgerUnavailable: as for `application`.
     """
     settings = load_settings()
     begin_tracing("facade")
@@ -67,14 +69,14 @@ def application_with_services() -> FastAPI:
 
 
 def _add_listeners(app: FastAPI, settings: Settings) -> None:
-    """The socket for commands, and the management port."""
+    """Add the socket for commands and the management port."""
     monitor = app.state.service.monitor
     _extend_lifespan(app, functools.partial(serve_local_socket, app, settings))
     _extend_lifespan(app, functools.partial(management_port, settings, Part.FACADE, monitor))
 
 
 def _extend_lifespan(app: FastAPI, more: Callable[[], AbstractAsyncContextManager[None]]) -> None:
-    """Have something more be there as long as an application serves."""
+    """Extend an application's lifespan by one more context."""
     alone = app.router.lifespan_context
 
     @contextlib.asynccontextmanager
@@ -94,7 +96,7 @@ async def _services(settings: Settings, ledger: Ledger, monitor: Monitor) -> Asy
 
 
 def _open_ledger(settings: Settings) -> Ledger:
-    """The ledger, with the stock types where it is new."""
+    """Open the ledger; a new one gets the stock credential types."""
     ledger = open_ledger(settings)
     with contextlib.suppress(Conflict):  # another facade makes them
         add_stock_types(ledger, settings)

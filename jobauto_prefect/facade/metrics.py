@@ -36,7 +36,7 @@ router = late_routes.router(include_in_schema=False)
 
 @router.get("/metrics")
 def metrics(who: CurrentUser, service: CurrentService) -> Response:
-    """All metrics of this facade, and those of the ledger."""
+    """Return all metrics of this facade, and those of the ledger."""
     if not who.rights.may(METRICS_PERMISSION, None):
         raise Forbidden(
             "metrics show numbers of all companies: only administrators read them here; a program"
@@ -73,7 +73,7 @@ class LedgerMetrics:
         self._until = float("-inf")
 
     def families(self) -> Iterator[Family]:
-        """Where the ledger does not answer: that, and no figures."""
+        """Yield the ledger's metrics; where it does not answer, only that it does not."""
         try:
             figures = self._figures()
         except JobautoError as error:
@@ -110,7 +110,7 @@ def _pool(ledger: Ledger) -> Family:
 
 
 def metric_families(figures: Figures) -> Iterator[Family]:
-    """What figures of the ledger are called."""
+    """Yield the metrics for some figures of the ledger."""
     yield from _jobs(figures)
     yield from _windows(figures)
     yield from _queues(figures)

@@ -9,7 +9,7 @@ from jobauto_prefect.settings import Settings
 
 
 def server_options(settings: Settings) -> dict[str, Any]:
-    """What every uvicorn of this service is started with, beside address and application.
+    """Return what every uvicorn of this service is started with, beside address and application.
 
     Raises:
         InvalidInput: certificate or key can't be used.
@@ -18,7 +18,7 @@ def server_options(settings: Settings) -> dict[str, Any]:
 
 
 def plain_options() -> dict[str, Any]:
-    """The same for what is reached within this machine alone."""
+    """Return the options of a uvicorn that is reached within this machine alone."""
     return {
         # httptools, which uvicorn prefers where it is installed, lets requests through that h11
         # refuses: two hosts in one request, folded headers.
@@ -36,7 +36,7 @@ def plain_options() -> dict[str, Any]:
 
 
 def tls_options(settings: Settings) -> dict[str, Any]:
-    """The certificate and key for uvicorn; empty where no TLS is configured.
+    """Return the certificate and key for uvicorn; empty where no TLS is configured.
 
     Raises:
         InvalidInput: one of both is missing, can't be read, or is not the other's.

@@ -19,7 +19,7 @@ STOCK_DECISION = "stock_credential_types"
 
 
 def load_stock_types() -> list[dict[str, Any]]:
-    """The bodies of the types that this version brings."""
+    """Return the bodies of the types that this version brings."""
     packaged = files("jobauto_prefect.definitions") / "stock_credential_types.json"
     types: list[dict[str, Any]] = json.loads(packaged.read_text())
     return types

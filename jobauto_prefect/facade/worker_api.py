@@ -99,7 +99,7 @@ def claim(asked: Claim, who: CurrentWorker, service: CurrentService) -> ClaimAns
 def _note_claim(
     service: Service, answer: ClaimAnswer, job: Job | None, seconds: float, asked_at: datetime
 ) -> None:
-    """`job` is what was granted, now or when the same claim was asked before."""
+    """Measure a claim; `job` is what was granted, now or when the same claim was asked before."""
     if service.monitor is None:
         return
     latencies = service.monitor.latencies
@@ -183,7 +183,7 @@ def report(
 
 @router.get("/applications/{app_id}")
 def application(app_id: int, who: CurrentWorker, service: CurrentService) -> ApplicationDocument:
-    """The definition a compiled flow is made of; a company's own where its pools run it."""
+    """Return the definition a compiled flow is made of; a company's own where its pools run it."""
     domain = AccessScope(None, frozenset(_pools(who)), service.settings.pool)
     with service.ledger.reading() as session:
         app = get_record(session, App, app_id)
@@ -199,7 +199,7 @@ def application(app_id: int, who: CurrentWorker, service: CurrentService) -> App
 
 
 def _preflight_checks(service: Service) -> PreflightChecks:
-    """For a worker thread of this facade."""
+    """Return the checks before a launch, for a worker thread of this facade."""
     settings, box, prefect = (
         service.settings,
         service.ledger.box,

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def to_file_actions(actions: Record, titles: Titles) -> dict[str, Any]:
-    """Actions of a record as a file says them; `titles`: kind -> id -> title. No secrets."""
+    """Return a record's actions as files have them, no secrets; `titles`: kind -> id -> title."""
     in_file: dict[str, Any] = {}
     for name, config in actions.items():
         in_file[name] = {key: value for key, value in config.items() if key != "secret"}
@@ -32,7 +32,7 @@ def to_file_actions(actions: Record, titles: Titles) -> dict[str, Any]:
 def to_field_actions(
     actions: Record, number_of: Callable[[str, str], int | None]
 ) -> dict[str, Any]:
-    """Actions of a file as the facade takes them; `number_of`: kind, title -> id."""
+    """Return a file's actions as the facade takes them; `number_of`: kind, title -> id."""
     fields = dict(actions)
     for name, (member, numbered, kind) in REFERENCES.items():
         if name in fields:
@@ -41,7 +41,7 @@ def to_field_actions(
 
 
 def references(content: Record) -> Iterator[tuple[str, str, str]]:
-    """What the actions of a run template start: pointer, kind, title."""
+    """Yield what the actions of a run template start: pointer, kind, title."""
     for mode in MODES:
         for name, config in content.get(mode, {}).items():
             if name in REFERENCES:

@@ -53,7 +53,7 @@ class Plan:
     applied: bool = False
 
     def as_dict(self) -> dict[str, Any]:
-        """For answers."""
+        """Return the plan as answers show it."""
         counts = Counter(change.action for change in self.changes)
         return {
             "digest": self.digest,
@@ -99,12 +99,12 @@ class Applier:
         self._wanted = wanted
 
     def plan(self, read: VisibleRecords | None = None) -> Plan:
-        """What would change. It is written on trial, and taken back.
+        """Return what would change. It is written on trial, and taken back.
 
         `read` are the records there are; None: they have not been read yet.
 
         Raises:
-            InvalidInput: with every fault of all files.
+            InvalidInput: with every error of all files.
         """
         judged = self._judged(read or self._read())
         tried = self._tried(judged)
@@ -117,7 +117,7 @@ class Applier:
 
         Raises:
             InvalidInput: with every fault, and what who asks may not do.
-            Stale: the plan is another one by now.
+            PlanChanged: the plan is another one by now.
             Unavailable: others apply files, or other writes crossed it again and again.
         """
         for _ in range(TRIES - 1):
@@ -175,7 +175,7 @@ class Applier:
         return _CheckedFiles(read, changes, faults, refused)
 
     def _tried(self, judged: _CheckedFiles) -> WriteOutcome:
-        """What would come of writing: every fault of it, and what who asks may not do."""
+        """Return what would come of writing: every error of it, and what who asks may not do."""
         if all(change.action == "unchanged" for change in judged.changes):
             return WriteOutcome()
         with contextlib.suppress(JobautoError):  # one is enough to look for all
@@ -208,10 +208,10 @@ class Applier:
 
 
 def _require(judged: _CheckedFiles, digest: str) -> None:
-    """The records are as they were when that digest was made.
+    """Require the records to be as they were when that digest was made.
 
     Raises:
-        Stale: they are not.
+        PlanChanged: they are not.
     """
     if judged.digest != digest:
         raise PlanChanged
@@ -220,7 +220,7 @@ def _require(judged: _CheckedFiles, digest: str) -> None:
 def compute_digest(
     changes: Iterable[Change], index: RecordIndex, definitions: Mapping[int, Record]
 ) -> str:
-    """The same for the same files over the same records; secrets are not in it.
+    """Return a digest: the same for the same files over the same records, without secrets.
 
     `definitions` are those of the known applications, by their ids.
     """
@@ -230,7 +230,7 @@ def compute_digest(
 
 
 def _change(change: Change, index: RecordIndex, definitions: Mapping[int, Record]) -> list[Any]:
-    """What is shown of a change, what its document says, the record, and what both refer to.
+    """Return what a change shows, what its document says, the record, and what both refer to.
 
     What Prefect has is none of the ledger's: it may be told anything the records say at any time.
     """
@@ -250,7 +250,7 @@ def _change(change: Change, index: RecordIndex, definitions: Mapping[int, Record
 def _record(
     change: Change, index: RecordIndex, definitions: Mapping[int, Record]
 ) -> Mapping[str, Any] | None:
-    """What files can say of the record there is; None: there is none."""
+    """Return what files can say of the record there is; None: there is none."""
     if change.number is None:
         return None
     record = index.records[change.kind][change.number]

@@ -28,7 +28,7 @@ class Contents:
     """Whether nobody knows what is in some files."""
 
     def refused(self) -> Refusals:
-        """The invalid records, to add to."""
+        """Return the invalid records, to add to."""
         refused = Refusals(unread=self.unread)
         for document in self.invalid:
             refused.add(document)
@@ -36,7 +36,7 @@ class Contents:
 
 
 def read_contents(files: Iterable[tuple[str, bytes]]) -> Contents:
-    """What is in files, given by name and content."""
+    """Return what is in files, given by name and content."""
     faults: list[Fault] = []
     read: list[Document] = []
     names: list[str] = []

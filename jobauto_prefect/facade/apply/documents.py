@@ -54,14 +54,17 @@ class Document:
         return "app" if "executable" in self.content else None
 
     def locate_fault(self, fault: Fault) -> Fault:
-        """A fault of this record with its file, line and column."""
+        """Return an error of this record with its file, line and column."""
         if fault.line is not None:
             return replace(fault, file=self.file)
         line, column = self._nearest(self.prefix + fault.pointer) or (None, None)
         return replace(fault, file=self.file, line=line, column=column)
 
     def _nearest(self, pointer: str) -> tuple[int, int] | None:
-        """A member that is missing has no place: that of what should hold it is taken."""
+        """Return the place of a value, or of what should hold it where it is missing.
+
+        None: not even the whole record has a place.
+        """
         position = self.place(pointer)
         while position is None and pointer:
             pointer = pointer.rpartition("/")[0]
@@ -79,7 +82,7 @@ class CheckedDocument:
 
 
 def check_document(document: Document, kind: str | None) -> CheckedDocument:
-    """What is wrong with a record, taken for one of that kind."""
+    """Return what is wrong with a record, taken for one of that kind."""
     if kind is None:
         *names, last = sorted(RECORD_KINDS)
         known_kinds = f"kind: {', '.join(names)} or {last}"
@@ -102,7 +105,7 @@ def check_document(document: Document, kind: str | None) -> CheckedDocument:
 
 
 def read_documents(name: str, raw: bytes) -> tuple[list[Document], list[Fault]]:
-    """The records in the content of a file of that name, or why there are none."""
+    """Return the records in the content of a file of that name, or why there are none."""
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -114,7 +117,7 @@ def read_documents(name: str, raw: bytes) -> tuple[list[Document], list[Fault]]:
 
 
 def _upgraded(document: Document) -> Document:
-    """A credential type that is written the older way, as its record; others as they are."""
+    """Return a credential type in an older format as its record; others as they are."""
     if not is_legacy_type(document.content):
         return document
     content, notes = upgrade_type(document.content)
@@ -123,7 +126,7 @@ def _upgraded(document: Document) -> Document:
 
 
 def drop_twins(documents: Sequence[Document]) -> list[Document]:
-    """One of the older files that describe one credential type, by its UUID; others as they are.
+    """Drop all but one of the older files that describe one credential type, by its UUID.
 
     The reference service keeps a type, and the prototype that it was made from, in a file each. The
     type's own counts, else the first; a note tells of those that are left out.
@@ -154,7 +157,7 @@ def _unread(name: str, raw: bytes) -> list[Fault]:
 
 
 def is_yaml(name: str, text: str) -> bool:
-    """By the name of the file; standard input by how it begins."""
+    """Whether a file is YAML, by its name; for standard input, by how it begins."""
     if name == STANDARD_INPUT:
         return not text.lstrip().startswith(("{", "["))
     return Path(name).suffix in (".yaml", ".yml")

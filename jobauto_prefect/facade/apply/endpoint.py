@@ -57,7 +57,7 @@ def add_routes(router: APIRouter) -> None:
 async def apply_files(
     raw: FilesBody, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """What applying files would change; with a digest, it is done."""
+    """Return what applying files would change; with a digest, do it."""
     from jobauto_prefect.facade.apply.applier import Applier, ApplyRequest, PlanChanged
     from jobauto_prefect.facade.apply.visible_records import load_visible_records
 
@@ -104,7 +104,10 @@ async def _exclusive(service: Service) -> AsyncIterator[None]:
 async def _drift(
     service: Service, contents: "Contents", read: "VisibleRecords"
 ) -> "tuple[dict[int, Fields], str | None]":
-    """Where Prefect differs from the run templates of the files; why it was not compared."""
+    """Return where Prefect differs from the run templates of the files.
+
+    And why it was not compared; None: it was.
+    """
     templates = (each.content for each in contents.documents if each.kind == "runtemplate")
     numbers = {read.index.id_of("runtemplate", content) for content in templates} - {None}
     try:

@@ -48,7 +48,7 @@ class Change:
     drift: Fields = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the change as JSON has it."""
         drift = {name: {"prefect": old, "record": new} for name, (old, new) in self.drift.items()}
         return {
             "kind": self.kind,
@@ -92,7 +92,7 @@ class Planner:
         self._drift = drift or {}
 
     def changes(self) -> list[Change]:
-        """What becomes of the documents, in the order of making the changes."""
+        """Return what becomes of the documents, in the order of making the changes."""
         return [self._change(each) for each in self._documents]
 
     def _change(self, document: Document) -> Change:
@@ -110,7 +110,7 @@ class Planner:
         return Change(kind, title, action, document, number, fields, drift)
 
     def _labelled(self, document: Document, before: Collection[str]) -> Document:
-        """With the labels of the command line beside those it has; an application's are kept."""
+        """Return a document with the command line's labels too; an application keeps its own."""
         own = document.content.get("labels", before) if document.kind != "app" else before
         if not self._labels:
             return document
@@ -133,7 +133,7 @@ class Planner:
     def _topics_compared(
         self, document: Document, record: Record
     ) -> Iterable[tuple[str, tuple[Any, Any]]]:
-        """What a definition lists itself is attached, as far as there are topics for it."""
+        """Compare the topics that a definition lists itself, as far as there are topics for it."""
         if not isinstance(document.content.get("topics"), list):
             return
         owner = company_bearing("app", self._index.with_owner("app", document.content))
@@ -153,9 +153,9 @@ class Planner:
         ) is not None or not given.isdisjoint(titles_meant("topic", name, company))
 
     def deletions(self) -> list[Change]:
-        """What bears only labels that the documents own, and no document names or refers to.
+        """Return the deletions: what bears only the documents' labels, and none names or refers to.
 
-        In the order of deleting it.
+        In the order of deleting.
 
         Raises:
             InvalidInput: the documents own no labels to prune by, or a record that stays refers
@@ -215,7 +215,7 @@ class Planner:
         return owned
 
     def _unnamed(self, owned: frozenset[str]) -> list[tuple[str, int]]:
-        """In the order of writing."""
+        """Return what no document names or refers to, in the order of writing."""
         named: set[tuple[str, int]] = set()
         for document in self._documents:
             kind = document.kind or ""
@@ -254,7 +254,7 @@ def _compared(document: Document, record: Record) -> Iterable[tuple[str, tuple[A
 
 
 def _plain(name: str, value: Any) -> Any:
-    """A value as the service keeps it: ports as text, fields with what they leave out."""
+    """Return a value as the service keeps it: ports as text, fields with what they leave out."""
     if name == "db_port":
         return None if value is None else str(value)
     if name == "fields":
@@ -266,7 +266,7 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def _app_compared(content: Record, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
-    """A reference has changed only where it means another application than the record's."""
+    """Compare an application's reference; it changed only where it means another application."""
     if not refers_to(content, record["application"]):
         name = "app" if "app" in content else "app_uuid"
         yield name, (record["app"], content[name])

@@ -33,9 +33,10 @@ class RecordIndex:
         extra_env: Collection[str] = (),
         timezone: str = "UTC",
     ) -> None:
-        """`listed`: kind -> id -> record as the facade shows it; with all that these refer to.
-        `extra_env` are the service's names that values of run templates may have, `timezone` is
-        the zone of companies that name none.
+        """Index the records of `listed`: kind -> id -> record as the facade shows it.
+
+        All that these refer to is among them. `extra_env` are the service's names that values of
+        run templates may have, `timezone` is the zone of companies that name none.
         """
         self.extra_env = extra_env
         self.timezone = timezone
@@ -65,7 +66,10 @@ class RecordIndex:
         }
 
     def _as_file(self, kind: str, record: Record) -> Record:
-        """References by natural key beside the members there are; kinds before it are known."""
+        """Return a record with its references by natural key, beside the fields there are.
+
+        Kinds before its own are known already.
+        """
         names: dict[str, Any] = {
             name: self._called(reference.kind, record[reference.member])
             for name, reference in KINDS[kind].references.items()
@@ -85,12 +89,12 @@ class RecordIndex:
         return {**record, **names}
 
     def _called(self, kind: str, number: int | None) -> str | None:
-        """How records of the same company refer to a record; None: it is not known."""
+        """Return how records of the same company refer to a record; None: it is not known."""
         record = self.records[kind].get(number or 0)
         return bare_title(kind, record) if record else None
 
     def id_of(self, kind: str, content: Record) -> int | None:
-        """The id of the record that a file's content is about; None: there is none yet."""
+        """Return the id of the record that a file's content is about; None: there is none yet."""
         if kind not in OWNED:
             return self._ids[kind].get(key_of(kind, content))
         uuid = str(content.get("uuid") or "").lower()
@@ -107,7 +111,11 @@ class RecordIndex:
         )
 
     def _named(self, kind: str, content: Record) -> int | None:
-        """That of the owner the file says; else the shared one, else the only one there is."""
+        """Return the id of a file's record by its title and the owner the file says.
+
+        Without an owner the shared one's, else that of the only one. None: there is none, or there
+        are several of companies.
+        """
         title = bare_title(kind, content)
         owners = {
             number: owner_in(kind, record)
@@ -120,7 +128,7 @@ class RecordIndex:
         return by_owner.get(None, next(iter(by_owner.values())) if len(by_owner) == 1 else None)
 
     def with_owner(self, kind: str, content: Record) -> Record:
-        """A file's content with the company it will belong to: an owner that is not said stays."""
+        """Return a file's content with its company to be: an owner that is not said stays."""
         if kind not in OWNED or says_owner(kind, content):
             return content
         number = self.id_of(kind, content)
@@ -128,15 +136,16 @@ class RecordIndex:
         return {**content, "company": owner}
 
     def find_by_title(self, kind: str, title: str, company: str | None = None) -> int | None:
-        """The id of the record that a reference, in a record of a company, means."""
+        """Return the id of the record that a reference in a company's record means; None: none."""
         for wanted in titles_meant(kind, title, company):
             if (number := self._of_title[kind].get(wanted)) is not None:
                 return number
         return None
 
     def find_by_word(self, kind: str, word: str) -> int | None:
-        """The id of the record that somebody calls so: by its title, or the only one without the
-        company.
+        """Return the id of the record that has this title, or is the only one without the company.
+
+        None: there is none, or several.
         """
         by_title = self.find_by_title(kind, word)
         bare = [
@@ -147,15 +156,15 @@ class RecordIndex:
         return by_title if by_title is not None or len(bare) != 1 else bare[0]
 
     def titles(self, kind: str) -> Iterable[str]:
-        """How people call the records of a kind."""
+        """Return how people call the records of a kind."""
         return self._titles[kind].values()
 
     def title(self, kind: str, number: int) -> str:
-        """How people call a record."""
+        """Return how people call a record."""
         return self._titles[kind][number]
 
     def references_of(self, kind: str, content: Record) -> Iterator[tuple[str, int]]:
-        """The kinds and ids of the known records that a file's content refers to."""
+        """Yield the kinds and ids of the known records that a file's content refers to."""
         for name, reference in KINDS[kind].references.items():
             title = reference_in(kind, name, content)
             if reference.kind == "app":
@@ -180,7 +189,7 @@ class RecordIndex:
                 yield "calendar", number
 
     def dependents(self, kind: str, number: int) -> Sequence[tuple[str, int]]:
-        """The kinds and ids of the records that refer to one."""
+        """Return the kinds and ids of the records that refer to one."""
         return [
             (other, one_id)
             for other, described in KINDS.items()
@@ -203,14 +212,14 @@ class RecordIndex:
         return self.find_by_title("calendar", name)
 
     def _borne(self, kind: str, record: Record) -> Iterator[int | None]:
-        """The ids of the topics that a record bears."""
+        """Yield the ids of the topics that a record bears; None for a topic that is not known."""
         company = company_bearing(kind, record) if KINDS[kind].bears_topics else None
         for name in topics_in(kind, record):
             yield self.find_by_title("topic", name, company)
 
 
 def with_references(kinds: Iterable[str]) -> set[str]:
-    """These kinds and those they refer to."""
+    """Return these kinds and those they refer to."""
     needed: set[str] = set()
     waiting = [*kinds]
     while waiting:
@@ -225,7 +234,7 @@ def with_references(kinds: Iterable[str]) -> set[str]:
 
 
 def _without_addresses(notices: Record) -> dict[str, Any]:
-    """As files say them: an address of Slack's is a secret."""
+    """Return notices as files say them: an address of Slack's is a secret."""
     return {
         name: {key: value for key, value in channel.items() if key != "uri"}
         if isinstance(channel, dict)

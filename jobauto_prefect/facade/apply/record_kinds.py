@@ -36,7 +36,7 @@ class FileKind:
     bears_topics: bool = False
 
     def titles(self, member: str, content: Record) -> list[str]:
-        """How people call the records that one of `lists` names."""
+        """Return how people call the records that one of `lists` names."""
         return [f"{content['company']}/{name}" for name in content.get(member) or ()]
 
 
@@ -120,14 +120,14 @@ DEFAULTS: Mapping[str, Any] = {"operation": "any", "on": "success"}
 
 
 def localized(value: Any) -> Any:
-    """A localized text as one text: English where there is one, else the first language's."""
+    """Return a localized text as one: English where there is one, else the first language's."""
     if isinstance(value, Mapping) and value:
         return value.get("en", next(iter(value.values())))
     return value
 
 
 def key_of(kind: str, content: Record) -> Key:
-    """What a record is known by, from the members as files have them."""
+    """Return what a record is known by, from the fields as files have them."""
     if kind == "app":
         uuid = str(content.get("uuid") or "").lower()
         return (uuid,) if uuid else (owner_in(kind, content), str(localized(content["name"])))
@@ -135,7 +135,7 @@ def key_of(kind: str, content: Record) -> Key:
 
 
 def title_of(kind: str, content: Record) -> str:
-    """How people call a record; so do references in files, except those to applications."""
+    """Return how people call a record; so do references in files, except those to applications."""
     if kind == "app":
         return str(localized(content["name"]))
     if kind == "eventrule":
@@ -144,14 +144,14 @@ def title_of(kind: str, content: Record) -> str:
 
 
 def bare_title(kind: str, content: Record) -> str:
-    """The same without the company: as records of the same company refer to it."""
+    """Return the title without the company: as records of the same company refer to it."""
     if kind in OWNED and kind != "app":
         return str(content[KINDS[kind].key[-1]])
     return title_of(kind, content)
 
 
 def titles_meant(kind: str, title: str, company: str | None) -> list[str]:
-    """The titles that a reference in a record of a company may mean: the company's own first."""
+    """Return the titles a reference in a company's record may mean: the company's own first."""
     return [f"{company}/{title}", title] if kind in OWNED and company else [title]
 
 
@@ -164,18 +164,18 @@ def says_owner(kind: str, content: Record) -> bool:
 
 
 def owner_in(kind: str, content: Record) -> str | None:
-    """The company whose a record is, as its file says; None: everybody's, or it says nothing."""
+    """Return the company whose a record is by its file; None: everybody's, or it says nothing."""
     return content["company"] if says_owner(kind, content) else None
 
 
 def definition_in(content: Record) -> dict[str, Any]:
-    """The definition of an application, without what its file says of its owner."""
+    """Return an application's definition, without what its file says of its owner."""
     apart = ("company",) if says_owner("app", content) else ()
     return {name: value for name, value in content.items() if name not in apart}
 
 
 def reference_in(kind: str, name: str, content: Record) -> str | None:
-    """The title by which a record refers to another one; None: it does not."""
+    """Return the title by which a record refers to another one; None: it does not."""
     if kind in OWNED and name == "company":
         return owner_in(kind, content)
     title: str | None = content.get(name)
@@ -183,20 +183,20 @@ def reference_in(kind: str, name: str, content: Record) -> str | None:
 
 
 def topics_in(kind: str, content: Record) -> list[str]:
-    """The topics that a file attaches to its record; in a definition only a list of texts does."""
+    """Return the topics that a file attaches to its record; in a definition a list of texts."""
     named = content.get("topics") if KINDS[kind].bears_topics else None
     is_list = isinstance(named, list) and all(isinstance(name, str) for name in named)
     return list(dict.fromkeys(named or ())) if is_list else []
 
 
 def calendars_in(kind: str, content: Record) -> list[str]:
-    """The calendars that a file names."""
+    """Return the calendars that a file names."""
     named = content.get("calendars") if kind in CLOSED else None
     return [name for name in named or () if isinstance(name, str)]
 
 
 def company_bearing(kind: str, content: Record) -> str | None:
-    """The company whose topics a record bears beside the shared ones."""
+    """Return the company whose topics a record bears beside the shared; None: only shared ones."""
     slug: str | None = content["slug"] if kind == "company" else content.get("company")
     return owner_in(kind, content) if kind == "app" else slug
 
@@ -209,7 +209,7 @@ def _trigger(rule: Record) -> str:
 
 
 def matching_apps(template: Record, apps: Iterable[Record]) -> list[Record]:
-    """The applications that a template's reference may mean: its company's own, else the shared."""
+    """Return the applications a template may mean by a reference: its company's, else shared."""
     apps_meant = [
         app
         for app in apps

@@ -27,7 +27,7 @@ class ReferenceResolver:
         self._apps: dict[int, Record] = dict(index.records["app"])
 
     def note(self, document: Document, number: int) -> None:
-        """The record of a document is there now, under this id."""
+        """Note that the record of a document is there now, under this id."""
         kind = document.kind or ""
         content = self._index.with_owner(kind, document.content)
         self._written[kind, title_of(kind, content)] = number
@@ -35,7 +35,7 @@ class ReferenceResolver:
             self._apps[number] = {**content, "id": number, "company": owner_in("app", content)}
 
     def members(self, document: Document) -> dict[str, Any]:
-        """The members of a document that is no definition, with ids in place of names."""
+        """Return the fields of a document that is no definition, with ids in place of names."""
         content = document.content
         apart = {*NOT_MEMBERS, "app_uuid", *KINDS[document.kind or ""].references}
         members = {name: value for name, value in content.items() if name not in apart}
@@ -61,11 +61,14 @@ class ReferenceResolver:
         }
 
     def company_of(self, document: Document) -> int | None:
-        """The id of the company whose a definition is, as its file says; None: nobody's."""
+        """Return the id of the company whose a definition is, as its file says; None: nobody's."""
         return self._id("company", owner_in("app", document.content))
 
     def _app(self, content: Record) -> int | None:
-        """The service knows names in its own language only; a file may use any."""
+        """Return the id of the application that a content refers to; None: there is none.
+
+        The service knows names in its own language only; a file may use any.
+        """
         matching = matching_apps(content, self._apps.values())
         return matching[0]["id"] if matching else None
 

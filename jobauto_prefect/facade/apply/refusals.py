@@ -26,7 +26,7 @@ class Refusals:
         self._apps: list[Record] = []
 
     def add(self, document: Document) -> None:
-        """A document is refused; it may lack anything, its name included."""
+        """Add a document that is refused; it may lack anything, its name included."""
         try:
             kind = document.kind or ""
             self._titles.add((kind, title_of(kind, document.content)))
@@ -44,7 +44,7 @@ class Refusals:
         return any((kind, wanted) in self._titles for wanted in titles_meant(kind, title, company))
 
     def may_be_app(self, template: Record) -> bool:
-        """The same for the application that a run template names."""
+        """Whether the application that a run template names may be among the refused."""
         return self.unread or bool(matching_apps(template, self._apps))
 
     def is_needed_by(self, document: Document) -> bool:
@@ -57,7 +57,7 @@ class Refusals:
 
 
 def _references(document: Document) -> Iterator[tuple[str, str, str | None]]:
-    """Kind, title and company of what a document refers to, but for applications."""
+    """Yield kind, title and company of what a document refers to, but for applications."""
     kind, content = document.kind or "", document.content
     described, company = KINDS[kind], content.get("company")
     for name, reference in described.references.items():

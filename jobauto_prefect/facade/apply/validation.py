@@ -58,8 +58,10 @@ class Validator:
         secrets: Collection[str] = (),
         refused: Refusals | None = None,
     ) -> None:
-        """`secrets` are the names of those that are written with the documents; `refused` are
-        other records of the same files.
+        """Prepare to validate documents against the records of an index.
+
+        `secrets` are the names of those that are written with the documents; `refused` are other
+        records of the same files.
         """
         self._index = index
         self._secrets = secrets
@@ -79,12 +81,12 @@ class Validator:
         self._waits = False
 
     def faults(self) -> Iterator[Fault]:
-        """Everything wrong, with its place in its file."""
+        """Yield everything wrong, with its place in its file."""
         for document, faults, _ in self.check_documents():
             yield from map(document.locate_fault, faults)
 
     def check_documents(self) -> Iterator[tuple[Document, list[Fault], bool]]:
-        """Each document, what is wrong with it, and whether it may refer to one that is refused."""
+        """Yield each document, what is wrong with it, and whether it may refer to a refused one."""
         seen: dict[tuple[str, Key], Document] = {}
         for document in self._documents:
             self._waits = False
@@ -109,7 +111,7 @@ class Validator:
         seen.setdefault(key, document)
 
     def _references(self, document: Document) -> Iterator[Fault]:
-        """All references but those to applications."""
+        """Check all references but those to applications."""
         for name, reference in KINDS[document.kind or ""].references.items():
             title = reference_in(document.kind or "", name, document.content)
             if reference.kind == "app" or title is None:
@@ -120,7 +122,7 @@ class Validator:
                 )
 
     def _topics(self, document: Document) -> Iterator[Fault]:
-        """The topics of a record; a definition may list words that are none."""
+        """Check the topics of a record; a definition may list words that are none."""
         kind = document.kind or ""
         company = company_bearing(kind, document.content)
         for place, name in enumerate(topics_in(kind, document.content)):
@@ -133,7 +135,7 @@ class Validator:
                 yield Fault(f"/calendars/{place}", "reference", f"there is no calendar {name!r}")
 
     def _actions(self, content: Record) -> Iterator[Fault]:
-        """What the actions of a run template start is there, or in the files."""
+        """Check that what the actions of a run template start is there, or in the files."""
         for pointer, kind, title in references(content):
             missing = kind != "app" and self._is_missing(kind, title, None)
             if kind == "app":
@@ -142,7 +144,7 @@ class Validator:
                 yield Fault(pointer, "reference", f"there is no {NOUNS[kind]} {title!r}")
 
     def of_company(self, content: Record) -> Iterable[Fault]:
-        """A company: its zone, and values that all applications may be given."""
+        """Check a company: its zone, and values that all applications may be given."""
         yield from _faults_raised(zone_of, content.get("timezone") or "UTC")
         values = content.get("env", {})
         yield from ValueRules().faults(self._names("company", content), values)
@@ -153,7 +155,7 @@ class Validator:
         yield from _secrets("env", values, secret, where)
 
     def of_template(self, content: Record) -> Iterable[Fault]:
-        """A run template: its application, its credentials, its values, its schedule."""
+        """Check a run template: its application, its credentials, its values, its schedule."""
         yield from self._credentials(content)
         matching = matching_apps(content, self._apps)
         member = "app" if "app" in content else "app_uuid"
@@ -186,7 +188,7 @@ class Validator:
         return self._definitions[id(app)]
 
     def _names(self, kind: str, content: Record) -> list[str]:
-        """The names of the values that a record has once its file is applied."""
+        """Return the names of the values that a record has once its file is applied."""
         given = content.get("env", {})
         number = self._index.id_of(kind, content) if given else None
         stored = self._index.records[kind][number]["env"] if number else {}
@@ -199,7 +201,7 @@ class Validator:
                 yield Fault(f"/credentials/{place}", "reference", message)
 
     def of_credential(self, content: Record) -> Iterable[Fault]:
-        """A credential: values its type has, and none of the secret ones."""
+        """Check a credential: values its type has, and none of the secret ones."""
         kind = self._meant("credential_type", content["credential_type"], content["company"])
         if kind is None:
             return
@@ -217,7 +219,7 @@ class Validator:
             yield from self._moved(content, fields, where)
 
     def _moved(self, content: Record, fields: Sequence[Record], command: str) -> Iterator[Fault]:
-        """Secrets of a credential are for the address that they were given for."""
+        """Check that a credential's secrets go only to the address they were given for."""
         record = self._record("credential", content) or {}
         kind = self._index.find_by_title("credential_type", record["credential_type"])
         before = self._index.records["credential_type"][kind]["fields"] if kind else ()
@@ -231,7 +233,7 @@ class Validator:
             yield _resubmission_fault(f"/values/{name}", changed, together)
 
     def of_source(self, content: Record) -> Iterable[Fault]:
-        """An event source: its password is for the address that it was given for."""
+        """Check that an event source's password goes only to the address it was given for."""
         record = self._record("eventsource", content)
         if record is None or not record["db_password"] or "db_password" in self._secrets:
             return
@@ -242,7 +244,7 @@ class Validator:
             yield _resubmission_fault("/db_password", changed, command)
 
     def _record(self, kind: str, content: Record) -> Record | None:
-        """The record there is; None: it is a new one."""
+        """Return the record there is; None: it is a new one."""
         number = self._index.id_of(kind, content)
         return None if number is None else self._index.records[kind][number]
 
@@ -260,7 +262,10 @@ class Validator:
         return is_refused
 
     def _meant(self, kind: str, title: str, company: str | None) -> Record | None:
-        """What a reference in a record of a company means: in the files, or there already."""
+        """Return what a reference in a company's record means, from the files or the service.
+
+        None: it means nothing that is there.
+        """
         for wanted in titles_meant(kind, title, company):
             number = self._index.find_by_title(kind, wanted)
             record = self._given[kind].get(wanted) or (
@@ -288,7 +293,7 @@ CHECKS: Mapping[str, Callable[[Validator, Record], Iterable[Fault]]] = {
 def _secrets(
     member: str, values: Mapping[str, Any], secret: Iterable[str], command: str
 ) -> Iterator[Fault]:
-    """Files are kept under version control: no place for secrets. Masked ones stay as they are."""
+    """Refuse secrets in files, which are kept under version control; masked ones stay."""
     for name in secret:
         if values.get(name) not in (None, "", MASK):
             message = f"{name} is secret, and files hold no secrets: {command} --secret {name}"

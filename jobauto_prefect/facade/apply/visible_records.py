@@ -22,8 +22,9 @@ class VisibleRecords:
 
 
 def load_visible_records(ledger: Ledger, settings: Settings, who: Identity) -> VisibleRecords:
-    """All of them, as of one instant: so many statements as there are kinds, however many there
-    are of each.
+    """Return all records that somebody may see, as of one instant.
+
+    There are as many statements as kinds, however many records there are of each.
     """
     listed: dict[str, dict[int, Record]] = {}
     definitions: dict[int, Record] = {}

@@ -98,7 +98,7 @@ class Writer:
 
 
 def _warnings(kind: str, written: WriteResult) -> Iterator[Fault]:
-    """What is odd in definitions is told when they are judged; here what is missing beside them."""
+    """Yield warnings about what is missing beside a record; definitions were judged before."""
     for warning in written.warnings:
         if kind != "app" or warning.rule == "unknown_requirement":
             yield warning
@@ -132,7 +132,7 @@ def write_all(session: WritingSession, writer: Writer, changes: Sequence[Change]
 def try_each(
     session: WritingSession, writer: Writer, changes: Sequence[Change], refused: Refusals
 ) -> WriteOutcome:
-    """The same, but what is refused keeps no other from being tried, unless that refers to it."""
+    """Try changes as they are written, but what is refused keeps only what refers to it."""
     outcome = WriteOutcome()
     _lock(session, changes)
     for change in changes:
@@ -177,7 +177,7 @@ def _try(
 
 
 def _faults_of(error: JobautoError, change: Change) -> Iterator[Fault]:
-    """What a refusal says, with its place in the file; without a file, of which record."""
+    """Yield what a refusal says, with its place in the file; without a file, of which record."""
     rule = "forbidden" if isinstance(error, Forbidden) else "refused"
     faults: Sequence[Fault] = getattr(error, "faults", ()) or [Fault("", rule, str(error))]
     for fault in faults:

@@ -46,7 +46,7 @@ class _Dumper(yaml.SafeDumper):
     """Quotes what readers of YAML 1.1 or 1.2 would take for something else than text."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - people read these files
-        """Values that are the same are written out each time."""
+        """Tell that no aliases are used: values that are the same are written out each time."""
         return True
 
 
@@ -65,7 +65,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def dump_all(documents: Iterable[Any]) -> str:
-    """JSON values as YAML documents, which `load_all` reads as what they were."""
+    """Return JSON values as YAML documents, which `load_all` reads as what they were."""
     return yaml.dump_all(
         documents,
         Dumper=_Dumper,
@@ -77,10 +77,10 @@ def dump_all(documents: Iterable[Any]) -> str:
 
 
 def load_all(text: str) -> Iterator[tuple[Any, Places]]:
-    """The documents of a text, each with the places of its values.
+    """Yield the documents of a text, each with the places of its values.
 
     Raises:
-        YamlFault: when the iteration reaches what can't be read.
+        YamlError: when the iteration reaches what can't be read.
     """
     try:
         loader = _Loader(text)
@@ -96,10 +96,10 @@ def load_all(text: str) -> Iterator[tuple[Any, Places]]:
 
 
 def _refuse_endless(root: yaml.Node) -> None:
-    """Aliases may make a few lines more than any machine holds.
+    """Refuse aliases that make of a few lines more than any machine holds.
 
     Raises:
-        YamlFault: written out, a document has too many values, or one that holds itself.
+        YamlError: written out, a document has too many values, or one that holds itself.
     """
     sizes: dict[int, int] = {}
 

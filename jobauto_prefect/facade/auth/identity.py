@@ -99,7 +99,10 @@ def _rights_of(grants: Grants) -> Rights:
 def _check_token_as_password(
     service: SignInServices, _request: HTTPConnection, scheme: str, credentials: str
 ) -> Identity | None:
-    """Accept a token as the password of a Basic header; a worker's login is `worker`."""
+    """Accept a token as the password of a Basic header; a worker's login is `worker`.
+
+    None: it is none, or another's.
+    """
     if scheme != "basic":
         return None
     login, text = decode_basic(credentials)

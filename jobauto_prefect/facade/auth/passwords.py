@@ -65,7 +65,7 @@ class PasswordVerifier:
         self._lock = threading.Lock()
 
     def matches(self, user_id: int | None, stored: str | None, password: str) -> bool:
-        """Like `password_matches`, but answer from the cache after a recent success."""
+        """Whether a password is right, as `password_matches`, but a recent success is cached."""
         if user_id is None or not stored:
             return password_matches(None, password)
         if self.remembers(user_id, stored, password):
@@ -112,7 +112,7 @@ def refuse_weak(password: str, login: str, shortest: int = MIN_LENGTH) -> None:
 
 
 def password_faults(password: str, login: str, shortest: int = MIN_LENGTH) -> list[Fault]:
-    """Why a new password is not good enough; nothing if it is."""
+    """Return why a new password is not good enough; nothing if it is."""
     pointer = "/password"
     if len(password) < shortest:
         return [Fault(pointer, "min_length", f"use at least {shortest} characters")]

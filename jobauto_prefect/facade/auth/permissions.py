@@ -108,7 +108,7 @@ class Rights:
         return permission in self.companies.get(company_id, frozenset())
 
     def companies_with(self, permission: str) -> frozenset[int] | None:
-        """The companies in which something is allowed; None: in all."""
+        """Return the companies in which something is allowed; None: in all."""
         if permission in self.everywhere:
             return None
         return frozenset(
@@ -136,7 +136,7 @@ class Rights:
 
 
 def combine_rights(roles: frozenset[Role], memberships: Mapping[int, Membership]) -> Rights:
-    """What roles and memberships allow together; `memberships` is by company id."""
+    """Return what roles and memberships allow together; `memberships` is by company id."""
     by_role: Permissions = frozenset().union(*(ROLES[role] for role in roles))
     wide = roles & SYSTEM_WIDE
     everywhere: Permissions = frozenset().union(*(ROLES[role] for role in wide))

@@ -38,7 +38,7 @@ class SignInThrottle:
 
     @contextmanager
     def attempt(self, login: str, address: str | None) -> Iterator[None]:
-        """One sign-in: the block raises Unauthorized where it fails, which is counted.
+        """Guard one sign-in: the block raises Unauthorized where it fails, which is counted.
 
         `address` is the peer's; None where it has none. A success forgets the failures of the
         account from this network, not those from others.
@@ -108,7 +108,7 @@ class SignInThrottle:
 
 
 def _network_of(address: str | None) -> str:
-    """An IPv4 address, or the /64 of an IPv6 address; empty where there is none."""
+    """Return an IPv4 address, or the /64 of an IPv6 address; empty where there is none."""
     try:
         ip = ipaddress.ip_address(address or "")
     except ValueError:
@@ -121,5 +121,5 @@ def _network_of(address: str | None) -> str:
 
 
 def _digest(login: str) -> str:
-    """A key of one length for every text that somebody may send as a login."""
+    """Return a key of one length for every text that somebody may send as a login."""
     return hashlib.sha256(login.casefold().encode("utf-8", "surrogatepass")).hexdigest()

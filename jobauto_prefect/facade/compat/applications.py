@@ -35,7 +35,7 @@ _severity = nearest_of(*SEVERITIES, nearest="error")
 
 
 def to_flat_record(shown: JsonObject, language: str) -> JsonObject:
-    """The flat record of an application, its texts in a language."""
+    """Return the flat record of an application, its texts in a language."""
     listed = {name: _join(shown.get(name)) for name in ("tags", "requirements")}
     return {
         "id": shown["id"],
@@ -98,7 +98,7 @@ def _exit_code(declared: Any) -> JsonObject:
 
 
 def _with_command(fields: JsonObject) -> JsonObject:
-    """A definition whose command line has the name it has in flat records."""
+    """Return a definition whose command line has the name it has in definitions."""
     if "cmdparamsTemplate" in fields:
         return fields
     return {
@@ -108,7 +108,7 @@ def _with_command(fields: JsonObject) -> JsonObject:
 
 
 def from_flat_record(fields: JsonObject) -> TranslatedInput:
-    """A flat record as a part of a definition; a definition is one already."""
+    """Translate a flat record to a part of a definition; a definition is one already."""
     if fields.get("definition") is WHOLE_BODY:
         return TranslatedInput(fields)
     if "$schema" in fields:

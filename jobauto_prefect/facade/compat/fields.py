@@ -13,32 +13,32 @@ ELLIPSIS = "…"
 
 
 def int_or_none(value: Any) -> int | None:
-    """A JSON integer."""
+    """Return a JSON integer; None: it is none."""
     return value if type(value) is int else None
 
 
 def bool_or_none(value: Any) -> bool | None:
-    """true or false, never 1 or 0."""
+    """Return true or false, never 1 or 0; None: it is neither."""
     return bool(value) if isinstance(value, bool | int) else None
 
 
 def text_or_none(value: Any) -> str | None:
-    """Text, whatever it was."""
+    """Return a value as text, whatever it was; None stays None."""
     return None if value is None else to_text(value)
 
 
 def object_or_none(value: Any) -> JsonObject | None:
-    """An object, never an array."""
+    """Return an object, never an array; None: it is none."""
     return dict(value) if isinstance(value, Mapping) else None
 
 
 def object_or_empty(value: Any) -> JsonObject:
-    """An object, also where there is none."""
+    """Return an object, an empty one where the value is none."""
     return object_or_none(value) or {}
 
 
 def cut_text(length: int) -> Convert:
-    """Text for people, cut where it is longer."""
+    """Return a converter to a text for people, cut where it is longer."""
 
     def cut(value: Any) -> str | None:
         shown = text_or_none(value)
@@ -48,7 +48,7 @@ def cut_text(length: int) -> Convert:
 
 
 def short_text(length: int) -> Convert:
-    """Text that means something only as a whole; null where it is longer."""
+    """Return a converter of text that counts only as a whole; null where it is longer."""
 
     def whole(value: Any) -> str | None:
         shown = text_or_none(value)
@@ -58,7 +58,7 @@ def short_text(length: int) -> Convert:
 
 
 def nearest_of(*choices: str, nearest: str | None) -> Convert:
-    """One of the published words, else the nearest."""
+    """Return a converter to one of the published words, else the nearest."""
 
     def chosen(value: Any) -> str | None:
         return value if value in choices else None if value is None else nearest
@@ -82,7 +82,7 @@ class RecordShape:
     more: Callable[[JsonObject], JsonObject] = _nothing_more
 
     def translate(self, shown: JsonObject) -> JsonObject:
-        """A record in this shape."""
+        """Return a record in this shape."""
         named = {
             name: convert(shown[ours])
             for name, (ours, convert) in self.members.items()
@@ -95,15 +95,15 @@ class RecordShape:
         }
 
     def own_name(self, name: str) -> str:
-        """Our name of a member."""
+        """Return our name of a field."""
         return self.members[name][0] if name in self.members else name
 
 
 def same_names(convert: Convert, *names: str) -> dict[str, tuple[str, Convert]]:
-    """Members that have the same name in both."""
+    """Return the fields that have the same name in both."""
     return {name: (name, convert) for name in names}
 
 
 def time_fields(created: str, updated: str) -> dict[str, tuple[str, Convert]]:
-    """When a record came and when it last changed, under the published names."""
+    """Return when a record came and when it last changed, under the published names."""
     return {created: ("created_at", text_or_none), updated: ("updated_at", text_or_none)}

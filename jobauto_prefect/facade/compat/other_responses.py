@@ -48,7 +48,7 @@ def _members(view: View, _asked: Asked) -> View:
 
 
 def _export(view: View, asked: Asked) -> View:
-    """Where the data is, for `export`; for `status` which exports there are: none is kept."""
+    """Return where the data is, for `export`; for `status` that no exports are kept."""
     if asked.get("action") == "status":
         return replace(view, data={"success": True, "exports": []})
     generated_at = view.data["export_metadata"]["generated_at"]
@@ -64,7 +64,7 @@ def _export(view: View, asked: Asked) -> View:
 
 
 def _download(view: View, _asked: Asked) -> View:
-    """The data itself. What the service does not hold is there, and empty."""
+    """Return the data itself. What the service does not hold is there, and empty."""
     user = view.data["user_profile"]
     entries = view.data["audit_trails"]
     data = view.data | {

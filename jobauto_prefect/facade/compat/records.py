@@ -28,7 +28,7 @@ TASK_STATES = ("open", "running", "fulfilled", "fulfilled_late", "failed", "miss
 
 
 def _value_of(shown: JsonObject) -> JsonObject:
-    """A credential of one value has it as `value`; of several, nobody could say which."""
+    """Return a credential's one value as `value`; of several, nobody could say which."""
     among = list(shown.get("values", {}).values())
     return {"type": "password", "value": short_text(255)(among[0]) if len(among) == 1 else None}
 

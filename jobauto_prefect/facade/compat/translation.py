@@ -62,7 +62,7 @@ USABLE: Mapping[str, Mapping[str, Usable]] = {
 def translate_input(
     item: str, fields: JsonObject, known_fields: Collection[str]
 ) -> TranslatedInput:
-    """The fields of a request for an item; those that are unknown are ignored."""
+    """Translate the fields of a request for an item; those that are unknown are ignored."""
     given = {name: value for name, value in fields.items() if name not in IGNORED_PARAMETERS}
     return from_flat_record(given) if item == "app" else _translate_known(item, given, known_fields)
 
@@ -89,7 +89,7 @@ def _any(_value: Any) -> bool:
 
 
 def _parse_json(value: Any) -> Any:
-    """An object that came as its JSON text."""
+    """Return the value whose JSON text this is; other values stay as they are."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
@@ -121,7 +121,7 @@ ORDERS: Mapping[str, str] = {"DatCreate": "created_at", "DatUpdate": "updated_at
 
 
 def published_dialect(language: str) -> Dialect:
-    """The dialect, with texts in a language."""
+    """Return the dialect, with texts in a language."""
 
     def show(item: str, shown: Fields) -> Fields:
         if item == "app":
@@ -154,12 +154,12 @@ def is_array(route: str) -> bool:
 
 
 def field_name(item: str, name: str) -> str:
-    """Our name of a member."""
+    """Return our name of a field."""
     return SHAPES[item].own_name(name) if item in SHAPES else ORDERS.get(name, name)
 
 
 def translate_error(failure: Exception | None, body: Fields) -> Fields:
-    """What clients of this dialect look for in an error, beside ours."""
+    """Return an error with what clients of this dialect look for in it, beside ours."""
     translated = body | {"success": False}
     if isinstance(failure, OtherId):
         translated |= {

@@ -12,7 +12,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def render_csv(view: View) -> bytes:
-    """One line for each record under a line of column names (RFC 4180), nested values as JSON.
+    """Return a line for each record under a line of column names (RFC 4180), nested values as JSON.
 
     Text that a spreadsheet would run as a formula begins with an apostrophe.
     """
@@ -26,7 +26,7 @@ def render_csv(view: View) -> bytes:
 
 
 def scalar_fields(records: list[Record]) -> list[str]:
-    """Members that hold no object or array in any of the records, in order of appearance."""
+    """Return the fields that hold no object or array in any record, in order of appearance."""
     nested: dict[str, bool] = {}
     for record in records:
         for name, value in record.items():

@@ -29,27 +29,27 @@ _ENCODER = json.JSONEncoder(
 
 
 def to_json(value: Any) -> bytes:
-    """JSON in UTF-8; half a surrogate pair, which UTF-8 does not have, is written as its escape."""
+    """Return JSON in UTF-8; half a surrogate pair, which UTF-8 lacks, is written as its escape."""
     return _ENCODER.encode(value).encode("utf-8", "backslashreplace")
 
 
 def dump_json(value: Any) -> str:
-    """Short JSON for a place where nothing else fits."""
+    """Return short JSON for a place where nothing else fits."""
     return json.dumps(value, ensure_ascii=False)
 
 
 def to_plain(value: Any) -> Any:
-    """The value as it would come out of JSON, in text that UTF-8 can carry."""
+    """Return the value as it would come out of JSON, in text that UTF-8 can carry."""
     return json.loads(_ENCODER.encode(value).encode("utf-8", "replace"))
 
 
 def render_json(view: View) -> bytes:
-    """The data alone."""
+    """Render the data alone."""
     return to_json(_data_for_programs(view))
 
 
 def render_yaml(view: View) -> bytes:
-    """The data alone, in the order of JSON."""
+    """Render the data alone, in the order of JSON."""
     import yaml  # few ask for it
 
     text = yaml.dump(
@@ -65,7 +65,7 @@ def render_yaml(view: View) -> bytes:
 
 
 def list_records(view: View) -> list[tuple[str, Record]]:
-    """Key and record, plain, in order; one record counts as a list of one."""
+    """Return key and record, plain, in order; one record counts as a list of one."""
     data = to_plain(_data_for_people(view))
     pairs = data.items() if view.is_list else [(str(data.get("id", "")), data)]
     return [
@@ -74,7 +74,7 @@ def list_records(view: View) -> list[tuple[str, Record]]:
 
 
 def stream_json(records: Iterable[Mapping[str, Any]], *, as_array: bool = False) -> Iterator[bytes]:
-    """An object of the records keyed by their `id`, or an array, in pieces worth sending."""
+    """Yield an object of the records keyed by their `id`, or an array, in pieces worth sending."""
     piece = bytearray(b"[" if as_array else b"{")
     separator = b""
     for record in records:
@@ -88,10 +88,10 @@ def stream_json(records: Iterable[Mapping[str, Any]], *, as_array: bool = False)
 
 
 def _data_for_programs(view: View) -> Any:
-    """As programs read it: keyed by id, or an array of the same."""
+    """Return the data as programs read it: keyed by id, or an array of the same."""
     return list(view.data.values()) if view.as_array else _data_for_people(view)
 
 
 def _data_for_people(view: View) -> Any:
-    """Lists without records are `{}`, whatever they are empty of."""
+    """Return the data as people read it: lists without records are `{}`."""
     return view.data or {} if view.is_list else view.data

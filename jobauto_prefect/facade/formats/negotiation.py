@@ -47,12 +47,12 @@ DEFAULT = "json"
 
 
 def negotiate(suffix: str | None, accept: str | None, *, is_list: bool) -> str:
-    """The name of the format to answer in: the suffix's, else the one the Accept header prefers.
+    """Return the format to answer in: the suffix's, else the one the Accept header prefers.
 
     Without either it is JSON.
 
     Raises:
-        NotAcceptable: none of them is spoken here.
+        NotAcceptable: there is none of them here.
     """
     spoken = [
         name for name, candidate in FORMATS.items() if is_list or not candidate.for_lists_only
@@ -72,7 +72,7 @@ def negotiate(suffix: str | None, accept: str | None, *, is_list: bool) -> str:
 
 
 def negotiate_error(suffix: str | None, accept: str | None) -> str:
-    """As `negotiate` for one record, but where nothing fits it is JSON: an error is always said."""
+    """Return the format of an error, as `negotiate` for a record, or JSON where nothing fits."""
     for asked in ((suffix, None), (None, accept)):
         try:
             if asked != (None, None):
@@ -83,7 +83,7 @@ def negotiate_error(suffix: str | None, accept: str | None) -> str:
 
 
 def _parse_ranges(accept: str) -> Iterator[tuple[str, float]]:
-    """Media ranges with their quality; what is malformed is left out (RFC 9110, 12.5.1)."""
+    """Yield media ranges with their quality; what is malformed is left out (RFC 9110, 12.5.1)."""
     for part in accept.split(","):
         media_range, *parameters = (piece.strip().lower() for piece in part.split(";"))
         weights = [piece[2:].strip() for piece in parameters if piece.startswith("q=")]
@@ -101,7 +101,7 @@ def _parse_quality(text: str) -> float | None:
 
 
 def _quality_of(body_format: Format, ranges: Mapping[str, float]) -> float:
-    """What the most specific range that covers a format says of it."""
+    """Return what the most specific range that covers a format says of it."""
     exact = [
         ranges[name] for name in (body_format.media_type, *body_format.aliases) if name in ranges
     ]
@@ -112,7 +112,7 @@ def _quality_of(body_format: Format, ranges: Mapping[str, float]) -> float:
 
 
 def parse_accept_language(accept_language: str | None) -> tuple[str, ...]:
-    """The languages of an Accept-Language header, the one wanted most first (RFC 9110, 12.5.4)."""
+    """Return the languages of an Accept-Language header, best first (RFC 9110, 12.5.4)."""
     weighted = []
     for part in (accept_language or "").split(","):
         language, *parameters = (piece.strip() for piece in part.split(";"))
@@ -123,7 +123,7 @@ def parse_accept_language(accept_language: str | None) -> tuple[str, ...]:
 
 
 def _parse_weight(parameters: list[str]) -> float:
-    """1 where none is said, 0 for what is no weight."""
+    """Return the weight that parameters say: 1 where they say none, 0 for what is no weight."""
     for name, _, value in (parameter.partition("=") for parameter in parameters):
         if name.strip().lower() == "q":
             try:

@@ -12,7 +12,10 @@ _ALIASES = {
 
 
 def find_referenced_kind(member: str) -> RecordKind | None:
-    """The kind of the record whose id a member holds: `app_id`, `fulfilled_by_job_id`."""
+    """Return the kind of the record whose id a field holds: `app_id`, `fulfilled_by_job_id`.
+
+    None: it holds no id of a record.
+    """
     if member in _ALIASES:
         return KINDS[_ALIASES[member]]
     if not member.endswith("_id"):
@@ -23,7 +26,7 @@ def find_referenced_kind(member: str) -> RecordKind | None:
 
 
 def find_entity_kind(name: object) -> RecordKind | None:
-    """The kind an audit entry names: `RunTemplate`, `credential_type`."""
+    """Return the kind an audit entry names: `RunTemplate`, `credential_type`; None: none is so."""
     asked = str(name).replace("_", "").lower()
     return next((kind for kind in KINDS.values() if kind.item.replace("_", "") == asked), None)
 

@@ -26,5 +26,5 @@ _RENDERERS: Mapping[str, Callable[[View], bytes]] = {
 
 
 def render(format_name: str, view: View) -> tuple[bytes, str]:
-    """The body in a format of `FORMATS`, and its Content-Type."""
+    """Return the body in a format of `FORMATS`, and its Content-Type."""
     return _RENDERERS[format_name](view), FORMATS[format_name].content_type

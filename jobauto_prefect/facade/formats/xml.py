@@ -15,9 +15,9 @@ _UNFIT_TEXT = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]
 
 
 def render_xml(view: View) -> bytes:
-    """The data under an element named after the record kind, or for a list the collection.
+    """Render the data under an element named after the record kind, or for a list the collection.
 
-    Members are elements. A key that can't name one is kept in the attribute `key`; numeric keys
+    Fields are elements. A key that can't name one is kept in the attribute `key`; numeric keys
     and the entries of arrays are repeated elements. null is an empty element with `nil="true"`.
     """
     root = ET.Element(_root_name(view))

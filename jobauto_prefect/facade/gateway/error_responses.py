@@ -26,7 +26,7 @@ def is_browser_page(headers: Headers) -> bool:
 
 
 def audited_door(headers: Headers) -> str:
-    """Name the door of a request for the audit trail."""
+    """Return what the audit trail calls the way a request came in: `ui` or `prefect-api`."""
     return "ui" if is_browser_page(headers) else "prefect-api"
 
 

@@ -69,7 +69,7 @@ class ResponseRecorder:
         self._content = bytearray()
 
     async def send(self, message: Message) -> None:
-        """The `send` for Prefect's application."""
+        """Record what Prefect's application sends, and pass it on."""
         if message["type"] == "http.response.start":
             self.status = message["status"]
         elif len(self._content) <= MAX_RECORDED:
@@ -96,7 +96,7 @@ class ServerErrorGuard:
         self._send = send
 
     async def send(self, message: Message) -> None:
-        """The `send` for Prefect's application."""
+        """Pass on what Prefect's application sends, unless it is an answer with status 500."""
         if message["type"] == "http.response.start" and message["status"] == 500:
             self.failed = True
         if not self.failed:

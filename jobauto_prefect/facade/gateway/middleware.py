@@ -252,7 +252,7 @@ class FieldRedactor:
 
 
 def _point_to_this_server(settings: Any) -> Any:
-    """Have the pages ask the server they came from, by whatever name they reached it."""
+    """Point the pages to the server they came from, by whatever name they reached it."""
     return settings | {"api_url": API}
 
 

@@ -40,7 +40,7 @@ class AddressMiddleware:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; what is at no address is passed on as it is."""
+        """Handle one request; what has no address here is passed on unchanged."""
         if scope["type"] == "http":
             scope = self._led(scope)
         await self._app(scope, receive, send)

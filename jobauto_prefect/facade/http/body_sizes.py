@@ -16,7 +16,7 @@ FILES = re.compile(rf"{CONTRACT}/apply(\.[^/]+)?")
 
 
 def body_limit(path: str, settings: Settings) -> int:
-    """How many bytes a body may have there."""
+    """Return how many bytes the body of a request to this path may have."""
     if FILES.fullmatch(path):
         return settings.apply_limit_bytes
     limit = settings.body_limit_bytes

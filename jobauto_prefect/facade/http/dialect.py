@@ -30,10 +30,10 @@ class TranslatedInput:
 class Dialect:
     """The functions that translate; an `item` is a record kind as paths name it.
 
-    `hear` gets an item, the fields of a request, and the names we know. `member` gives our name
-    of a member. `only` says which records of an item there are in this dialect; None: all. `show`
-    translates a record. `arrays` tells of a route's name whether its list is an array. `view`
-    gets a route's name, what it answers, and the fields it was asked with; pages are not
+    `translate_input` gets an item, the fields of a request, and the names we know. `member` gives
+    our name of a field. `only` says which records of an item there are in this dialect; None: all.
+    `show` translates a record. `arrays` tells of a route's name whether its list is an array.
+    `view` gets a route's name, what it answers, and the fields it was asked with; pages are not
     translated. `counts_work`: run templates come with what became of their jobs. `error` gets an
     error (None: one of HTTP alone) and the body that says it.
     """

@@ -28,7 +28,7 @@ _TIMESTAMP = re.compile(
 
 
 def as_integer(value: Any) -> int:
-    """A whole number, or its digits.
+    """Return an integer for an integer or its digits.
 
     Raises:
         ValueError: it is none.
@@ -43,7 +43,7 @@ def as_integer(value: Any) -> int:
 
 
 def as_number(value: Any) -> float:
-    """A number, or its digits.
+    """Return a number for a number or its digits.
 
     Raises:
         ValueError: it is none.
@@ -56,7 +56,7 @@ def as_number(value: Any) -> float:
 
 
 def as_bool(value: Any) -> bool:
-    """Yes or no, as JSON, as 1 or 0, or as text.
+    """Return a truth value for one in JSON, for 1 or 0, or for text.
 
     Raises:
         ValueError: it is neither.
@@ -70,10 +70,12 @@ def as_bool(value: Any) -> bool:
 
 
 def as_datetime(value: Any) -> datetime:
-    """A time in UTC: ISO 8601 or `Y-m-d H:i:s`, offsets with or without a colon; UTC without one.
+    """Return a time in UTC for ISO 8601 or `Y-m-d H:i:s`, with or without an offset (then UTC).
+
+    The offset may lack its colon.
 
     Raises:
-        ValueError: it is none, or none that UTC can name.
+        ValueError: it is no time, or one that UTC can't name.
     """
     match = _TIMESTAMP.fullmatch(value) if isinstance(value, str) else None
     if match is not None:
@@ -96,7 +98,7 @@ class OrText:
     def __get_pydantic_json_schema__(
         self, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Called by pydantic."""
+        """Return the JSON schema; pydantic calls it."""
         return {"anyOf": [handler(core), {"type": "string", "pattern": self.pattern}]}
 
 
@@ -159,7 +161,7 @@ parse_datetime = _parser(as_datetime)
 
 
 def parse_enum(choices: Sequence[str]) -> Convert:
-    """One of some words."""
+    """Return a converter that accepts one of these words."""
 
     def convert(name: str, given: str) -> str:
         if given in choices:
@@ -171,7 +173,7 @@ def parse_enum(choices: Sequence[str]) -> Convert:
 
 
 def parse_text(name: str, given: str) -> str:
-    """Any text without NUL."""
+    """Return a text without NUL."""
     if "\0" in given or len(given) > 255:
         raise InvalidInput([Fault(f"/{name}", "text", f"{name} can't be looked for")])
     return given

@@ -38,7 +38,7 @@ class IdempotentRequest:
     digest: str
 
     def stored_response(self, session: WritingSession) -> Response | None:
-        """The answer to the first request with this key; None: do it, then `keep` the answer.
+        """Return the answer to the first request with this key; None: do it, then `store` it.
 
         Raises:
             KeyReused: the first request said something else.
@@ -74,7 +74,7 @@ class IdempotentRequest:
 
 
 def idempotent_request(request: Request, actor: Actor, route: str, raw: bytes) -> IdempotentRequest:
-    """What a request with this body says of being done once.
+    """Return what a request with this body says of being done once.
 
     `route` is one name for all spellings of the route. A key counts for one user, program or
     operator, and for one route.

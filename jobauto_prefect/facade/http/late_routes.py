@@ -38,11 +38,11 @@ class LateRoute(APIRoute):
             self._is_examined = True
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request that this route matches."""
+        """Handle one request that this route matches."""
         self.examine()
         await super().handle(scope, receive, send)
 
 
 def router(**options: Any) -> APIRouter:
-    """A router of such routes, with FastAPI's options."""
+    """Return a router of such routes, with FastAPI's options."""
     return APIRouter(route_class=LateRoute, **options)

@@ -51,7 +51,7 @@ def _unique_fields(pairs: list[tuple[str, Any]]) -> Fields:
 
 
 def refuse_constant(name: str) -> Any:
-    """For `json.loads`: NaN and Infinity, which it takes and JSON does not have.
+    """Refuse NaN and Infinity, which `json.loads` takes and JSON does not have.
 
     Raises:
         InvalidInput: always.
@@ -60,10 +60,10 @@ def refuse_constant(name: str) -> Any:
 
 
 def read_json(raw: bytes) -> Any:
-    """The JSON value of a body.
+    """Return the JSON value of a body.
 
     Raises:
-        InvalidInput: it is no JSON in UTF-8, has duplicate members, or has what no database keeps:
+        InvalidInput: it is no JSON in UTF-8, has duplicate keys, or has what no database keeps:
             NaN, Infinity, numbers beyond them, NUL, halves of surrogate pairs, great depth.
     """
     try:
@@ -95,7 +95,7 @@ def refuse_unstorable(value: Any) -> None:
 
 
 def read_query(request: Request) -> Fields:
-    """The fields of the query.
+    """Return the fields of the query.
 
     Raises:
         InvalidInput: one is given twice, or has what no database keeps.
@@ -106,27 +106,27 @@ def read_query(request: Request) -> Fields:
 
 
 def read_write_query(request: Request) -> Fields:
-    """The fields of the query of a write.
+    """Return the fields of the query of a write.
 
     Raises:
-        InvalidInput: as `read_query`.
+        InvalidInput: as for `read_query`.
     """
     fields = read_query(request)
     return {name: value for name, value in fields.items() if name not in IGNORED_PARAMETERS}
 
 
 async def read_body(request: Request) -> bytes:
-    """The whole body, up to the limit of the settings (else 413)."""
+    """Return the whole body, up to the limit of the settings (else 413)."""
     return await _read_limited(request, request.app.state.service.settings.body_limit_bytes)
 
 
 async def read_artifact_body(request: Request) -> bytes:
-    """The whole body, up to the limit for a job's artifacts (else 413)."""
+    """Return the whole body, up to the limit for a job's artifacts (else 413)."""
     return await _read_limited(request, request.app.state.service.settings.artifact_limit_bytes)
 
 
 async def read_files_body(request: Request) -> bytes:
-    """The whole body, up to the limit for files that are applied (else 413)."""
+    """Return the whole body, up to the limit for files that are applied (else 413)."""
     return await _read_limited(request, request.app.state.service.settings.apply_limit_bytes)
 
 
@@ -145,7 +145,7 @@ RawBody = Annotated[bytes, Depends(read_body)]
 
 
 def read_body_fields(raw: RawBody, request: Request) -> Fields:
-    """The members of the body, JSON whatever its Content-Type says, and those of the query.
+    """Return the keys of the body, JSON whatever its Content-Type says, and those of the query.
 
     Raises:
         InvalidInput: it is no JSON object, or a secret is in the query, which logs may show.
@@ -166,7 +166,7 @@ WHOLE_BODY = object()
 
 
 def merge_fields(query: Fields, body: Fields) -> Fields:
-    """The fields of both.
+    """Return the fields of the query and of the body together.
 
     Raises:
         InvalidInput: one is in both: nobody could say which of them counts.
@@ -179,10 +179,10 @@ def merge_fields(query: Fields, body: Fields) -> Fields:
 
 
 def read_json_object(raw: bytes) -> Fields:
-    """The members of a body that is a JSON object.
+    """Return the keys of a body that is a JSON object.
 
     Raises:
-        InvalidInput: it is none.
+        InvalidInput: it is no JSON object.
     """
     body = read_json(raw)
     if not isinstance(body, dict):
@@ -224,9 +224,9 @@ def parse(model: type[B], fields: Mapping[str, Any]) -> B:
 def translate_input(
     request: Request, item: str, fields: Fields, known_fields: Collection[str]
 ) -> TranslatedInput:
-    """The fields of a request for an item, translated from the dialect of its address.
+    """Return the fields of a request for an item, translated from the dialect of its address.
 
-    What is ignored is said in the answer (`warning_header`).
+    What is ignored is kept for the answer's `warning_header`.
     """
     translated = address_of(request).dialect.translate_input(item, fields, known_fields)
     request.state.ignored = translated.ignored
@@ -234,7 +234,7 @@ def translate_input(
 
 
 def parse_translated(request: Request, item: str, model: type[B], fields: Fields) -> B:
-    """`hear`, then `parse`."""
+    """Translate the fields of a request with `translate_input`, then `parse` them."""
     return parse(model, translate_input(request, item, fields, model.model_fields).fields)
 
 
@@ -248,6 +248,6 @@ def warning_header(request: Request) -> dict[str, str]:
 
 
 def requested_fields(request: Request) -> Mapping[str, Any]:
-    """The fields a request was made with, as far as they were read: at least its query."""
+    """Return the fields a request was made with, as far as they were read: at least its query."""
     fields: Mapping[str, Any] = getattr(request.state, "fields", request.query_params)
     return fields

@@ -26,28 +26,28 @@ NAMED = {"app": App, "company": Company, "runtemplate": RunTemplate, "user": Use
 
 
 def format_of(request: Request, *, is_list: bool = False) -> str:
-    """The name of the format a request asks for.
+    """Return the name of the format a request asks for.
 
     Raises:
-        NotAcceptable: it is not spoken here.
+        NotAcceptable: there is no such format here.
     """
     suffix = request.path_params.get("suffix")
     return negotiate(suffix, request.headers.get("accept"), is_list=is_list)
 
 
 def base_of(request: Request) -> str:
-    """The prefix of the contract that was used."""
+    """Return the prefix of the contract at which the request came."""
     return address_of(request).prefix
 
 
 def path_of(request: Request) -> str:
-    """The path without its suffix."""
+    """Return the path without its suffix."""
     path, suffix = requested_path(request), request.path_params.get("suffix")
     return path.removesuffix(f".{suffix}") if suffix else path
 
 
 def languages_of(request: Request) -> tuple[str, ...]:
-    """The languages for texts in several: those the browser asks for, then the service's own."""
+    """Return the languages for texts in several: those the browser asks for, then the service's."""
     asked = parse_accept_language(request.headers.get("accept-language"))
     return (*asked, request.app.state.service.settings.language)
 
@@ -73,7 +73,7 @@ def respond(
 
 
 def route_of(request: Request) -> str:
-    """The name of the route a request was led to."""
+    """Return the name of the route that a request was led to."""
     name: str = request.scope["route"].name
     return name
 
@@ -123,7 +123,7 @@ def respond_plain(
 def load_names(
     session: ReadingSession, who: Identity, shown: Iterable[Mapping[str, Any]]
 ) -> dict[str, dict[str, str]]:
-    """Names for the ids in records, by kind and id: one query for each kind.
+    """Return names for the ids in records, by kind and id: one query for each kind.
 
     An application that a record referred to once may be another company's by now: it has none.
     """

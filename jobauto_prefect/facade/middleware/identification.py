@@ -33,7 +33,7 @@ class IdentificationMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; sockets and the application's lifespan are passed on."""
+        """Identify who sends a request; sockets and the application's lifespan are passed on."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -53,7 +53,7 @@ class IdentificationMiddleware:
 
 
 def _note_job(route: str, parts: Mapping[str, Any]) -> None:
-    """The log line of this request names the job that its path does."""
+    """Record the job that a request's path names in its log context."""
     job_id = parts.get("record_id") if "/job/" in route else parts.get("job_id")
     if str(job_id).isdecimal():
         current_log_context().job_id = int(str(job_id))

@@ -15,7 +15,7 @@ class HeadMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; all others than HEAD are passed on as they are."""
+        """Answer HEAD as GET without a body; all other requests are passed on unchanged."""
         if scope["type"] == "http" and scope["method"] == "HEAD":
             await self._app({**scope, "method": "GET"}, receive, _without_body(send))
         else:
@@ -37,7 +37,7 @@ def _without_body(send: Send) -> Send:
 
 
 def allowed_methods(request: Request) -> list[str]:
-    """The methods that are possible where this request went (RFC 9110, 10.2.1)."""
+    """Return the methods that are possible where this request went (RFC 9110, 10.2.1)."""
     methods = [
         method
         for method in METHODS

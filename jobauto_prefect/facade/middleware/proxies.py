@@ -55,7 +55,7 @@ class ClientConnection:
 
 
 def read_connection(scope: Scope, headers: Headers, trusted: Networks) -> ClientConnection:
-    """How this request came, as its connection says, and trusted proxies of theirs."""
+    """Return how this request came, as its connection says, and trusted proxies of theirs."""
     client: tuple[str, int] | None = scope.get("client")
     peer = _address(client[0]) if client else None
     hosts = headers.getlist("host")
@@ -120,7 +120,7 @@ def _is_in(address: Address, networks: Networks) -> bool:
 
 
 def _list_values(headers: Headers, name: str) -> list[str]:
-    """The values of a header that is a list, over however many lines."""
+    """Return the values of a header that is a list, over however many lines."""
     return [item.strip() for line in headers.getlist(name) for item in line.split(",")]
 
 
@@ -134,14 +134,14 @@ def _address(text: str) -> Address | None:
 
 
 def _without_port(text: str) -> str:
-    """`192.0.2.1:80` and `[2001:db8::1]:80` without their port."""
+    """Return `192.0.2.1:80` or `[2001:db8::1]:80` without the port."""
     if text.startswith("["):
         return text[1:].partition("]")[0]
     return text.partition(":")[0] if text.count(":") == 1 else text
 
 
 def _origin(text: str) -> Origin | None:
-    """Scheme, host and port of an origin; None: opaque, or none at all."""
+    """Return scheme, host and port of an origin; None: it is opaque, or no origin at all."""
     try:
         parts = urlsplit(text)
         port = parts.port

@@ -18,7 +18,7 @@ class TracingMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; sockets and the application's lifespan are passed on."""
+        """Trace a request; sockets and the application's lifespan are passed on."""
         if scope["type"] != "http" or _is_quiet(scope):
             await self._app(scope, receive, send)
             return

@@ -67,7 +67,7 @@ class TransportMiddleware:
         self._note = note
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request, socket, or the application's lifespan (which is passed on)."""
+        """Handle one request or socket; the application's lifespan is passed on."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
@@ -177,7 +177,7 @@ class _Exchange:
 
 
 def _loggable(path: str) -> str:
-    """A path in plain ASCII; what is no path may hold a password (`http://user:pw@host/`)."""
+    """Return a path in ASCII; what is no path may hold a password (`http://user:pw@host/`)."""
     if not path.startswith("/"):
         return "-"
     return quote(path.partition("?")[0][:_LONGEST_PATH])

@@ -69,7 +69,7 @@ FOR_LISTS = tuple(FORMATS)
 
 
 def error_name(status: int) -> str:
-    """Name an error among the components: `NotFound`."""
+    """Return the name of an error among the components: `NotFound`."""
     return PHRASES[status].replace(" ", "")
 
 

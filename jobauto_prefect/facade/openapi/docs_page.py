@@ -119,7 +119,7 @@ def _resolve(reference: Json) -> Json:
 
 
 def _type_text(schema: Json) -> str:
-    """Name the type of a value in a few words."""
+    """Return the name of a value's type in a few words."""
     if "$ref" in schema:
         return str(schema["$ref"].rpartition("/")[2])
     if "enum" in schema:

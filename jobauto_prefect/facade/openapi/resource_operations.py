@@ -86,12 +86,12 @@ COLUMN_TEXTS: Mapping[str, str] = {
 
 
 def singular(resource: Resource) -> str:
-    """Name a record for people: `run template`."""
+    """Return what people call a record: `run template`."""
     return resource.record_kind.one.lower()
 
 
 def plural(resource: Resource) -> str:
-    """Name its list for people: `run templates`."""
+    """Return what people call a list of records: `run templates`."""
     return resource.record_kind.many.lower()
 
 
@@ -116,7 +116,7 @@ def resource_operations() -> Operations:
 
 
 def schema_name(resource: Resource) -> str:
-    """What the document calls a record of this kind."""
+    """Return what the document calls a record of this kind."""
     model = RECORD_MODELS.get(resource.item)
     return model.__name__ if model else APPLICATION
 

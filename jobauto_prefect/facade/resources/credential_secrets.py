@@ -28,7 +28,7 @@ def add_routes(router: APIRouter) -> None:
 def reveal_credential(
     credential_id: CredentialKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """All values of a credential in clear. The audit entry is there before the answer is."""
+    """Return all values of a credential in clear. The audit entry is there before the answer is."""
     format_of(request)
     with service.ledger.writing(who.actor) as session:
         credential = get_record(session, Credential, credential_id)

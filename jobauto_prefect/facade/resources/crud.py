@@ -66,7 +66,7 @@ ROUTE_MODULES = (
 
 @functools.cache  # it holds no state, and takes some time
 def build_contract_router() -> APIRouter:
-    """All routes of the contract."""
+    """Build the router with all routes of the contract."""
     dependencies = [Depends(refuse_unknown_parameters)]
     router = late_routes.router(prefix=CONTRACT, dependencies=dependencies)
     for module in ROUTE_MODULES:
@@ -106,10 +106,10 @@ def _add_read(router: APIRouter, resource: Resource) -> None:
 def _get_visible(
     session: ReadingSession, resource: Resource, record_id: int, who: Identity, request: Request
 ) -> Any:
-    """The record, for somebody who may see it, at an address where there is such a record.
+    """Return the record, for somebody who may see it, at an address where there is such a record.
 
     Raises:
-        NotFound: there is none, or none they may see.
+        NotFound: there is no such record, or they may not see it.
     """
     record = get_record(session, resource.kind, record_id)
     own = isinstance(record, User) and record.id == who.user_id

@@ -64,7 +64,7 @@ def replay(
 def _rules_to_start(
     session: WritingSession, event: Event, rule_id: int | None, *, or_none: bool
 ) -> list[EventRule]:
-    """The rules to start.
+    """Return the rules to start.
 
     Raises:
         NotFound: there is no such rule.

@@ -42,7 +42,7 @@ def list_forecast(
     runtemplate_id: Ids = None,
     limit: Limit = 1000,
 ) -> Response:
-    """The windows whose jobs start within so many days, of the active run templates one may see."""
+    """Return the windows that start within so many days, of the active templates one may see."""
     now = service.ledger.clock()
     until = now + timedelta(days=days)
     templates, timings = _load_timings(service, who, runtemplate_id, now)
@@ -62,7 +62,7 @@ def list_forecast(
 def _load_timings(
     service: Service, who: Identity, wanted: str | None, now: datetime
 ) -> tuple[Mapping[int, RunTemplate], Mapping[int, Timing]]:
-    """The run templates that are on, and the timings of those that have a schedule, by id."""
+    """Return the run templates that are active, and the timings of those with a schedule, by id."""
     companies = who.rights.companies_with("jobs.read")
     with service.ledger.reading() as session:
         ids = (
@@ -87,7 +87,7 @@ def _load_timings(
 
 
 def _resolve_template(session: ReadingSession, who: Identity, word: str) -> int | None:
-    """The run template of an id, or of a name; None: there is none."""
+    """Return the id that a word gives, or of the run template it names; None: there is none."""
     if is_name(word):
         return find_id(session, who, RunTemplate, parse_text("runtemplate_id", word))
     return parse_int("runtemplate_id", word)

@@ -83,7 +83,7 @@ def delete_jobs(
 
 
 def _reason_not_cancelled(who: Identity, job: Job) -> str | None:
-    """Why a job that was chosen because it waits can't be cancelled and deleted; None: it can."""
+    """Return why a job, chosen because it waits, can't be cancelled and deleted; None: it can."""
     if job.state != JobState.SCHEDULED:
         return f"it does not wait any more, it is {job.state}"
     if not who.rights.may("jobs.execute", job.company_id):
@@ -92,7 +92,7 @@ def _reason_not_cancelled(who: Identity, job: Job) -> str | None:
 
 
 def _reason_not_deleted(session: WritingSession, job: Job) -> str | None:
-    """Why a job can't be deleted; None: it can."""
+    """Return why a job can't be deleted; None: it can."""
     if job.state == JobState.SCHEDULED:
         return "it waits; state=scheduled cancels and deletes such jobs"
     if job.state == JobState.RUNNING:
@@ -102,7 +102,7 @@ def _reason_not_deleted(session: WritingSession, job: Job) -> str | None:
 
 
 def _parse_deletion(resource: Resource, request: Request, who: Identity) -> Selection:
-    """What the filters choose of the jobs that somebody may delete.
+    """Return the selection of jobs that the filters make of those somebody may delete.
 
     Raises:
         InvalidInput: there is no filter.

@@ -49,7 +49,7 @@ async def output(
     after: Annotated[int, Query(ge=0, le=2**31 - 1), READ_INTEGER] = 0,
     follow: Boolean = False,
 ) -> Response:
-    """Output lines with a number above `after`; with `follow` also those still to come.
+    """Return output lines with a number above `after`; with `follow` also those still to come.
 
     As json an object with `lines`, `last` (where to go on) and the `state` after them; as txt
     the lines alone.
@@ -74,7 +74,7 @@ def _read_batch(
 async def _stream_batches(
     service: Service, job_id: int, who: Identity, after: int, *, follow: bool
 ) -> AsyncIterator[tuple[str, list[OutputLine]]]:
-    """The state before each batch, and its lines; the last batch is empty."""
+    """Yield the state before each batch, and its lines; the last batch is empty."""
     while True:
         state, lines = await asyncio.to_thread(_read_batch, service, job_id, who, after)
         yield state, lines
@@ -110,7 +110,7 @@ def _json(value: Any) -> str:
 
 
 def artifact(artifact_id: Integer, who: CurrentUser, service: CurrentService) -> Response:
-    """An artifact's content, to be saved: never as something a browser would run."""
+    """Return an artifact's content, to be saved: never as something a browser would run."""
     with service.ledger.reading() as session:
         stored = get_record(session, Artifact, artifact_id)
         _get_visible_job(session, stored.job_id, who)

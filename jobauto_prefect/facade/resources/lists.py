@@ -38,7 +38,7 @@ PAGING = ("limit", "offset", "order", "cursor")
 
 
 def add_list(router: APIRouter, resource: Resource) -> None:
-    """The routes of a kind's list."""
+    """Add the routes of a kind's list."""
 
     def read_all(request: Request, who: CurrentUser, service: CurrentService) -> Response:
         format_name = format_of(request, is_list=True)
@@ -68,7 +68,7 @@ def add_list(router: APIRouter, resource: Resource) -> None:
 
 
 def view_of(resource: Resource, request: Request, who: Identity, data: Any, **members: Any) -> View:
-    """What there is to show of a record kind; `members` are further ones of the view."""
+    """Return the view of a record kind; `members` are further fields of the view."""
     return View(
         item=resource.item,
         data=data,
@@ -109,10 +109,10 @@ def _list_view(
 
 
 def parse_selection(resource: Resource, request: Request, who: Identity) -> Selection:
-    """What a request asks for, of what its sender may see.
+    """Return what a request asks for, of what its sender may see.
 
     Raises:
-        InvalidInput: with every fault of the query.
+        InvalidInput: with every error of the query.
     """
     dialect, query = address_of(request).dialect, read_query(request)
     faults: list[Fault] = []
@@ -177,7 +177,7 @@ def _headers(request: Request, page: lists.Page) -> dict[str, str]:
 def _stream_all(
     request: Request, service: Service, resource: Resource, selection: Selection
 ) -> Response:
-    """A list that comes whole, as it is read."""
+    """Return a response that streams a whole list as it is read."""
     dialect = address_of(request).dialect
     with service.ledger.reading() as session:
         total = lists.count(session, resource.kind, selection)

@@ -48,13 +48,13 @@ def maintenance(request: Request, who: CurrentUser, service: CurrentService) -> 
 
 
 def current_freeze(service: Service) -> JsonObject:
-    """The freeze that lasts, as answers show it."""
+    """Return the present freeze as answers show it; without one, `frozen` is false."""
     with service.ledger.reading() as session:
         return serialize_freeze(freezes.present_freeze(session, service.ledger.clock()))
 
 
 def serialize_freeze(freeze: Freeze | None) -> JsonObject:
-    """A freeze, None: there is none, as answers show it."""
+    """Return a freeze, or the lack of one (None), as answers show it."""
     if freeze is None:
         return {"frozen": False, "reason": None, "since": None, "until": None, "by": None}
     return {
@@ -69,7 +69,7 @@ def serialize_freeze(freeze: Freeze | None) -> JsonObject:
 def freeze(
     fields: BodyFields, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Let nothing start; the reason and the end of a freeze that lasts are replaced.
+    """Begin a freeze: nothing starts. The reason and the end of one that lasts are replaced.
 
     When the answer comes, no claim is under way any more that could be granted.
     """
@@ -84,10 +84,10 @@ def freeze(
 
 
 def _parse_end(service: Service, given: str | None) -> datetime | None:
-    """The instant that somebody names.
+    """Return the end that somebody names; None: they name none.
 
     Raises:
-        InvalidInput: it names none, or one that has passed.
+        InvalidInput: it is no time, or one that has passed.
     """
     if not given:
         return None
@@ -106,7 +106,7 @@ def _parse_end(service: Service, given: str | None) -> datetime | None:
 
 
 def resume(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """What waits may start; where nothing is frozen, nothing changes."""
+    """End the freeze: what waits may start. Where nothing is frozen, nothing changes."""
     require_permission(who, "system", "config", None)
     with service.ledger.writing(who.actor) as session:
         end_freeze(session)

@@ -47,7 +47,7 @@ def add_routes(router: APIRouter) -> None:
 def roles(
     user_id: UserKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """The roles of a user, by the id of the role."""
+    """Return the roles of a user, by the id of the role."""
     with service.ledger.reading() as session:
         user = _get_visible_user(session, user_id, who)
         held = [serialize_role(assignment) for assignment in user.role_assignments]
@@ -91,7 +91,7 @@ def set_roles(
 def members(
     company_id: CompanyKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """The users of a company with their roles there, by the id of the user."""
+    """Return the users of a company with their roles there, by the id of the user."""
     with service.ledger.reading() as session:
         company = get_record(session, Company, company_id)
         require_permission(who, "companies", "read", company_id, company)

@@ -63,7 +63,7 @@ def is_name(given: Any) -> bool:
 
 
 def key_type(kind: type[Base], parameter: str = "record_id") -> Any:
-    """The type of a path's parameter: the id of a record of a kind, sent as id or as name."""
+    """Return the type of a path's parameter: a record's id, sent as id or as name."""
 
     async def read(request: Request, who: CurrentUser, service: CurrentService) -> int:
         word = path_word(request, parameter)
@@ -80,7 +80,7 @@ def key_type(kind: type[Base], parameter: str = "record_id") -> Any:
 
 
 def path_word(request: Request, parameter: str) -> str:
-    """A part of the path, whose slashes came as %2F."""
+    """Return a part of the path, whose slashes came as %2F."""
     word: str = request.path_params[parameter]
     return unquote(word) if request.scope.get("slashes_encoded") else word
 
@@ -91,7 +91,7 @@ def _read_id(service: Service, who: Identity, kind: type[Base], word: str) -> in
 
 
 def require_id(session: ReadingSession, who: Identity, kind: type[Any], word: str) -> int:
-    """The id of the record of that name.
+    """Return the id of the record of that name.
 
     Raises:
         NotFound: there is none, or none this person may see.
@@ -110,7 +110,9 @@ def find_id(
     word: str,
     company_id: int | None = None,
 ) -> int | None:
-    """Like `require_id`, but None without such a record; `company_id`: of what refers to it.
+    """Return the id of the record of that name; None: there is none, or none this person may see.
+
+    `company_id` is the company of the record that refers to it.
 
     Raises:
         Conflict: several have the name.
@@ -134,7 +136,7 @@ def _can_read(who: Identity, kind: type[Any], record: Any) -> bool:
 
 
 def _select_meant(who: Identity, records: list[Any], company_id: int | None) -> list[Any]:
-    """The company's own first, then the shared ones; of nobody in particular, all."""
+    """Return the company's own records, else the shared ones; without a company, else all."""
     companies = who.rights.companies_with("applications.read") or frozenset()
     mine = companies if company_id is None else {company_id}
     own = [record for record in records if record.company_id in mine]
@@ -143,7 +145,7 @@ def _select_meant(who: Identity, records: list[Any], company_id: int | None) -> 
 
 
 def filter_value(request: Request, who: Identity, looked: Filter, given: str) -> str:
-    """What a filter compares with: a name as id; 0 where nothing is called so."""
+    """Return what a filter compares with: the id for a name, 0 where nothing has that name."""
     if looked.refers_to is None or not is_name(given):
         return given
     service: Service = request.app.state.service
@@ -155,7 +157,7 @@ def filter_value(request: Request, who: Identity, looked: Filter, given: str) ->
 def resolve_names(
     session: ReadingSession, who: Identity, item: str, fields: Fields, record_id: int | None = None
 ) -> Fields:
-    """The fields of a write with ids for the names of the records they refer to.
+    """Return the fields of a write with ids for the names of the records they refer to.
 
     Raises:
         InvalidInput: naming each that is not there, or that this person may not see.
@@ -209,7 +211,10 @@ def _resolve_actions(
 def _company_of(
     session: ReadingSession, who: Identity, item: str, fields: Fields, record_id: int | None
 ) -> int | None:
-    """The company that a write is about: as it says, else that of the record that is there."""
+    """Return the id of the company that a write is about: as it says, else that of its record.
+
+    None: neither names a company.
+    """
     given, slug = fields.get("company_id"), fields.get("company")
     if isinstance(given, int | str) and not is_name(given):
         return int(given) if str(given).isdecimal() else None

@@ -35,7 +35,7 @@ def add_routes(router: APIRouter) -> None:
 
 
 async def list_drift(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """The run templates for which Prefect has something else than the records say, by id."""
+    """Return the run templates for which Prefect has something else than the records say, by id."""
     drifts = await find_drift(service.outbox_worker.context, who.rights.companies_with("jobs.read"))
     data = {
         str(drift.record_id): {
@@ -67,7 +67,7 @@ async def prune(
     service: CurrentService,
     dry_run: Annotated[Boolean, Query()] = False,
 ) -> Response:
-    """Let go of what is kept no longer, for some seconds; with `dry_run` only say what it is."""
+    """Delete what is kept no longer, for some seconds; with `dry_run` only say what it is."""
     require_permission(who, "system", "config", None)
     pruner = Pruner(service.outbox_worker.context)
     tally = await (pruner.preview() if dry_run else pruner.prune(PRUNE_SECONDS))
@@ -87,7 +87,7 @@ def _company_slugs(service: Service) -> dict[int | None, str]:
 
 
 async def list_work_pools(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """The work pools of the run templates one may see, by name, with their workers."""
+    """Return the work pools of the run templates one may see, by name, with their workers."""
     names = await asyncio.to_thread(visible_pools, service, who)
     work_pools = await pools(service.outbox_worker.context.prefect, sorted(names))
     return respond_plain(

@@ -39,7 +39,7 @@ class IgnoredParametersMiddleware:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request; sockets and the application's lifespan are passed on."""
+        """Name ignored parameters in the answer; sockets and the lifespan are passed on."""
 
         async def naming(message: Message) -> None:
             names = scope["state"].get("ignored_parameters")
@@ -66,7 +66,7 @@ class ParameterIndex:
         self._known: dict[Operation, frozenset[str]] = {}
 
     def names_of(self, method: str, path: str) -> frozenset[str]:
-        """Those of an operation; `path` is that of its route."""
+        """Return the names of an operation's parameters; `path` is that of its route."""
         operation = _operation(method, path.removeprefix(CONTRACT))
         if operation not in self._known:
             self._sources = self._sources or self._read()
@@ -128,7 +128,7 @@ def _fault(name: str, known_names: frozenset[str]) -> Fault:
 
 
 def _operation(method: str, path: str) -> Operation:
-    """One for all spellings of a path: `/app/{appId}.{suffix}` is `/app/*`."""
+    """Return the operation for all spellings of a path: `/app/{appId}.{suffix}` is `/app/*`."""
     return method.upper(), re.sub(r"\{[^}]*\}", "*", path).removesuffix(".*").rstrip("/")
 
 

@@ -86,7 +86,7 @@ class Filter:
     refers_to: type[Any] | None = None
 
     def shown(self, name: str) -> formats.ListFilter:
-        """As pages offer it."""
+        """Return the filter as pages offer it."""
         kind: Literal["text", "choice", "time", "number"] = "choice" if self.choices else "text"
         if self.convert is parse_int and self.refers_to is None:
             kind = "number"
@@ -95,7 +95,7 @@ class Filter:
         return formats.ListFilter(name, formats.field_label(name), self.choices, kind)
 
     def condition(self, name: str, given: str) -> Condition:
-        """The condition a request asks for. Raises InvalidInput."""
+        """Return the condition a request asks for. Raises InvalidInput."""
         return Condition(self.column, self.convert(name, given), self.how)
 
 

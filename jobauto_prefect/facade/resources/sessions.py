@@ -57,7 +57,7 @@ def add_routes(router: APIRouter) -> None:
 
 
 def read_sign_in_fields(raw: RawBody, request: Request) -> Fields:
-    """The fields of the query, and of the body: a JSON object whatever its type says, or a form.
+    """Return the fields of the query, and of the body: a JSON object whatever its type, or a form.
 
     Raises:
         InvalidInput: it is neither.
@@ -136,7 +136,7 @@ def _get_own_token(session: WritingSession, fields: Fields, who: Identity) -> To
 def data_export(
     request: Request, _fields: SignInFields, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """What this service holds about the user who asks."""
+    """Return what this service holds about the user who asks."""
     if who.user_id is None:
         raise Forbidden("only a user has data of their own; the local operator is none")
     with service.ledger.reading() as session:

@@ -43,14 +43,14 @@ def add_routes(router: APIRouter) -> None:
 
 
 def ping(request: Request, service: CurrentService) -> Response:
-    """A sign of life of facade and ledger, open to all; 503 while the ledger is away."""
+    """Return a sign of life of facade and ledger, open to all; 503 while the ledger is away."""
     with service.ledger.reading() as session:
         is_answering(session)
     return respond_plain(request, None, "Ping", {"ping": "pong"})
 
 
 def status(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """What this service is, and how many records it holds."""
+    """Return what this service is, and how many records it holds."""
     with service.ledger.reading() as session:
         counts = record_counts(session)
         waiting = waiting_messages(session)
@@ -73,7 +73,7 @@ def status(request: Request, who: CurrentUser, service: CurrentService) -> Respo
 
 
 def index(request: Request, who: CurrentUser) -> Response:
-    """All endpoints there are."""
+    """Return all endpoints there are."""
     listed = [
         {"path": path, "methods": sorted(method.upper() for method in methods)}
         for path, methods in request.app.openapi()["paths"].items()
@@ -82,7 +82,7 @@ def index(request: Request, who: CurrentUser) -> Response:
 
 
 def jobs_status(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """How many jobs there are in each state, of the companies one may see."""
+    """Return how many jobs there are in each state, of the companies one may see."""
     companies = who.rights.companies_with("jobs.read")
     with service.ledger.reading() as session:
         by_state = jobs_by_state(session, companies)
@@ -103,7 +103,7 @@ def jobs_status(request: Request, who: CurrentUser, service: CurrentService) -> 
 
 
 def definition(app_id: AppKey, who: CurrentUser, service: CurrentService) -> Response:
-    """The definition of an application as it came in, byte for byte."""
+    """Return the definition of an application as it came in, byte for byte."""
     with service.ledger.reading() as session:
         app = get_visible(session, who, App, app_id, "applications")
     return Response(app.source.encode(), media_type="application/json")
@@ -112,7 +112,7 @@ def definition(app_id: AppKey, who: CurrentUser, service: CurrentService) -> Res
 def versions(
     app_id: AppKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """The definitions an application had before, by their number."""
+    """Return the definitions an application had before, by their number."""
     with service.ledger.reading() as session:
         app = get_visible(session, who, App, app_id, "applications")
         former = versions_of(session, app_id)

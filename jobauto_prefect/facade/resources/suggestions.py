@@ -44,7 +44,7 @@ def add_routes(router: APIRouter) -> None:
 
 
 def rule_selectors(app: App, language: str) -> list[JsonObject]:
-    """What rules can name of the ends of an application's jobs."""
+    """Return the selectors that rules can use for the ends of an application's jobs."""
     offered = suggest_selectors(app.definition, language)
     return [
         {"selector": offer.selector, "type": offer.type, "description": offer.description}
@@ -59,7 +59,7 @@ def mapping(
     who: CurrentUser,
     service: CurrentService,
 ) -> Response:
-    """How values of one application's jobs could get to this one."""
+    """Return how values of one application's jobs could get to this one."""
     with service.ledger.reading() as session:
         source_id = _resolve_app(session, who, source_app_id)
         target, source = (
@@ -79,7 +79,7 @@ def _resolve_app(session: ReadingSession, who: Identity, word: str) -> int:
 def suggestions(
     template_id: TemplateKey, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Rules that would start a run template for the events its application consumes."""
+    """Return rules that would start a run template for the events its application consumes."""
     with service.ledger.reading() as session:
         template = get_record(session, RunTemplate, template_id)
         require_permission(who, "jobs", "read", template.company_id, template)
@@ -93,7 +93,7 @@ def suggestions(
 
 
 def _trigger_key(rule: Mapping[str, Any]) -> RuleTrigger:
-    """What of a rule tells whether it is there already, whatever it maps."""
+    """Return what of a rule tells whether it exists already, whatever it maps."""
     source, template = rule.get("event_source_id"), rule.get("runtemplate_source_id")
     return source, template, rule.get("evidence"), rule.get("operation", "any")
 

@@ -40,7 +40,7 @@ def add_routes(router: APIRouter) -> None:
 def retry(
     task_id: Integer, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """One more attempt at a failed or missed window, now; the answer is its job."""
+    """Start one more attempt at a failed or missed window, now; return its job."""
     with service.ledger.writing(who.actor) as session:
         task = _get_task(session, task_id, who, "execute")
         reason = inactive_reason(task.runtemplate)

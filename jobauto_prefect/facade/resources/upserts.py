@@ -42,9 +42,9 @@ from jobauto_prefect.logs import current_log_context
 
 
 def read_definition_fields(raw: RawBody, request: Request) -> Fields:
-    """As `read_body_fields`, for a body that is a definition: every fault with line and column.
+    """Read a body as `read_body_fields` does, or as a definition: every error with line and column.
 
-    With `definition` in the query its members are all the document's; the write reads them.
+    With `definition` in the query its keys are all the document's; the write reads them.
     """
     query = read_write_query(request)
     if parse_flag(query.pop("definition", False), "/definition"):
@@ -56,7 +56,7 @@ DefinitionFields = Annotated[Fields, Depends(read_definition_fields)]
 
 
 async def require_definition_writer(who: CurrentUser) -> None:
-    """Somebody who may write definitions at all: to judge one takes long.
+    """Require somebody who may write definitions at all: to judge one takes long.
 
     Raises:
         Forbidden: they may write none.
@@ -152,7 +152,7 @@ def _write(
 
 
 def _pop_key(fields: Fields, resource: Resource) -> int | str | None:
-    """The id, or the name, of the record to update: query parameter, `id` or `<item>_id`.
+    """Return the id or name of the record to update: query parameter, `id` or `<item>_id`.
 
     None: there is none, or it is null; the record is new or known by its natural key.
     """
@@ -175,7 +175,7 @@ def _parse_key(name: str, value: Any) -> int | str:
 
 
 def _apply_aliases(fields: Fields, aliases: Mapping[str, str]) -> Fields:
-    """The fields, with those that have another name under the one we know."""
+    """Return the fields, with those that have another name under the one we know."""
     other = {name: fields[name] for name in aliases if name in fields}
     kept = {name: value for name, value in fields.items() if name not in other}
     both = [name for name in other if aliases[name] in kept]

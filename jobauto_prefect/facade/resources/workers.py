@@ -24,7 +24,7 @@ def add_routes(router: APIRouter) -> None:
 
 
 def list_workers(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """The workers of the work pools one may see, by name."""
+    """Return the workers of the work pools one may see, by name."""
     companies = who.rights.companies_with("jobs.read")
     with service.ledger.reading() as session:
         pools = None if companies is None else visible_pools(service, who)
@@ -61,7 +61,7 @@ def _worker_fields(service: Service, listed: ListedWorker, frozen: bool) -> dict
 def declare_lost(
     name: str, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """A worker is gone for good with its machine: its jobs are lost, and tried again."""
+    """Declare a worker gone for good with its machine: its jobs are lost, and tried again."""
     require_permission(who, "system", "config", None)
     with service.ledger.writing(who.actor) as session:
         lost = declare_worker_lost(session, name, service.settings)

@@ -28,7 +28,7 @@ from jobauto_prefect.settings import Settings
 
 
 def serialize_app(app: App, settings: Settings) -> JsonObject:
-    """The members of the definition, and ours."""
+    """Return the fields of the definition, and ours."""
     ours = pick_fields(app, "id", "company_id", "enabled", "topics") | timestamps(app)
     shown = dict(app.document) | ours
     shown["prefect_url"] = prefect_link(settings, "flows/flow", app.flow_id)
@@ -36,7 +36,7 @@ def serialize_app(app: App, settings: Settings) -> JsonObject:
 
 
 def serialize_version(version: AppVersion) -> JsonObject:
-    """A former definition, with what it said."""
+    """Return a former definition, with what it said."""
     shown = pick_fields(version, "number", "version", "replaced_by")
     shown["replaced_at"] = isoformat(version.replaced_at)
     return shown | {"definition": json.loads(version.source.removeprefix("\ufeff"))}
@@ -60,7 +60,7 @@ COMPANY_FIELDS = (
 
 
 def serialize_company(company: Company, settings: Settings) -> JsonObject:
-    """A company; secret values are masked."""
+    """Return a company as answers show it; secret values are masked."""
     shown = pick_fields(company, *COMPANY_FIELDS) | {"notices": _serialize_notices(company)}
     shown["env"] = StoredValues(company.env, company.secrets).shown()
     shown["prefect_url"] = tag_link(settings, f"company:{company.slug}")
@@ -102,7 +102,7 @@ TEMPLATE_FIELDS = (
 
 
 def serialize_template(template: RunTemplate, settings: Settings) -> JsonObject:
-    """A run template; `env` are its own values, secret ones masked."""
+    """Return a run template as answers show it; `env` are its own values, secret ones masked."""
     shown = pick_fields(template, *TEMPLATE_FIELDS)
     shown["env"] = StoredValues(template.env, template.secrets).shown()
     shown["credentials"] = [assignment.credential_id for assignment in template.assignments]
@@ -114,7 +114,7 @@ def serialize_template(template: RunTemplate, settings: Settings) -> JsonObject:
 
 
 def _serialize_actions(template: RunTemplate, mode: ActionMode) -> JsonObject:
-    """The actions of an end; that a webhook is signed is shown, not with what."""
+    """Return the actions of an end; that a webhook is signed is shown, not with what."""
     shown: JsonObject = dict(getattr(template, mode))
     if mode in template.action_secrets:
         shown[Action.WEBHOOK] = shown[Action.WEBHOOK] | {"secret": MASK}
@@ -122,7 +122,7 @@ def _serialize_actions(template: RunTemplate, mode: ActionMode) -> JsonObject:
 
 
 def _serialize_notices(record: Company | RunTemplate) -> JsonObject:
-    """Who is told of what; that there is an address of a webhook is shown, not which."""
+    """Return who is told of what; that there is an address of a webhook is shown, not which."""
     shown: JsonObject = dict(record.notices)
     if Channel.SLACK in shown:
         uri = MASK if Channel.SLACK in record.notice_secrets else None
@@ -151,12 +151,12 @@ TYPE_FIELDS = (
 
 
 def serialize_credential_type(kind: CredentialType, _settings: Settings) -> JsonObject:
-    """A credential type."""
+    """Return a credential type as answers show it."""
     return pick_fields(kind, *TYPE_FIELDS) | timestamps(kind)
 
 
 def serialize_credential(credential: Credential, _settings: Settings) -> JsonObject:
-    """A credential; secret values are masked."""
+    """Return a credential as answers show it; secret values are masked."""
     names = ("id", "name", "company_id", "credential_type_id", "max_jobs")
     values = StoredValues(credential.values, credential.secrets).shown()
     return pick_fields(credential, *names) | {"values": values} | timestamps(credential)
@@ -169,11 +169,11 @@ CALENDAR_FIELDS = (
 
 
 def serialize_calendar(calendar: Calendar, _settings: Settings) -> JsonObject:
-    """A calendar."""
+    """Return a calendar as answers show it."""
     return pick_fields(calendar, *CALENDAR_FIELDS) | timestamps(calendar)
 
 
 def serialize_topic(topic: Topic, settings: Settings) -> JsonObject:
-    """A topic."""
+    """Return a topic as answers show it."""
     shown = pick_fields(topic, "id", "company_id", "name", "description", "color")
     return shown | {"prefect_url": tag_link(settings, f"topic:{topic.name}")} | timestamps(topic)

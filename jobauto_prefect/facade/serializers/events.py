@@ -27,7 +27,7 @@ SOURCE_FIELDS = (
 
 
 def serialize_source(source: EventSource, _settings: Settings) -> JsonObject:
-    """An event source; its password is masked."""
+    """Return an event source as answers show it; its password is masked."""
     shown = pick_fields(source, *SOURCE_FIELDS) | {"polled_at": isoformat(source.polled_at)}
     return shown | {"db_password": MASK if source.db_password else None} | timestamps(source)
 
@@ -47,7 +47,7 @@ RULE_FIELDS = (
 
 
 def serialize_rule(rule: EventRule, _settings: Settings) -> JsonObject:
-    """An event rule."""
+    """Return an event rule as answers show it."""
     mapping = {"env_mapping": json.loads(rule.env_mapping)}
     return pick_fields(rule, *RULE_FIELDS) | mapping | timestamps(rule)
 
@@ -70,7 +70,7 @@ EVENT_FIELDS = (
 
 
 def serialize_event(event: Event, _settings: Settings) -> JsonObject:
-    """An event."""
+    """Return an event as answers show it."""
     times = {name: isoformat(getattr(event, name)) for name in ("emitted_at", "created_at")}
     return pick_fields(event, *EVENT_FIELDS) | times
 
@@ -78,7 +78,7 @@ def serialize_event(event: Event, _settings: Settings) -> JsonObject:
 def serialize_event_details(
     event: Event, deliveries: Sequence[Delivery], actions: Sequence[PendingAction]
 ) -> JsonObject:
-    """What is known of an event, and what it owes."""
+    """Return what is known of an event, and what it owes."""
     shown = [
         pick_fields(delivery, "element", "state", "job_id", "error")
         | {
@@ -92,7 +92,7 @@ def serialize_event_details(
 
 
 def _owed_action(action: PendingAction) -> JsonObject:
-    """One action; the query of a webhook's address may be a secret and is not shown."""
+    """Return one action; the query of a webhook's address may be a secret and is not shown."""
     shown = pick_fields(action, "id", "kind", "state", "attempts", "job_id", "error")
     times = {name: isoformat(getattr(action, name)) for name in ("due_at", "done_at")}
     return shown | {"target": action.target.partition("?")[0] or None} | times

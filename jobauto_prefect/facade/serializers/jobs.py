@@ -48,7 +48,7 @@ JOB_FIELDS = (
 
 
 def serialize_job(job: Job, settings: Settings) -> JsonObject:
-    """A job as lists show it: without output and artifacts.
+    """Return a job as lists show it: without output and artifacts.
 
     What it waits for is others' to know: see `add_wait_reasons`.
     """
@@ -68,7 +68,7 @@ def add_wait_reasons(
     settings: Settings,
     now: datetime,
 ) -> None:
-    """Let records of jobs say what they wait for; those of other kinds stay as they are."""
+    """Add what they wait for to records of jobs; those of other kinds stay as they are."""
     reasons = waits.wait_reasons(
         session, (job for job in jobs if isinstance(job, Job)), settings, now
     )
@@ -80,7 +80,7 @@ def add_wait_reasons(
 def add_job_counts(
     session: ReadingSession, records: Sequence[object], shown: Sequence[JsonObject]
 ) -> None:
-    """Let records of run templates say what became of their jobs; other kinds stay as they are."""
+    """Add what became of their jobs to records of run templates; other kinds stay as they are."""
     templates = {record.id: record for record in records if isinstance(record, RunTemplate)}
     if not templates:
         return
@@ -94,7 +94,7 @@ def add_job_counts(
 
 
 def serialize_job_details(lines: Sequence[OutputLine], artifacts: Sequence[Artifact]) -> JsonObject:
-    """What a job's own record has beyond its row in a list."""
+    """Return what a job's own record has beyond its row in a list."""
     return {
         "stdout": _tail_of(lines, "stdout"),
         "stderr": _tail_of(lines, "stderr"),
@@ -117,12 +117,12 @@ def _tail_of(lines: Sequence[OutputLine], stream: str) -> str:
 
 
 def serialize_line(line: OutputLine) -> JsonObject:
-    """One line of output."""
+    """Return one line of output as answers show it."""
     return pick_fields(line, "seq", "stream", "text") | {"at": isoformat(line.at)}
 
 
 def serialize_task(task: Task, _settings: Settings) -> JsonObject:
-    """A task; its own record has its attempts besides."""
+    """Return a task as answers show it; its own record has its attempts besides."""
     names = ["id", "runtemplate_id", "state", "reason", "message", "attempts"]
     names += ["fulfilled_by_job_id", "excuse", "excused_by"]
     times = ("window_start", "window_end", "deadline", "fulfilled_at", "created_at")

@@ -7,7 +7,7 @@ from jobauto_prefect.settings import Settings
 
 
 def serialize_user(user: User, _settings: Settings) -> JsonObject:
-    """A user, without its password."""
+    """Return a user as answers show it, without its password."""
     names = ("id", "login", "email", "firstname", "lastname", "enabled")
     roles = [assignment.role for assignment in user.role_assignments]
     return pick_fields(user, *names) | {"roles": roles} | timestamps(user)
@@ -30,12 +30,12 @@ AUDIT_FIELDS = (
 
 
 def serialize_audit_entry(entry: AuditEntry, _settings: Settings) -> JsonObject:
-    """An audit entry."""
+    """Return an audit entry as answers show it."""
     return pick_fields(entry, *AUDIT_FIELDS) | {"created_at": isoformat(entry.created_at)}
 
 
 def serialize_role(assignment: UserRole) -> JsonObject:
-    """A role of a user, with the role's own id."""
+    """Return a role of a user, with the role's own id."""
     role = Role(assignment.role)
     return {
         "id": ROLE_IDS[role],
@@ -49,7 +49,7 @@ def serialize_role(assignment: UserRole) -> JsonObject:
 
 
 def serialize_token(token: Token) -> JsonObject:
-    """What is known of a token; its text is not."""
+    """Return what is known of a token; its text is not."""
     times = ("expires_at", "revoked_at", "last_used_at", "created_at")
     return {"id": token.id, "kind": token.kind} | {
         name: isoformat(getattr(token, name)) for name in times
@@ -57,6 +57,6 @@ def serialize_token(token: Token) -> JsonObject:
 
 
 def serialize_member(member: CompanyUser, login: str | None) -> JsonObject:
-    """A membership."""
+    """Return a membership as answers show it."""
     shown = pick_fields(member, "id", "company_id", "user_id", "role")
     return shown | {"login": login, "created_at": isoformat(member.created_at)}

@@ -50,14 +50,14 @@ class OrSwitch:
     def __get_pydantic_json_schema__(
         self, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Called by pydantic."""
+        """Return the JSON schema; pydantic calls it."""
         needed = any(model_field.is_required() for model_field in self.body.model_fields.values())
         whole: list[JsonSchemaValue] = handler(core)["anyOf"]
         return {"anyOf": [*whole, {"enum": [False] if needed else [True, False]}]}
 
 
 def _expand_switch(value: Any) -> Any:
-    """Published clients know only whether an action is on."""
+    """Expand a switch to a configuration: published clients know only whether an action is on."""
     return {} if value is True else value
 
 
@@ -126,7 +126,7 @@ class ActionsBody(BaseModel):
         }
 
     def configured(self) -> dict[str, dict[str, Any]]:
-        """Action -> configuration, of those that are given."""
+        """Return action -> configuration, of those that are given."""
         given = self.model_dump(by_alias=True, exclude_none=True)
         return {str(name): config for name, config in given.items()}
 
@@ -137,12 +137,12 @@ class OrEmpty:
     def __get_pydantic_json_schema__(
         self, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
-        """Called by pydantic."""
+        """Return the JSON schema; pydantic calls it."""
         return {"anyOf": [handler(core), {"enum": [None, []]}, *OBJECT_TEXT]}
 
 
 def _parse_actions(value: Any) -> Any:
-    """An object, its JSON text, or nothing."""
+    """Return an object for an object, its JSON text, or nothing."""
     return {} if value is None or value == [] else parse_object(value)
 
 
@@ -152,7 +152,7 @@ Actions = Annotated[ActionsBody, BeforeValidator(_parse_actions), OrEmpty()]
 def apply_actions(
     write: WriteRequest, template: RunTemplate, given: Mapping[ActionMode, ActionsBody]
 ) -> None:
-    """The actions of these modes, instead of those there are; the template is flushed.
+    """Replace the actions of these modes by those given; the template is flushed.
 
     Raises:
         InvalidInput: with every target that is not there or not to be told anything, and the way
@@ -185,7 +185,7 @@ def apply_actions(
 def _seal_secret(
     write: WriteRequest, template: RunTemplate, mode: str, webhook: WebHookBody | None
 ) -> str | None:
-    """The key of a webhook's signature."""
+    """Return the key of a webhook's signature, sealed; None: it is not signed."""
     if webhook is None:
         return None
     if _keeps_secret(webhook):
@@ -200,7 +200,7 @@ def _keeps_secret(webhook: WebHookBody) -> bool:
 def _address_faults(
     template: RunTemplate, mode: str, webhook: WebHookBody | None
 ) -> Iterator[Fault]:
-    """The key of a signature that would stay with another address."""
+    """Refuse a signature's key that would stay with another address."""
     if webhook is None or mode not in template.action_secrets or not _keeps_secret(webhook):
         return
     before = getattr(template, mode).get(Action.WEBHOOK, {})

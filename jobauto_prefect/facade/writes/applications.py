@@ -62,10 +62,10 @@ REQUIRED = ("$schema", "name", "description", "executable", "environment")
 
 
 def read_definition(raw: bytes) -> Fields:
-    """The members of a body that is a definition or a part of one.
+    """Return the keys of a body that is a definition or a part of one.
 
     Raises:
-        InvalidDefinition: it is not JSON that can be kept; every fault is in it.
+        InvalidDefinition: it is not JSON that can be kept; every error is in it.
     """
     report = validate(raw)
     unreadable = not isinstance(report.document, dict)
@@ -75,10 +75,10 @@ def read_definition(raw: bytes) -> Fields:
 
 
 def write_app(write: WriteRequest) -> WriteResult:
-    """A whole definition replaces the one of its uuid, else its name; a part of one is merged.
+    """Write an application: a whole definition replaces that of its uuid, else name; a part merges.
 
     Raises:
-        InvalidDefinition: with every fault.
+        InvalidDefinition: with every error.
         Conflict: its version is older than the one that is here, and `force` is not said; or it
             can't belong to that company.
     """
@@ -119,20 +119,20 @@ def write_app(write: WriteRequest) -> WriteResult:
 
 
 def _document_in(write: WriteRequest) -> Fields:
-    """The members of the definition, or of the part of one, among those of a request."""
+    """Return the keys of the definition, or of a part of one, among those of a request."""
     ours = (*OURS, *RECORD_FIELDS) if _is_record(write) else OURS
     ours = (*ours, "topics") if _says_topics(write) else ours
     return {name: value for name, value in write.fields.items() if name not in ours}
 
 
 def _resolve_owner(write: WriteRequest) -> Owner:
-    """Whose it is to be; a definition may have a member `company` of its own."""
+    """Return whose it is to be; a definition may have a key `company` of its own."""
     given = {name: write.fields[name] or None for name in ("company_id",) if name in write.fields}
     return resolve_owner(write, parse_body(OwnedBody, given))
 
 
 def _identity_changed(app: App, document: Fields) -> set[str]:
-    """What of a new document tells applications apart and is not as it was."""
+    """Return what of a new document tells applications apart and is not as it was."""
     before = {"uuid": app.uuid, "name": app.document.get("name")}
     uuid = document.get("uuid")
     after = {
@@ -149,7 +149,7 @@ def _namesakes(write: WriteRequest, app: App, definition: Definition, owner: Own
 
 
 def _complete(write: WriteRequest, app: App | None, given: Fields) -> Fields:
-    """What is given, over what there is of it: a whole definition stands alone."""
+    """Return what is given, over what there is of it: a whole definition stands alone."""
     if app is None:
         return {**write.defaults, **given}
     whole = all(name in given for name in REQUIRED)
@@ -164,7 +164,10 @@ def _complete(write: WriteRequest, app: App | None, given: Fields) -> Fields:
 
 
 def _pop_labels(write: WriteRequest) -> list[str] | None:
-    """The labels given, as a list or with commas; an object of that name is the definition's."""
+    """Take the labels given, as a list or with commas; an object of that name is the definition's.
+
+    None: no labels are given.
+    """
     given = write.fields.get("labels")
     if not isinstance(given, str | list):
         return None
@@ -188,7 +191,7 @@ def _is_record(write: WriteRequest) -> bool:
 
 
 def _parse_topics(write: WriteRequest) -> list[int | str] | None:
-    """The topics that are attached; None: nothing is said."""
+    """Return the topics that are attached; None: nothing is said."""
     if not _says_topics(write):
         return None
     given = write.fields["topics"]
@@ -219,7 +222,7 @@ def _validate(write: WriteRequest, document: Fields) -> tuple[Definition, list[F
 
 
 def _is_same(document: Fields, other: Fields) -> bool:
-    """As texts: the order of members counts, for forms have it too, and `1` is not `true`."""
+    """Whether documents are the same as texts: the order of keys counts, and `1` is not `true`."""
     return json.dumps(document) == json.dumps(other)
 
 
@@ -284,7 +287,7 @@ def _former_version(write: WriteRequest, app: App) -> AppVersion:
 
 
 def _companies_with(write: WriteRequest, app: App) -> Sequence[Company]:
-    """The companies that may use an application."""
+    """Return the companies that may use an application."""
     if app.company_id is None:
         return all_companies(write.session)
     return [write.session.get_one(Company, app.company_id)]

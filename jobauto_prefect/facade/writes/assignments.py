@@ -35,7 +35,7 @@ class BlockBody(Body):
 def apply_credentials(
     write: WriteRequest, template: RunTemplate, given: Sequence[int | str]
 ) -> None:
-    """The credentials of a run template, in this order, instead of those it has.
+    """Replace the credentials of a run template by these, in this order.
 
     Raises:
         InvalidInput: one is not there, is another company's, or is named twice.
@@ -86,7 +86,7 @@ def _faults(
 
 
 def require_own_credentials(template: RunTemplate) -> None:
-    """A run template that moved to another company must not take credentials along.
+    """Refuse that a run template takes credentials along to another company.
 
     Raises:
         InvalidInput: it has one of another company.
@@ -102,7 +102,7 @@ def require_own_credentials(template: RunTemplate) -> None:
 
 
 def apply_blocks(write: WriteRequest, template: RunTemplate, given: Sequence[BlockBody]) -> None:
-    """The blocks of other people that a run template has.
+    """Replace the blocks of other people that a run template has.
 
     Raises:
         Forbidden: they change, and who asks may not name blocks.
@@ -128,7 +128,7 @@ def apply_blocks(write: WriteRequest, template: RunTemplate, given: Sequence[Blo
 
 
 def assignment_warnings(write: WriteRequest, template: RunTemplate) -> list[Fault]:
-    """What keeps jobs of a run template from starting, or from having all, by its credentials."""
+    """Return what by its credentials keeps a template's jobs from starting, or from having all."""
     return [
         *requirement_warnings(write.session, template),
         *withheld_warnings(template, write.settings.extra_env),

@@ -51,7 +51,7 @@ NEVER_NULL = frozenset({"name", "slug", "login", "code", "db_database", "runtemp
 
 
 def parse_object(value: Any) -> Any:
-    """The object whose JSON text this is; blank text is an empty one. Other values stay.
+    """Return the object whose JSON text this is; blank text is an empty one. Other values stay.
 
     Raises:
         ValueError: it is another text.
@@ -90,10 +90,12 @@ class WriteRequest:
     carries: bool = False
 
     def get_for_update(self, kind: type[R], permissions: str) -> R | None:
-        """The record that the request names by its id, if it does; who asks may update it.
+        """Return the record that the request names by its id, if it does; who asks may update it.
+
+        None: the request names none.
 
         Raises:
-            NotFound: there is none, or none this person may see.
+            NotFound: there is no such record, or this person may not see it.
             Forbidden: they may see it and not change it.
         """
         if self.record_id is None:
@@ -101,12 +103,17 @@ class WriteRequest:
         return self.authorize_update(get_record(self.session, kind, self.record_id), permissions)
 
     def authorize_update(self, record: R, permissions: str) -> R:
-        """A record that is there, for somebody who may update it."""
+        """Return the record for somebody who may update it.
+
+        Raises:
+            NotFound: they may not even see it.
+            Forbidden: they may see it and not change it.
+        """
         require_permission(self.who, permissions, "update", company_of(record), record)
         return record
 
     def authorize_create(self, permissions: str, company_id: int | None) -> None:
-        """Who asks may create a record of this kind (in this company).
+        """Require that who asks may create a record of this kind (in this company).
 
         Raises:
             Forbidden: they may not.
@@ -114,7 +121,7 @@ class WriteRequest:
         require_permission(self.who, permissions, "create", company_id)
 
     def resolve_reference(self, kind: type[R], record_id: int, pointer: str, permissions: str) -> R:
-        """A record that the body refers to.
+        """Return a record that the body refers to.
 
         Raises:
             InvalidInput: there is none, or none this person may see.
@@ -125,7 +132,11 @@ class WriteRequest:
         )
 
     def require_visible(self, record: R | None, pointer: str, message: str, permissions: str) -> R:
-        """As `referred`, for a record that was looked up by a natural key."""
+        """Return a record that was looked up, as `resolve_reference` returns one by its id.
+
+        Raises:
+            InvalidInput: there is none (None), it is retired, or this person may not see it.
+        """
         gone = record is None or getattr(record, "retired_at", None) is not None
         if record is None or gone or not can_read(self.who, permissions, company_of(record)):
             raise InvalidInput([Fault(pointer, "reference", message)])
@@ -145,7 +156,7 @@ class WriteResult:
 def resolve_company(
     write: WriteRequest, company_id: int | None, slug: str | None
 ) -> Company | None:
-    """The company a body names by `company_id` or by `company`, its slug; None: it names none."""
+    """Return the company a body names by `company_id` or `company`, a slug; None: none."""
     if company_id is not None:
         return write.resolve_reference(Company, company_id, "/company_id", "companies")
     if slug is None:
@@ -165,7 +176,7 @@ def require_fields(body: Body, *names: str) -> None:
 
 
 def require_values(given: dict[str, Any]) -> None:
-    """As `require`, for values that were looked up."""
+    """Require values that were looked up, as `require_fields` does fields of a body."""
     faults = [
         Fault(f"/{name}", "required", f"{name} is required")
         for name, value in given.items()
@@ -195,7 +206,7 @@ def apply_env(
     box: SecretBox,
     rules: ValueRules,
 ) -> None:
-    """The member `env`: the values given, null removes one.
+    """Apply the field `env`: the values given; null removes one.
 
     Raises:
         InvalidInput: a value given is wrong, or the record has a name that is not permitted.
@@ -206,7 +217,7 @@ def apply_env(
 
 
 def parse_flag(value: Any, pointer: str) -> bool:
-    """True or false, as clients write it.
+    """Return true or false, as clients write it.
 
     Raises:
         InvalidInput: it is neither.

@@ -102,10 +102,10 @@ LISTS = ("days", "times", "periods")
 
 
 def write_calendar(write: WriteRequest) -> WriteResult:
-    """A calendar.
+    """Write a calendar.
 
     Raises:
-        InvalidInput: with every fault.
+        InvalidInput: with every error.
     """
     body = parse_body(CalendarBody, write.fields)
     calendar = write.get_for_update(Calendar, PERMISSIONS)
@@ -132,7 +132,7 @@ def write_calendar(write: WriteRequest) -> WriteResult:
 
 
 def _update_bearers(write: WriteRequest, calendar: Calendar, before: str) -> None:
-    """Who has the calendar knows it by its name, and goes by what it says now."""
+    """Update those who bear the calendar: they know it by its name, and go by what it says now."""
     for keeper in keepers_of(write.session, before):
         if calendar.name != before:
             keeper.calendars = [calendar.name if each == before else each
@@ -141,14 +141,14 @@ def _update_bearers(write: WriteRequest, calendar: Calendar, before: str) -> Non
 
 
 def reassess_windows(write: WriteRequest, keeper: Keeper) -> None:
-    """What closes the time of a record was changed: its windows to come are judged again."""
+    """Judge the windows to come again, after what closes the time of a record was changed."""
     for template in templates_under(write.session, keeper):
         windows.lock_windows(write.session, template)
         recheck_closed_time(write.session, [template])
 
 
 def apply_calendars(write: WriteRequest, keeper: Keeper, given: Sequence[int | str]) -> bool:
-    """The calendars of a record, instead of those it has; whether they are others now.
+    """Replace the calendars of a record; return whether they are others now.
 
     Raises:
         InvalidInput: naming each that is not there.
@@ -176,7 +176,11 @@ def _find_name(write: WriteRequest, record_id: int) -> str | None:
 
 
 def _require_valid(calendar: Calendar) -> None:
-    """Raises InvalidInput: with what no pattern tells."""
+    """Require what no pattern tells of a calendar.
+
+    Raises:
+        InvalidInput: with every error.
+    """
     faults = [
         *_faults_of_days(calendar.days),
         *_faults_of_periods(calendar.periods),

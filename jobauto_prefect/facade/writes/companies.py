@@ -65,7 +65,7 @@ APART = frozenset({"env", "topics", "calendars", "notices"})
 
 
 def write_company(write: WriteRequest) -> WriteResult:
-    """A company, known by its slug or code, without one by its name."""
+    """Write a company, known by its slug or code, without one by its name."""
     body = parse_body(CompanyBody, write.fields)
     company = _find_company(write, body)
     created = company is None
@@ -118,7 +118,7 @@ def _find_company(write: WriteRequest, body: CompanyBody) -> Company | None:
 
 
 def _free_slug(write: WriteRequest, name: str) -> str:
-    """A slug of the name that no company has; empty where nothing is left of the name."""
+    """Return a slug of the name that no company has; empty where nothing is left of the name."""
     slug = slug_of(name)
     if not slug or company_with_slug(write.session, slug) is None:
         return slug
@@ -131,7 +131,7 @@ def _free_slug(write: WriteRequest, name: str) -> str:
 
 
 def _secret_names(write: WriteRequest, company: Company, body: CompanyBody) -> set[str]:
-    """A company's value is secret where an application it may use declares its key a password."""
+    """Return the names of a company's values that its applications declare as passwords."""
     if not body.env:
         return set()
     apps = apps_usable_by(write.session, company.id)

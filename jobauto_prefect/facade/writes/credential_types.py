@@ -108,13 +108,13 @@ APART = {*LOCALIZED, *OWNER, "fields", "availability"}
 
 
 def write_credential_type(write: WriteRequest) -> WriteResult:
-    """A credential type; its fields are replaced as a whole.
+    """Write a credential type; its fields are replaced as a whole.
 
     Values of fields that have become secret are sealed. Prefect is told of it, of its credentials
     and of their run templates.
 
     Raises:
-        InvalidInput: with every fault.
+        InvalidInput: with every error.
     """
     body = parse_body(CredentialTypeBody, write.fields)
     owner = resolve_owner(write, body)
@@ -152,7 +152,7 @@ def write_credential_type(write: WriteRequest) -> WriteResult:
 
 
 def _identity(kind: CredentialType) -> Mapping[str, Any]:
-    """What tells types apart."""
+    """Return what tells types apart."""
     names = kind.translations.get("name", kind.name)
     return {"code": kind.code, "uuid": kind.uuid and kind.uuid.lower(), "name": names}
 
@@ -188,8 +188,9 @@ def _faults(
 
 
 def _destinations(write: WriteRequest, kind: CredentialType) -> dict[int, Destination]:
-    """Where the secrets of this type's credentials are sent, of those that hold some which who
-    writes may not read.
+    """Return where the secrets of this type's credentials are sent.
+
+    Those alone are in it that hold secrets which who writes may not read.
     """
     held = credentials_of_type(write.session, kind.id) if kind.id else ()
     return {
@@ -223,7 +224,7 @@ def _refuse_other_destinations(
 
 
 def _apply_texts(write: WriteRequest, kind: CredentialType, body: CredentialTypeBody) -> None:
-    """One text for lists, and all of them where there are several."""
+    """Set one text for lists, and all of them where there are several."""
     translations = dict(kind.translations)
     for member in LOCALIZED:
         if member not in body.model_fields_set:

@@ -78,10 +78,10 @@ class CredentialBody(LabelledBody):
 
 
 def write_credential(write: WriteRequest) -> WriteResult:
-    """A credential, held to the fields of its type; its secret values are stored encrypted.
+    """Write a credential, held to the fields of its type; its secret values are stored encrypted.
 
     Raises:
-        InvalidInput: with every fault.
+        InvalidInput: with every error.
         Conflict: it would move to another company, and run templates have it.
     """
     body = parse_body(CredentialBody, write.fields)
@@ -119,7 +119,7 @@ def write_credential(write: WriteRequest) -> WriteResult:
 
 
 def enqueue_sync(session: WritingSession, credential: Credential) -> None:
-    """The block of a credential, and the run templates whose parameters leave out its values."""
+    """Enqueue a credential's block, and the run templates whose parameters leave out its values."""
     enqueue(session, OutboxKind.APPLY_CREDENTIAL, credential.id)
     for template in templates_with(session, [credential.id]):
         enqueue(session, OutboxKind.APPLY_TEMPLATE, template.id)
@@ -148,7 +148,7 @@ def _values_of(credential: Credential, body: CredentialBody) -> dict[str, Any]:
 def _resolve_type(
     write: WriteRequest, body: CredentialBody, company: Company | None
 ) -> CredentialType | None:
-    """The type that a body names, among those its company may use; None: it names none."""
+    """Return the type that a body names, among those its company may use; None: it names none."""
     if company is None:
         return None
     if body.credential_type_id is not None:
@@ -250,7 +250,7 @@ class TopicBody(OwnedBody):
 
 
 def write_topic(write: WriteRequest) -> WriteResult:
-    """A topic."""
+    """Write a topic."""
     body = parse_body(TopicBody, write.fields)
     owner = resolve_owner(write, body)
     named = topics_named(write.session, body.name) if body.name else ()

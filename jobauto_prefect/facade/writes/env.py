@@ -24,7 +24,7 @@ class StoredValues:
     secrets: dict[str, str]
 
     def shown(self) -> dict[str, str]:
-        """For people: secrets masked, names in order."""
+        """Return the values as people see them: secrets masked, names in order."""
         return dict(sorted((self.env | dict.fromkeys(self.secrets, MASK)).items()))
 
 
@@ -35,12 +35,12 @@ def merge_values(
     box: SecretBox,
     rules: ValueRules,
 ) -> StoredValues:
-    """`known` with the values given: null removes one, a masked secret stays what it is.
+    """Return `stored` with the values given: null removes one, a masked secret stays what it is.
 
-    `secret_names` are sealed. Names that were known are judged too.
+    `secret_names` are sealed. Names that were stored are judged too.
 
     Raises:
-        InvalidInput: with the fault of every name and value.
+        InvalidInput: with the error of every name and value.
     """
     kept = {
         name: value for name, value in given.items() if not _is_unchanged(stored, name, value, box)
@@ -64,7 +64,7 @@ def _is_unchanged(stored: StoredValues, name: str, value: Any, box: SecretBox) -
 
 
 def address_warnings(given: Mapping[str, Any], definition: Definition) -> list[Fault]:
-    """Warnings about addresses that can't be right."""
+    """Return warnings about addresses that can't be right."""
     return [
         Fault(child("/env", name), "format", f"{name} is not written as {variable.type}")
         for name, value in given.items()
@@ -79,7 +79,7 @@ def address_warnings(given: Mapping[str, Any], definition: Definition) -> list[F
 def short_secret_warnings(
     given: Mapping[str, Any], secret_names: Collection[str], member: str = "env"
 ) -> list[Fault]:
-    """Warnings about secret values that are too short to be looked for in output (P6)."""
+    """Return warnings about secret values that are too short to be looked for in output (P6)."""
     return [
         Fault(
             child(f"/{member}", name),
@@ -94,7 +94,7 @@ def short_secret_warnings(
 def seal_exposed(
     stored: StoredValues, secret_names: Collection[str], box: SecretBox
 ) -> StoredValues:
-    """The same values, with those that have become secret sealed."""
+    """Return the same values, with those that have become secret sealed."""
     exposed = {name: text for name, text in stored.env.items() if name in secret_names}
     plain = {name: text for name, text in stored.env.items() if name not in exposed}
     return StoredValues(plain, stored.secrets | box.seal(exposed))

@@ -85,7 +85,7 @@ APART = {"company_id", "company", PASSWORD, "last_processed_id"}
 
 
 def write_source(write: WriteRequest) -> WriteResult:
-    """An event source; its password is stored encrypted."""
+    """Write an event source; its password is stored encrypted."""
     body = parse_body(SourceBody, write.fields)
     company = resolve_company(write, body.company_id, body.company)
     source = _find_source(write, body)
@@ -115,7 +115,10 @@ def write_source(write: WriteRequest) -> WriteResult:
 def _apply_password(
     write: WriteRequest, source: EventSource, body: SourceBody, changed: list[str]
 ) -> Iterator[Fault]:
-    """`changed` are the members of its address that are others than the stored password is for."""
+    """Store or forget a source's password.
+
+    `changed` are the fields of its address that are others than the stored password is for.
+    """
     if body.db_password and body.db_password != MASK:
         source.db_password = write.box.seal({PASSWORD: body.db_password})[PASSWORD]
     elif source.db_password and changed:
@@ -165,7 +168,7 @@ class RuleBody(LabelledBody):
 
 
 def write_rule(write: WriteRequest) -> WriteResult:
-    """An event rule."""
+    """Write an event rule."""
     body = parse_body(RuleBody, write.fields)
     rule = write.get_for_update(EventRule, "jobs")
     created = rule is None

@@ -13,10 +13,10 @@ ExecutorName = Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(B
 
 
 def require_usable_executors(template: RunTemplate) -> None:
-    """Each executor of a run template is there and can run its jobs.
+    """Require that each executor of a run template is there and can run its jobs.
 
     Raises:
-        InvalidInput: with every fault.
+        InvalidInput: with every error.
     """
     faults = list(_faults(template.executor, template, "/executor"))
     for place, name in enumerate(template.executors):
@@ -26,7 +26,7 @@ def require_usable_executors(template: RunTemplate) -> None:
 
 
 def require_allowed_executor(name: str, template: RunTemplate) -> None:
-    """A job may name this executor: it is the run template's, or among its `executors`.
+    """Require an executor that a job may name: the run template's, or one of its `executors`.
 
     Raises:
         InvalidInput: there is no such executor.
@@ -51,14 +51,14 @@ def _faults(name: str, template: RunTemplate, pointer: str) -> list[Fault]:
 
 
 def unisolated_executors(template: RunTemplate) -> frozenset[str]:
-    """The executors of a run template that run an application outside of the image it has."""
+    """Return the template's executors that run an application outside of the image it has."""
     if not template.app.document.get("ociimage"):
         return frozenset()
     return frozenset(name for name in template.executor_names if not isolates(name))
 
 
 def require_isolation(who: Identity, template: RunTemplate, before: frozenset[str]) -> None:
-    """Only system-wide roles choose an executor that isolates nothing for what has an image.
+    """Require a system-wide role to choose an executor without isolation for what has an image.
 
     `before` are the executors of that kind that the run template had.
 

@@ -67,10 +67,10 @@ class JobBody(Body):
 
 
 def write_job(write: WriteRequest) -> WriteResult:
-    """Without an id a new job is committed first, and its flow run wished for.
+    """Write a job: without an id a new one, committed with the message that makes its flow run.
 
     Raises:
-        NotFound: no such template or job, or none this person may see.
+        NotFound: there is no such template or job, or this person may not see it.
         Conflict: the template is not active, or the job does not wait any more.
     """
     body = parse_body(JobBody, write.fields)
@@ -100,7 +100,7 @@ def write_job(write: WriteRequest) -> WriteResult:
 
 
 def _job_to_retry(write: WriteRequest, body: JobBody) -> Job | None:
-    """The job to run once more, with its template in the body; None: a job of its own.
+    """Return the job to run once more, with its template in the body; None: a job of its own.
 
     Raises:
         Conflict: it is not over, is tried again already, or is an attempt for a task.
@@ -132,7 +132,7 @@ def _require_active(template: RunTemplate) -> None:
 def _apply_overrides(
     write: WriteRequest, job: Job, template: RunTemplate, body: JobBody, retried: Job | None
 ) -> list[Fault]:
-    """The values of this job; warnings about those it has not, and about short secrets."""
+    """Apply the values of this job; return warnings: values left out, short secrets."""
     definition, extra = template.app.definition, write.settings.extra_env
     secret = definition.secret_keys
     given = {name: value for name, value in body.env.items() if value is not None}
@@ -154,8 +154,9 @@ def _apply_overrides(
 def _inherited_values(
     retried: Job | None, names: EnvironmentNames
 ) -> tuple[StoredValues, dict[str, str], list[Fault]]:
-    """What a job has of the one it repeats: values, what that was told of its event, and a
-    warning for each value that is left out.
+    """Return what a job has of the one it repeats: values, what that was told of its event.
+
+    The warnings name each value that is left out.
     """
     if retried is None:
         return StoredValues({}, {}), {}, []

@@ -56,7 +56,7 @@ def _refuse_higher(who: Identity, names: Sequence[str]) -> None:
 
 
 def refuse_higher_user(who: Identity, user: User, now: datetime) -> None:
-    """Nobody changes a user who stands above them.
+    """Refuse that somebody changes a user who stands above them.
 
     Raises:
         Forbidden: the user has a higher role than who asks.
@@ -66,7 +66,7 @@ def refuse_higher_user(who: Identity, user: User, now: datetime) -> None:
 
 
 def require_super_admin_left(session: WritingSession) -> None:
-    """The last enabled super_admin stays.
+    """Require that an enabled super_admin stays.
 
     Raises:
         Conflict: this change would leave none, where there has been one.
@@ -78,7 +78,7 @@ def require_super_admin_left(session: WritingSession) -> None:
 
 
 def _removed_roles(session: WritingSession) -> list[UserRole]:
-    """Assignments this transaction takes away, or whose user it disables or retires."""
+    """Return the roles this transaction takes away, or whose user it disables or retires."""
     removed = []
     for change in session.written():
         if isinstance(change.record, UserRole) and change.action == "delete":
@@ -128,7 +128,7 @@ def remove_member(session: WritingSession, who: Identity, company: Company, user
 
 
 def require_member_admin(who: Identity, company: Company) -> None:
-    """Let somebody change the members of a company.
+    """Require that somebody may change the members of a company.
 
     Raises:
         NotFound: they may not even see it.

@@ -52,10 +52,10 @@ class NoticesBody(Body):
 def apply_notices(
     write: WriteRequest, record: Company | RunTemplate, body: NoticesBody | None
 ) -> list[Fault]:
-    """The notices given, instead of those there are; the warnings.
+    """Replace the notices by those given; return the warnings.
 
     Raises:
-        InvalidInput: with every fault.
+        InvalidInput: with every error.
     """
     body = body or NoticesBody()
     faults = [*_faults(write, body)]
@@ -110,7 +110,7 @@ def _warnings(write: WriteRequest, body: NoticesBody, secrets: dict[str, str]) -
 def _seal_address(
     write: WriteRequest, record: Company | RunTemplate, uri: str | None
 ) -> tuple[str | None, str | None]:
-    """What a Slack address is known by, and the address sealed; None: there is none."""
+    """Return what a Slack address is known by, and the address sealed; None: there is none."""
     if uri is None or uri == MASK:
         before = (record.notices or {}).get(Channel.SLACK, {})
         return before.get("target"), (record.notice_secrets or {}).get(Channel.SLACK)

@@ -57,7 +57,7 @@ class Owner:
 
 
 def resolve_owner(write: WriteRequest, body: OwnedBody) -> Owner:
-    """What a body says of its record's owner.
+    """Return what a body says of its record's owner.
 
     Raises:
         InvalidInput: there is no such company, or none this person may see.
@@ -72,7 +72,7 @@ def may_change_shared(write: WriteRequest) -> bool:
 
 
 def authorize_visible(write: WriteRequest, record: D | None) -> D | None:
-    """A record that was looked up by its uuid, for somebody who may update it.
+    """Return a record that was looked up by its uuid, for somebody who may update it.
 
     None: there is none, or none this person may see: that is the same to them.
 
@@ -85,10 +85,10 @@ def authorize_visible(write: WriteRequest, record: D | None) -> D | None:
 
 
 def select_named(write: WriteRequest, owner: Owner, namesakes: Sequence[D]) -> D | None:
-    """Of the records of a name or code, the one that is meant; who asks may update it.
+    """Return of the records of a name or code the one that is meant; who asks may update it.
 
     That of the company that is said; where none is said, that of the company of who asks, else
-    the shared one: never another company's.
+    the shared one: never another company's. None: there is none of these.
 
     Raises:
         Conflict: several companies of who asks have one.
@@ -156,7 +156,7 @@ def _other_users(write: WriteRequest, record: OwnedRecord, owner: Owner) -> list
 def require_administrator(
     write: WriteRequest, record: OwnedRecord, changed: Collection[str]
 ) -> None:
-    """Only system-wide roles change what tells definitions apart.
+    """Require a system-wide role to change what tells definitions apart.
 
     Raises:
         Forbidden: something of it has changed, and who asks has no such role.
@@ -169,7 +169,7 @@ def require_administrator(
 
 
 def authorize_definition(write: WriteRequest, owner: Owner) -> None:
-    """Who asks may create a definition of that owner.
+    """Require that who asks may create a definition of that owner.
 
     Raises:
         Forbidden: they may not.
@@ -178,7 +178,7 @@ def authorize_definition(write: WriteRequest, owner: Owner) -> None:
 
 
 def namesake_warnings(write: WriteRequest, record: D, namesakes: Sequence[D]) -> list[Fault]:
-    """A warning where others have a definition of the same name: a write of it was meant, maybe."""
+    """Return a warning where others have a definition of the name: maybe theirs was meant."""
     others = [other for other in namesakes if other is not record and may_change_shared(write)]
     named = ", ".join(f"{other.__tablename__} {other.id}" for other in others)
     message = f"others have the same name: {named}; to change one of these, say its id"
@@ -188,7 +188,7 @@ def namesake_warnings(write: WriteRequest, record: D, namesakes: Sequence[D]) ->
 def require_visible_definition(
     write: WriteRequest, definition: D | None, pointer: str, message: str
 ) -> D:
-    """A definition that a body refers to.
+    """Return a definition that a body refers to.
 
     Raises:
         MissingReference: there is none, or none this person may see.

@@ -144,11 +144,11 @@ OPERATED = frozenset({"active", "note"})
 
 
 def write_template(write: WriteRequest) -> WriteResult:
-    """A run template, known by its name within its company.
+    """Write a run template, known by its name within its company.
 
     Raises:
         Forbidden: who asks may only run it, or would choose an executor that isolates nothing.
-        InvalidInput: with every fault.
+        InvalidInput: with every error.
     """
     body = parse_body(TemplateBody, write.fields)
     company = resolve_company(write, body.company_id, body.company)
@@ -204,10 +204,10 @@ def _require_configuring(
     app: App | None,
     company: Company | None,
 ) -> None:
-    """Who changes more than whether it is active, and its note, may configure it.
+    """Require that who changes more than whether it is active, and its note, may configure it.
 
     Raises:
-        Forbidden: naming the members that would change.
+        Forbidden: naming the fields that would change.
     """
     permission = ".".join(CONFIGURE)
     if write.who.rights.may(permission, template.company_id):
@@ -247,7 +247,7 @@ def _apply_provisions(write: WriteRequest, template: RunTemplate, body: Template
 
 
 def _resolve_app(write: WriteRequest, body: TemplateBody, company: Company | None) -> App | None:
-    """The application that a body names, by name among those its company may use.
+    """Return the application that a body names, by name among those its company may use.
 
     None: it names none, or no company is known.
     """

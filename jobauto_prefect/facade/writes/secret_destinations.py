@@ -24,7 +24,7 @@ class Destination:
     command: Any
 
     def differences(self, other: "Destination") -> Iterator[str]:
-        """The keywords whose values differ; `availability` for the command."""
+        """Yield the keywords whose values differ; `availability` for the command."""
         if self.command != other.command:
             yield "availability"
         for name in sorted({*self.addresses, *other.addresses}):
@@ -35,7 +35,7 @@ class Destination:
 def destination_of(
     kind: CredentialType, values: Mapping[str, str], secrets: Mapping[str, str], box: SecretBox
 ) -> Destination:
-    """Where the secrets of a credential of this type are sent that has these values.
+    """Return where a credential of this type with these values has its secrets sent.
 
     Raises:
         KeyMissing: an address is a secret itself, and stored with another key.
@@ -47,7 +47,7 @@ def destination_of(
 
 
 def resubmission_fault(pointer: str, name: str, changed: Collection[str]) -> Fault:
-    """The fault of a secret that was given for another address."""
+    """Return the error of a secret that was given for another address."""
     message = (
         f"{name} was given for another address ({', '.join(changed)} changed): "
         f"give {name} again, or null to remove it"

@@ -18,7 +18,7 @@ TopicRefs = Annotated[list[TopicRef], Field(max_length=50)]
 
 
 def apply_topics(write: WriteRequest, record: Bearer, given: Sequence[int | str]) -> bool:
-    """The topics of a record, instead of those it has; whether they are others now.
+    """Replace the topics of a record; return whether they are others now.
 
     Raises:
         InvalidInput: naming each that is not there, or is another company's.
@@ -43,7 +43,7 @@ def apply_existing_topics(write: WriteRequest, record: Bearer, named: Sequence[s
 
 
 def require_own_topics(write: WriteRequest, record: Bearer) -> None:
-    """A record that moved to another company, or is everybody's now, takes no topics along.
+    """Refuse that a record takes topics along to another company, or to everybody.
 
     Raises:
         InvalidInput: it bears one that is not there for it.

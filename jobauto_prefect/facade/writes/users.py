@@ -43,7 +43,7 @@ class UserBody(Body):
 
 
 def write_user(write: WriteRequest) -> WriteResult:
-    """A user, known by its login; the password is stored as a hash.
+    """Write a user, known by its login; the password is stored as a hash.
 
     Raises:
         Forbidden: who asks may not, or the user stands above them.
@@ -81,7 +81,11 @@ def _find_user(write: WriteRequest, body: UserBody) -> User | None:
 
 
 def _authorize_profile(write: WriteRequest, body: UserBody, user: User) -> User:
-    """Somebody who may not change users changes their own profile."""
+    """Return the user whose own profile is changed by somebody who may not change users.
+
+    Raises:
+        Forbidden: they change more than their profile, or may not change it.
+    """
     same_login = body.login in (None, user.login)
     if not (same_login and body.model_fields_set <= OWN_FIELDS | {"login"}):
         raise Forbidden(f"of yourself you can change {', '.join(sorted(OWN_FIELDS))}")

@@ -72,7 +72,7 @@ Rule = Callable[[FieldValue], Cell | None]
 
 
 def fold_text(text: str, place: CellContext, kind: CellKind) -> Cell:
-    """Text of any length: cut to a line in lists, folded away on a record's page."""
+    """Return text of any length: cut to a line in lists, folded away on a record's page."""
     if place.brief:
         return Cell(kind, clip(text), title=text[:1000] if len(text) > MAX_BRIEF else "")
     if len(text) > MAX_UNFOLDED or text.count("\n") > MAX_UNFOLDED_LINES:
@@ -81,10 +81,10 @@ def fold_text(text: str, place: CellContext, kind: CellKind) -> Cell:
 
 
 def record_address(place: CellContext, item: str, key: object) -> str:
-    """The address of a record's page."""
+    """Return the address of a record's page."""
     return f"{place.base}/{item}/{key}.html"
 
 
 def clip(text: str, length: int = MAX_BRIEF) -> str:
-    """The text, cut to `length` characters."""
+    """Return the text, cut to `length` characters."""
     return text if len(text) <= length else f"{text[: length - 1].rstrip()}…"

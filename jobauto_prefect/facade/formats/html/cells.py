@@ -28,19 +28,19 @@ _LANGUAGE = re.compile(r"[a-z]{2}")
 
 
 def draw_value(member: FieldValue) -> Cell:
-    """The first rule that knows a member draws it."""
+    """Draw a field's value by the first rule that knows it."""
     if not isinstance(member.value, dict | list):
         return draw_scalar(member)
     return next(drawn for rule in _RULES if (drawn := rule(member)) is not None)
 
 
 def draw_field(record: Record, name: str, place: CellContext) -> Cell:
-    """One member of a record; members it lacks are drawn as those without a value."""
+    """Draw one field of a record; fields it lacks are drawn as those without a value."""
     return draw_value(FieldValue(name, record.get(name), record, place))
 
 
 def choose_language(value: object, languages: Sequence[str]) -> str | None:
-    """A text, or of one in several languages the one that is preferred; None: it is no text."""
+    """Return a text, or of one in several languages the one preferred; None: it is no text."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict) and value and all(isinstance(each, str) for each in value.values()):
@@ -107,7 +107,7 @@ def _changes(member: FieldValue) -> Cell | None:
 
 
 def _records(member: FieldValue) -> Cell | None:
-    """Objects of the same shape, in an array or under keys, as one table."""
+    """Draw objects of one shape, in an array or under keys, as a table; None: they are none."""
     value = member.value
     records = list(value.values()) if isinstance(value, dict) else value
     if not all(isinstance(record, dict) for record in records):

@@ -7,7 +7,7 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:?\d\d)"
 
 
 def parse_time(value: object) -> datetime | None:
-    """The instant an ISO 8601 text with an offset says; None where it is none."""
+    """Return the instant an ISO 8601 text with an offset says; None where it is none."""
     if not isinstance(value, str) or not _ISO.fullmatch(value):
         return None
     try:
@@ -17,7 +17,7 @@ def parse_time(value: object) -> datetime | None:
 
 
 def format_time(moment: datetime) -> str:
-    """`21 Nov 2026, 09:46:24 UTC`; where it does not fit, it breaks before the time of day."""
+    """Format a time as `21 Nov 2026, 09:46:24 UTC`, which breaks only before the time of day."""
     offset = f"{moment:%z}"
     zone = "UTC" if offset == "+0000" else f"{offset[:3]}:{offset[3:5]}"
     date = f"{moment.day} {moment:%b %Y},".replace(" ", "\N{NO-BREAK SPACE}")
@@ -25,7 +25,7 @@ def format_time(moment: datetime) -> str:
 
 
 def format_duration(duration: timedelta) -> str:
-    """`0.4 s`, `2 min 5 s`, `1 h 0 min`, `3 d 4 h`."""
+    """Format a duration as `0.4 s`, `2 min 5 s`, `1 h 0 min` or `3 d 4 h`."""
     seconds = duration.total_seconds()
     if seconds < 60:
         return f"{seconds:.1f} s"

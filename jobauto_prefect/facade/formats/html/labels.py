@@ -39,7 +39,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def field_label(member: str) -> str:
-    """`window_start` → Window start, `exitCodes` → Exit codes, `app_id` → Application."""
+    """Label a field: `window_start` → Window start, `app_id` → Application."""
     if member in _LABELS:
         return _LABELS[member]
     kind = find_referenced_kind(member)

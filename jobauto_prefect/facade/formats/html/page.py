@@ -67,7 +67,7 @@ class Section:
 
 
 def render_html(view: View) -> bytes:
-    """A whole page: an error, a list, or a record."""
+    """Render a whole page: an error, a list, or a record."""
     shown = replace(view, data=to_plain(view.data))
     if _is_error(shown):
         return render_page("error.html", shown, error=shown.data, details=_details(shown))
@@ -82,7 +82,7 @@ def _is_error(view: View) -> bool:
 
 
 def _details(view: View) -> Cell | None:
-    """What an error says beyond its message, where it is no list of faults."""
+    """Draw what an error says beyond its message; None: nothing, or a list of errors."""
     details = view.data.get("details")
     if not details or isinstance(details, list):
         return None
@@ -90,7 +90,7 @@ def _details(view: View) -> Cell | None:
 
 
 def render_page(template: str, view: View, **parts: Any) -> bytes:
-    """A page of one of the templates; `parts` are what it names."""
+    """Render a page of one of the templates; `parts` are what it names."""
     text = (
         _templates()
         .get_template(template)
@@ -121,7 +121,7 @@ def _templates() -> Environment:
 
 
 def _collection(view: View) -> str:
-    """The collection whose entry of the navigation is the current one."""
+    """Return the collection whose entry of the navigation is the current one."""
     return KINDS[view.item].collection if view.item in KINDS else view.path.rpartition("/")[2]
 
 
@@ -198,7 +198,7 @@ def _count_text(view: View, shown: int) -> str:
 
 
 def _filter_value(listed: ListFilter, query: Mapping[str, str]) -> str:
-    """The value as the form's control takes it: times in UTC without an offset."""
+    """Return the value as the form's control takes it: times in UTC without an offset."""
     value = query.get(listed.name, "")
     moment = parse_time(value.replace(" ", "T")) if listed.kind == "time" else None
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S}" if moment else value
@@ -230,7 +230,7 @@ def _record_parts(view: View, data: Record) -> dict[str, Any]:
 
 
 def _name(view: View, data: Record) -> str:
-    """What the record is called, where the title does not say it."""
+    """Return what the record is called, where the title does not say it."""
     for member in ("title", "name", "login"):
         text = choose_language(data.get(member), view.languages) if view.item else None
         if text:

@@ -57,12 +57,12 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def draw_scalar(member: FieldValue) -> Cell:
-    """The first rule that knows a member draws it."""
+    """Draw a scalar by the first rule that knows its field."""
     return next(drawn for rule in _RULES if (drawn := rule(member)) is not None)
 
 
 def parse_web_address(value: object) -> str | None:
-    """The value, if it is the address of a web page."""
+    """Return the value, if it is the address of a web page; else None."""
     if not isinstance(value, str) or not re.fullmatch(r"https?://[^\s<>\"'\\]+", value):
         return None
     try:
@@ -119,7 +119,7 @@ def _reference(member: FieldValue) -> Cell | None:
 
 
 def _prefect(member: FieldValue) -> Cell | None:
-    """Only a record's own link is named so: what people write into values never is."""
+    """Draw a record's own link to Prefect; None for what people write into values."""
     if member.name != "prefect_url" or not member.place.item or not parse_web_address(member.value):
         return None
     return Cell("link", "Prefect", href=member.value, title="Show in Prefect", tone="away")
@@ -166,7 +166,7 @@ def _address(member: FieldValue) -> Cell | None:
 
 
 def _endpoint(member: FieldValue) -> Cell | None:
-    """A path of the index that a person can follow."""
+    """Draw a path of the index that a person can follow; None: it is none."""
     methods, value = member.record.get("methods"), member.value
     if member.name != "path" or not isinstance(methods, list) or not isinstance(value, str):
         return None
@@ -188,7 +188,7 @@ def _text(member: FieldValue) -> Cell:
 
 
 def _to_page(path: str) -> str:
-    """The page of a path that was written for programs."""
+    """Return the page of a path that was written for programs."""
     return re.sub(r"\.json$", ".html", path)
 
 

@@ -123,7 +123,7 @@ async def _decide_for_member(
 def _require_configuration_rights(
     identity: Identity, route: Route, changed: set[str], owner: Owner
 ) -> None:
-    """Let operators of a deployment not configure it: what runs, when, and with what.
+    """Refuse that operators of a deployment configure it: what runs, when, and with what.
 
     Raises:
         Forbidden: they change more than `operator_fields`.

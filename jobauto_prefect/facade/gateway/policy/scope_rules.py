@@ -216,7 +216,7 @@ async def _events(scoped: ScopedRequest) -> Decision:
 
 
 def _related_run(event: Mapping[str, Any]) -> str | None:
-    """Find the flow run that an event, of a task run for example, is related to."""
+    """Find the flow run that an event, of a task run say, is related to; None: to none."""
     related = event.get("related")
     for resource in related if isinstance(related, list) else ():
         resource_id = str(require_object(resource).get("prefect.resource.id"))
@@ -230,7 +230,7 @@ async def _synthetic(scoped: ScopedRequest) -> Decision:
 
 
 async def _schema(scoped: ScopedRequest) -> Decision:
-    """Let values be checked against our own schemas only: with others it could take minutes."""
+    """Allow values to be checked against our own schemas only: others could take minutes."""
     body = require_object(scoped.request.body)
     if len(json.dumps(body.get("values")).encode()) > MAX_VALUES_BYTES:
         message = f"the values have more than {MAX_VALUES_BYTES} bytes"
