@@ -47,7 +47,7 @@ class OrderedJson(JSON):
     cache_ok = True
 
     def compare_values(self, x: Any, y: Any) -> bool:
-        """As texts: Python takes such values for equal."""
+        """Compare values as texts: Python takes such values for equal."""
         return json.dumps(x) == json.dumps(y)
 
 
@@ -63,7 +63,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         return datetime
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Refuse naive times: nobody knows when they are."""
+        """Return the time in UTC, None for None; refuse naive times: nobody knows when they are."""
         if value is None:
             return None
         if value.tzinfo is None:
@@ -71,7 +71,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value.astimezone(UTC)
 
     def process_result_value(self, value: Any | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """SQLite keeps no zone: what it holds is UTC."""
+        """Return the time in UTC; None stays None. SQLite keeps no zone: what it holds is UTC."""
         if value is None:
             return None
         read: datetime = value
@@ -120,7 +120,7 @@ class Labelled:
 
 
 def ordered_by(table: str, *columns: str) -> tuple[Index, ...]:
-    """Indexes by which a large list is read in the order of each of these; equal ones by id.
+    """Return indexes by which a large list is read in each of these orders; equal ones by id.
 
     Not for text that anybody may make long: PostgreSQL refuses rows it can't put into an index.
     """
@@ -128,12 +128,12 @@ def ordered_by(table: str, *columns: str) -> tuple[Index, ...]:
 
 
 def unique_while_active(table: str, *columns: str) -> Index:
-    """A key that only records share which are not retired."""
+    """Return a key that is unique among the records that are not retired."""
     return _unique(f"uq_{table}_{'_'.join(columns)}", columns, "retired_at IS NULL")
 
 
 def unique_while_shared(table: str, *columns: str) -> Index:
-    """A key among the active records that belong to no company: to databases no NULL is another."""
+    """Return a key among active records of no company: to databases no NULL is another."""
     where = "retired_at IS NULL AND company_id IS NULL"
     return _unique(f"uq_{table}_shared_{'_'.join(columns)}", columns, where)
 

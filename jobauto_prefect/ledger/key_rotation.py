@@ -81,7 +81,10 @@ def _sealed_columns() -> Iterator[Column[Any]]:
 def _each_batch(
     ledger: Ledger, actor: Actor, column: Column[Any], box: SecretBox, *, write: bool
 ) -> int:
-    """How many values of a column were not sealed with the newest key (not `write`: 0)."""
+    """Reseal a column by batches; return how many values had an older key.
+
+    Without `write` they are only counted.
+    """
     done, last = 0, -1
     while True:
         with ledger.writing(actor) if write else ledger.reading() as session:

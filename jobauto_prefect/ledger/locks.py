@@ -49,7 +49,7 @@ LOOK_AGAIN_SECONDS = 0.05
 
 
 def acquire_apply_lock(session: WritingSession, patience_seconds: float) -> None:
-    """Let nobody else apply files until this transaction ends, however it ends.
+    """Acquire the lock by which nobody else applies files until this transaction ends.
 
     Asked for again and again: a statement that waits would be ended by the limits of a statement.
     On SQLite writers come one after another anyway.

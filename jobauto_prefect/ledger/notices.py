@@ -274,8 +274,9 @@ def failing_notices(session: Session) -> list[Failing]:
 
 
 def delete_old(session: WritingSession) -> None:
-    """Let go of notices that were sent, or given up, long ago; the newest of a run template stays:
-    it tells whether a good end is a recovery.
+    """Delete notices that were sent, or given up, long ago.
+
+    The newest of a run template stays: it tells whether a good end is a recovery.
     """
     newer = aliased(Notice)
     newest = select(func.max(newer.id)).where(newer.runtemplate_id == Notice.runtemplate_id)

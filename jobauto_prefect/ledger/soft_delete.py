@@ -54,7 +54,7 @@ def soft_delete(
 ) -> None:
     """Retire a record; it is kept for history.
 
-    `deactivate` ends what of a run template has not begun, for a reason.
+    `switch_off` ends what of a run template has not begun, for a reason.
 
     Raises:
         Conflict: active things depend on it; the message names them.

@@ -106,7 +106,7 @@ UNFULFILLED = (TaskState.FAILED, TaskState.MISSED)
 
 
 def next_job_state(now: JobState, then: JobState) -> JobState:
-    """`then`, if it may follow `now`.
+    """Return `then`, if it may follow `now`.
 
     Raises:
         Conflict: it may not.
@@ -117,7 +117,7 @@ def next_job_state(now: JobState, then: JobState) -> JobState:
 
 
 def next_task_state(now: TaskState, then: TaskState, *, operator: bool = False) -> TaskState:
-    """`then`, if it may follow `now`; an operator may do more.
+    """Return `then`, if it may follow `now`; an operator may do more.
 
     Raises:
         Conflict: it may not.

@@ -120,7 +120,7 @@ class Ledger:
 
 
 def _sessions(engine: Engine, **options: bool) -> sessionmaker[ReconnectingSession]:
-    """Makers of sessions that read; the options say how their transactions begin."""
+    """Return a maker of sessions that read; the options say how their transactions begin."""
     reading = engine.execution_options(**options)
     return sessionmaker(reading, class_=ReconnectingSession, expire_on_commit=False)
 
@@ -153,7 +153,7 @@ def open_ledger(
 
 
 def ledger_at(engine: Engine, key: Path) -> Ledger:
-    """The ledger of a database whose tables are of this version, with the key of a file.
+    """Return the ledger of a database with this version's tables, with the key of a file.
 
     Raises:
         KeyMissing: the file is not its key.
@@ -164,7 +164,7 @@ def ledger_at(engine: Engine, key: Path) -> Ledger:
 
 
 def version_of(settings: Settings) -> str | None:
-    """The revision of the database; None where it has no tables, or where SQLite has no file.
+    """Return the database's revision; None where it has no tables, or where SQLite has no file.
 
     Raises:
         LedgerUnavailable: the database does not answer.
@@ -181,7 +181,7 @@ def version_of(settings: Settings) -> str | None:
 
 
 def _clock_of(engine: Engine) -> Clock:
-    """The clock of a ledger's database; SQLite's is the host's."""
+    """Return the clock of a ledger's database; SQLite's is the host's."""
     if engine.dialect.name == "sqlite":
         return utc_now
     clock = DatabaseClock()
@@ -190,7 +190,11 @@ def _clock_of(engine: Engine) -> Clock:
 
 
 def _require_key(ledger: Ledger) -> None:
-    """The first opening remembers which key it is; later ones compare."""
+    """Require the key that the first opening remembered; later ones compare.
+
+    Raises:
+        KeyMissing: it is another key.
+    """
     with ledger.reading() as session:
         kept = session.scalar(_KNOWN_KEY)
     if kept is None:

@@ -24,7 +24,7 @@ class AccessScope:
 
 
 def deployments(session: Session, scope: AccessScope) -> set[str]:
-    """The ids of their deployments; of work pools also those of deleted run templates.
+    """Return the ids of their deployments; of work pools also those of deleted run templates.
 
     Prefect has such a one until it is told. Workers end what runs of it. For people `flows` has
     lost its flow already: programs that look up the flow of each deployment would fail.
@@ -36,7 +36,7 @@ def deployments(session: Session, scope: AccessScope) -> set[str]:
 
 
 def deployments_by_flow(session: Session, scope: AccessScope) -> dict[str, int]:
-    """Flow id -> the number of their deployments of it."""
+    """Return flow id -> the number of their deployments of it."""
     joined = select(App.flow_id, func.count()).select_from(RunTemplate).join(App)
     query = _narrowed(scope, joined).where(RunTemplate.deployment_id.is_not(None))
     query = query.group_by(App.flow_id)
@@ -44,7 +44,7 @@ def deployments_by_flow(session: Session, scope: AccessScope) -> dict[str, int]:
 
 
 def pools(session: Session, scope: AccessScope) -> set[str]:
-    """The names of their work pools."""
+    """Return the names of their work pools."""
     return set(session.scalars(_of(scope, _pool(scope)).distinct()))
 
 
@@ -57,7 +57,7 @@ def has_flow(session: Session, scope: AccessScope, flow_id: UUID) -> bool:
 
 
 def flows(session: Session, scope: AccessScope) -> set[str]:
-    """The ids of the flows of which `has_flow` is true, without those of deleted applications."""
+    """Return the flows of which `has_flow` is true, without those of deleted applications."""
     query = _flows(scope).where(App.retired_at.is_(None))
     return {str(flow_id) for flow_id in session.scalars(query)}
 
@@ -81,9 +81,9 @@ def _flows(scope: AccessScope) -> Select[Any]:
 def template_of(
     session: Session, scope: AccessScope, deployment_id: UUID
 ) -> tuple[int, int] | None:
-    """Its template's and company's id, where a deployment is one of theirs, retired ones included.
+    """Return the template's and company's id of a deployment of theirs, retired ones included.
 
-    None: it is not.
+    None: it is not theirs.
     """
     query = _narrowed(scope, select(RunTemplate.id, RunTemplate.company_id)).where(
         RunTemplate.deployment_id == deployment_id

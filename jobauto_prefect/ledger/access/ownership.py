@@ -17,13 +17,13 @@ D = TypeVar("D", App, CredentialType, Topic)
 
 
 def usable(kind: type[D], companies: Collection[int]) -> ColumnElement[bool]:
-    """The condition for definitions of these companies and for shared ones."""
+    """Return the condition for definitions of these companies and for shared ones."""
     shared: ColumnElement[bool] = kind.company_id.is_(None)
     return or_(shared, kind.company_id.in_(companies)) if companies else shared
 
 
 def own_first(kind: type[D]) -> tuple[Any, ...]:
-    """The order of looking: what belongs to a company before what is shared, then by id."""
+    """Return the order of looking: a company's own before what is shared, then by id."""
     return kind.company_id.is_(None), kind.id
 
 
@@ -53,7 +53,7 @@ def lock_for_owner(session: Session, definition: OwnedRecord) -> None:
 
 
 def users_of(session: Session, definition: App | CredentialType) -> set[int]:
-    """The ids of the companies that use a definition.
+    """Return the ids of the companies that use a definition.
 
     Retired run templates and credentials count, and jobs that wait or run: they refer to it.
     """

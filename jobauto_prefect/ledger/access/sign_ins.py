@@ -125,7 +125,7 @@ _ACCOUNT = (
 
 
 def last_success(session: Session, origin: Origin) -> date | None:
-    """The last day of a success of this account from this network; None: there is none."""
+    """Return the last day of a success of this account from this network; None: none."""
     return session.scalar(_LAST_SUCCESS, origin._asdict())
 
 

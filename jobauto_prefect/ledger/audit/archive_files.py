@@ -38,20 +38,20 @@ class Month(NamedTuple):
 
 
 def whole_months_before(now: datetime, months: int) -> datetime:
-    """When the month began that was so many months before that of `now`, in UTC."""
+    """Return when the month began that was so many months before that of `now`, in UTC."""
     year, month = divmod(now.year * 12 + now.month - 1 - months, 12)
     return datetime(year, month + 1, 1, tzinfo=UTC)
 
 
 def file_name(month: str) -> str:
-    """The name of the file of a month."""
+    """Return the name of the file of a month."""
     return f"audit-{month}.jsonl.gz"
 
 
 def archive(
     ledger: Ledger, actor: Actor, before: datetime, directory: Path
 ) -> Iterator[AuditArchive]:
-    """Let the months that ended `before` leave the trail, a file for each; the archives made.
+    """Archive the months that ended `before`, a file for each; yield the archives made.
 
     The newest seal stays.
 
@@ -145,7 +145,7 @@ class _Digesting:
 
 @contextmanager
 def _whole_file(path: Path) -> Iterator[_Digesting]:
-    """A compressed file that has its name once it is whole and on the disk.
+    """Open a compressed file that has its name once it is whole and on the disk.
 
     Raises:
         Conflict: another file has that name.

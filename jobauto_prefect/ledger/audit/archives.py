@@ -22,8 +22,9 @@ FORM = 1
 
 
 def end_of(session: Session, key: str | None) -> tuple[Mark, int, list[str]]:
-    """The last seal that is in an archive, how many entries archives have, and what is wrong with
-    what the ledger knows of its archives.
+    """Return the last seal in an archive, how many entries archives have, and what is wrong.
+
+    That is wrong with what the ledger knows of its archives.
     """
     last, entries, damages = BEGINNING, 0, []
     for archive in session.scalars(select(AuditArchive).order_by(AuditArchive.id)):
@@ -39,7 +40,7 @@ def end_of(session: Session, key: str | None) -> tuple[Mark, int, list[str]]:
 
 
 def archive_damages(session: Session, files: Iterable[Path]) -> Iterator[str]:
-    """What is wrong with the files of archives: each has to be one that the ledger knows."""
+    """Yield what is wrong with the files of archives: each has to be one that the ledger knows."""
     digests = {archive.digest for archive in session.scalars(select(AuditArchive))}
     for file in files:
         try:
@@ -52,7 +53,7 @@ def archive_damages(session: Session, files: Iterable[Path]) -> Iterator[str]:
 
 
 def left_over(session: Session, last: Mark) -> Iterator[str]:
-    """What archives have and the trail has yet, or again."""
+    """Yield what archives have and the trail has yet, or again."""
     for kind, name, number in (
         (AuditEntry, "entries", last.last_id), (AuditSeal, "seals", last.number)
     ):  # fmt: skip
@@ -64,7 +65,7 @@ def left_over(session: Session, last: Mark) -> Iterator[str]:
 
 
 def hmac_of(key: str, archive: AuditArchive) -> str:
-    """What the row of an archive is to have as `hmac`."""
+    """Return what the row of an archive is to have as `hmac`."""
     content = [
         FORM, archive.id, archive.month, archive.first_seal, archive.last_seal, archive.first_id,
         archive.last_id, archive.entries, archive.digest, archive.seal, archive.archived_at,
@@ -73,7 +74,7 @@ def hmac_of(key: str, archive: AuditArchive) -> str:
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of what is in the compressed file."""
+    """Return the SHA-256 of what is in the compressed file."""
     total = hashlib.sha256()
     with gzip.open(path) as file:
         while piece := file.read(1 << 20):

@@ -79,7 +79,7 @@ def verify(ledger: Ledger, logged: Iterable[Mark] = (), files: Iterable[Path] = 
 def intact_seals(
     session: Session, key: str | None, last: int
 ) -> Iterator[tuple[AuditSeal, Sequence[Row[Any]]]]:
-    """The seals up to this one with their entries, as far as they are in no archive.
+    """Yield the seals up to this one with their entries, as far as they are in no archive.
 
     Raises:
         AuditDamaged: they are not as they were sealed.
@@ -119,7 +119,10 @@ def verify_newest(ledger: Ledger) -> Verification:
 
 
 def _unsealed(session: Session, last: Mark) -> tuple[int, datetime | None]:
-    """How many entries are in no seal, and of when the first of them is."""
+    """Return how many entries are in no seal, and of when the first of them is.
+
+    None: there is none.
+    """
     query = select(func.count(), func.min(AuditEntry.created_at))
     unsealed, since = session.execute(query.where(AuditEntry.id > last.last_id)).one()
     return unsealed, since
@@ -136,7 +139,7 @@ class _Chain:
         self._key = key
 
     def follow(self, seal: AuditSeal, entries: Sequence[Row[Any]] | None) -> None:
-        """The next seal with its entries; None: they can't be read."""
+        """Follow the chain to the next seal with its entries; None: they can't be read."""
         self.damages += self._order(seal)
         try:
             self.damages += self._content(seal, entries)
@@ -184,7 +187,7 @@ def _from_to(kind: str, first: int, last: int) -> str:
 
 
 def _sealed(session: Session, after: int) -> Iterator[tuple[AuditSeal, Sequence[Row[Any]] | None]]:
-    """All seals after this one in order, with their entries; None: these can't be read."""
+    """Yield all seals after this one in order, with their entries; None: these can't be read."""
     while True:
         query = select(AuditSeal).where(AuditSeal.id > after).order_by(AuditSeal.id).limit(PAGE)
         try:
@@ -237,7 +240,7 @@ def _end(session: Session, key: str | None, last: Mark) -> Iterator[str]:
 
 
 def _unlike(session: Session, logged: Iterable[Mark]) -> Iterator[str]:
-    """The seals of a log that the ledger does not have."""
+    """Yield the seals of a log that the ledger does not have."""
     given = sorted(set(logged))
     for marks in (given[at : at + ASKED] for at in range(0, len(given), ASKED)):
         wanted = AuditSeal.id.in_([mark.number for mark in marks])

@@ -69,7 +69,7 @@ class Block:
 
 
 def hmac_of(key: str, block: Block, entries: Iterable[Row[Any]]) -> str:
-    """The HMAC of a seal; `entries` have the columns `SEALED` and are in the order of their ids."""
+    """Return the HMAC of a seal; `entries` have the columns `SEALED` and are in order of ids."""
     mac = hmac.new(key.encode(), canonical_line(head_of(block)), hashlib.sha256)
     for entry in entries:
         mac.update(canonical_line(list(entry)))
@@ -77,7 +77,7 @@ def hmac_of(key: str, block: Block, entries: Iterable[Row[Any]]) -> str:
 
 
 def head_of(block: Block) -> list[Any]:
-    """What is sealed of a seal itself."""
+    """Return what is sealed of a seal itself."""
     return [
         FORM, block.number, block.first_id, block.last_id, block.gaps, block.previous,
         block.sealed_at,
@@ -85,7 +85,7 @@ def head_of(block: Block) -> list[Any]:
 
 
 def canonical_line(values: Sequence[Any]) -> bytes:
-    """One line of JSON, the same whatever database the values were read from."""
+    """Return one line of JSON, the same whatever database the values were read from."""
     plain = [_instant(value) if isinstance(value, datetime) else value for value in values]
     return json.dumps(plain, separators=(",", ":")).encode() + b"\n"
 
@@ -95,7 +95,7 @@ def _instant(moment: datetime) -> str:
 
 
 def gaps_in(first_id: int, last_id: int, ids: Iterable[int]) -> list[list[int]]:
-    """The ranges of ids from the first to the last that are not among these, which are in order."""
+    """Return the ranges of ids from first to last that are not among these, which are in order."""
     gaps, expected = [], first_id
     for number in (*ids, last_id + 1):
         if number > expected:
@@ -255,7 +255,7 @@ class Sealer:
 
 
 def newest_mark(session: Session, key: str | None) -> Mark:
-    """The newest seal, as its mark says.
+    """Return the newest seal, as its mark says.
 
     Raises:
         AuditDamaged: there are seals, and no key, no mark, or none that is ours and the newest.
@@ -282,7 +282,7 @@ def _newest_id(session: Session) -> int:
 
 
 def _writers(session: Session) -> frozenset[str]:
-    """The open transactions that have added an entry, or are about to."""
+    """Return the open transactions that have added an entry, or are about to."""
     return frozenset(session.scalars(_WRITERS))
 
 

@@ -97,7 +97,7 @@ class WritingSession(Session):
     receivers: Sequence[str] = ()
 
     def written(self) -> list["Change"]:
-        """What this transaction has flushed so far."""
+        """Return what this transaction has flushed so far."""
         return list(self.info.get(WRITTEN, {}).values())
 
 
@@ -138,7 +138,7 @@ def _collect_changes(session: WritingSession, context: UOWTransaction) -> None:
 
 @event.listens_for(WritingSession, "before_commit")
 def _write_entries(session: WritingSession) -> None:
-    """One entry for each record the transaction wrote, in the transaction itself."""
+    """Write one entry for each record the transaction wrote, in the transaction itself."""
     session.flush()
     written = session.info.pop(WRITTEN, {})
     entries = [_entry(session, change) for change in written.values()]
@@ -194,7 +194,7 @@ def _writes(
 
 
 def _changes(record: Any, action: str) -> dict[str, list[Any]]:
-    """Field -> [before, after]; on create before is None, on delete after is."""
+    """Return field -> [before, after]; on create before is None, on delete after is."""
     state = inspect(record)
     changes: dict[str, list[Any]] = {}
     for column in state.mapper.column_attrs:
@@ -279,8 +279,10 @@ def write_deletions(
     entity_type: str,
     gone: Sequence[tuple[int, int | None, dict[str, Any]]],
 ) -> None:
-    """An entry for each record that one statement deleted: its number, its company, and what of it
-    says which it was. All else of it stands in the entries of its life.
+    """Write an entry for each record that one statement deleted.
+
+    Of each are its number, its company, and what of it says which it was. All else of it stands
+    in the entries of its life.
     """
     rows = [
         _row(
@@ -305,6 +307,6 @@ def write_entry(
     entity_id: int | None = None,
     company_id: int | None = None,
 ) -> None:
-    """An entry for what changes no record: a refused claim, a failed login, what Prefect keeps."""
+    """Write an entry for what changes no record: a refused claim, a failed login, Prefect's."""
     row = _row(session, entity_type, action, changes, entity_id=entity_id, company_id=company_id)
     session.connection().execute(insert(AuditEntry), [row])

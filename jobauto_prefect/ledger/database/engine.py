@@ -24,7 +24,7 @@ deadlock."""
 
 
 def usual_limits(settings: Settings) -> Limits:
-    """How long the database may take where somebody waits."""
+    """Return how long the database may take where somebody waits."""
     return Limits(
         connect=settings.database_connect_seconds,
         answer=settings.database_answer_seconds,
@@ -33,12 +33,12 @@ def usual_limits(settings: Settings) -> Limits:
 
 
 def long_limits(settings: Settings) -> Limits:
-    """How long the database may take for what nobody else waits for: migrations, `apply`."""
+    """Return the limits for what nobody else waits for: migrations, `apply`."""
     return replace(usual_limits(settings), answer=settings.database_long_seconds)
 
 
 def make_engine(url: str, limits: Limits | None = None) -> Engine:
-    """An engine for SQLite (WAL) or PostgreSQL. `limits` are the latter's; None: the usual ones."""
+    """Make an engine for SQLite (WAL) or PostgreSQL. `limits` are the latter's; None: the usual."""
     if not url.startswith("sqlite"):
         limits = limits or Limits()
         engine = timed_engine(url, limits, pool_size=10, max_overflow=20)
@@ -57,7 +57,7 @@ def _leave_beginnings_to_us(connection: Any, _record: Any) -> None:
 
 
 def _begin_postgresql(connection: Connection) -> None:
-    """Reads need no transaction: beginning and ending it would cost as much as what is read."""
+    """Begin a transaction, but none for reads: it would cost as much as what is read."""
     options = connection.get_execution_options()
     if options.get("jobauto_snapshot"):
         connection.exec_driver_sql("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -66,7 +66,7 @@ def _begin_postgresql(connection: Connection) -> None:
 
 
 def _make_private(_dialect: Any, _record: Any, arguments: Sequence[Any], _options: Any) -> None:
-    """SQLite would make the file readable for others, and gives its mode to `-wal` and `-shm`.
+    """Make the file private: SQLite would let others read it, and `-wal` and `-shm` follow.
 
     A file that is there is not opened: closing it would end the locks of all connections of this
     process, and the next process to leave would take the `-wal` away from them.

@@ -51,7 +51,7 @@ class TimedConnection(psycopg.Connection[Any]):
 
 
 def timed_engine(url: str | URL, limits: Limits, **arguments: Any) -> Engine:
-    """An engine for PostgreSQL whose connections have these limits on both sides.
+    """Make an engine for PostgreSQL whose connections have these limits on both sides.
 
     Args:
         arguments: as those of `sqlalchemy.create_engine`.

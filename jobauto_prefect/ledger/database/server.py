@@ -10,7 +10,7 @@ def is_answering(session: Session) -> bool:
 
 
 def database_version(session: Session) -> str:
-    """What the ledger is kept in: `PostgreSQL 16.3`."""
+    """Return what the ledger is kept in: `PostgreSQL 16.3`."""
     dialect = session.get_bind().dialect
     version = ".".join(str(part) for part in dialect.server_version_info or ())
     return f"{DATABASES.get(dialect.name, dialect.name)} {version}".strip()

@@ -20,15 +20,15 @@ class ReconnectingSession(Session):
     _has_asked = False
 
     def execute(self, *asked: Any, **named: Any) -> Any:
-        """As every session."""
+        """Execute as every session, the first statement once more if the connection was dropped."""
         return self._first_twice(lambda: super(ReconnectingSession, self).execute(*asked, **named))
 
     def scalar(self, *asked: Any, **named: Any) -> Any:
-        """As every session."""
+        """Return a scalar as every session, the first once more if the connection was dropped."""
         return self._first_twice(lambda: super(ReconnectingSession, self).scalar(*asked, **named))
 
     def scalars(self, *asked: Any, **named: Any) -> Any:
-        """As every session."""
+        """Return scalars as every session, the first once more if the connection was dropped."""
         return self._first_twice(lambda: super(ReconnectingSession, self).scalars(*asked, **named))
 
     def _first_twice(self, ask: Callable[[], Answer]) -> Answer:
@@ -39,7 +39,7 @@ class ReconnectingSession(Session):
 
 
 def retry_if_dropped(session: Session, ask: Callable[[], Answer]) -> Answer:
-    """The answer to the first statement of a session; on another connection if one was dropped."""
+    """Return the answer to a session's first statement; once more if the connection dropped."""
     try:
         return ask()
     except DBAPIError as error:

@@ -62,7 +62,7 @@ def lock_deliveries(session: WritingSession, event_id: int, rule_id: int) -> Seq
 
 
 def delivery_of_job(session: Session, job_id: int) -> Delivery | None:
-    """Return the delivery that started a job."""
+    """Return the delivery that started a job; None: none did."""
     query = select(Delivery).where(Delivery.job_id == job_id)
     return session.scalar(query.options(joinedload(Delivery.event), joinedload(Delivery.rule)))
 

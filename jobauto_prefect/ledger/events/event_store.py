@@ -108,7 +108,10 @@ def store_changes(
 
 
 def _may_concern(source: EventSource, events: Sequence[Event]) -> Sequence[ColumnElement[bool]]:
-    """Of ten thousand rules of a source only those are read that a change could match."""
+    """Return the condition by which only rules are read that a change could match.
+
+    A source may have ten thousand.
+    """
     named = {event.evidence or "" for event in events} | {""}
     return (
         EventRule.event_source_id == source.id,
@@ -149,7 +152,7 @@ def _text(value: Any) -> str | None:
 
 
 def _rules(session: Session, *conditions: Any) -> Sequence[EventRule]:
-    """The enabled rules that fulfil conditions, those of high priority first."""
+    """Return the enabled rules that fulfil conditions, those of high priority first."""
     query = select(EventRule).where(
         EventRule.enabled.is_(True), EventRule.retired_at.is_(None), *conditions
     )
@@ -241,7 +244,7 @@ def mark_emitted(
 def applied_rules(
     session: Session, after_id: int, limit: int, among: Collection[int] | None = None
 ) -> Sequence[EventRule]:
-    """The rules Prefect was told of all it is to be told, by id, above one; among None: all."""
+    """Return the rules Prefect was told all of, by id, above one; `among` None: of all."""
     wished = select(OutboxMessage.subject_id).where(OutboxMessage.kind == OutboxKind.APPLY_RULE)
     query = (
         select(EventRule)

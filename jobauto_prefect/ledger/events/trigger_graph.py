@@ -57,7 +57,9 @@ def _of_actions(session: Session) -> list[Edge]:
 
 
 def _launched(session: Session, launching: Sequence[tuple[int, int, int]]) -> list[Edge]:
-    """`launching`: a run template, its company, and the application it launches there. One that
+    """Return the edges to what run templates launch.
+
+    `launching`: a run template, its company, and the application it launches there. One that
     has several run templates there can't be launched.
     """
     if not launching:

@@ -39,7 +39,7 @@ from jobauto_prefect.logs import current_log_context
 
 
 def new_job(template: RunTemplate, *, schedule: datetime, schedule_type: str) -> Job:
-    """A scheduled job of a template; nothing is told to Prefect by this alone."""
+    """Return a scheduled job of a template; nothing is told to Prefect by this alone."""
     return Job(
         app_id=template.app_id,
         company_id=template.company_id,
@@ -59,7 +59,7 @@ def is_active(template: RunTemplate) -> bool:
 
 
 def inactive_reason(template: RunTemplate) -> str | None:
-    """Why nothing of this template may start; None: it may."""
+    """Return why nothing of this template may start; None: it may."""
     if template.retired_at is not None:
         return f"the run template {template.name} was deleted"
     if not template.active:
@@ -101,7 +101,7 @@ def lock_worker(
 
 
 def require_worker_pool(worker: WorkerRecord | None, pools: Collection[str]) -> None:
-    """A token that is not for the pool of a worker speaks for another one.
+    """Require that a token is for the pool of the worker it speaks for.
 
     Raises:
         Forbidden: `pools`, which the token names, are others.
@@ -137,7 +137,7 @@ def lock_jobs(session: WritingSession, jobs: Sequence[Job]) -> None:
 
 
 def task_of_window(session: WritingSession, template: RunTemplate, start: datetime) -> Task | None:
-    """Lock the task of the window that begins at an instant."""
+    """Lock the task of the window that begins at an instant; None: it has none."""
     task_id = session.scalar(
         select(Task.id).where(Task.runtemplate_id == template.id, Task.window_start == start)
     )
@@ -145,21 +145,21 @@ def task_of_window(session: WritingSession, template: RunTemplate, start: dateti
 
 
 def scheduled_job(session: WritingSession, task: Task) -> Job | None:
-    """The attempt at a task that is to come."""
+    """Return the attempt at a task that is to come; None: there is none."""
     return session.scalar(
         select(Job).where(Job.task_id == task.id, Job.state == JobState.SCHEDULED)
     )
 
 
 def last_job(session: WritingSession, task: Task) -> Job | None:
-    """The newest attempt at a task; None: there was none."""
+    """Return the newest attempt at a task; None: there was none."""
     return session.scalar(
         select(Job).where(Job.task_id == task.id).order_by(Job.id.desc()).limit(1)
     )
 
 
 def last_ended_job(session: WritingSession, task: Task) -> Job | None:
-    """The attempt at a task that was over last; None: none is."""
+    """Return the attempt at a task that was over last; None: none is."""
     over = Job.state.not_in(LIVE_JOBS)
     query = select(Job).where(Job.task_id == task.id, over).order_by(Job.id.desc()).limit(1)
     return session.scalar(query)
@@ -188,7 +188,7 @@ def lock_scheduled_jobs(session: WritingSession, tasks: Sequence[Task]) -> Seque
 
 
 def follower_of(session: Session, job: Job) -> Job | None:
-    """The attempt that is to come after a job."""
+    """Return the attempt that is to come after a job; None: there is none."""
     return session.scalar(
         select(Job).where(_same_work(job), Job.id > job.id, Job.state == JobState.SCHEDULED)
     )
@@ -213,7 +213,7 @@ def _lost(which: ColumnElement[bool]) -> Select[tuple[int]]:
 
 
 def _same_work(job: Job) -> ColumnElement[bool]:
-    """The attempts at the same thing."""
+    """Return the condition for the attempts at the same thing."""
     if job.task_id is not None:
         return Job.task_id == job.task_id
     first = job.retry_of or job.id
@@ -224,7 +224,7 @@ def _same_work(job: Job) -> ColumnElement[bool]:
 
 
 def lock_flow_run(session: WritingSession, flow_run_id: UUID) -> None:
-    """Let nobody else claim a flow run, to which no job may be bound yet.
+    """Lock a flow run, to which no job may be bound yet: nobody else claims it.
 
     On SQLite writers come one after another anyway.
     """
@@ -234,7 +234,7 @@ def lock_flow_run(session: WritingSession, flow_run_id: UUID) -> None:
 
 
 def lock_template(session: WritingSession, template: RunTemplate) -> None:
-    """Let nobody else begin an attempt at a window of this template, or open its windows.
+    """Lock a template: nobody else begins an attempt at a window of it, or opens its windows.
 
     Jobs can be inserted meanwhile: the lock is not one of the key.
     """
@@ -259,7 +259,7 @@ def jobs_of_claim(
     *,
     lock: bool = False,
 ) -> KnownJobs:
-    """What a claim is about, as it is now, with one query. `named` is the id of a job, or None.
+    """Return what a claim is about, as it is now, with one query. `named` is a job's id, or None.
 
     `lock`: nobody else decides about these jobs until this transaction ends.
     """
@@ -285,7 +285,7 @@ def is_superseded(session: WritingSession, job: Job) -> bool:
 
 
 def template_of_deployment(session: Session, deployment_id: UUID) -> RunTemplate | None:
-    """The run template a Prefect deployment stands for; None: the deployment is not ours."""
+    """Return the run template a Prefect deployment stands for; None: the deployment is not ours."""
     return session.scalar(
         select(RunTemplate)
         .where(RunTemplate.deployment_id == deployment_id)
@@ -296,7 +296,7 @@ def template_of_deployment(session: Session, deployment_id: UUID) -> RunTemplate
 def template_that_asks(
     session: Session, flow_run_id: UUID, deployment_id: UUID
 ) -> RunTemplate | None:
-    """The run template of a flow run, where something besides the ledger has to be asked for it.
+    """Return a flow run's template, where something besides the ledger has to be asked for it.
 
     That are foreign blocks, checks of availability, and values that credentials name. None: nothing
     has to be asked.
@@ -316,7 +316,7 @@ def template_that_asks(
 
 
 def running_attempt(session: Session, template_id: int, besides: int) -> int | None:
-    """An attempt of another task of a template whose process may live."""
+    """Return an attempt of another task of a template whose process may live; None: none is."""
     query = select(Job.id).join(Lease, Lease.job_id == Job.id)
     others = query.where(
         Job.runtemplate_id == template_id,
@@ -335,7 +335,7 @@ def lock_credentials(session: WritingSession, credential_ids: Collection[int]) -
 
 
 def jobs_using(session: WritingSession, credential_id: int, besides: int) -> Sequence[int]:
-    """The jobs whose processes may live and use a credential, but that one; by ascending id."""
+    """Return the jobs whose processes may live and use a credential, but that one; by id."""
     query = (
         select(Lease.job_id)
         .join(Job, Job.id == Lease.job_id)

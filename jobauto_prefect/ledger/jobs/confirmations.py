@@ -106,7 +106,7 @@ def require_confirmation_since(session: WritingSession, instant: datetime) -> No
 
 
 def last_end(session: Session) -> datetime | None:
-    """When the last job ended; None: none has."""
+    """Return when the last job ended; None: none has."""
     return session.scalar(select(func.max(Job.end)))
 
 

@@ -21,7 +21,7 @@ def awaits_run(job: Job) -> bool:
 
 
 def run_key(job: Job) -> str:
-    """The idempotency key of the flow run that is made for a job.
+    """Return the idempotency key of the flow run that is made for a job.
 
     A ledger begun anew counts from 1 again: the instant tells its jobs from former ones.
     """
@@ -29,7 +29,7 @@ def run_key(job: Job) -> str:
 
 
 def window_key(template: RunTemplate, due: datetime) -> str:
-    """The idempotency key of the flow run that is made ahead for a window."""
+    """Return the idempotency key of the flow run that is made ahead for a window."""
     return f"jobauto-window-{template.id}-{template.created_at.isoformat()}-{due.isoformat()}"
 
 
@@ -44,18 +44,18 @@ def is_of_window(job: Job) -> bool:
 
 
 def bound_runs(session: Session, flow_run_ids: Collection[UUID]) -> set[UUID]:
-    """Of these flow runs, those that are jobs'."""
+    """Return those of these flow runs that are jobs'."""
     query = select(Job.flow_run_id).where(Job.flow_run_id.in_(flow_run_ids))
     return {run for run in session.scalars(query) if run is not None}
 
 
 def moved_key(flow_run_id: object) -> str:
-    """The idempotency key of the flow run that takes the place of another."""
+    """Return the idempotency key of the flow run that takes the place of another."""
     return f"moved {flow_run_id}"
 
 
 def jobs_of_flow_run(session: Session, flow_run_id: UUID) -> Sequence[Job]:
-    """All attempts of a flow run as they are now, the first one first."""
+    """Return all attempts of a flow run as they are now, the first one first."""
     query = (
         select(Job).where(Job.flow_run_id == flow_run_id).order_by(Job.id).options(*WITH_CONTEXT)
     )

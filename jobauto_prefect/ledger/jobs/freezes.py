@@ -26,7 +26,7 @@ def lock_unended_freeze(session: WritingSession) -> Freeze | None:
 
 
 def freezes_since(session: Session, since: datetime) -> Sequence[Freeze]:
-    """Those that lasted after an instant, the oldest first."""
+    """Return the freezes that lasted after an instant, the oldest first."""
     end = func.coalesce(Freeze.ended_at, Freeze.until)
     query = select(Freeze).where(or_(end.is_(None), end > since))
     return session.scalars(query.order_by(Freeze.since)).all()

@@ -41,7 +41,7 @@ def renew(session: WritingSession, worker: WorkerRecord, jobs: Mapping[int, UUID
 
 
 def held_among(session: Session, jobs: Mapping[int, UUID]) -> Collection[int]:
-    """Of these jobs, those that have a lease for the claim."""
+    """Return those of these jobs that have a lease for the claim."""
     held = tuple_(Lease.job_id, Lease.claim_id).in_(list(jobs.items()))
     return set(session.scalars(select(Lease.job_id).where(held)))
 
@@ -81,7 +81,7 @@ def add_output(session: WritingSession, job_id: int, output: Sequence[Mapping[st
 
 
 def add_notice(session: WritingSession, job_id: int, content: str) -> None:
-    """A line of our own at the end of a job's output."""
+    """Add a line of our own at the end of a job's output."""
     last = select(func.max(OutputLine.seq)).where(OutputLine.job_id == job_id)
     seq = (session.scalar(last) or 0) + 1
     notice = {"seq": seq, "stream": "notice", "at": session.clock(), "texts": [content]}
@@ -97,7 +97,7 @@ def put_artifact(session: WritingSession, job_id: int, *, path: str, **values: A
 
 
 def insert_of(session: WritingSession, kind: type[Any]) -> Any:
-    """An INSERT that may say what happens where the row is there already."""
+    """Return an INSERT that may say what happens where the row is there already."""
     name = session.get_bind().dialect.name
     return (postgresql if name == "postgresql" else sqlite).insert(kind)
 

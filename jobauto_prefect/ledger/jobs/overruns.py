@@ -50,7 +50,7 @@ def running_jobs(session: Session, begun_before: datetime) -> Sequence[RunningJo
 
 
 def durations(session: Session, template_id: int) -> list[timedelta]:
-    """How long the newest good jobs of a run template took."""
+    """Return how long the newest good jobs of a run template took."""
     newest = (
         select(Job.id)
         .where(Job.runtemplate_id == template_id)

@@ -53,26 +53,26 @@ def silence_workers(session: WritingSession, before: datetime) -> None:
 
 
 def running_leases(session: Session) -> Sequence[Lease]:
-    """The leases of jobs that ran."""
+    """Return the leases of jobs that ran."""
     query = select(Lease).join(Job, Job.id == Lease.job_id).where(Job.state == JobState.RUNNING)
     return session.scalars(query.order_by(Lease.job_id)).all()
 
 
 def waiting_jobs(session: Session) -> Sequence[Job]:
-    """Jobs that no worker has claimed, with their run templates and companies."""
+    """Return the jobs that no worker has claimed, with their run templates and companies."""
     query = select(Job).where(Job.state == JobState.SCHEDULED).order_by(Job.id)
     context = joinedload(Job.runtemplate).joinedload(RunTemplate.company)
     return session.scalars(query.options(context)).all()
 
 
 def jobs_of_runs(session: Session, flow_run_ids: Collection[UUID]) -> dict[UUID, tuple[int, str]]:
-    """The newest job of each of these flow runs, and its state."""
+    """Return the newest job of each of these flow runs, and its state."""
     query = select(Job.flow_run_id, Job.id, Job.state).where(Job.flow_run_id.in_(flow_run_ids))
     return {row[0]: (row[1], row[2]) for row in session.execute(query.order_by(Job.id)) if row[0]}
 
 
 def templates_by_deployment(session: Session) -> dict[UUID, str]:
-    """Deployment -> company and name of the run template it is of, of those in use."""
+    """Return deployment -> company and name of its run template, of those in use."""
     query = (
         select(RunTemplate.deployment_id, Company.slug, RunTemplate.name)
         .join(Company, Company.id == RunTemplate.company_id)
@@ -102,7 +102,7 @@ def _written_since(session: Session, kind: Any, since: datetime) -> Iterator[Any
 def opened_since(
     session: Session, since: datetime
 ) -> Sequence[tuple[str, str, str | None, int, datetime, datetime]]:
-    """Tasks made since an instant, and those that wait for their turn to be caught up.
+    """Return tasks made since an instant, and those that wait for their turn to be caught up.
 
     Company and run template, state, reason, how many, start of the first and of the last window.
     """

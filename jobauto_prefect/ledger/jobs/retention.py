@@ -66,7 +66,7 @@ class Ended(NamedTuple):
 
 
 def groups(session: Session, retention: Retention) -> list[Group]:
-    """The run templates by what they keep; `retention` is what those keep that say nothing.
+    """Return the run templates by what they keep; `retention` is for those that say nothing.
 
     Retired ones count too: their jobs are still there.
     """
@@ -83,7 +83,7 @@ def groups(session: Session, retention: Retention) -> list[Group]:
 
 
 def companies_by_days(session: Session, events_days: int) -> dict[int, list[int]]:
-    """The companies that keep events for another number of days than `events_days`, by that."""
+    """Return the companies that keep events for other than `events_days` days, by their days."""
     by_days: dict[int, list[int]] = {}
     for company_id, given in session.execute(select(Company.id, Company.retention)):
         days = given.get("events_days", events_days)
@@ -95,7 +95,7 @@ def companies_by_days(session: Session, events_days: int) -> dict[int, list[int]
 def jobs_with_output(
     session: Session, after: Ended | None, most: int, *, group: Group, before: datetime
 ) -> list[Ended]:
-    """The group's jobs that ended before this time and have output or artifacts yet."""
+    """Return the group's jobs that ended before this time and have output or artifacts yet."""
     left = or_(
         exists().where(OutputLine.job_id == Job.id), exists().where(Artifact.job_id == Job.id)
     )
@@ -106,7 +106,7 @@ def jobs_with_output(
 def removable_jobs(
     session: Session, after: Ended | None, most: int, *, group: Group, before: datetime
 ) -> list[Ended]:
-    """The group's jobs that ended before this time and that nothing needs any more."""
+    """Return the group's jobs that ended before this time and that nothing needs any more."""
     query = _jobs().where(Job.end < before, group.has(Job.runtemplate_id), *_is_removable())
     return _page(session, _following(query, Job.end, Job.id, after), most)
 
@@ -114,7 +114,7 @@ def removable_jobs(
 def surplus_jobs(
     session: Session, after: Ended | None, most: int, *, template_id: int, keep: int
 ) -> list[Ended]:
-    """The ended jobs of a run template but for the newest `keep`, those that nothing needs."""
+    """Return a template's ended jobs but for the newest `keep`, those that nothing needs."""
     ended = (Job.runtemplate_id == template_id, Job.end.is_not(None))
     newest_gone = (
         select(Job.id).where(*ended).order_by(Job.id.desc()).offset(keep).limit(1).scalar_subquery()
@@ -126,8 +126,9 @@ def surplus_jobs(
 def removable_tasks(
     session: Session, after: Ended | None, most: int, *, group: Group, before: datetime
 ) -> list[Ended]:
-    """The group's tasks that ended, whose deadlines passed before this time, and whose jobs have
-    gone.
+    """Return the group's removable tasks.
+
+    They ended, their deadlines passed before this time, and their jobs have gone.
     """
     query = (
         select(Task.deadline, Task.id, RunTemplate.company_id)
@@ -151,7 +152,7 @@ def removable_events(
     company_ids: Sequence[int],
     of_others: bool,
 ) -> list[Ended]:
-    """The events of before this time of which nothing is owed; of these companies, or others'."""
+    """Return events of before this time that owe nothing; of these companies, or others'."""
     others = or_(Event.company_id.is_(None), Event.company_id.not_in(company_ids))
     query = select(Event.created_at, Event.id, Event.company_id).where(
         Event.created_at < before,
@@ -163,12 +164,12 @@ def removable_events(
 
 
 def templates_of(session: Session, group: Group) -> list[int]:
-    """The numbers of the group's run templates."""
+    """Return the numbers of the group's run templates."""
     return list(session.scalars(select(RunTemplate.id).where(group.has(RunTemplate.id))))
 
 
 def deployments_of(session: Session, group: Group) -> list[UUID]:
-    """The deployments in Prefect of the group's run templates."""
+    """Return the deployments in Prefect of the group's run templates."""
     query = select(RunTemplate.deployment_id).where(
         group.has(RunTemplate.id), RunTemplate.deployment_id.is_not(None)
     )
@@ -190,7 +191,7 @@ def _following(query: Select[Any], at: Any, number: Any, after: Ended | None) ->
 
 
 def _is_removable() -> Iterator[ColumnElement[bool]]:
-    """What holds of an ended job that goes: no report of it counts, and nobody counts on it."""
+    """Yield what holds of an ended job that goes: no report of it counts, and nobody needs it."""
     yield Job.state.not_in(LIVE_JOBS)
     yield ~exists().where(Lease.job_id == Job.id)
     yield ~exists().where(UnconfirmedEnd.job_id == Job.id)
@@ -213,7 +214,7 @@ def _is_settled_event() -> Iterator[ColumnElement[bool]]:
 
 
 def runs_only_of(session: Session, jobs: Sequence[Ended]) -> list[UUID]:
-    """The flow runs of these jobs that no other job has."""
+    """Return the flow runs of these jobs that no other job has."""
     runs = {job.flow_run_id for job in jobs if job.flow_run_id is not None}
     others = select(Job.flow_run_id).where(
         Job.flow_run_id.in_(runs), Job.id.not_in([job.id for job in jobs])
@@ -222,7 +223,7 @@ def runs_only_of(session: Session, jobs: Sequence[Ended]) -> list[UUID]:
 
 
 def lock_removable(session: WritingSession, jobs: Sequence[Ended]) -> list[Ended]:
-    """Those of these jobs that nothing needs, still; nobody comes to need them from here on."""
+    """Lock and return those of these jobs that nothing needs, still, and nobody comes to need."""
     numbers = [job.id for job in jobs]
     query = select(Job.id).where(Job.id.in_(numbers), *_is_removable())
     locked = set(session.scalars(query.order_by(Job.id).with_for_update(of=Job)))
@@ -278,7 +279,7 @@ def remove_output(session: WritingSession, jobs: Sequence[Ended], most_lines: in
 
 
 def _lines_of(session: Session, jobs: Sequence[Ended]) -> dict[int, tuple[int, int]]:
-    """Of these jobs those that have lines of output: the number of the first, and how many."""
+    """Return job -> the number of its first line of output, and how many it has."""
     query = (
         select(OutputLine.job_id, func.min(OutputLine.seq), func.count())
         .where(OutputLine.job_id.in_([job.id for job in jobs]))

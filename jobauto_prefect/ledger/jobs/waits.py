@@ -52,7 +52,7 @@ def pools_of(
 
 
 def run_errors(session: Session, job_ids: Collection[int]) -> dict[int, str | None]:
-    """Job whose flow run is to be made -> why that was not possible the last time."""
+    """Return job whose flow run is to be made -> why that failed last; None: it did not."""
     query = select(OutboxMessage.subject_id, OutboxMessage.error).where(
         OutboxMessage.kind == OutboxKind.CREATE_RUN, OutboxMessage.subject_id.in_(job_ids)
     )
@@ -62,7 +62,7 @@ def run_errors(session: Session, job_ids: Collection[int]) -> dict[int, str | No
 def living_workers(
     session: Session, pools: Collection[str], since: datetime
 ) -> dict[str, list[LivingWorker]]:
-    """Work pool -> its workers that gave a sign of life since an instant, by name."""
+    """Return work pool -> its workers that gave a sign of life since an instant, by name."""
     held = (
         select(Lease.worker, func.count(Lease.job_id).label("running"))
         .where(Lease.ends_by.is_not(None))
@@ -87,13 +87,16 @@ def living_workers(
 
 
 def waiting_jobs(session: WritingSession, template: RunTemplate) -> Sequence[Job]:
-    """The jobs of a template that are to come."""
+    """Return the jobs of a template that are to come."""
     query = select(Job).where(Job.runtemplate_id == template.id, Job.state == JobState.SCHEDULED)
     return session.scalars(query.order_by(Job.id)).all()
 
 
 def next_waiting(session: WritingSession, template_id: int) -> int | None:
-    """The job of a template that is due the longest and has a flow run for its window."""
+    """Return the template's job that is due the longest and has a flow run for its window.
+
+    None: there is none.
+    """
     query = select(Job.id).where(
         Job.runtemplate_id == template_id,
         Job.state == JobState.SCHEDULED,
@@ -105,7 +108,7 @@ def next_waiting(session: WritingSession, template_id: int) -> int | None:
 
 
 def jobs_told_to_wait(session: WritingSession) -> Sequence[int]:
-    """The jobs that are due and have a flow run whose last claim was told to come again."""
+    """Return the jobs that are due and have a flow run whose last claim was told to come again."""
     query = select(Job.id).where(
         Job.state == JobState.SCHEDULED,
         Job.flow_run_id.is_not(None),
@@ -116,7 +119,10 @@ def jobs_told_to_wait(session: WritingSession) -> Sequence[int]:
 
 
 def next_waiting_for(session: WritingSession, credential_ids: Collection[int]) -> int | None:
-    """The job that is due the longest, has a flow run, and uses one of these credentials."""
+    """Return the job due the longest that has a flow run and uses one of these credentials.
+
+    None: there is none.
+    """
     users = select(TemplateCredential.runtemplate_id).where(
         TemplateCredential.credential_id.in_(credential_ids)
     )

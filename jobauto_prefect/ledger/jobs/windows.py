@@ -33,7 +33,7 @@ def lock_windows(session: WritingSession, template: RunTemplate) -> None:
 
 
 def templates_of_other_zone(session: Session, zone: str) -> Sequence[RunTemplate]:
-    """Templates that follow the service's zone, whose windows are kept by another one."""
+    """Return templates that follow the service's zone, whose windows are kept by another one."""
     query = (
         select(RunTemplate)
         .join(RunTemplate.company)
@@ -48,7 +48,7 @@ def templates_of_other_zone(session: Session, zone: str) -> Sequence[RunTemplate
 
 
 def templates_with_windows(session: Session, until: datetime) -> Sequence[RunTemplate]:
-    """Templates that are applied and have a window before an instant, with their companies."""
+    """Return the applied templates with a window before an instant, with their companies."""
     query = (
         select(RunTemplate)
         .where(RunTemplate.next_schedule <= until, RunTemplate.deployment_id.is_not(None))
@@ -59,8 +59,10 @@ def templates_with_windows(session: Session, until: datetime) -> Sequence[RunTem
 
 
 def lock_moving_templates(session: WritingSession) -> Sequence[RunTemplate]:
-    """Templates whose windows are moved out of closed time, nobody else's until this transaction
-    ends."""
+    """Lock and return templates whose windows are moved out of closed time.
+
+    They are nobody else's until this transaction ends.
+    """
     query = (
         select(RunTemplate)
         .where(RunTemplate.next_window.is_not(None), RunTemplate.on_closed == OnClosed.MOVE)
@@ -101,7 +103,10 @@ def has_other_work(session: Session, now: datetime) -> bool:
 def opened_windows(
     session: Session, template_ids: Collection[int], since: datetime | None
 ) -> set[tuple[int, datetime]]:
-    """The windows that have their tasks: template and start, of those that began since."""
+    """Return the windows that have their tasks: template and start, of those that began since.
+
+    `since` None: none.
+    """
     if since is None:
         return set()
     query = select(Task.runtemplate_id, Task.window_start).where(
@@ -111,7 +116,7 @@ def opened_windows(
 
 
 def busy_templates(session: Session, template_ids: Collection[int]) -> set[int]:
-    """Of these templates, those a window of which has an attempt whose process may live."""
+    """Return those of these templates a window of which has an attempt whose process may live."""
     query = (
         select(Job.runtemplate_id)
         .join(Lease, Lease.job_id == Job.id)
@@ -137,7 +142,7 @@ def unheard_jobs(session: Session, now: datetime, limit: int) -> Sequence[Job]:
 
 
 def jobs_without_run(session: Session, before: datetime, limit: int) -> Sequence[Job]:
-    """Attempts for windows that were due before an instant and have no flow run yet."""
+    """Return attempts for windows that were due before an instant and have no flow run yet."""
     wished = select(OutboxMessage.subject_id).where(OutboxMessage.kind == OutboxKind.CREATE_RUN)
     query = (
         select(Job)
@@ -158,7 +163,7 @@ def jobs_without_run(session: Session, before: datetime, limit: int) -> Sequence
 def applied_pauses(
     session: Session, after_id: int, limit: int, among: Collection[int] | None = None
 ) -> Sequence[tuple[int, UUID, bool, datetime]]:
-    """Template, deployment, whether it was last applied as paused, and when it was last written.
+    """Return template, deployment, whether it was last applied as paused, and its last write.
 
     By id, above one. `among` are the templates that count; None: all. Not those about which
     Prefect is still to be told something: what it shows of them is older than the record.
@@ -193,7 +198,7 @@ def is_flow_in_use(session: Session, flow_id: UUID) -> bool:
 
 
 def retired_flows(session: Session) -> dict[int, UUID]:
-    """Deleted application -> its flow, which it may still have in Prefect and no other has."""
+    """Return deleted application -> its flow, if still in Prefect, which no other has."""
     used = select(App.flow_id).where(App.retired_at.is_(None), App.flow_id.is_not(None))
     query = select(App.id, App.flow_id).where(
         App.retired_at.is_not(None), App.flow_id.is_not(None), App.flow_id.not_in(used)
@@ -248,7 +253,7 @@ def lock_lapsed_tasks(session: WritingSession, limit: int) -> Sequence[Task]:
 
 
 def lock_tasks_to_catch_up(session: WritingSession, limit: int) -> Sequence[Task]:
-    """Tasks whose turn to be caught up has come, locked: of each template the oldest.
+    """Lock and return tasks whose turn to be caught up has come: of each template the oldest.
 
     Those that others hold are left out.
     """

@@ -85,7 +85,9 @@ def _holds_any(session: Session, name: str) -> bool:
 def lock_for_renewal(
     session: WritingSession, name: str, pools: Collection[str]
 ) -> WorkerRecord | None:
-    """The worker of a name, whose other renewals wait until this transaction ends.
+    """Lock the worker of a name: its other renewals wait until this transaction ends.
+
+    None: there is none of that name.
 
     Raises:
         Forbidden: it is of a pool the token does not name.
@@ -99,7 +101,7 @@ def lock_for_renewal(
 
 
 def leases_of(session: Session, worker: WorkerRecord) -> Sequence[Lease]:
-    """The leases of the present start of a worker whose processes may live."""
+    """Return the leases of the present start of a worker whose processes may live."""
     mine = _possibly_living(worker.name).where(Lease.instance == worker.instance)
     return session.scalars(mine.order_by(Lease.job_id)).all()
 
@@ -143,14 +145,14 @@ class ListedWorker:
 
 
 def free_slots(limit: int | None, running: int) -> int | None:
-    """How many more jobs a worker takes that runs so many of at most `limit`; None: unknown."""
+    """Return how many more jobs a worker takes that runs some of `limit`; None: unknown."""
     return None if limit is None else max(0, limit - running)
 
 
 def list_workers(
     session: Session, pools: Collection[str] | None, companies: Collection[int] | None
 ) -> list[ListedWorker]:
-    """Workers in the order of their names, each with the jobs it holds.
+    """Return workers in the order of their names, each with the jobs it holds.
 
     `pools` and `companies` are those that may be seen, of workers and of jobs; None: all.
     """

@@ -40,7 +40,7 @@ class Topic(StrEnum):
 
 
 def agenda(session: Session) -> Mapping[Topic, datetime]:
-    """When the first of each topic is due, in the past or to come; what is left out never is."""
+    """Return when the first of each topic is due, past or to come; what is left out never is."""
     row = session.execute(_AGENDA).mappings().one()
     due: dict[Topic, datetime] = {}
     for label, instant in row.items():
@@ -55,7 +55,7 @@ def _first(due: Any, *where: ColumnElement[bool]) -> ScalarSelect[Any]:
 
 
 def _free(due: Any, taken: Any) -> ColumnElement[Any]:
-    """When something is due that is not claimed."""
+    """Return when something is due that is not claimed."""
     return case((taken > due, taken), else_=due)
 
 

@@ -13,25 +13,28 @@ from jobauto_prefect.ledger.records import (
 
 
 def apps_usable_by(session: Session, company_id: int | None) -> Sequence[App]:
-    """A company's applications, then the shared ones, by id; None: the shared ones only."""
+    """Return a company's applications, then the shared, by id; None: the shared ones only."""
     mine = () if company_id is None else (company_id,)
     query = select(App).where(usable(App, mine), App.retired_at.is_(None))
     return session.scalars(query.order_by(*own_first(App))).all()
 
 
 def app_with_uuid(session: Session, uuid: str) -> App | None:
-    """The application of that uuid, in lower case."""
+    """Return the application of that uuid, in lower case; None: there is none."""
     return session.scalar(select(App).where(App.uuid == uuid, App.retired_at.is_(None)))
 
 
 def apps_named(session: Session, name: str) -> Sequence[App]:
-    """The applications of that name in the default language, whoever owns them, by id."""
+    """Return the applications of that name in the default language, whoever owns them, by id."""
     query = select(App).where(App.name == name, App.retired_at.is_(None))
     return session.scalars(query.order_by(App.id)).all()
 
 
 def app_usable_as(session: Session, name: str, company_id: int) -> App | None:
-    """The application a company means by a name: its own, else the shared one; the first by id."""
+    """Return the application a company means by a name: its own, else the shared one.
+
+    The first by id; None: there is none.
+    """
     query = select(App).where(
         App.name == name, usable(App, (company_id,)), App.retired_at.is_(None)
     )
@@ -39,14 +42,14 @@ def app_usable_as(session: Session, name: str, company_id: int) -> App | None:
 
 
 def versions_of(session: Session, app_id: int) -> Sequence[AppVersion]:
-    """The definitions an application had before, the oldest first."""
+    """Return the definitions an application had before, the oldest first."""
     return session.scalars(
         select(AppVersion).where(AppVersion.app_id == app_id).order_by(AppVersion.number)
     ).all()
 
 
 def flow_names_of_others(session: Session, app: App) -> set[str]:
-    """The names Prefect's flows of the other applications have."""
+    """Return the names Prefect's flows of the other applications have."""
     query = select(App.flow_name).where(
         App.id != app.id, App.retired_at.is_(None), App.flow_name.is_not(None)
     )
@@ -54,5 +57,5 @@ def flow_names_of_others(session: Session, app: App) -> set[str]:
 
 
 def lock_applications(session: Session) -> None:
-    """Let no other transaction do the same until this one ends."""
+    """Lock all applications: no other transaction does the same until this one ends."""
     session.execute(select(App.id).order_by(App.id).with_for_update()).all()

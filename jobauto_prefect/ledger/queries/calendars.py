@@ -15,7 +15,7 @@ NONE = "[]"
 
 
 def calendars_named(session: Session, names: Collection[str]) -> Sequence[Calendar]:
-    """Those of these names, by name."""
+    """Return the calendars of these names, by name."""
     if not names:
         return []
     query = select(Calendar).where(Calendar.name.in_(names), Calendar.retired_at.is_(None))
@@ -23,12 +23,12 @@ def calendars_named(session: Session, names: Collection[str]) -> Sequence[Calend
 
 
 def names_of(template: RunTemplate) -> set[str]:
-    """The calendars of a run template, its own and its company's."""
+    """Return the calendars of a run template, its own and its company's."""
     return {*template.calendars, *template.company.calendars}
 
 
 def keepers_of(session: Session, name: str) -> list[Keeper]:
-    """The companies and run templates that name a calendar."""
+    """Return the companies and run templates that name a calendar."""
     companies = select(Company).where(
         Company.retired_at.is_(None), cast(Company.calendars, Text) != NONE
     )
@@ -43,7 +43,7 @@ def keepers_of(session: Session, name: str) -> list[Keeper]:
 
 
 def templates_under(session: Session, keeper: Keeper) -> Sequence[RunTemplate]:
-    """The run templates that a calendar of a record closes."""
+    """Return the run templates that a calendar of a record closes."""
     if isinstance(keeper, RunTemplate):
         return [keeper]
     return templates_of_company(session, keeper.id)

@@ -12,30 +12,30 @@ from jobauto_prefect.ledger.records import (
 
 
 def all_companies(session: Session) -> Sequence[Company]:
-    """All companies, in the order of their ids."""
+    """Return all companies, in the order of their ids."""
     return session.scalars(
         select(Company).where(Company.retired_at.is_(None)).order_by(Company.id)
     ).all()
 
 
 def company_slugs(session: Session) -> dict[int | None, str]:
-    """The slugs of all companies, retired ones included, by their numbers."""
+    """Return the slugs of all companies, retired ones included, by their numbers."""
     return {company.id: company.slug for company in session.scalars(select(Company))}
 
 
 def company_with_slug(session: Session, slug: str) -> Company | None:
-    """The company of that slug."""
+    """Return the company of that slug; None: there is none."""
     return session.scalar(select(Company).where(Company.slug == slug, Company.retired_at.is_(None)))
 
 
 def companies_named(session: Session, name: str) -> Sequence[Company]:
-    """The companies of that name, by id."""
+    """Return the companies of that name, by id."""
     query = select(Company).where(Company.name == name, Company.retired_at.is_(None))
     return session.scalars(query.order_by(Company.id)).all()
 
 
 def members_of(session: Session, company_id: int) -> Sequence[CompanyUser]:
-    """The memberships of a company, in the order of their ids."""
+    """Return the memberships of a company, in the order of their ids."""
     return session.scalars(
         select(CompanyUser).where(CompanyUser.company_id == company_id).order_by(CompanyUser.id)
     ).all()

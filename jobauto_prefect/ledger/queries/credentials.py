@@ -18,7 +18,7 @@ from jobauto_prefect.ledger.records import (
 
 
 def codes_known(session: Session, codes: Iterable[str], company_id: int | None) -> set[str]:
-    """Those of the codes, in lower case, that active credential types bear in any case.
+    """Return those of the codes, in lower case, that active credential types bear in any case.
 
     Looked at are the types of a company and the shared ones; None: the shared ones only.
     """
@@ -34,7 +34,7 @@ def codes_known(session: Session, codes: Iterable[str], company_id: int | None) 
 
 
 def codes_checked(session: Session, codes: Iterable[str], company_id: int) -> set[str]:
-    """Those of the codes, in lower case, of types that jobs of a company need a credential of.
+    """Return those of the codes, in lower case, of which a company's jobs need a credential.
 
     A type that came with the first start counts once the company has a credential of it: until then
     nobody has said that its applications get their values that way.
@@ -55,7 +55,7 @@ def codes_checked(session: Session, codes: Iterable[str], company_id: int) -> se
 
 
 def credentials_of_type(session: Session, type_id: int) -> Sequence[Credential]:
-    """The active credentials of a type, in the order of their ids."""
+    """Return the active credentials of a type, in the order of their ids."""
     query = select(Credential).where(
         Credential.credential_type_id == type_id, Credential.retired_at.is_(None)
     )
@@ -63,7 +63,7 @@ def credentials_of_type(session: Session, type_id: int) -> Sequence[Credential]:
 
 
 def credentials_of_company(session: Session, company_id: int) -> Sequence[Credential]:
-    """The active credentials of a company, in the order of their ids."""
+    """Return the active credentials of a company, in the order of their ids."""
     query = select(Credential).where(
         Credential.company_id == company_id, Credential.retired_at.is_(None)
     )
@@ -71,7 +71,7 @@ def credentials_of_company(session: Session, company_id: int) -> Sequence[Creden
 
 
 def templates_with(session: Session, credential_ids: Iterable[int]) -> Sequence[RunTemplate]:
-    """The active run templates that have one of the credentials, in the order of their ids."""
+    """Return the active run templates that have one of the credentials, in order of ids."""
     assigned = select(TemplateCredential.runtemplate_id).where(
         TemplateCredential.credential_id.in_(list(credential_ids))
     )
@@ -110,7 +110,7 @@ def applied_credentials(
 
 
 def all_credential_types(session: Session) -> Sequence[CredentialType]:
-    """All credential types, in the order of their ids."""
+    """Return all credential types, in the order of their ids."""
     return session.scalars(
         select(CredentialType)
         .where(CredentialType.retired_at.is_(None))
@@ -119,19 +119,22 @@ def all_credential_types(session: Session) -> Sequence[CredentialType]:
 
 
 def credential_type_with_uuid(session: Session, uuid: str) -> CredentialType | None:
-    """The credential type of that uuid, in any case."""
+    """Return the credential type of that uuid, in any case; None: there is none."""
     return session.scalars(_types(CredentialType.uuid, uuid)).first()
 
 
 def credential_types_coded(session: Session, code: str) -> Sequence[CredentialType]:
-    """The credential types of that code, in any case, whoever owns them, by id."""
+    """Return the credential types of that code, in any case, whoever owns them, by id."""
     return session.scalars(_types(CredentialType.code, code)).all()
 
 
 def credential_type_usable_as(
     session: Session, code: str, company_id: int
 ) -> CredentialType | None:
-    """The credential type a company means by a code, in any case: its own, else the shared one."""
+    """Return the credential type a company means by a code, in any case; None: there is none.
+
+    Its own counts before the shared one.
+    """
     query = _types(CredentialType.code, code).where(usable(CredentialType, (company_id,)))
     return session.scalars(query.order_by(None).order_by(*own_first(CredentialType))).first()
 
@@ -145,7 +148,7 @@ def _types(column: Any, value: str) -> Select[tuple[CredentialType]]:
 
 
 def credential_named(session: Session, company_id: int, name: str) -> Credential | None:
-    """The credential of that name in a company."""
+    """Return the credential of that name in a company; None: there is none."""
     return session.scalar(
         select(Credential).where(
             Credential.company_id == company_id,

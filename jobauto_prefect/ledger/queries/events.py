@@ -15,21 +15,21 @@ from jobauto_prefect.ledger.records import (
 
 
 def all_rules(session: Session) -> Sequence[EventRule]:
-    """All event rules, in the order of their ids."""
+    """Return all event rules, in the order of their ids."""
     return session.scalars(
         select(EventRule).where(EventRule.retired_at.is_(None)).order_by(EventRule.id)
     ).all()
 
 
 def source_named(session: Session, name: str) -> EventSource | None:
-    """The event source of that name."""
+    """Return the event source of that name; None: there is none."""
     return session.scalar(
         select(EventSource).where(EventSource.name == name, EventSource.retired_at.is_(None))
     )
 
 
 def rules_starting(session: Session, template_id: int) -> Sequence[int]:
-    """The rules that start a run template."""
+    """Return the rules that start a run template."""
     query = select(EventRule.id).where(
         EventRule.runtemplate_id == template_id, EventRule.retired_at.is_(None)
     )
@@ -47,7 +47,7 @@ class GivenByRules:
 
 
 def given_by_rules(session: Session, templates: Collection[int]) -> dict[int, GivenByRules]:
-    """That of run templates, by their ids; of those that no rule starts, nothing."""
+    """Return what rules give to run templates, by ids; nothing of those that no rule starts."""
     query = select(
         EventRule.runtemplate_id, EventRule.env_mapping, EventRule.runtemplate_source_id
     ).where(EventRule.runtemplate_id.in_(templates), EventRule.retired_at.is_(None))
@@ -64,7 +64,7 @@ RuleTrigger = tuple[int | None, int | None, str | None, str]
 
 
 def triggers_of(session: Session, template_id: int) -> set[RuleTrigger]:
-    """What the rules that start a run template react to."""
+    """Return what the rules that start a run template react to."""
     query = select(EventRule).where(
         EventRule.runtemplate_id == template_id, EventRule.retired_at.is_(None)
     )
@@ -75,14 +75,14 @@ def triggers_of(session: Session, template_id: int) -> set[RuleTrigger]:
 
 
 def sources_for(session: Session, company_id: int) -> Sequence[EventSource]:
-    """The event sources of a company and those of none, by id."""
+    """Return the event sources of a company and those of none, by id."""
     mine = or_(EventSource.company_id == company_id, EventSource.company_id.is_(None))
     query = select(EventSource).where(mine, EventSource.retired_at.is_(None))
     return session.scalars(query.order_by(EventSource.id)).all()
 
 
 def source_times(session: Session) -> list[tuple[datetime, int]]:
-    """When each enabled event source is to be read, those that wait longest first."""
+    """Return when each enabled event source is to be read, those that wait longest first."""
     query = select(EventSource.id, EventSource.polled_at, EventSource.poll_interval).where(
         EventSource.enabled.is_(True), EventSource.retired_at.is_(None)
     )
@@ -95,5 +95,5 @@ def source_times(session: Session) -> list[tuple[datetime, int]]:
 
 
 def sources_due(session: Session, now: datetime) -> list[int]:
-    """The enabled event sources whose interval is over, those that wait longest first."""
+    """Return the enabled event sources whose interval is over, those that wait longest first."""
     return [source_id for at, source_id in source_times(session) if at <= now]

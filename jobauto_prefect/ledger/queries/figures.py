@@ -96,7 +96,7 @@ class Figures:
 def read_figures(
     session: Session, now: datetime, *, lease_seconds: float, sign_in_seconds: float
 ) -> Figures:
-    """The figures; the session is to be a snapshot, so that they agree with each other."""
+    """Return the figures; the session is to be a snapshot, so that they agree with each other."""
     windows, late = _windows(session, now)
     waiting = _waiting_events(session)
     seals, sealed_at, unsealed = _seals(session)
@@ -157,7 +157,7 @@ def _outbox(session: Session) -> dict[str, Depth]:
 
 
 def _waiting_events(session: Session) -> dict[int | None, Depth]:
-    """By source; None: ends of jobs."""
+    """Return the events that wait, by source; None: ends of jobs."""
     query = select(Event.event_source_id, func.count(), func.min(Event.created_at))
     silent = query.where(Event.emitted_at.is_(None)).group_by(Event.event_source_id)
     return {source: Depth(number, at) for source, number, at in session.execute(silent).all()}
@@ -192,7 +192,10 @@ def _dead_deliveries(session: Session) -> int:
 
 
 def _seals(session: Session) -> tuple[int, datetime | None, Depth | None]:
-    """How many seals there are, when the last one was made, and what it leaves out."""
+    """Return how many seals there are, when the last one was made, and what it leaves out.
+
+    None: there is no seal, or it leaves nothing out.
+    """
     query = select(AuditSeal.id, AuditSeal.last_id, AuditSeal.sealed_at)
     newest = session.execute(query.order_by(AuditSeal.id.desc()).limit(1)).one_or_none()
     seals, last_id, sealed_at = newest or (0, 0, None)

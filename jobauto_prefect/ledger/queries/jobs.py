@@ -33,7 +33,7 @@ WITH_CREDENTIALS = (*_CONTEXT, joinedload(Job.runtemplate).joinedload(RunTemplat
 
 
 def job_with_context(session: Session, job_id: int) -> Job:
-    """A job with its template, application, company and task, in one query.
+    """Return a job with its template, application, company and task, in one query.
 
     Raises:
         NotFound: there is no such job.
@@ -45,7 +45,7 @@ def job_with_context(session: Session, job_id: int) -> Job:
 
 
 def leases_of_worker(session: Session, worker: str) -> Sequence[tuple[Lease, UUID | None]]:
-    """The jobs of a worker whose processes may live, each with its flow run."""
+    """Return the jobs of a worker whose processes may live, each with its flow run, or None."""
     query = select(Lease, Job.flow_run_id).join(Job, Job.id == Lease.job_id)
     mine = query.where(Lease.worker == worker, Lease.ends_by.is_not(None))
     rows = session.execute(mine).all()
@@ -53,7 +53,7 @@ def leases_of_worker(session: Session, worker: str) -> Sequence[tuple[Lease, UUI
 
 
 def leases_older_than(session: Session, instant: datetime) -> Sequence[Lease]:
-    """Leases of running jobs that were last renewed before an instant, the oldest first."""
+    """Return leases of running jobs last renewed before an instant, the oldest first."""
     query = (
         select(Lease)
         .join(Job, Job.id == Lease.job_id)
@@ -64,7 +64,7 @@ def leases_older_than(session: Session, instant: datetime) -> Sequence[Lease]:
 
 
 def cancelled_among(session: Session, job_ids: Sequence[int]) -> dict[int, str]:
-    """Of these jobs, those somebody asked to end: job id -> why."""
+    """Return those of these jobs that somebody asked to end: job id -> why."""
     query = select(Job.id, Job.cancel_reason).where(
         Job.id.in_(job_ids), Job.cancel_reason.is_not(None)
     )
@@ -72,7 +72,7 @@ def cancelled_among(session: Session, job_ids: Sequence[int]) -> dict[int, str]:
 
 
 def ended_jobs_of_runs(session: Session, flow_run_ids: Sequence[UUID]) -> dict[UUID, Job]:
-    """Of these flow runs, those whose newest job is over: flow run id -> that job."""
+    """Return those of these flow runs whose newest job is over: flow run id -> that job."""
     newest = (
         select(func.max(Job.id)).where(Job.flow_run_id.in_(flow_run_ids)).group_by(Job.flow_run_id)
     )
@@ -83,7 +83,7 @@ def ended_jobs_of_runs(session: Session, flow_run_ids: Sequence[UUID]) -> dict[U
 
 
 def claimed_runs(session: Session, flow_run_ids: Collection[UUID]) -> set[UUID]:
-    """Of these flow runs, those that some worker has claimed."""
+    """Return those of these flow runs that some worker has claimed."""
     query = select(Job.flow_run_id).where(
         Job.flow_run_id.in_(flow_run_ids), Job.state != JobState.SCHEDULED
     )
@@ -91,7 +91,7 @@ def claimed_runs(session: Session, flow_run_ids: Collection[UUID]) -> set[UUID]:
 
 
 def waiting_since(session: Session, instant: datetime) -> dict[UUID, int]:
-    """Jobs that were due before an instant and wait for their flow run: flow run id -> job id."""
+    """Return jobs due before an instant that wait for their run: flow run id -> job id."""
     query = select(Job.flow_run_id, Job.id).where(
         Job.state == JobState.SCHEDULED, Job.schedule < instant, Job.flow_run_id.is_not(None)
     )
@@ -99,7 +99,7 @@ def waiting_since(session: Session, instant: datetime) -> dict[UUID, int]:
 
 
 def output_of(session: Session, job_id: int, after: int = 0, limit: int = 5000) -> list[OutputLine]:
-    """Lines of a job's output with a number above `after`, in their order."""
+    """Return lines of a job's output with a number above `after`, in their order."""
     query = (
         select(OutputLine)
         .where(OutputLine.job_id == job_id, OutputLine.seq > after)
@@ -110,7 +110,7 @@ def output_of(session: Session, job_id: int, after: int = 0, limit: int = 5000) 
 
 
 def last_output_of(session: Session, job_id: int, limit: int = 5000) -> list[OutputLine]:
-    """The last lines of a job's output, in their order."""
+    """Return the last lines of a job's output, in their order."""
     query = (
         select(OutputLine)
         .where(OutputLine.job_id == job_id)
@@ -121,19 +121,19 @@ def last_output_of(session: Session, job_id: int, limit: int = 5000) -> list[Out
 
 
 def artifacts_of(session: Session, job_id: int) -> Sequence[Artifact]:
-    """The artifacts of a job without their contents, in the order they came."""
+    """Return the artifacts of a job without their contents, in the order they came."""
     return session.scalars(
         select(Artifact).where(Artifact.job_id == job_id).order_by(Artifact.id)
     ).all()
 
 
 def attempts_of(session: Session, task_id: int) -> Sequence[Job]:
-    """The jobs of a task, in the order of their attempts."""
+    """Return the jobs of a task, in the order of their attempts."""
     return session.scalars(select(Job).where(Job.task_id == task_id).order_by(Job.id)).all()
 
 
 def jobs_by_state(session: Session, companies: Collection[int] | None) -> dict[str, int]:
-    """How many jobs there are in each state; None: of all companies."""
+    """Return how many jobs there are in each state; None: of all companies."""
     query = select(Job.state, func.count()).where(Job.retired_at.is_(None)).group_by(Job.state)
     if companies is not None:
         query = query.where(Job.company_id.in_(companies))
@@ -141,7 +141,7 @@ def jobs_by_state(session: Session, companies: Collection[int] | None) -> dict[s
 
 
 def repeated_jobs(session: Session, companies: Collection[int] | None) -> int:
-    """How many jobs are no first attempts; None: of all companies."""
+    """Return how many jobs are no first attempts; None: of all companies."""
     query = select(func.count()).where(Job.attempt > 1, Job.retired_at.is_(None))
     if companies is not None:
         query = query.where(Job.company_id.in_(companies))

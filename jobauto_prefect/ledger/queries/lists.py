@@ -94,7 +94,7 @@ out, because they don't show it."""
 
 
 def company_of(record: Base) -> int | None:
-    """The company a record belongs to; None: to no one company."""
+    """Return the company a record belongs to; None: to no one company."""
     if isinstance(record, Company):
         return record.id
     if isinstance(record, Task | EventRule):
@@ -141,7 +141,7 @@ class Page:
 
 
 def orderable(kind: type[Base]) -> list[str]:
-    """The columns of a kind that its lists can be ordered by, the key first.
+    """Return the columns of a kind that its lists can be ordered by, the key first.
 
     They hold words, numbers, times and ids: no secrets, objects or texts for people.
     """
@@ -156,7 +156,7 @@ def orderable(kind: type[Base]) -> list[str]:
 
 
 def page(session: Session, kind: type[Base], selection: Selection) -> Page:
-    """One page of a list.
+    """Return one page of a list.
 
     Raises:
         InvalidInput: the cursor is none of this list's.
@@ -174,13 +174,13 @@ def page(session: Session, kind: type[Base], selection: Selection) -> Page:
 
 
 def batches(session: Session, kind: type[Base], selection: Selection) -> Iterator[Sequence[Any]]:
-    """All records of a list, some at a time."""
+    """Yield all records of a list, some at a time."""
     query = _ordered(kind, _chosen(kind, selection), selection).offset(selection.offset)
     yield from session.scalars(query.execution_options(yield_per=BATCH)).partitions()
 
 
 def count(session: Session, kind: type[Base], selection: Selection) -> int:
-    """How many records a list has."""
+    """Return how many records a list has."""
     return _total(session, kind, _chosen(kind, selection))
 
 

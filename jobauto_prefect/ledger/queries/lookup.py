@@ -26,7 +26,7 @@ Record = TypeVar("Record", bound=Base)
 
 
 def get_record(session: Session, kind: type[Record], record_id: int) -> Record:
-    """The record of that id.
+    """Return the record of that id.
 
     Raises:
         NotFound: there is none.
@@ -39,13 +39,13 @@ def get_record(session: Session, kind: type[Record], record_id: int) -> Record:
 
 
 def newest_records(session: Session, kind: type[Record], limit: int) -> Sequence[Record]:
-    """The newest records of a kind, newest first."""
+    """Return the newest records of a kind, newest first."""
     key = inspect(kind).primary_key[0]
     return session.scalars(select(kind).order_by(key.desc()).limit(limit)).all()
 
 
 def record_counts(session: Session) -> dict[str, int]:
-    """How many records of each kind there are, by table name."""
+    """Return how many records of each kind there are, by table name."""
     kinds: tuple[type[Base], ...] = (
         App, Company, RunTemplate, Job, User, Topic, Credential, CredentialType, EventSource,
         EventRule,
@@ -62,7 +62,7 @@ def names_of(
     ids: Collection[int],
     companies: Collection[int] | None = None,
 ) -> dict[str, str]:
-    """The names (of users: the logins) of records, by their ids as text.
+    """Return the names (of users: the logins) of records, by their ids as text.
 
     Of applications only those that these companies may use; None: all.
     """

@@ -36,7 +36,7 @@ Found = Sequence[Any]
 
 
 def find_company(session: Session, word: str) -> Company | None:
-    """The company of that slug, or of that code, which is as the published dialect shows it."""
+    """Return the company of that slug, or of the code the published dialect shows; None: none."""
     by_slug = company_with_slug(session, word)
     for company_id in parse_company_ids(word) if by_slug is None else ():
         company = session.get(Company, company_id)
@@ -88,7 +88,7 @@ def _types(session: Session, word: str) -> Found:
 
 
 def _of_company(look: Callable[[Session, str], Found]) -> Callable[[Session, str], Found]:
-    """Also `company/name`, for kinds whose records may belong to a company."""
+    """Return a look that knows `company/name` too, for kinds that may belong to a company."""
 
     def looked(session: Session, word: str) -> Found:
         slug, slash, name = word.partition("/")

@@ -21,7 +21,7 @@ from jobauto_prefect.ledger.states import FAILED_JOBS, SUCCESSFUL_JOBS, JobState
 
 
 def templates_of_app(session: Session, app_id: int) -> Sequence[RunTemplate]:
-    """The run templates of an application, in the order of their ids."""
+    """Return the run templates of an application, in the order of their ids."""
     query = (
         select(RunTemplate)
         .where(RunTemplate.app_id == app_id, RunTemplate.retired_at.is_(None))
@@ -31,7 +31,7 @@ def templates_of_app(session: Session, app_id: int) -> Sequence[RunTemplate]:
 
 
 def templates_of_company(session: Session, company_id: int) -> Sequence[RunTemplate]:
-    """The run templates of a company, in the order of their ids."""
+    """Return the run templates of a company, in the order of their ids."""
     query = (
         select(RunTemplate)
         .where(RunTemplate.company_id == company_id, RunTemplate.retired_at.is_(None))
@@ -41,7 +41,7 @@ def templates_of_company(session: Session, company_id: int) -> Sequence[RunTempl
 
 
 def template_named(session: Session, company: str, name: str) -> RunTemplate | None:
-    """The run template `company/name`; the company is named by its slug."""
+    """Return the run template `company/name`, by the company's slug; None: there is none."""
     return session.scalar(
         select(RunTemplate)
         .join(Company)
@@ -50,7 +50,7 @@ def template_named(session: Session, company: str, name: str) -> RunTemplate | N
 
 
 def template_with_context(session: Session, template_id: int) -> RunTemplate:
-    """A run template with application and company, in one query.
+    """Return a run template with application and company, in one query.
 
     Raises:
         NotFound: there is none.
@@ -72,7 +72,7 @@ def template_with_context(session: Session, template_id: int) -> RunTemplate:
 
 
 def template_alone(session: Session, template_id: int) -> RunTemplate | None:
-    """A run template without anything it refers to, also a deleted one; None: there is none."""
+    """Return a run template without what it refers to, also a deleted one; None: there is none."""
     alone = [lazyload(RunTemplate.assignments)]
     return session.get(RunTemplate, template_id, options=alone)
 
@@ -103,7 +103,7 @@ def templates_with_context(
 
 
 def pools_of_templates(session: Session, companies: Collection[int] | None) -> set[str | None]:
-    """The work pools active run templates name, None: some name none. `companies` None: of all."""
+    """Return the pools active run templates name, None: some name none. `companies` None: all."""
     query = select(RunTemplate.pool).where(
         RunTemplate.retired_at.is_(None), RunTemplate.active.is_(True)
     )
@@ -113,7 +113,7 @@ def pools_of_templates(session: Session, companies: Collection[int] | None) -> s
 
 
 def executors_used(session: Session, pool: str, default_pool: str) -> set[str]:
-    """The executors of the active run templates of a work pool."""
+    """Return the executors of the active run templates of a work pool."""
     named = or_(RunTemplate.pool == pool, RunTemplate.pool.is_(None) & (default_pool == pool))
     query = select(RunTemplate.executor).where(
         RunTemplate.retired_at.is_(None), RunTemplate.active.is_(True), named
@@ -122,7 +122,7 @@ def executors_used(session: Session, pool: str, default_pool: str) -> set[str]:
 
 
 def deployments_of_ours(session: Session, deployment_ids: Collection[UUID]) -> set[UUID]:
-    """Of these deployments, those of run templates, retired ones included."""
+    """Return those of these deployments that are run templates', retired ones included."""
     column = RunTemplate.deployment_id
     return {
         deployment_id
@@ -141,7 +141,7 @@ class TemplateWork:
 
 
 def work_of_templates(session: Session, ids: Collection[int]) -> dict[int, TemplateWork]:
-    """What came of these run templates, in one query that an index answers."""
+    """Return what came of these run templates, in one query that an index answers."""
     rows = session.execute(
         select(Job.runtemplate_id, Job.state, func.count(), func.max(Job.schedule))
         .where(Job.runtemplate_id.in_(ids), Job.retired_at.is_(None))

@@ -28,20 +28,20 @@ NONE = "[]"
 
 
 def topics_of(template: RunTemplate) -> tuple[str, ...]:
-    """Its own, its application's and its company's, each by name, without doubles."""
+    """Return its own topics, its application's and its company's, by name, without doubles."""
     bearers: tuple[Bearer, ...] = (template, template.app, template.company)
     return tuple(dict.fromkeys(name for bearer in bearers for name in sorted(bearer.topics)))
 
 
 def company_bearing(record: Bearer) -> int | None:
-    """The company whose topics a record may bear beside the shared ones; None: those alone."""
+    """Return the company whose topics a record may bear beside the shared; None: only those."""
     if isinstance(record, RunTemplate):
         return record.company.id  # it may have got another one just now
     return record.id if isinstance(record, Company) else record.company_id
 
 
 def resolve_topic(session: Session, name: str, company_id: int | None) -> Topic | None:
-    """The topic that a name means in a company; None: there is none."""
+    """Return the topic that a name means in a company; None: there is none."""
     companies = () if company_id is None else (company_id,)
     query = select(Topic).where(
         Topic.name == name, Topic.retired_at.is_(None), usable(Topic, companies)
@@ -50,7 +50,7 @@ def resolve_topic(session: Session, name: str, company_id: int | None) -> Topic 
 
 
 def bearers_of(session: Session, topic: Topic) -> list[Bearer]:
-    """The records that bear a topic; those of companies that have one of that name bear theirs."""
+    """Return the records that bear a topic; companies with their own of that name bear that."""
     return [
         record
         for record in _bearing(session)
@@ -71,7 +71,7 @@ def _of_kind(session: Session, kind: type[B]) -> ScalarResult[B]:
 
 
 def rename_in(session: WritingSession, bearers: list[Bearer], before: str, after: str) -> None:
-    """Let the records that bear a topic know it by its new name."""
+    """Rename a topic in the records that bear it."""
     for record in bearers:
         named = (after if name == before else name for name in record.topics)
         record.topics = list(dict.fromkeys(named))
@@ -79,7 +79,7 @@ def rename_in(session: WritingSession, bearers: list[Bearer], before: str, after
 
 
 def enqueue_bearer(session: WritingSession, record: Bearer) -> None:
-    """Prefect is told of the topics of a record."""
+    """Enqueue what tells Prefect of the topics of a record."""
     for template in templates_under(session, record):
         enqueue(session, OutboxKind.APPLY_TEMPLATE, template.id)
     if isinstance(record, App):
@@ -87,7 +87,7 @@ def enqueue_bearer(session: WritingSession, record: Bearer) -> None:
 
 
 def templates_under(session: Session, record: Bearer) -> list[RunTemplate]:
-    """The run templates that have the topics of a record."""
+    """Return the run templates that have the topics of a record."""
     if isinstance(record, RunTemplate):
         return [record]
     if isinstance(record, Company):

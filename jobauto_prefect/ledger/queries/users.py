@@ -13,12 +13,12 @@ from jobauto_prefect.ledger.records import (
 
 
 def user_named(session: Session, login: str) -> User | None:
-    """The user with that login."""
+    """Return the user with that login; None: there is none."""
     return session.scalar(select(User).where(User.login == login, User.retired_at.is_(None)))
 
 
 def enabled_users_with_role(session: Session, role: str) -> int:
-    """How many enabled users have a role."""
+    """Return how many enabled users have a role."""
     query = (
         select(func.count(User.id))
         .join(UserRole, UserRole.user_id == User.id)
@@ -28,10 +28,10 @@ def enabled_users_with_role(session: Session, role: str) -> int:
 
 
 def tokens_of(session: Session, user_id: int) -> Sequence[Token]:
-    """The tokens of a user, revoked ones too, in the order of their ids."""
+    """Return the tokens of a user, revoked ones too, in the order of their ids."""
     return session.scalars(select(Token).where(Token.user_id == user_id).order_by(Token.id)).all()
 
 
 def all_tokens(session: Session) -> Sequence[Token]:
-    """All tokens with their users, in the order of their ids."""
+    """Return all tokens with their users, in the order of their ids."""
     return session.scalars(select(Token).options(joinedload(Token.user)).order_by(Token.id)).all()

@@ -189,5 +189,5 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
         return tuple(dict.fromkeys([self.executor, *self.executors]))
 
     def zone_name(self, service_zone: str) -> str:
-        """The zone of its schedule: its own, else its company's, else the service's."""
+        """Return the zone of its schedule: its own, else its company's, else the service's."""
         return self.timezone or self.company.timezone or service_zone

@@ -12,7 +12,7 @@ from jobauto_prefect.ledger.base import Base, BigId, ordered_by
 class AuditEntry(Base):
     """Who changed what; `changes` maps a field to `[before, after]`.
 
-    Written by the session (`audit.py`), never changed or deleted: triggers see to it.
+    Written by the session (`ledger.audit.trail`), never changed or deleted: triggers see to it.
     """
 
     __tablename__ = "audit_entry"

@@ -47,7 +47,7 @@ def upgrade() -> None:
 
 
 def filled(name: str, value: str) -> sa.Column[sa.JSON]:
-    """A column of JSON that may not be empty; the rows there are get this value."""
+    """Return a column of JSON that may not be empty; the rows there are get this value."""
     return sa.Column(name, sa.JSON(), nullable=False, server_default=sa.text(f"'{value}'"))
 
 

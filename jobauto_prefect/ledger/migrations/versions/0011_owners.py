@@ -48,7 +48,7 @@ def unique(name: str, table: str, columns: list[str], where: str) -> None:
 
 
 def give_owners() -> None:
-    """A record that exactly one company uses is that company's; each has its audit entry."""
+    """Give a record that exactly one company uses to that company; each has its audit entry."""
     connection = op.get_bind()
     users_of_apps = users(connection.execute(sa.text(APP_USERS)))
     owners = {
@@ -66,7 +66,7 @@ def give_owners() -> None:
 
 
 def users(rows: sa.CursorResult[tuple[int, int]]) -> dict[int, set[int]]:
-    """Record -> the companies that use it."""
+    """Return record -> the companies that use it."""
     found: dict[int, set[int]] = {}
     for record_id, company_id in rows:
         found.setdefault(record_id, set()).add(company_id)
@@ -76,7 +76,7 @@ def users(rows: sa.CursorResult[tuple[int, int]]) -> dict[int, set[int]]:
 def users_of_topics(
     connection: sa.Connection, users_of_apps: dict[int, set[int]]
 ) -> dict[int, set[int]]:
-    """Topics are used by those whose applications require them: their flows bear the tag."""
+    """Return topic -> the companies whose applications require it: their flows bear the tag."""
     found: dict[str, set[int]] = {}
     for app_id, document in connection.execute(sa.text("SELECT id, document FROM app")):
         read = json.loads(document) if isinstance(document, str) else document

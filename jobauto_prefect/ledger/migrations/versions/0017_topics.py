@@ -26,7 +26,7 @@ def upgrade() -> None:
 
 
 def tagged_by_requirements() -> Iterator[tuple[str, int]]:
-    """The applications, and their run templates, that have tags which are no topics any more."""
+    """Yield the applications and run templates that have tags which are no topics any more."""
     app = sa.table("app", sa.column("id"), sa.column("retired_at"), sa.column("document", sa.JSON))
     template = sa.table(
         "runtemplate", sa.column("id"), sa.column("retired_at"), sa.column("app_id")

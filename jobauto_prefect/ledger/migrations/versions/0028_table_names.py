@@ -71,7 +71,7 @@ def _column(query: str, table: str) -> list[str]:
 
 
 def _renamed(text: str, old: str, new: str) -> str:
-    """The text with the table's name, also as a part of other names, replaced."""
+    """Return the text with the table's name, also as a part of other names, replaced."""
     return re.sub(rf"\b((?:pk|uq|fk|ix)_)?{old}(?=_|\b)", rf"\1{new}", text)
 
 
