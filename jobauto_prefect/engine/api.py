@@ -57,26 +57,29 @@ SHOWN_DETAIL = 500  # characters of Prefect's explanation in our messages
 
 
 def authorization(login: str | None, key: str | None = None) -> str | None:
-    """The Authorization header for `user:password` or, without one, for an API key."""
+    """Return the Authorization header for `user:password`, or for an API key; None for neither."""
     if login:
         return "Basic " + base64.b64encode(login.encode()).decode()
     return f"Bearer {key}" if key else None
 
 
 def environment_authorization(environment: Mapping[str, str] = os.environ) -> str | None:
-    """The Authorization header that `PREFECT_API_AUTH_STRING` or `PREFECT_API_KEY` asks for."""
+    """Return the Authorization header for `PREFECT_API_AUTH_STRING` or `PREFECT_API_KEY`.
+
+    None: the environment has neither.
+    """
     return authorization(
         environment.get("PREFECT_API_AUTH_STRING"), environment.get("PREFECT_API_KEY")
     )
 
 
 def service_authorization(box: "SecretBox") -> str:
-    """The header with which this installation's own processes pass the gateway."""
+    """Return the header with which this installation's own processes pass the gateway."""
     return "Basic " + base64.b64encode(f"{SERVICE}:{box.derived(SERVICE)}".encode()).decode()
 
 
 def own_authorization(box: "SecretBox", environment: Mapping[str, str] = os.environ) -> str:
-    """What the environment asks for, else that of this installation's own processes."""
+    """Return the header that the environment asks for, else that of this installation."""
     return environment_authorization(environment) or service_authorization(box)
 
 
@@ -135,7 +138,7 @@ class PrefectApi:
             await self._client.aclose()
 
     async def get(self, path: str) -> Any:
-        """The JSON at `path`, which begins with a slash."""
+        """Return the JSON at `path`, which begins with a slash."""
         return await self.call("GET", path)
 
     async def get_or_none(self, path: str) -> Any | None:
@@ -145,7 +148,7 @@ class PrefectApi:
         return None
 
     async def get_shared(self, path: str) -> Any:
-        """The JSON at `path`; who asks meanwhile, or within `TOGETHER_SECONDS`, has it, too.
+        """Return the JSON at `path`; who asks meanwhile, or within `TOGETHER_SECONDS`, has it, too.
 
         For what many registrations look up alike: change nothing in it. What this client changes
         or deletes is asked for anew.
@@ -192,7 +195,7 @@ class PrefectApi:
             self._asked.pop(path, None)
 
     async def call(self, method: str, path: str, body: Any = None) -> Any:
-        """One call, repeated while Prefect is busy; the answer's JSON, None where there is none."""
+        """Make one call, repeated while Prefect is busy; return its JSON, None without any."""
         return _content(await self._called(method, path, body), self.url)
 
     async def _called(self, method: str, path: str, body: Any) -> httpx.Response:
@@ -270,7 +273,7 @@ def _error(response: httpx.Response, method: str, path: str) -> JobautoError:
 
 
 def _detail(response: httpx.Response) -> str:
-    """Prefect's explanation, without the request that it repeats: that may hold values."""
+    """Return Prefect's explanation, without the request that it repeats: that may hold values."""
     try:
         body = response.json()
     except ValueError:

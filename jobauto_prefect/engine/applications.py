@@ -42,7 +42,7 @@ async def _load(app_id: int) -> Flow[Any, Any]:
 
 
 async def _show(message: str) -> None:
-    """Where this is a flow run's process, the run fails with the reason."""
+    """Fail the run with the reason, where this is a flow run's process."""
     flow_run_id = os.environ.get("PREFECT__FLOW_RUN_ID")
     if flow_run_id:
         async with connect() as api:

@@ -9,7 +9,7 @@ from jobauto_prefect.errors import NotReady
 
 
 def connect() -> PrefectApi:
-    """A client of the server that Prefect's settings name (environment or profile).
+    """Return a client of the server that Prefect's settings name (environment or profile).
 
     Raises:
         NotReady: they name none.
@@ -31,7 +31,7 @@ def connect() -> PrefectApi:
 
 @contextlib.contextmanager
 def sign_in_as(worker_token: str) -> Iterator[None]:
-    """All of Prefect's clients in the block sign in as this worker, unless told who they are.
+    """Sign all of Prefect's clients in the block in as this worker, unless told who they are.
 
     Not by the environment: jobs inherit that.
     """

@@ -57,7 +57,7 @@ MOST_AT_ONCE = 1000  # flow runs of one pool on one machine
 
 
 async def load(app_id: int, settings: Settings, patience_seconds: float) -> Flow[Any, Any]:
-    """The flow of an application as the facade describes it.
+    """Return the flow of an application as the facade describes it.
 
     Raises:
         FacadeUnavailable: it did not answer within `patience_seconds`.
@@ -74,7 +74,7 @@ async def load(app_id: int, settings: Settings, patience_seconds: float) -> Flow
 
 
 def compile_flow(application: ApplicationDocument, settings: Settings) -> Flow[Any, Any]:
-    """The flow of an application, with a parameter for each of its parameters."""
+    """Return the flow of an application, with a parameter for each of its parameters."""
     definition = parse(application.document)
     plan = flow_plan(application.id, definition, settings.language)
     compiled = parameters(definition, settings.language)
@@ -109,7 +109,7 @@ def _parameters(compiled: ParameterSchema) -> Iterator[inspect.Parameter]:
 
 
 async def run_application(settings: Settings) -> State[Any]:
-    """The body of every flow: claim the run this is, and run its job."""
+    """Claim the run this is, and run its job: the body of every flow."""
     context = FlowRunContext.get()
     run = context.flow_run if context else None
     if not isinstance(run, FlowRun) or run.deployment_id is None:
@@ -130,7 +130,7 @@ async def run_application(settings: Settings) -> State[Any]:
 async def _open(
     stack: contextlib.AsyncExitStack, settings: Settings, pool: str
 ) -> tuple[WorkerContext, str]:
-    """Each run that goes on at the same time on this machine is a worker of its own."""
+    """Open a worker of its own for each run that goes on at the same time on this machine."""
     begin_tracing("flow")
     for number in range(1, MOST_AT_ONCE):
         worker = f"{host_name()} {pool} flow {number}"
@@ -214,7 +214,7 @@ async def _shipping(logs: LogShipper) -> AsyncIterator[None]:
 async def _ending_on_sigterm(
     api: PrefectApi, opened: WorkerContext, flow_run_id: UUID, job_id: int
 ) -> AsyncIterator[None]:
-    """Prefect's worker ends a cancelled run's process by SIGTERM; so does whoever stops it."""
+    """End the job on SIGTERM, by which Prefect's worker, or whoever else, ends a cancelled run."""
     loop = asyncio.get_running_loop()
     ending: list[asyncio.Task[None]] = []
 

@@ -114,10 +114,9 @@ async def _create_run_of(
 
 
 def _read_start(context: EngineContext, job_id: int) -> tuple[Job, dict[str, Any], bool] | None:
-    """A job that is to have a flow run, the run's parameters, and whether its template waits to
-    be applied.
+    """Return a job that is to have a flow run, and the run's parameters.
 
-    None: it is to have none.
+    The last item says whether its template waits to be applied. None: it is to have no run.
     """
     with context.ledger.reading() as session:
         try:
@@ -133,7 +132,7 @@ def _read_start(context: EngineContext, job_id: int) -> tuple[Job, dict[str, Any
 async def _run_of(
     context: EngineContext, job: Job, parameters: Mapping[str, Any], *, is_stale: bool
 ) -> UUID:
-    """The flow run of a job, of a deployment that says what the record does.
+    """Return the flow run of a job, of a deployment that says what the record does.
 
     Starts come before registrations: a template that waits to be applied is applied here, or the
     run would have the values and the work pool of yesterday. So is one whose deployment Prefect
@@ -308,7 +307,10 @@ class OutboxWorker:
     """
 
     def __init__(self, context: EngineContext, poll_seconds: float | None = None) -> None:
-        """`poll_seconds`: how often to look unasked; None: only when woken."""
+        """Prepare to deliver messages.
+
+        `poll_seconds`: how often to look unasked; None: only when woken.
+        """
         self.context = context
         self._poll_seconds = poll_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -327,7 +329,7 @@ class OutboxWorker:
         return self._loop is not None
 
     def wake(self) -> None:
-        """There may be a message."""
+        """Wake the worker: there may be a message."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._look_again)
 
@@ -362,7 +364,7 @@ class OutboxWorker:
 
     @contextlib.asynccontextmanager
     async def _hands(self) -> AsyncIterator[asyncio.TaskGroup]:
-        """What carries; it ends with all that is in hand, and what is not goes back."""
+        """Open the group that delivers; it ends with all in hand, and the rest goes back."""
         try:
             async with asyncio.TaskGroup() as group:
                 yield group
@@ -393,7 +395,7 @@ class OutboxWorker:
             self._more_may_wait |= len(runs) == free
 
     def _begin_own(self, group: asyncio.TaskGroup) -> None:
-        """Somebody waits for these."""
+        """Begin with the messages that somebody waits for."""
         while self._own and len(self._in_hand) < OWN_AT_ONCE:
             self._begin_taken(group, self._own.popleft())
 
@@ -402,7 +404,7 @@ class OutboxWorker:
             self._begin_taken(group, self._registrations.popleft())
 
     def _begin_taken(self, group: asyncio.TaskGroup, message: OutboxMessage) -> None:
-        """What is anybody's by now is left to be taken."""
+        """Begin with a message that was taken; what is anybody's by now is left to be taken."""
         if message.taken_until is not None and message.taken_until > self.context.ledger.clock():
             self._begin(group, message)
         else:
@@ -423,7 +425,7 @@ class OutboxWorker:
         return len(self._in_hand) < AT_ONCE and registrations < REGISTRATIONS_AT_ONCE
 
     async def _claim(self, most: int, registrations: int) -> Sequence[OutboxMessage]:
-        """The next ones. A thread that takes some can't be stopped: what it takes goes back."""
+        """Claim the next messages; what a thread takes that can't be stopped goes back."""
         taking = asyncio.ensure_future(
             asyncio.to_thread(outbox.claim_due, self.context.ledger, most, registrations)
         )
@@ -466,7 +468,7 @@ class OutboxWorker:
                 await asyncio.to_thread(outbox.complete, ledger, message)
 
     async def _refused(self, message: OutboxMessage, error: PrefectRefuses) -> None:
-        """What is registered may be changed until Prefect takes it; of a run that is all."""
+        """Retry what registers something until Prefect takes it; give up what changes a run."""
         logger.warning("%s %s is refused: %s", message.kind, message.subject_id, error)
         if message.priority == Priority.REGISTRATION or message.kind == OutboxKind.CREATE_RUN:
             await self._retry_later(message, str(error))

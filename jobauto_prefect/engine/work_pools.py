@@ -66,7 +66,7 @@ async def ensure_queue(api: PrefectApi, pool: str, queue: WorkQueuePlan) -> list
 
 
 async def announce_silence(api: PrefectApi, pool: str, worker: str) -> None:
-    """The last heartbeat for now: Prefect takes the worker for offline a few seconds later."""
+    """Send the last heartbeat for now: Prefect takes the worker for offline a few seconds later."""
     body = {"name": worker, "heartbeat_interval_seconds": 1}
     await api.post(f"/work_pools/{quote(pool, safe='')}/workers/heartbeat", body)
 
@@ -93,7 +93,7 @@ class Pool:
 
 
 async def pools(prefect: PrefectApi, names: Iterable[str]) -> list[Pool]:
-    """These work pools, in their order.
+    """Return these work pools, in their order.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.

@@ -85,7 +85,7 @@ class Adapter:
             self._stack.close()
 
     def after(self, inversion: int, limit: int) -> list[Change]:
-        """The changes with a higher inversion, in their order, at most `limit`."""
+        """Return the changes with a higher inversion, in their order, at most `limit`."""
         inversions = self._table.c.inversion
         query = select(self._table).where(inversions > inversion).order_by(inversions).limit(limit)
         with self._translate_errors():
@@ -120,7 +120,7 @@ class Adapter:
 
     @contextlib.contextmanager
     def _translate_errors(self) -> Iterator[None]:
-        """What goes wrong in a driver, in a few words of its own."""
+        """Translate what goes wrong in a driver into a few words of its own."""
         try:
             yield
         except DBAPIError as error:
@@ -151,7 +151,7 @@ def _members(row: RowMapping) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """A column's value as JSON can say it."""
+    """Return a column's value as JSON can say it."""
     if isinstance(value, datetime | date):
         return value.isoformat()
     if isinstance(value, Decimal):

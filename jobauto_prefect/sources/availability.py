@@ -44,7 +44,7 @@ class Availability:
 def fault_of_check(
     check: Mapping[str, Any], settings: Settings, fields: Sequence[Mapping[str, Any]] | None
 ) -> Iterator[Fault]:
-    """What is wrong with the `availability` of a credential type; `fields` None: not known."""
+    """Yield what is wrong with a credential type's `availability`; `fields` None: not known."""
     url, command = check.get("url"), check.get("command")
     if (url is None) == (command is None):
         yield Fault("/availability", "required", "give one of url and command")
@@ -66,7 +66,10 @@ def fault_of_check(
 
 
 def _fault_of_template(url: str, settings: Settings) -> str | None:
-    """What is wrong whatever the values are. One that begins with a value may be anything."""
+    """Return what is wrong whatever the values are; None: nothing.
+
+    An address that begins with a value may be anything.
+    """
     if PLACEHOLDER.match(url):
         return None
     return fault_of_url(PLACEHOLDER.sub("1", url), check_rules(settings))
@@ -75,8 +78,9 @@ def _fault_of_template(url: str, settings: Settings) -> str | None:
 def faults_of_values(
     check: Mapping[str, Any] | None, values: Mapping[str, str], settings: Settings
 ) -> Iterator[Fault]:
-    """Why a check could never ask with these values: no job with them would start. Nothing where
-    it could, or needs values that are not there.
+    """Yield why a check could never ask with these values: no job with them would start.
+
+    Nothing where it could, or needs values that are not there.
     """
     url = (check or {}).get("url") or ""
     names = PLACEHOLDER.findall(url)
@@ -122,12 +126,12 @@ def check_availability(
 
 
 def check_rules(settings: Settings) -> TargetRules:
-    """Where the settings allow checks to ask."""
+    """Return where the settings allow checks to ask."""
     return TargetRules(settings.event_source_targets, use="an availability check")
 
 
 def _within(seconds: float, look: Callable[[], Availability]) -> Availability:
-    """What a look finds, or that it took too long; a thread that hangs is left behind."""
+    """Return what a look finds, or that it took too long; a thread that hangs is left behind."""
     if not _free.acquire(blocking=False):
         return Availability(False, "too many checks are under way")
     answers: list[Availability] = []

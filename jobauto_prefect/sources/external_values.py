@@ -36,7 +36,7 @@ class ValueSource:
 
 
 def faults_of_type(kind: str | None, keywords: Sequence[str]) -> Iterator[Fault]:
-    """What a credential type with these fields lacks to be read from its source."""
+    """Yield what a credential type with these fields lacks to be read from its source."""
     lacking = [name for name in SOURCES[kind].needed if name not in keywords] if kind else []
     if lacking:
         yield Fault("/source", "fields", f"{kind} needs the fields {', '.join(lacking)}; add them")
@@ -45,7 +45,7 @@ def faults_of_type(kind: str | None, keywords: Sequence[str]) -> Iterator[Fault]
 def faults_of_values(
     kind: str | None, values: Fields, company: str, settings: Settings
 ) -> Iterator[Fault]:
-    """Why a source could never be read with these values. Nothing where some are still to come.
+    """Yield why a source could never be read with these values; nothing where some are to come.
 
     `company` is the slug of the credential's.
     """
@@ -57,7 +57,7 @@ def faults_of_values(
 
 
 def read_values(kind: str, values: Fields, company: str, settings: Settings) -> dict[str, str]:
-    """All values of a source, as text; blocks for some seconds at most.
+    """Return all values of a source, as text; blocks for some seconds at most.
 
     Raises:
         SourceUnavailable: it may not be read, is not there, or does not answer.
@@ -74,7 +74,7 @@ def read_values(kind: str, values: Fields, company: str, settings: Settings) -> 
 
 
 def _refusal_of_file(values: Fields, company: str, settings: Settings) -> str | None:
-    """Links are followed before the settings are asked: what counts is where the file is."""
+    """Return why a file may not be read; None: it may. What counts is where links lead."""
     path = values["ENV_FILE_PATH"]
     if not Path(path).is_absolute():
         return f"{path} is no absolute path"

@@ -13,7 +13,7 @@ ANSWER_SECONDS = 10.0
 
 
 def webhook_client() -> httpx.AsyncClient:
-    """A client for `post`: no proxy of the environment, which would be told names judged here."""
+    """Return a client for `post`, without proxies, which would be told names judged here."""
     return httpx.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False)
 
 
@@ -24,7 +24,7 @@ async def post(
     content: bytes,
     headers: Mapping[str, str],
 ) -> str | None:
-    """Why it was not accepted; None: it was. The reason does not tell the address."""
+    """Post content; return why it was not accepted, without the address; None: it was."""
     try:
         request = await asyncio.to_thread(_request, client, rules, url, content, headers)
         async with asyncio.timeout(ANSWER_SECONDS), contextlib.AsyncExitStack() as stack:
@@ -48,7 +48,7 @@ def _request(
     content: bytes,
     headers: Mapping[str, str],
 ) -> httpx.Request:
-    """To the address that was checked: connecting by name again could lead elsewhere.
+    """Build a request to the checked address: connecting by name again could lead elsewhere.
 
     Raises:
         SourceUnavailable: it may not be told anything.

@@ -38,7 +38,7 @@ class Line:
 
 
 def title_of(batch: Batch) -> str:
-    """What a message says in one line."""
+    """Return what a message says in one line."""
     if batch.counts.total() == 1:
         return line_of(batch.first[0]).title
     counted = (f"{batch.counts[name]} {word}" for name, word in WORDS.items() if batch.counts[name])
@@ -46,7 +46,7 @@ def title_of(batch: Batch) -> str:
 
 
 def line_of(notice: Notice, settings: Settings | None = None) -> Line:
-    """One notice; without settings it has no links."""
+    """Return one notice; without settings it has no links."""
     data = notice.data
     title = _flat(f"{data['company']} / {data['template']} {WORDS[notice.occasion]}")
     links = dict(_links(notice, settings)) if settings is not None else {}
@@ -84,12 +84,12 @@ def _time(text: str) -> str:
 
 
 def _flat(text: str) -> str:
-    """On one line, without anything that is not to be seen: names may hold line ends."""
+    """Return text on one line, without what is not to be seen: names may hold line ends."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def _rest(batch: Batch) -> str:
-    """How many there are besides those that are told one by one."""
+    """Return how many there are besides those that are told one by one."""
     rest = batch.counts - _first_counts(batch)
     counted = (f"{rest[name]} more {word}" for name, word in WORDS.items() if rest[name])
     return ", ".join(counted)
@@ -100,7 +100,7 @@ def _first_counts(batch: Batch) -> Any:
 
 
 def mail_of(batch: Batch, settings: Settings, now: datetime, message_id: str) -> EmailMessage:
-    """A message as mail; `message_id` without brackets."""
+    """Return a message as mail; `message_id` without brackets."""
     lines = [line_of(notice, settings) for notice in batch.first]
     rest = _rest(batch)
     mail = EmailMessage(policy=SMTP)
@@ -129,7 +129,7 @@ def _html(line: Line) -> str:
 
 
 def slack_of(batch: Batch, settings: Settings) -> dict[str, Any]:
-    """A message in Slack's form: `text` for what shows one line, `blocks` for the others."""
+    """Return a message in Slack's form: `text` where one line is shown, `blocks` elsewhere."""
     title = title_of(batch).translate(SLACK_ESCAPES)
     lines = [line_of(notice, settings) for notice in batch.first]
     texts = [_marked(line) for line in lines]

@@ -67,7 +67,7 @@ class Poller:
                 await asyncio.sleep(pause)
 
     def _due(self) -> tuple[list[int], float]:
-        """The sources that are due, and in how many seconds to look again."""
+        """Return the sources that are due, and in how many seconds to look again."""
         try:
             with self._ledger.reading() as session:
                 times = source_times(session)
@@ -136,7 +136,7 @@ class _Reading:
         self.new = 0
 
     def to_the_end(self, source: EventSource) -> None:
-        """Store, then remove, page by page.
+        """Read to the end: store, then remove, page by page.
 
         Raises:
             SourceUnavailable: it can't be read, or its changes can't be removed.
@@ -163,14 +163,17 @@ class _Reading:
 
 
 def _floor(source: EventSource) -> int:
-    """Where to begin. What was removed can't come again, so all that is there is new."""
+    """Return where to begin. What was removed can't come again, so all that is there is new."""
     if source.consume == "delete":
         return source.start_after
     return max(source.start_after, source.last_processed_id - LOOKBACK)
 
 
 def _remove(adapter: Adapter, changes: Sequence[Change]) -> SourceUnavailable | None:
-    """Take stored changes out. Where that is not allowed, reading goes on all the same."""
+    """Take stored changes out; return why that is not allowed, None where it is.
+
+    Reading goes on all the same.
+    """
     try:
         adapter.remove([change.inversion for change in changes])
     except SourceUnavailable as error:

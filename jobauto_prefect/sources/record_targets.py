@@ -9,7 +9,7 @@ PASSWORD = "db_password"  # noqa: S105 - the name of a column
 
 
 def source_target(source: EventSource, box: SecretBox) -> Target:
-    """The database of a source, with its password in clear.
+    """Return the database of a source, with its password in clear.
 
     Raises:
         KeyMissing: the password was stored with another key.
@@ -26,10 +26,10 @@ def source_target(source: EventSource, box: SecretBox) -> Target:
 
 
 def source_rules(settings: Settings) -> TargetRules:
-    """Which databases the settings allow."""
+    """Return which databases the settings allow."""
     return TargetRules(settings.event_source_targets, settings.home)
 
 
 def webhook_rules(settings: Settings) -> TargetRules:
-    """Where the settings allow webhooks to be sent."""
+    """Return where the settings allow webhooks to be sent."""
     return TargetRules(settings.webhook_targets, use="a webhook", setting="JOBAUTO_WEBHOOK_TARGETS")

@@ -38,7 +38,10 @@ class Sender(ABC, Generic[Claim, Message]):
     def __init__(
         self, ledger: Ledger, settings: Settings, wanted: asyncio.Event | None = None
     ) -> None:
-        """`wanted` is set where there may be something to send; None: the ledger is polled."""
+        """Prepare to send.
+
+        `wanted` is set where there may be something to send; None: the ledger is polled.
+        """
         self.ledger = ledger
         self.settings = settings
         self.rules = webhook_rules(settings)

@@ -85,7 +85,7 @@ class TargetRules:
 
 
 def fault_of(target: Target, rules: TargetRules) -> str | None:
-    """Why a target may not be used, as far as its names tell; None: they tell nothing."""
+    """Return why a target may not be used, by what its names tell; None: they tell nothing."""
     if target.kind == "sqlite":
         return _fault_of_file(target.database, rules)
     if not target.host or "/" in target.host:
@@ -97,10 +97,10 @@ def fault_of(target: Target, rules: TargetRules) -> str | None:
 
 
 def web_target(url: str) -> Target:
-    """Where a request to this URL goes.
+    """Return where a request to this URL goes.
 
     Raises:
-        ValueError: it is none that may be asked or told anything; the message says why.
+        ValueError: nothing may be asked or told there; the message says why.
     """
     if len(url) > LONGEST_URL or not url.isprintable():
         raise ValueError(f"must be at most {LONGEST_URL} printable characters")
@@ -113,7 +113,10 @@ def web_target(url: str) -> Target:
 
 
 def fault_of_url(url: str, rules: TargetRules) -> str | None:
-    """As `fault_of`, for the address of a webhook or a check."""
+    """Return why the address of a webhook or a check may not be used, as `fault_of` does.
+
+    None: its names tell nothing.
+    """
     try:
         return fault_of(web_target(url), rules)
     except ValueError as error:
@@ -121,7 +124,7 @@ def fault_of_url(url: str, rules: TargetRules) -> str | None:
 
 
 def address_of(target: Target, rules: TargetRules) -> str:
-    """The address to connect to. Connecting by name again could lead elsewhere.
+    """Return the address to connect to. Connecting by name again could lead elsewhere.
 
     Raises:
         SourceUnavailable: the host has no address, or none that may be used.
@@ -143,7 +146,7 @@ def address_of(target: Target, rules: TargetRules) -> str:
 
 
 def file_of(target: Target, rules: TargetRules) -> Path:
-    """The file of an SQLite source.
+    """Return the file of an SQLite source.
 
     Raises:
         SourceUnavailable: it may not be used.
@@ -184,7 +187,7 @@ def _fault_of_address(address: Address, host: str, rules: TargetRules) -> str | 
 
 
 def _embedded(address: Address) -> Address:
-    """The IPv4 address that an IPv6 address only wraps."""
+    """Return the IPv4 address that an IPv6 address only wraps."""
     if isinstance(address, IPv4Address):
         return address
     if address in NAT64:

@@ -115,7 +115,7 @@ Body = dict[str, Any]
 
 
 def body_of(session: ReadingSession, event: Event) -> Body:
-    """What a receiver is told of an event."""
+    """Return what a receiver is told of an event."""
     body = _change(session, event) if event.kind == EventKind.CHANGE else _end(session, event)
     return {"event": body.pop("event"), "ts": event.created_at.isoformat(), **body}
 
@@ -162,14 +162,14 @@ def _time(instant: datetime | None) -> str | None:
 
 
 def signature(secret: str, message_id: str, timestamp: str, content: bytes) -> str:
-    """The header `webhook-signature`, as https://www.standardwebhooks.com has it."""
+    """Return the header `webhook-signature`, as https://www.standardwebhooks.com has it."""
     signed = f"{message_id}.{timestamp}.".encode() + content
     digest = hmac.new(_key(secret), signed, hashlib.sha256).digest()
     return f"v1,{base64.b64encode(digest).decode()}"
 
 
 def _key(secret: str) -> bytes:
-    """The key's bytes: those of its text, or behind `whsec_` those that Base64 says."""
+    """Return the key's bytes: those of its text, or behind `whsec_` those that Base64 says."""
     if secret.startswith(ENCODED_KEY):
         try:
             return base64.b64decode(secret.removeprefix(ENCODED_KEY), validate=True)

@@ -55,7 +55,7 @@ async def create_run(
     tags: Iterable[str] = (),
     idempotency_key: str | None = None,
 ) -> UUID:
-    """A flow run of a deployment; with a key that was used before, the one made then.
+    """Create a flow run of a deployment; with a key that was used before, return the one made then.
 
     The parameters are not checked against the deployment's schema: the claim says what is
     missing, and says it better.
@@ -119,7 +119,7 @@ def _answer(answer: Mapping[str, Any], details: Mapping[str, Any]) -> Proposal:
 async def set_state(
     api: PrefectApi, flow_run_id: UUID, story: RunStatus, *, force: bool = False
 ) -> bool:
-    """Let a flow run show a story; False: it is gone.
+    """Set a flow run's state to that of a story; False: the run is gone.
 
     Prefect lets a run that is being cancelled become Cancelled only; it is then Cancelled with
     the story's message.
@@ -168,7 +168,7 @@ async def add_labels(api: PrefectApi, flow_run_id: UUID, labels: Mapping[str, st
 
 
 async def add_page(api: PrefectApi, flow_run_id: UUID, story: RunStatus) -> None:
-    """Let a flow run have the story's page among its artifacts; nothing where it has none."""
+    """Add the story's page to the artifacts of a flow run; nothing where it has none."""
     if story.artifact_markdown is None:
         return
     body = {
@@ -184,7 +184,7 @@ async def add_page(api: PrefectApi, flow_run_id: UUID, story: RunStatus) -> None
 async def show_status(
     api: PrefectApi, flow_run_id: UUID, story: RunStatus, *, force: bool = False
 ) -> bool:
-    """Let a flow run show all of a story, its page once; for stories their driver can't tell.
+    """Show all of a story at a flow run, its page once; for stories their driver can't tell.
 
     False: the run is gone. `force`: whatever it shows now.
     """
@@ -200,7 +200,7 @@ async def show_status(
 
 
 async def _show_metadata(api: PrefectApi, flow_run_id: UUID, story: RunStatus) -> None:
-    """Name, tags and labels; tags have to be known to be written, which few ends need."""
+    """Show name, tags and labels; tags have to be known to be written, which few ends need."""
     status = None
     if story.has_warning:
         status = (await read_runs(api, [flow_run_id])).get(flow_run_id)
@@ -223,7 +223,7 @@ class PrefectRun:
 
 
 async def read_runs(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, PrefectRun]:
-    """Flow run -> its status, 200 with one call; runs that are gone are left out."""
+    """Return flow run -> its status, 200 with one call; runs that are gone are left out."""
     wanted = [str(flow_run_id) for flow_run_id in flow_run_ids]
     statuses: dict[UUID, PrefectRun] = {}
     for start in range(0, len(wanted), PAGE):
@@ -239,7 +239,7 @@ def _prefect_run(run: Mapping[str, Any]) -> PrefectRun:
 
 
 async def read_states(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID, str]:
-    """Flow run -> type of state; runs that are gone are left out."""
+    """Return flow run -> type of state; runs that are gone are left out."""
     statuses = await read_runs(api, flow_run_ids)
     return {flow_run_id: status.state for flow_run_id, status in statuses.items()}
 

@@ -15,7 +15,7 @@ from jobauto_prefect.runtime.output.masking import Masker
 
 
 def run_parameters(job: Job, box: SecretBox) -> dict[str, Any]:
-    """The job's number, and its own values that are no secrets; its session is open."""
+    """Return the job's number, and its own values that are no secrets; its session is open."""
     return {**_overrides(job, box), REFERENCES: {"job": job.id}}
 
 
@@ -33,7 +33,7 @@ def _overrides(job: Job, box: SecretBox) -> dict[str, Any]:
 
 
 def _secrets(job: Job, box: SecretBox) -> list[str]:
-    """The secret values that this job is given: somebody may have repeated one elsewhere."""
+    """Return the secret values that this job is given: somebody may have repeated one elsewhere."""
     template = job.runtemplate
     sealed = [job.override_secrets, template.secrets, template.company.secrets]
     sealed += [assignment.credential.secrets for assignment in template.assignments]

@@ -65,7 +65,7 @@ class UnclaimedRuns:
         return await asyncio.to_thread(without_job)
 
     async def _running(self) -> dict[UUID, UUID]:
-        """Flow run -> its deployment."""
+        """Return flow run -> its deployment, of the runs that Prefect takes for running."""
         wanted = {"state": {"type": {"any_": ["RUNNING"]}}}
         deployments: dict[UUID, UUID] = {}
         offset = 0

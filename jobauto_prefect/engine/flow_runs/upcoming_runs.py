@@ -63,7 +63,7 @@ class Outlook:
 def outlook_of(
     template: RunTemplate, now: datetime, pool: str, closed: ClosedTime
 ) -> Outlook | None:
-    """What is to come of a template; None: it is not applied, or its schedule can't be used.
+    """Return what is to come of a template; None: not applied, or its schedule can't be used.
 
     Windows in closed time have no run yet: it is not certain that they get one.
     """
@@ -88,7 +88,7 @@ def outlook_of(
 
 
 async def sync_upcoming_runs(context: EngineContext, outlook: Outlook, *, changed: bool) -> None:
-    """Let Prefect have the runs that are made ahead for one template, and no others.
+    """Make the runs that are made ahead for one template in Prefect, and delete others.
 
     Whoever calls holds the template's lock. `changed`: it was written anew, so were its runs.
 
@@ -111,7 +111,7 @@ async def sync_upcoming_runs(context: EngineContext, outlook: Outlook, *, change
 def read_outlook(
     session: ReadingSession, template: RunTemplate, context: EngineContext
 ) -> Outlook | None:
-    """What is to come of a template; None: it has gone, or is not applied."""
+    """Return what is to come of a template; None: it has gone, or is not applied."""
     if template.retired_at is not None:
         return None
     pool, now = template.pool or context.settings.pool, context.ledger.clock()
@@ -122,7 +122,7 @@ def read_outlook(
 
 
 async def _made_ahead(context: EngineContext, outlook: Outlook) -> dict[str, dict[str, Any]]:
-    """Key -> flow run that waits and that no job has yet."""
+    """Return key -> flow run that waits and that no job has yet."""
     query = {
         "deployments": {"id": {"any_": [str(outlook.deployment_id)]}},
         "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
@@ -164,7 +164,7 @@ class UpcomingRuns:
         self._shown: dict[int, tuple[UpcomingRun, ...]] = {}
 
     async def look(self) -> list[int]:
-        """Name what Prefect made; the templates whose runs are to be made.
+        """Name the runs Prefect made; return the templates whose runs are to be made.
 
         Raises:
             PrefectUnavailable: Prefect does not answer.
@@ -182,7 +182,7 @@ class UpcomingRuns:
         return [outlook.template_id for outlook in new if not outlook.by_prefect]
 
     def shown(self, template_id: int, outlook: Outlook | None) -> None:
-        """What Prefect has of a template is this."""
+        """Note that what Prefect has of a template is this."""
         if outlook is not None:
             self._shown[template_id] = outlook.coming
 

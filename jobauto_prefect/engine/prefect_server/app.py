@@ -14,7 +14,7 @@ AUTHENTICATION = "PREFECT_SERVER_API_AUTH_STRING"
 
 
 def create_app() -> Callable[..., Awaitable[Any]]:
-    """Prefect's ASGI application, responsive on SQLite too, which knows our worker."""
+    """Create Prefect's ASGI application, responsive on SQLite too, which knows our worker."""
     from prefect.server.api.server import create_app as create
 
     collect_in_thread()
@@ -23,7 +23,7 @@ def create_app() -> Callable[..., Awaitable[Any]]:
 
 
 def create_closed_app(login: str) -> Callable[..., Awaitable[Any]]:
-    """The same, which answers only who gives this login, a name and a password.
+    """Create Prefect's application that answers only who gives this login, a name and a password.
 
     Raises:
         NotReady: Prefect does not take it.
@@ -43,7 +43,7 @@ PAUSE_SECONDS = 1.0
 
 
 def collect_in_thread() -> None:
-    """From now on, collect this process's garbage in a thread of its own.
+    """Collect this process's garbage from now on in a thread of its own.
 
     Python collects in whichever thread happens to allocate. In the event loop of Prefect's server
     on SQLite that stops everything for up to a minute: the collector closes the cursor of a

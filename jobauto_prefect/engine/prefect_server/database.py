@@ -7,7 +7,7 @@ from jobauto_prefect.settings import Settings
 
 
 def prefect_database_url(settings: Settings) -> str:
-    """The SQLAlchemy URL of the database that `jobauto prefect start` would use here."""
+    """Return the SQLAlchemy URL of the database that `jobauto prefect start` would use here."""
     os.environ.setdefault("PREFECT_HOME", str(settings.home / "prefect"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # its home need not be there

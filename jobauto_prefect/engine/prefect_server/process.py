@@ -29,7 +29,7 @@ QUIET: Mapping[str, str] = {
 def prefect_command(
     settings: Settings, inherited: Mapping[str, str] = os.environ
 ) -> tuple[list[str], dict[str, str]]:
-    """The argument vector and the environment of a Prefect server that is open to everybody.
+    """Return argument vector and environment of a Prefect server that is open to everybody.
 
     For tests and measurements; `jobauto prefect start` runs one behind the gateway.
     """
@@ -40,7 +40,7 @@ def prefect_command(
 
 
 def prefect_environment(settings: Settings, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a Prefect server with its UI and services.
+    """Return the environment of a Prefect server with its UI and services.
 
     Its files are in the folder `prefect` of the home. What the inherited environment says about
     `PREFECT_*` wins, the addresses excepted: those are the settings'.

@@ -32,7 +32,7 @@ OURS: dict[str, Any] = {
 
 
 def add_worker_type() -> None:
-    """From now on, the Prefect server of this process knows our type of work pool.
+    """Add our type of work pool to those that the Prefect server of this process knows.
 
     A server takes the list from a registry on the internet and has no setting for additions, so
     the function that reads it is replaced by one that adds ours.

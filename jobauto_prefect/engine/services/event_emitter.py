@@ -123,7 +123,7 @@ class EventEmitter:
 
 
 def _ends(session: ReadingSession, event: Event) -> list[Body]:
-    """The end itself and, where the job has done what it was to do, what its application emits."""
+    """Return the end itself and, where the job did what it should, what its application emits."""
     template = session.get_one(RunTemplate, event.runtemplate_id)
     end = _end(template, event)
     if event.operation == FAILURE:

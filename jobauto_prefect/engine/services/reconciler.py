@@ -116,7 +116,7 @@ async def _is_settled(context: EngineContext, end: End, status: PrefectRun | Non
 
 
 async def _correct_appearance(context: EngineContext, end: End, status: PrefectRun) -> None:
-    """Let a run look as its newest job ended, whose worker may have died before it said so."""
+    """Correct the look of a run to its newest job's end, whose worker may have died before."""
     looks = status.appearance.ended(with_warning=end.state == JobState.WARNING)
     if looks == status.appearance or not is_shown(end, status.state):
         return
@@ -154,7 +154,7 @@ def _confirm(context: EngineContext, ends: list[End]) -> None:
 
 
 async def settle_waiting(context: EngineContext) -> None:
-    """Jobs that are due and whose run does not wait any more go another way."""
+    """Settle jobs that are due and whose run does not wait any more."""
     waiting = await asyncio.to_thread(_overdue, context)
     states = await read_states(context.prefect, waiting)
     for flow_run_id, job_id in waiting.items():
@@ -169,7 +169,7 @@ def _overdue(context: EngineContext) -> dict[UUID, int]:
 
 
 def _run_ended(context: EngineContext, job_id: int, state: str | None) -> None:
-    """The flow run of a scheduled job is over, or gone (None), and nobody claimed it."""
+    """Settle a scheduled job whose flow run is over, or gone (None), and nobody claimed it."""
     with contextlib.suppress(Conflict), context.ledger.writing(SERVICE) as session:
         job = job_with_context(session, job_id)
         attempts.lock_job(session, job)
@@ -190,7 +190,7 @@ def _sets(status: PrefectStatus) -> tuple[str | None, set[str], set[str]]:
 
 
 async def pool_status(api: PrefectApi) -> PrefectStatus:
-    """Which work pools are paused, and which are served by other kinds of worker.
+    """Return which work pools are paused, and which are served by other kinds of worker.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.

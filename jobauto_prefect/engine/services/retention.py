@@ -154,7 +154,7 @@ class Pruner:
 
 
 def _filters(kept: KeptRuns, now: datetime) -> list[dict[str, Any]]:
-    """Filters of Prefect's for the flow runs that are kept no longer."""
+    """Return filters of Prefect's for the flow runs that are kept no longer."""
     before = (now - timedelta(days=kept.days)).isoformat()
     deployments = [str(deployment) for deployment in kept.deployments]
     return [

@@ -119,7 +119,7 @@ class MissingRunMonitor:
             return windows.jobs_without_run(session, ledger.clock() - GRACE, PAGE)
 
     async def _scheduled_runs(self, waiting: Sequence[Job]) -> dict[tuple[UUID, datetime], UUID]:
-        """Deployment and due time -> flow run that waits."""
+        """Return deployment and due time -> flow run that waits."""
         deployments = {str(job.runtemplate.deployment_id) for job in waiting}
         if not waiting:
             return {}

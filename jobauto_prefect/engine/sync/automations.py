@@ -114,7 +114,7 @@ def _holds(present: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 
 
 async def _made_before(api: PrefectApi, plan: AutomationPlan) -> Mapping[str, Any] | None:
-    """Find an automation that a process made for this rule and died before it was remembered."""
+    """Find an automation of a process that died before it was remembered; None: there is none."""
     named = {"automations": {"name": {"any_": [plan.name]}}}
     for automation in await api.post("/automations/filter", named):
         for action in automation["actions"]:

@@ -101,7 +101,7 @@ async def retire_block(api: PrefectApi, block_document_id: UUID) -> None:
 
 
 async def read_block(api: PrefectApi, name: str) -> Mapping[str, Any]:
-    """The data of a block (type slug/name), secrets included.
+    """Return the data of a block (type slug/name), secrets included.
 
     Raises:
         NotFound: there is none.

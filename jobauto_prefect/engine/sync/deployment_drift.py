@@ -78,7 +78,7 @@ class DeploymentComparison(Comparison[RunTemplate, DeploymentPlan]):
     def settle(
         self, session: WritingSession, record: RunTemplate, drift: Drift[DeploymentPlan]
     ) -> Correction:
-        """Have the record follow pauses and times, and audit what comes back."""
+        """Change the record by pauses and times of the deployment; audit what comes back."""
         adopted = _adopt(record, drift.found, self.context.settings)
         restored = tuple(sorted({*drift.differences} - _followed(drift, adopted)))
         self.audit_restored(session, record, restored)
@@ -91,7 +91,7 @@ class DeploymentComparison(Comparison[RunTemplate, DeploymentPlan]):
 def _adopt(
     template: RunTemplate, deployment: PrefectObject | None, settings: Settings
 ) -> tuple[str, ...]:
-    """Have the record say what the deployment says; which of its fields."""
+    """Change the record to what the deployment says; return which of its fields."""
     if deployment is None:
         return ()
     adopted = []
@@ -107,7 +107,10 @@ def _adopt(
 
 
 def _followed(drift: Drift[DeploymentPlan], adopted: Collection[str]) -> set[str]:
-    """The differences that are none any more. A deployment may be switched by its schedule."""
+    """Return the differences that are none any more.
+
+    A deployment may be switched by its schedule.
+    """
     if (
         drift.found is not None
         and "paused" in adopted
@@ -214,7 +217,7 @@ LONGEST = 255  # characters of a cron expression, as in a body
 
 
 def adopt_schedule(template: RunTemplate, deployment: PrefectObject, settings: Settings) -> bool:
-    """Have a run template follow the cron expression and time zone of our schedule in Prefect.
+    """Change a run template to the cron expression and time zone of our schedule in Prefect.
 
     False: they are as they were, or can't be a run template's: an interval, a rule, a cron
     expression that is refused, a schedule where there is to be none. Whether it is active is

@@ -77,7 +77,7 @@ def withheld_keys(template: RunTemplate) -> frozenset[str]:
 
 
 def _mapped(template: RunTemplate, given: GivenByRules) -> frozenset[str]:
-    """The environment keys to which the rules that start a template may give values."""
+    """Return the environment keys to which the rules that start a template may give values."""
     if not given.follows_ends:
         return given.keys
     return given.keys | {
@@ -86,7 +86,7 @@ def _mapped(template: RunTemplate, given: GivenByRules) -> frozenset[str]:
 
 
 def _provided(template: RunTemplate) -> set[str]:
-    """The variables its credentials and blocks give: no parameters, whatever their values."""
+    """Return the variables its credentials and blocks give: no parameters, whatever they hold."""
     names = {name for block in template.blocks for name in block["env"]}
     for assignment in template.assignments:
         given = {*assignment.credential.values, *assignment.credential.secrets}
@@ -95,7 +95,7 @@ def _provided(template: RunTemplate) -> set[str]:
 
 
 def _distinct_name(session: ReadingSession, template: RunTemplate) -> str:
-    """Names that Prefect can't tell apart, once characters are replaced, get the template's id."""
+    """Return a name that Prefect can tell apart: a taken one gets the template's id."""
 
     def shown(named: RunTemplate) -> str:
         return prefect_name(f"{named.company.slug} - {named.name}")
@@ -109,7 +109,9 @@ def _distinct_name(session: ReadingSession, template: RunTemplate) -> str:
 
 
 def template_schedule(template: RunTemplate, service_zone: str) -> Schedule | None:
-    """The schedule of a run template, `service_zone` where nobody names another; None: it has none.
+    """Return the schedule of a run template; None: it has none.
+
+    `service_zone` counts where nobody names another.
 
     Raises:
         InvalidInput: its interval, cron expression or time zone can't be used.

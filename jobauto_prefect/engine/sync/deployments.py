@@ -108,7 +108,7 @@ async def retire_flow(api: PrefectApi, flow_id: str) -> bool:
 async def ensure_flow(
     api: PrefectApi, plan: FlowPlan, remembered: UUID | None, written: list[str]
 ) -> UUID:
-    """The id of the flow that a plan is about; each write is said in `written`."""
+    """Return the id of the flow that a plan is about; each write is said in `written`."""
     flow = await _get_shared_or_none(api, f"/flows/{remembered}") if remembered else None
     if flow is None or flow["name"] != plan.name:
         flow = await api.get_or_none(f"/flows/name/{quote(plan.name, safe='')}")
@@ -125,7 +125,10 @@ async def ensure_flow(
 async def _ensure_deployment(
     api: PrefectApi, plan: DeploymentPlan, flow_id: UUID, remembered: AppliedIds, written: list[str]
 ) -> tuple[UUID, PrefectObject | None, bool]:
-    """The deployment's id, the deployment it replaces under a new name, and whether it is new."""
+    """Return the deployment's id, what it replaces under a new name, and whether it is new.
+
+    None: it replaces no deployment.
+    """
     former = await _known_deployment(api, remembered.deployment_id)
     if former is not None and _is_named(former, plan, flow_id):
         await _change(api, plan, former, written)
@@ -145,7 +148,7 @@ def _is_named(deployment: PrefectObject, plan: DeploymentPlan, flow_id: UUID) ->
 
 
 async def _create(api: PrefectApi, plan: DeploymentPlan, flow_id: UUID) -> tuple[UUID, bool]:
-    """The deployment of a name that we don't know yet, and whether it is new.
+    """Create the deployment of a name that we don't know yet; return whether it is new.
 
     Whether Prefect has it is not asked before: it has only where somebody was killed before they
     noted its id, and where another ledger did. Prefect writes it anew then, with its schedule.

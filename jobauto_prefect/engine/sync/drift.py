@@ -118,7 +118,7 @@ class Comparison(ABC, Generic[Record, Plan]):
         return [correction for correction in corrections if correction is not None], last_id
 
     def _correct_one(self, drift: Drift[Plan]) -> Correction | None:
-        """Have the object applied again.
+        """Enqueue the object to be applied again.
 
         Returns:
             None: the record was written or applied since it was compared.
@@ -136,7 +136,7 @@ class Comparison(ABC, Generic[Record, Plan]):
             return correction
 
     def settle(self, session: WritingSession, record: Record, drift: Drift[Plan]) -> Correction:
-        """Audit what comes back; the caller has the object applied."""
+        """Audit what comes back; the caller enqueues the object to be applied."""
         restored = tuple(drift.differences)
         self.audit_restored(session, record, restored)
         return Correction(self.kind, record.id, drift.plan.name, restored=restored)

@@ -16,7 +16,7 @@ from jobauto_prefect.ledger.store import Ledger
 
 
 async def adopt_pauses(context: EngineContext, template_ids: Collection[int]) -> set[int]:
-    """Have the records follow deployments that were paused or resumed.
+    """Change the records by deployments that were paused or resumed.
 
     Returns:
         Those of these templates of which that is so.
@@ -39,7 +39,7 @@ async def adopt_pauses(context: EngineContext, template_ids: Collection[int]) ->
 
 
 def _applied_pauses(ledger: Ledger, template_ids: Collection[int]) -> dict[UUID, tuple[int, bool]]:
-    """Deployment -> its template, and whether it was last applied as paused."""
+    """Return deployment -> its template, and whether it was last applied as paused."""
     with ledger.reading() as session:
         applied = windows.applied_pauses(session, 0, PAGE_SIZE, template_ids)
     return {deployment: (template_id, paused) for template_id, deployment, paused, *_ in applied}

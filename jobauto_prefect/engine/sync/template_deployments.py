@@ -86,7 +86,7 @@ async def apply_template(
 
 
 async def look_ahead(context: EngineContext, outlooks: upcoming_runs.UpcomingRuns) -> None:
-    """Let Prefect show what is to come: names of its own runs, and the runs it does not make.
+    """Show in Prefect what is to come: names of its own runs, and the runs it does not make.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
@@ -113,7 +113,7 @@ def _outlook(context: EngineContext, template_id: int) -> upcoming_runs.Outlook 
 
 
 def _plan(context: EngineContext, template_id: int) -> tuple[DeploymentPlan, AppliedIds] | None:
-    """What Prefect is to be told, and under which ids it knows it; None: the template is gone."""
+    """Return what Prefect is to be told, and under which ids it knows it; None: template gone."""
     with context.ledger.reading() as session:
         templates = templates_with_context(session, None, [template_id])
         if not templates:

@@ -202,11 +202,11 @@ class Dispatcher:
         return bool(self._unseen) and not any(run.due <= now for run in self._offered)
 
     def _more_may_wait(self) -> bool:
-        """The last answer was cut off at its limit, and all of it has been used."""
+        """Whether the last answer was cut off at its limit, and all of it has been used."""
         return self._answer_was_full and not self._offered
 
     def _seconds_to_next(self) -> float | None:
-        """Until there is something to do unasked; None: only when woken."""
+        """Return the seconds until there is something to do unasked; None: only when woken."""
         if self._paused_for() > 0:
             return self._paused_for()
         moments = []
@@ -218,7 +218,7 @@ class Dispatcher:
         return max(0.0, min(moments)) if moments else None
 
     def _seconds_to_due(self, due: datetime) -> float:
-        """Until a run that is known has to be started, or asked for once more before."""
+        """Return the seconds until a known run has to be started, or asked for once more before."""
         seconds = (due - self._clock()).total_seconds()
         age = self._time() - self._asked_at
         return seconds if age + seconds <= FRESH_SECONDS else seconds - AHEAD_SECONDS

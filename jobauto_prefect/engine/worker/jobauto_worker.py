@@ -102,7 +102,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
 
     @classmethod
     def get_default_base_job_template(cls) -> dict[str, Any]:
-        """What a work pool made by `prefect worker start` begins with."""
+        """Return what a work pool made by `prefect worker start` begins with."""
         return copy.deepcopy(BASE_JOB_TEMPLATE)
 
     async def start(
@@ -181,7 +181,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         return time.monotonic() - self._alive_at <= SILENT_POLLS * query_interval_seconds
 
     def _polls(self) -> bool:
-        """The same, for the management port; before its first look a worker waits for others."""
+        """Whether the worker polls, for the management port; before its first look it waits."""
         seconds = get_current_settings().worker.query_seconds
         waits = self._worker_session is None or self._alive_at == float("-inf")
         return waits or self.is_worker_still_polling(seconds)
@@ -192,7 +192,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         configuration: BaseJobConfiguration,  # noqa: ARG002
         task_status: "TaskStatus[int] | None" = None,  # noqa: ARG002
     ) -> JobautoResult:
-        """Nothing reaches this method: runs are claimed, not submitted."""
+        """Refuse: nothing reaches this method, for runs are claimed, not submitted."""
         raise Conflict(
             f"flow run {flow_run.id} can't be submitted: a jobauto worker runs deployments of run"
             " templates; use another work pool"
@@ -274,7 +274,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
             )
 
     async def _finish(self, session: "WorkerSession", asked: "asyncio.Task[Any]") -> None:
-        """Let the jobs end however long it takes, unless the worker is asked to end."""
+        """Wait for the jobs' ends however long they take, unless the worker is asked to end."""
         finishing = asyncio.create_task(session.finish())
         await asyncio.wait({finishing, asked}, return_when=asyncio.FIRST_COMPLETED)
         if not finishing.done():
@@ -288,7 +288,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         self._reporting = asyncio.create_task(self._report_fitness(api))
 
     async def _report_fitness(self, api: "PrefectApi") -> None:
-        """Prefect shows within seconds whether this worker works."""
+        """Tell Prefect within seconds whether this worker works."""
         try:
             await self.sync_with_backend()
             if not self._is_able:
@@ -321,7 +321,10 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
 
     @contextlib.contextmanager
     def _handle_signals(self) -> Iterator[None]:
-        """Our handlers instead of those of `prefect worker start`, which end the process."""
+        """Handle signals by our handlers instead of those of `prefect worker start`.
+
+        Those end the process.
+        """
         loop = asyncio.get_running_loop()
         heeded = []
         for number in SIGNALS:

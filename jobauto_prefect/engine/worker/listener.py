@@ -52,19 +52,19 @@ class RunListener(Protocol):
     """Handles what happens in a work pool. No call may take long."""
 
     def on_connected(self) -> None:
-        """The stream is there, perhaps again: what was said meanwhile went unheard."""
+        """Handle that the stream is there, perhaps again: what was said meanwhile went unheard."""
 
     def on_disconnected(self) -> None:
-        """The stream is gone for now."""
+        """Handle that the stream is gone for now."""
 
     def on_scheduled(self, announcement: Announcement) -> None:
-        """A flow run waits for a worker, now or later."""
+        """Handle that a flow run waits for a worker, now or later."""
 
     def on_limits_changed(self) -> None:
-        """Work pool or queues may be paused, or have other limits."""
+        """Handle that work pool or queues may be paused, or have other limits."""
 
     def on_cancelling(self, flow_run_id: UUID) -> None:
-        """Somebody ends, or a minute ago ended, a flow run."""
+        """Handle that somebody ends, or a minute ago ended, a flow run."""
 
 
 async def listen(pool_id: UUID, listener: RunListener) -> None:

@@ -40,7 +40,7 @@ class LogShipper:
         self._sending = asyncio.Lock()
 
     def run_log(self, flow_run_id: UUID, job_id: int) -> OnLines:
-        """What takes the output of a run; after `MOST_LINES` a notice says where the rest is."""
+        """Return what takes a run's output; after `MOST_LINES` a notice says where the rest is."""
         room = MOST_LINES  # less than none once the notice is out
 
         async def add(output: list[OutputLines]) -> None:

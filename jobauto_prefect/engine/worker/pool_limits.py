@@ -21,7 +21,10 @@ class PoolLimits:
     """
 
     def __init__(self, api: PrefectApi, pool: str, queues: Collection[str] = ()) -> None:
-        """`queues`: the names of those that count; none: all of the pool."""
+        """Watch the limits of a pool.
+
+        `queues`: the names of those that count; none: all of the pool.
+        """
         self._api = api
         self._pool = quote(pool, safe="")
         self._queues = queues
@@ -57,7 +60,7 @@ class PoolLimits:
             self._open, self.is_open = unrestricted, all_of_them
 
     async def _ask(self) -> tuple[frozenset[UUID], bool]:
-        """The open queues that count, and whether none is closed."""
+        """Return the open queues that count, and whether none is closed."""
         pool = await self._api.get(f"/work_pools/{self._pool}")
         if _is_restricted(pool):
             return frozenset(), False

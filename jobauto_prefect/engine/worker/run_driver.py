@@ -130,7 +130,7 @@ class RunDriver:
     # claiming
 
     async def _claim(self, active: ActiveRun, deployment_id: UUID) -> ClaimAnswer | float:
-        """The facade's answer, or for how long to leave the run."""
+        """Return the facade's answer, or for how long to leave the run."""
         run = active.run
         claim = Claim(
             claim_id=uuid4(),
@@ -216,7 +216,7 @@ class RunDriver:
             await self._reporter.report(run.id, story, _metadata_of(run, launch, story))
 
     async def _run(self, active: ActiveRun, launch: Launch) -> RunStatus | None:
-        """What Prefect shall show; None: the ledger did not take the report."""
+        """Return what Prefect shall show; None: the ledger did not take the report."""
         if active.checking is not None:
             await active.checking
         self._note_decided(active)
@@ -251,7 +251,7 @@ class RunDriver:
     # ending
 
     def on_cancelling(self, flow_run_id: UUID) -> None:
-        """Prefect says that this run is or was being ended: find out, and do it."""
+        """Check whether a run is or was being ended, as Prefect says, and end it."""
         active = self._active_runs.get(flow_run_id)
         if active is not None and (active.checking is None or active.checking.done()):
             active.checking = asyncio.create_task(self._check(active))
@@ -298,7 +298,7 @@ async def _ask_claim(claim: LaunchClaim, run: WaitingRun) -> ClaimAnswer:
 
 
 def _metadata_of(run: WaitingRun, launch: Launch, story: RunStatus) -> RunMetadata:
-    """One that can be claimed by its announcement got what it bears when it was made."""
+    """Return what a run bears; a run claimed by its announcement got that when it was made."""
     if not run.announced:
         looks = RunAppearance(run.name, run.tags)
         return RunMetadata(run.labels, appearance_at_start(looks, run.labels, launch))
@@ -307,7 +307,7 @@ def _metadata_of(run: WaitingRun, launch: Launch, story: RunStatus) -> RunMetada
 
 
 def _reason_not_to_start(answer: Proposal | None) -> str | None:
-    """Why a claimed run must not start; None: it may."""
+    """Return why a claimed run must not start; None: it may."""
     if answer is None:
         return DELETED_IN_PREFECT
     if answer.accepted:

@@ -100,7 +100,7 @@ class WorkerSession:
     # what the event stream tells
 
     def on_connected(self) -> None:
-        """On (re)connection, poll for cancellations and limits missed meanwhile."""
+        """Ask for cancellations and limits missed while there was no connection."""
         self._is_connected = True
         self._begin(self._driver.poll_cancellations())
         self.on_limits_changed()
@@ -172,7 +172,7 @@ class WorkerSession:
         self._opened.runner.hurry(HURRIED_GRACE_SECONDS)
 
     async def _settle_claims(self) -> None:
-        """Claims under way are answered or given up; then the runner knows all jobs."""
+        """Wait until claims under way are answered or given up; then the runner knows all jobs."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_CLAIMS_SECONDS):
                 await self._driver.wait_until_decided()

@@ -73,7 +73,7 @@ async def _at_once() -> None:
 def appearance_at_start(
     looks: RunAppearance, labels: Mapping[str, Any], launch: Launch
 ) -> RunAppearance:
-    """How a run looks as its job begins: named like it, without what a former job of it left."""
+    """Return how a run looks as its job begins: named like it, without a former job's marks."""
     plain = looks.ended(with_warning=False)
     if labels.get("jobauto.job") == launch.job_id or is_window_name(plain.name, launch.title):
         return plain
@@ -100,7 +100,7 @@ class MetadataChange:
 def metadata_change(
     flow_run_id: UUID, story: RunStatus, borne: RunMetadata
 ) -> MetadataChange | None:
-    """What a story changes of what a run bears; None: nothing that is worth a call."""
+    """Return what a story changes of what a run bears; None: nothing that is worth a call."""
     missing = {
         name: value for name, value in story.labels.items() if borne.labels.get(name) != value
     }
@@ -128,12 +128,12 @@ class StateReporter:
         self._finishing = False
 
     async def report(self, flow_run_id: UUID, story: RunStatus, borne: RunMetadata) -> None:
-        """The story's state, until Prefect has it; the rest soon."""
+        """Report the story's state, until Prefect has it; the rest soon."""
         await retry_until_available(set_state, self._api, flow_run_id, story)
         self.attach_metadata(flow_run_id, story, borne)
 
     def attach_metadata(self, flow_run_id: UUID, story: RunStatus, borne: RunMetadata) -> None:
-        """Let the run look as its story says, and have its page, soon."""
+        """Change the run to look as its story says, and add its page, soon."""
         finish = metadata_change(flow_run_id, story, borne)
         if finish is not None:
             self._waiting.append(finish)
@@ -142,7 +142,7 @@ class StateReporter:
             self._start(add_page(self._api, flow_run_id, story))
 
     def show_start(self, flow_run_id: UUID, before: RunAppearance, after: RunAppearance) -> None:
-        """Let a run that begins look so, soon; what an earlier end of it was to change is over."""
+        """Change a run that begins to look so, soon; drop what an earlier end was to change."""
         kept = [finish for finish in self._waiting if finish.flow_run_id != flow_run_id]
         self._waiting = deque(kept, maxlen=MOST_WAITING)
         if after.tags != before.tags:

@@ -36,7 +36,7 @@ class WaitingRun:
 async def waiting_runs(
     api: PrefectApi, pool: str, queues: Collection[str], before: datetime, limit: int
 ) -> list[WaitingRun]:
-    """What a worker of the pool may start up to an instant, the most urgent first.
+    """Return what a worker of the pool may start up to an instant, the most urgent first.
 
     No more than `limit` runs, and no more than the limits of pool and queues leave free; of all
     its queues where none is named.
