@@ -58,7 +58,7 @@ class TypeFacts:
 
 
 def block_type_plan(facts: TypeFacts) -> BlockTypePlan:
-    """The block type of a credential type; secret fields are none of its fields."""
+    """Return the block type of a credential type; secret fields are none of its fields."""
     slug = f"jobauto-{_slug(facts.code)}-{facts.type_id}"
     return BlockTypePlan(
         name=_type_name(facts),
@@ -82,7 +82,7 @@ def _address(written: str | None) -> str | None:
 
 
 def _slug(name: str) -> str:
-    """Small letters, digits and dashes: what Prefect takes in names of blocks."""
+    """Return small letters, digits and dashes: what Prefect takes in names of blocks."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "x"
 
 
@@ -137,7 +137,7 @@ def block_plan(
     values: Mapping[str, str],
     record_url: str,
 ) -> BlockPlan:
-    """The document of a credential. `values` may hold what is secret by now: it is left out."""
+    """Return a credential's document, without what of `values` is secret by now."""
     variables = {field["keyword"]: _variable(field) for field in fields if not is_secret(field)}
     shown = {
         keyword: coerce(variable, values[keyword])

@@ -72,7 +72,7 @@ def flow_plan(
     name_is_shared: bool = False,
     topics: Sequence[str] = (),
 ) -> FlowPlan:
-    """The flow of an application; with a shared name, a part of its uuid tells it apart."""
+    """Return the flow of an application; with a shared name, a part of its uuid tells it apart."""
     return FlowPlan(
         app_id=app_id,
         name=flow_name(app_id, definition, language, name_is_shared),
@@ -88,13 +88,13 @@ def _category(definition: Definition) -> dict[str, str | int]:
 
 
 def flow_name(app_id: int, definition: Definition, language: str, is_shared: bool) -> str:
-    """The application's name as Prefect takes it; a shared one with a part of its UUID."""
+    """Return the application's name as Prefect takes it; a shared one with a part of its UUID."""
     name = prefect_name(pick_text(definition.name, language))
     return f"{name} ({(definition.uuid or str(app_id))[:SHORT_UUID]})" if is_shared else name
 
 
 def deployment_plan(facts: TemplateFacts, definition: Definition) -> DeploymentPlan:
-    """The deployment of a run template, with the flow of its application.
+    """Return the deployment of a run template, with the flow of its application.
 
     Raises:
         InvalidInput: its interval, cron expression or time zone can't be used.
@@ -138,7 +138,7 @@ def _lead(facts: TemplateFacts) -> str:
 def _shown(
     definition: Definition, compiled: ParameterSchema, facts: TemplateFacts
 ) -> dict[str, Any]:
-    """The effective values by parameter, typed where they can be read as their type."""
+    """Return the effective values by parameter, typed where they can be read as their type."""
     shown = {}
     for name, key in compiled.parameter_keys.items():
         if key in facts.withheld:
@@ -154,7 +154,7 @@ def _shown(
 def _schema(
     compiled: ParameterSchema, shown: Mapping[str, Any], facts: TemplateFacts
 ) -> dict[str, Any]:
-    """The schema of one template: it takes the template's own values, whatever they are.
+    """Return the schema of one template: it takes the template's own values, whatever they are.
 
     Prefect refuses deployments with values that don't fit; the job is given them all the same.
     """

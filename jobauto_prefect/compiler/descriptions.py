@@ -24,7 +24,7 @@ HIDDEN = "••••"
 
 
 def describe_application(definition: Definition, language: str) -> str:
-    """The application: what it is, its facts, its variables, exit codes, data and events."""
+    """Describe an application: what it is, facts, variables, exit codes, data and events."""
     title = pick_text(definition.title or definition.name, language)
     return join_paragraphs(
         f"# {one_line(title)}",
@@ -41,7 +41,7 @@ def describe_application(definition: Definition, language: str) -> str:
 
 
 def describe_template(lead: str, note: str | None, application: str) -> str:
-    """A run template: its own line, its note, then the application's description."""
+    """Describe a run template: its own line, its note, then the application's description."""
     return join_paragraphs(lead, (note or "").strip(), application)
 
 
@@ -90,7 +90,7 @@ def _exit_codes(definition: Definition, language: str) -> str:
 
 
 def _named(title: str, entries: Mapping[str, Any], language: str) -> str:
-    """A list of the entries of `produces`, `consumes` or the events, with their fields."""
+    """List the entries of `produces`, `consumes` or the events, with their fields."""
     lines = []
     for name, content in entries.items():
         kinds = [

@@ -44,7 +44,7 @@ def _flags(helm: Helm) -> Iterator[str]:
 
 
 def _listed(path: str) -> str:
-    """One path where Helm reads a line of comma-separated values."""
+    """Return one path where Helm reads a line of comma-separated values."""
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow([path])
     return line.getvalue()
@@ -60,7 +60,7 @@ def _set(key: str, value: Setting) -> tuple[str, str]:
 
 
 def _kept(match: re.Match[str]) -> str:
-    """Dots, brackets and escapes are the key's own: `image.tag`, `hosts[0]`, `a\\.b`."""
+    r"""Keep dots, brackets and escapes that are the key's own: `image.tag`, `hosts[0]`, `a\.b`."""
     return match[1] or _escaped(match)
 
 

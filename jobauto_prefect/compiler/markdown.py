@@ -33,7 +33,7 @@ def one_line(text: str) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Text on one line, without elements of HTML."""
+    """Return text on one line, without elements of HTML."""
     return one_line(text).replace("<", "&lt;")
 
 

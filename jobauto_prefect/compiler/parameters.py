@@ -80,7 +80,7 @@ class ParameterSchema:
 
 
 def parameters(definition: Definition, language: str = "en") -> ParameterSchema:
-    """One parameter per environment key that is no password.
+    """Return one parameter per environment key that is no password.
 
     The definition's own defaults always fit. In a run, Prefect takes null for what is not required
     and has no default in its schema; so only what is required has one there. Forms show the values
@@ -113,7 +113,7 @@ def parameters(definition: Definition, language: str = "en") -> ParameterSchema:
 def override_parameters(
     definition: Definition, overrides: Mapping[str, str]
 ) -> dict[str, str | int | float | bool]:
-    """A run's own values as parameters, typed where they can be read as their type.
+    """Return a run's own values as parameters, typed where they can be read as their type.
 
     Only what the definition declares, no passwords, and nothing that Prefect could not keep.
     """
@@ -133,12 +133,12 @@ def _typed(variable: Variable, text: str) -> Any:
 
 
 def parameter_name(key: str) -> str:
-    """The key itself, or `p_` and the key where a Python parameter can't be called so."""
+    """Return the key, or `p_` and the key where a Python parameter can't be called so."""
     return key if _NAMEABLE.fullmatch(key) else f"p_{key}"
 
 
 def _titles(variables: Mapping[str, Variable], language: str) -> dict[str, str]:
-    """What a form calls each parameter; where two would be called alike, with their keys."""
+    """Return what a form calls each parameter; where two would be called alike, with their keys."""
     titles = {name: _lead(variable, language)[0] for name, variable in variables.items()}
     counted = Counter(titles.values())
     return {
@@ -148,7 +148,7 @@ def _titles(variables: Mapping[str, Variable], language: str) -> dict[str, str]:
 
 
 def _lead(variable: Variable, language: str) -> tuple[str, str]:
-    """The title: the first sentence of the description, or the words of the key; and the rest."""
+    """Return the title, the first sentence of the description or the key's words; and the rest."""
     description = pick_text(variable.description, language).strip()
     first, rest = _first_sentence(description)
     title = first.rstrip(".: ")
@@ -158,7 +158,10 @@ def _lead(variable: Variable, language: str) -> tuple[str, str]:
 
 
 def _first_sentence(text: str) -> tuple[str, str]:
-    """And what follows it; the point of an abbreviation, as in `(e.g. Inbox)`, ends none."""
+    """Return the first sentence and what follows it.
+
+    The point of an abbreviation, as in `(e.g. Inbox)`, ends none.
+    """
     for end in _SENTENCE_END.finditer(text):
         first, next_letter = text[: end.start()], end[1]
         if next_letter is None or (next_letter.isupper() and first.count("(") == first.count(")")):
@@ -176,7 +179,7 @@ def _property(variable: Variable, title: str, language: str, position: int) -> d
 
 
 def _description(variable: Variable, language: str) -> str:
-    """What the title leaves out, hint, the labels of the choices and the key, as paragraphs."""
+    """Return what the title leaves out, hint, the choices' labels and the key, as paragraphs."""
     labels = [(option.value, pick_text(option.label, language)) for option in variable.options]
     choices = "; ".join(f"{value}: {label}" for value, label in labels if label and label != value)
     parts = [_lead(variable, language)[1], pick_text(variable.hint, language), choices]
@@ -195,7 +198,7 @@ def _shape(variable: Variable, default: Any) -> dict[str, Any]:
 
 
 def _choices(variable: Variable, default: Any) -> list[Any]:
-    """The values to choose from, the default among them; empty where any value will do."""
+    """Return the values to choose from, the default among them; empty where any value will do."""
     if variable.type is VariableType.BOOL or not variable.options:
         return []
     offered = [coerce(variable, option.value) for option in variable.options]
@@ -204,7 +207,7 @@ def _choices(variable: Variable, default: Any) -> list[Any]:
 
 
 def _enumerations(choices: list[Any]) -> list[dict[str, Any]]:
-    """One list of choices for each JSON type among them: a form can't show a mixed one."""
+    """Return a list of choices for each JSON type among them: a form can't show a mixed one."""
     by_type: dict[str, list[Any]] = {}
     for value in choices:
         by_type.setdefault(_JSON_TYPES[type(value)], []).append(value)

@@ -69,5 +69,5 @@ class DeploymentPlan:
 
 
 def prefect_name(text: str) -> str:
-    """A name Prefect accepts: one line, without the characters it refuses, never empty."""
+    """Return a name Prefect accepts: one line, without the characters it refuses, never empty."""
     return " ".join(text.translate(REFUSED).split()) or "-"

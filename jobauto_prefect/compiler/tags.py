@@ -14,10 +14,10 @@ def is_given(tag: str) -> bool:
 
 
 def topic_tags(topics: Iterable[str]) -> tuple[str, ...]:
-    """The first topics as tags."""
+    """Return the first topics as tags."""
     return tuple(f"{TOPIC}{topic}" for topic in topics)[:MOST_TOPICS]
 
 
 def template_tags(company_slug: str, topics: Iterable[str]) -> tuple[str, ...]:
-    """The tags of a run template's deployment; Prefect gives them to each run of it."""
+    """Return the tags of a run template's deployment; Prefect gives them to each run of it."""
     return (f"{COMPANY}{company_slug}", *topic_tags(topics))

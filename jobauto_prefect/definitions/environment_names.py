@@ -110,7 +110,7 @@ class EnvironmentNames:
 
 
 def unsafe_faults(names: Iterable[str], member: str) -> Iterator[Fault]:
-    """The faults of names that no value may have which is not for one application alone."""
+    """Yield the errors of names that are unsafe for values of more than one application."""
     return (_unsafe(name, member) for name in names if unsafe_reason(name))
 
 

@@ -18,7 +18,7 @@ class Numeral(float):
 
 
 def read_exact(text: str) -> Any:
-    """A JSON text as values.
+    """Return the values of a JSON text.
 
     Raises:
         ValueError: it is no JSON, or is nested too deep.
@@ -35,7 +35,7 @@ def _whole(digits: str) -> int | Numeral:
 
 
 def write_exact(value: Any) -> str:
-    """Values as JSON, each number with the digits it was read with."""
+    """Return values as JSON, each number with the digits it was read with."""
     try:
         return _written(value)
     except RecursionError:

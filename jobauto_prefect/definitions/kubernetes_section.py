@@ -46,7 +46,7 @@ class Kubernetes:
 
 
 def parse_kubernetes(raw: Mapping[str, Any]) -> Kubernetes:
-    """From the section of a valid document; an empty one means all defaults."""
+    """Parse the section of a valid document; an empty one means all defaults."""
     return Kubernetes(_helm(raw.get("helm", {})), _artifacts(raw.get("artifacts", {})))
 
 

@@ -26,7 +26,7 @@ LONGEST_EXIT_CODE = 10  # digits; a longer number is none that a process can ret
 
 
 def parse(document: Mapping[str, Any]) -> Definition:
-    """Read a document that `check` found valid; anything else may raise any error."""
+    """Read a document that `validate` found valid; anything else may raise any error."""
     events = document.get("events", {})
     return Definition(
         document=document,
@@ -74,7 +74,7 @@ def _variable(key: str, raw: Mapping[str, Any]) -> Variable:
 
 
 def options(raw: Mapping[str, Any] | list[Any]) -> Iterator[Option]:
-    """An object maps values to labels; an array lists values, or objects with `value`."""
+    """Yield options: an object maps values to labels; an array lists values, or has `value`s."""
     if isinstance(raw, Mapping):
         for value, label in raw.items():
             yield Option(value, _label(label))

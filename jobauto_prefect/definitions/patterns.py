@@ -18,7 +18,7 @@ ALL_SECONDS = 5.0
 
 
 def pattern_of(text: str) -> str:
-    """A pattern as a regular expression; `*.json`, which is none, is taken for what it means."""
+    """Return a pattern as a regular expression; `*.json`, which is none, as what it means."""
     try:
         re.compile(text[: LONGEST + 1])
     except re.error:
@@ -33,7 +33,7 @@ class PatternMatcher:
         self._left = seconds
 
     def matching(self, pattern: str, paths: Iterable[str]) -> Iterator[str]:
-        """The paths that a regular expression matches whole; none where it is none.
+        """Yield the paths that a regular expression matches whole; none where it is none.
 
         Raises:
             TimeoutError: it takes too long.

@@ -44,6 +44,6 @@ def has_value(name: str, declared: Iterable[str]) -> bool:
 
 
 def placeholders(template: str) -> Iterator[str]:
-    """The names of all `${VAR}` of a template, in order, known or not."""
+    """Yield the names of all `${VAR}` of a template, in order, known or not."""
     for match in PLACEHOLDER.finditer(template):
         yield match[1]

@@ -23,7 +23,7 @@ _EMAIL = re.compile(r"[^@\s]@[^@\s]")
 
 
 def to_text(value: Any) -> str:
-    """The environment string of a typed value.
+    """Return the environment string of a typed value.
 
     Booleans are `true` and `false`, whole numbers have no decimal point, None is the empty
     string, arrays and objects are JSON. A number that was read exactly is as it was written.
@@ -42,7 +42,7 @@ def _is_whole(value: float) -> bool:
 
 
 def coerce(variable: Variable, raw: Any) -> Any:
-    """A raw value in the type of its variable.
+    """Return a raw value in the type of its variable.
 
     None for null and for an empty text; what can't be read as the type stays as text. A number
     is coerced only where it stays the same number.
@@ -54,7 +54,7 @@ def coerce(variable: Variable, raw: Any) -> Any:
 
 
 def default_value(variable: Variable) -> Any:
-    """The coerced default of a variable; None where it has none or an empty one."""
+    """Return the coerced default of a variable; None where it has none or an empty one."""
     return coerce(variable, variable.default)
 
 

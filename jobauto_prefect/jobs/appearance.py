@@ -15,7 +15,7 @@ class RunAppearance:
     tags: tuple[str, ...] = ()
 
     def ended(self, *, with_warning: bool) -> "RunAppearance":
-        """The same run once it is over; whatever it looked like before, it looks the same then."""
+        """Return how the run looks once it is over, whatever it looked like before."""
         name = self.name.removesuffix(WARNING_SUFFIX)
         others = tuple(tag for tag in self.tags if tag != WARNING_TAG)
         if not with_warning:

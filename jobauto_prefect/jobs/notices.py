@@ -89,7 +89,7 @@ def notify_late(session: WritingSession, task: Task, due: datetime) -> None:
 
 
 def _seconds(span: timedelta) -> timedelta:
-    """Without their fractions."""
+    """Return a span without fractions of seconds."""
     return timedelta(seconds=int(span.total_seconds()))
 
 

@@ -48,7 +48,7 @@ class OverrunMonitor:
                     notify_late(session, task, due)
 
     def _slow(self, now: datetime) -> list[tuple[int, timedelta]]:
-        """The jobs that have run for too long, and for how long they may."""
+        """Return the jobs that have run for too long, and for how long they may."""
         with self._ledger.reading() as session:
             running = [
                 job
@@ -66,7 +66,7 @@ class OverrunMonitor:
         return [(job.id, span) for job, span in allowed if span and now - job.begin > span]
 
     def _late(self, now: datetime) -> list[tuple[int, datetime]]:
-        """The windows whose time is over, and when that was."""
+        """Return the windows whose time is over, and when that was."""
         with self._ledger.reading() as session:
             dues = [
                 (window.id, self._due(window))

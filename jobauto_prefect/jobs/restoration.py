@@ -97,7 +97,7 @@ def _lose(session: WritingSession, held: Lease, reason: str, settings: Settings)
 
 
 def _renew_runs(session: WritingSession, unknown: Collection[UUID]) -> list[int]:
-    """The jobs that wait for these flow runs get new ones."""
+    """Enqueue new flow runs for the jobs that wait for these; return the jobs."""
     waiting = [job for job in restoration.waiting_jobs(session) if job.flow_run_id in unknown]
     for job in waiting:
         lock_job(session, job)
@@ -108,5 +108,5 @@ def _renew_runs(session: WritingSession, unknown: Collection[UUID]) -> list[int]
 
 
 def name_of(job: Job) -> str:
-    """The run template of a job, as the command line names it."""
+    """Return the run template of a job, as the command line names it."""
     return f"{job.runtemplate.company.slug}/{job.runtemplate.name}"

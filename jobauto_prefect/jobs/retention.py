@@ -47,12 +47,12 @@ class Step:
 
 
 def retention_of(settings: Settings) -> Retention:
-    """What is kept where neither company nor run template says something else."""
+    """Return what is kept where neither company nor run template says something else."""
     return Retention(**{name: getattr(settings, f"keep_{name}") for name in BOUNDS})
 
 
 def steps_of(session: ReadingSession, settings: Settings, now: datetime) -> list[Step]:
-    """What goes now, in the order in which it can."""
+    """Return what is deleted now, in the order in which it can be."""
     default = retention_of(settings)
     groups = retention.groups(session, default)
     return [
@@ -131,7 +131,7 @@ class KeptRuns:
 
 
 def kept_runs(session: ReadingSession, settings: Settings) -> list[KeptRuns]:
-    """How long the flow runs of which deployments stay; those that stay for ever left out."""
+    """Return how long flow runs of which deployments stay; those that stay for ever left out."""
     return [
         KeptRuns(group.retention.runs_days, retention.deployments_of(session, group))
         for group in retention.groups(session, retention_of(settings))

@@ -28,7 +28,7 @@ class IdleNames:
 
 
 def idle_names(session: ReadingSession, extra: Collection[str]) -> Iterator[IdleNames]:
-    """Every record with such names; `extra` are those an administrator adds for all."""
+    """Yield every record with such names; `extra` are those an administrator adds for all."""
     records = [_of_company(company) for company in all_companies(session)]
     records += [_of_type(type_) for type_ in all_credential_types(session)]
     templates = templates_with_context(session, None)

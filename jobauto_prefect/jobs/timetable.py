@@ -78,12 +78,12 @@ class Timetable:
 
 
 def timetable_of(ledger: Ledger, settings: Settings) -> Timetable:
-    """That of a ledger, with its announcements."""
+    """Return the timetable of a ledger, with its announcements."""
     return Timetable(ledger, announcements_of(settings))
 
 
 def announcements_of(settings: Settings) -> Announcements:
-    """What the database of these settings announces."""
+    """Return what the database of these settings announces."""
     url = plain_url(settings.database_listen_url or settings.ledger_url)
     connect, answer = settings.database_connect_seconds, settings.database_answer_seconds
     return Announcements(url, connect, answer)

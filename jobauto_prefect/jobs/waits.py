@@ -33,7 +33,7 @@ class WaitContext:
 def wait_reasons(
     session: ReadingSession, jobs: Iterable[Job], settings: Settings, now: datetime
 ) -> dict[int, str]:
-    """Job -> what it waits for, of those that are due; with as many queries for one as for all."""
+    """Return job -> what it waits for, of those due; as many queries for one as for all."""
     waiting = [job for job in jobs if job.state == JobState.SCHEDULED and job.schedule <= now]
     if not waiting:
         return {}
@@ -86,6 +86,6 @@ def _at_workers(job: Job, pool: str, around: WaitContext) -> str | None:
 
 
 def _hindrance(worker: LivingWorker, executor: str | None) -> str | None:
-    """Why a worker can't start a job of this executor; None: it can."""
+    """Return why a worker can't start a job of this executor; None: it can."""
     missing = NEEDED_BY_ALL | {executor}
     return next((why for part, why in worker.hindrances.items() if part in missing), None)

@@ -119,7 +119,7 @@ def _note(session: WritingSession, worker: WorkerRecord, renewal: Renewal) -> No
 
 
 def jobs_not_had(held: Iterable[Lease], renewal: Renewal) -> list[Lease]:
-    """Of the leases of this start of a worker, those of which it has no process.
+    """Return the leases of this start of a worker of which it has no process.
 
     A lease granted after the answered renewal may be of a claim that was sent after this renewal
     was written; one granted before was answered, or waited for its answer, by then.

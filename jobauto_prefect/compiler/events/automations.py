@@ -41,22 +41,22 @@ class RuleFacts:
 
 
 def change_event(source_id: int) -> str:
-    """The name of the Prefect events of one source; Prefect finds rules by it."""
+    """Return the name of the Prefect events of one source; Prefect finds rules by it."""
     return f"jobauto.source.{source_id}.change"
 
 
 def end_event(template_id: int, result: str) -> str:
-    """The name of the Prefect event of a run template's end; `*`: of any end."""
+    """Return the name of the Prefect event of a run template's end; `*`: of any end."""
     return f"jobauto.template.{template_id}.{result}"
 
 
 def emitted_event(name: str) -> str:
-    """The name of the Prefect event that an application's definition emits under `name`."""
+    """Return the name of the Prefect event that an application's definition emits under `name`."""
     return f"jobauto.emits.{name}"
 
 
 def automation_plan(facts: RuleFacts) -> AutomationPlan:
-    """What Prefect shall hold of a rule."""
+    """Return what Prefect shall hold of a rule."""
     if facts.source_id is not None:
         event = change_event(facts.source_id)
         what = f"{facts.evidence or 'anything'} is {_PAST[facts.operation]} in {facts.trigger}"

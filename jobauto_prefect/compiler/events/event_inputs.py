@@ -67,7 +67,7 @@ def flow_values(
 
 
 def shared_entries(consumes: Mapping[str, Any], produces: Mapping[str, Any]) -> dict[str, Any]:
-    """The entries of `produces` that are consumed too: of the same name and format."""
+    """Return the entries of `produces` that are consumed too: of the same name and format."""
     return {
         name: produces[name]
         for name, entry in consumes.items()
@@ -105,7 +105,7 @@ def takes_file(definition: Definition, way: Input) -> bool:
 
 
 def inspected_entries(definition: Definition) -> set[str]:
-    """The entries whose value is looked into; a file is handed on unread."""
+    """Return the entries whose value is looked into; a file is handed on unread."""
     ways = declared_inputs(definition.consumes)
     return {way.entry for way in ways if not takes_file(definition, way)}
 

@@ -11,7 +11,7 @@ MOST_ELEMENTS = 1000
 
 
 def fan_out_key(values: Mapping[str, Any]) -> str | None:
-    """The environment key whose value is a list; None: there is none.
+    """Return the environment key whose value is a list; None: there is none.
 
     Raises:
         UnresolvedSelector: several are, or the list is too long.
@@ -28,7 +28,7 @@ def fan_out_key(values: Mapping[str, Any]) -> str | None:
 
 
 def element_of(values: Mapping[str, Any], key: str, element: int) -> dict[str, Any]:
-    """The values of one job: of the list only its element.
+    """Return the values of one job: of the list only its element.
 
     Raises:
         UnresolvedSelector: the list has no such element.

@@ -63,7 +63,7 @@ class ProducedValues:
 
 
 def read_outputs(entries: Mapping[str, Any], outputs: JobOutputs) -> ProducedValues:
-    """Values exactly as they were produced: `fields` name parts of them and change nothing.
+    """Return values exactly as they were produced: `fields` name parts of them.
 
     Where entries have fields of one name, the first entry's counts.
     """
@@ -174,8 +174,10 @@ def is_written(entry: Mapping[str, Any]) -> bool:
 
 
 def find_file(name: str, entries: Mapping[str, Any], outputs: JobOutputs) -> str | None:
-    """The artifact of that name: what an entry's value is in, else the first that was declared by
-    this name, else the one of this path or file name.
+    """Return the artifact that a name means; None: there is none.
+
+    That is what an entry's value is in, else the first that was declared by this name, else the
+    one of this path or file name.
     """
     entry = entries.get(name)
     if entry is not None and is_kept(entry):
@@ -191,7 +193,7 @@ def find_file(name: str, entries: Mapping[str, Any], outputs: JobOutputs) -> str
 
 
 def _path(entry: Mapping[str, Any], outputs: JobOutputs) -> str | None:
-    """The first artifact that a pattern matches; of JSON else RESULT_FILE."""
+    """Return the first artifact that a pattern matches; of JSON else RESULT_FILE; else None."""
     for pattern in entry.get("patterns") or ():
         matching = _first_matching(outputs.matcher, pattern, outputs.paths)
         if matching is not None:
@@ -207,7 +209,7 @@ def _first_matching(matcher: PatternMatcher, pattern: str, paths: Sequence[str])
 
 
 def _file(entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
-    """The content of an entry's file, as text."""
+    """Return the content of an entry's file, as text; MISSING without one."""
     path = _path(entry, outputs)
     return MISSING if path is None else outputs.read(path).decode(errors="replace")
 
@@ -225,7 +227,7 @@ def _text(_entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
 
 
 def _url(_entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
-    """The last line that is a URL, else the last URL in what was written."""
+    """Return the last line that is a URL, else the last URL in what was written, else MISSING."""
     alone = [line for line in map(str.strip, outputs.stdout.splitlines()) if URL.fullmatch(line)]
     urls = alone or [url.rstrip(AFTER_URLS) for url in URL.findall(outputs.stdout)]
     return urls[-1] if urls else MISSING

@@ -77,7 +77,7 @@ FindFile = Callable[[str], str | None]
 
 
 def no_file(_name: str) -> str | None:
-    """A change has no files."""
+    """Return None: a change has no files."""
     return None
 
 
@@ -161,7 +161,7 @@ def _file_fault(selector: File, scope: SelectorScope) -> str | None:
 def resolve(
     mapping: Mapping[str, str], data: Mapping[str, Any], find_file: FindFile = no_file
 ) -> dict[str, Any]:
-    """Environment key -> value in an event, a `FoundFile` where it is a file.
+    """Return environment key -> value in an event, a `FoundFile` where it is a file.
 
     Raises:
         UnresolvedSelector: naming every key that has none.
@@ -197,7 +197,7 @@ def _as_produced(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_fields(data: Mapping[str, Any]) -> dict[str, Any]:
-    """With the fields of an entry as members of its value, for `$.invoices.customer_id`."""
+    """Return data with an entry's fields as keys of its value, for `$.invoices.customer_id`."""
     members = {name: value for name, value in data.items() if isinstance(value, Produced)}
     return {
         name: {**(entry.value if isinstance(entry.value, Mapping) else {}), **entry.fields}

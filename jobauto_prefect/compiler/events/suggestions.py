@@ -70,7 +70,7 @@ class Trigger:
 
 
 def suggest_selectors(definition: Definition, language: str) -> list[Suggestion]:
-    """What rules can name of the ends of an application's jobs, the most useful first."""
+    """Return what rules can name of the ends of an application's jobs, the most useful first."""
     return [*_of_entries(definition, language), *_of_artifacts(definition, language), *_of_ends()]
 
 
@@ -101,7 +101,7 @@ def _of_ends() -> Iterator[Suggestion]:
 
 
 def change_selectors() -> list[Suggestion]:
-    """What rules can name of any change; paths into its context are the source's matter."""
+    """Return what rules can name of any change; paths into its context are the source's matter."""
     return [Suggestion(name, "string", name) for name in FIELDS]
 
 
@@ -154,7 +154,10 @@ def _fitting(variable: Variable, offered: Sequence[Suggestion]) -> list[Suggesti
 def _best(
     variable: Variable, way: Input | None, fitting: Sequence[Suggestion]
 ) -> Suggestion | None:
-    """Choose the suggestion named like the key or its input, else the only one of its type."""
+    """Choose the suggestion named like the key or its input, else the only one of its type.
+
+    None: there is no such suggestion.
+    """
     produced = [suggestion for suggestion in fitting if suggestion.selector not in END_FIELDS]
     names = {_plain(variable.key), *([_plain(way.field or way.entry)] if way else ())}
     named = next((suggestion for suggestion in produced if _plain(suggestion.name) in names), None)
@@ -176,7 +179,7 @@ def _plain(name: str) -> str:
 
 
 def parse_trigger(name: str, entry: Mapping[str, Any]) -> Trigger | None:
-    """The changes that a consumed event may stand for; None: no change of a source.
+    """Return the changes that a consumed event may stand for; None: no change of a source.
 
     `evidence` and `operation` of the entry say so, else a name such as `invoice.created`.
     """

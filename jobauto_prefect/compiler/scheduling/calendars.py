@@ -146,8 +146,10 @@ def _instant(day: date, clock: time, zone: ZoneInfo) -> datetime:
 
 
 def _day(local: datetime, instant: datetime) -> tuple[datetime, datetime]:
-    """The day of an instant, from midnight to midnight. Where the clock goes back over midnight the
-    hour that comes twice is of the day before, too."""
+    """Return the day of an instant, from midnight to midnight.
+
+    Where the clock goes back over midnight the hour that comes twice is of the day before, too.
+    """
     zone = local.tzinfo
     start = datetime.combine(local.date(), time(), zone).astimezone(UTC)
     midnight = datetime.combine(local.date() + DAY, time(), zone)
@@ -162,8 +164,10 @@ def public_holiday(country: str, subdivision: str | None, day: date) -> str | No
 
 
 def countries() -> Mapping[str, Sequence[str]] | None:
-    """Country -> its subdivisions, of those whose holidays are known; None: of none, for the extra
-    `holidays` is not installed."""
+    """Return country -> its subdivisions, of those whose holidays are known.
+
+    None: of none, for the extra `holidays` is not installed.
+    """
     try:
         supported: Mapping[str, Sequence[str]] = import_module(
             "holidays"

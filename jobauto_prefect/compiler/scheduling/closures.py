@@ -21,7 +21,7 @@ class Closure:
     reason: str
 
     def at(self, instant: datetime) -> "Closure | None":
-        """Return itself if the instant lies in it."""
+        """Return itself if the instant lies in it, else None."""
         closed = self.start <= instant and (self.end is None or instant < self.end)
         return self if closed else None
 

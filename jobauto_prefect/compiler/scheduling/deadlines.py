@@ -24,7 +24,7 @@ _TIME = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])")
 
 
 def deadline_of(offset: str | None, schedule: Schedule, window: Window) -> datetime:
-    """The deadline of a window, in UTC.
+    """Return the deadline of a window, in UTC.
 
     `offset` is a time after the window's start (`+3h`, `+1h30m`), or the time of day at which
     the clock of the schedule's zone next shows it (`HH:MM`); None: the window's end.
@@ -36,7 +36,7 @@ def deadline_of(offset: str | None, schedule: Schedule, window: Window) -> datet
 
 
 def later(offset: str, start: datetime, zone: ZoneInfo) -> datetime:
-    """So long after an instant (`+3h`), or when the clock of a zone next shows a time (`HH:MM`).
+    """Return the instant so long after another (`+3h`), or when a zone's clock shows `HH:MM` next.
 
     Raises:
         InvalidInput: it is neither.
@@ -48,7 +48,7 @@ def later(offset: str, start: datetime, zone: ZoneInfo) -> datetime:
 
 
 def relative_of(offset: str) -> timedelta | None:
-    """How long after the start; None: it names a time of day.
+    """Return how long after the start; None: it names a time of day.
 
     Raises:
         InvalidInput: it is neither.

@@ -47,7 +47,7 @@ class PlannedLaunch:
 def forecast(
     timings: Mapping[int, Timing], after: datetime, until: datetime
 ) -> Iterator[PlannedLaunch]:
-    """The windows whose jobs start within `(after, until]`, in the order of their starts.
+    """Yield the windows whose jobs start within `(after, until]`, in the order of their starts.
 
     Also those that would, were the time not closed.
     """

@@ -1,6 +1,7 @@
 """Misfire: which windows are due by an instant, and what happens to late ones. Pure.
 
-A window in closed time opens at its end where it is moved, else when it is due (`closures.place`).
+A window in closed time opens at its end where it is moved, else when it is due
+(`closures.place_window`).
 """
 
 from collections.abc import Iterator
@@ -63,7 +64,7 @@ def windows_to_open(
     misfire: str,
     closed: ClosedTime = ALWAYS_OPEN,
 ) -> DueWindows:
-    """The windows from the one that begins at `start`, up to those that open at `now`.
+    """Return the windows from the one that begins at `start`, up to those that open at `now`.
 
     They are at most `MOST`; then the following one may be due, too. `misfire` is a value of
     `Misfire`.

@@ -102,7 +102,7 @@ def _reaches(named: list[int], length: int) -> bool:
 
 
 def _numbers(field: str, lowest: int, highest: int) -> list[int]:
-    """What a field of plain parts names."""
+    """Return the numbers that a field of plain parts names."""
     numbers: list[int] = []
     for part in field.split(","):
         match = _PART.fullmatch(part)

@@ -54,7 +54,7 @@ class Schedule:
 
 
 def schedule_of(code: str, cron: str | None, zone: str, delay: int = 0) -> Schedule | None:
-    """The schedule of an interval code in a zone, `delay` in seconds; None: it has none.
+    """Return the schedule of an interval code in a zone, `delay` in seconds; None: it has none.
 
     Raises:
         InvalidInput: see `cron_of` and `zone_of`.
@@ -66,7 +66,7 @@ def schedule_of(code: str, cron: str | None, zone: str, delay: int = 0) -> Sched
 
 
 def cron_of(code: str, cron: str | None = None) -> str | None:
-    """The five cron fields of an interval code; None: it has no schedule.
+    """Return the five cron fields of an interval code; None: it has no schedule.
 
     A custom interval (`c`) without an expression has none either.
 
@@ -103,7 +103,7 @@ def _expand_nickname(name: str) -> str:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """The time zone of that IANA name.
+    """Return the time zone of that IANA name.
 
     Raises:
         InvalidInput: there is no such zone.

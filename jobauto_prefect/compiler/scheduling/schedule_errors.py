@@ -17,9 +17,9 @@ _SOME_MONDAY = datetime(2001, 1, 1, tzinfo=UTC)
 
 
 def schedule_faults(members: Mapping[str, Any], zone: str) -> list[Fault]:
-    """The faults of `interv`, `cron`, `timezone`, `delay` and `deadline_offset`.
+    """Return the errors of `interv`, `cron`, `timezone`, `delay` and `deadline_offset`.
 
-    The members may be missing; `zone` is for those that name none.
+    The fields may be missing; `zone` is for those that name none.
     """
     code, cron = members.get("interv", "n"), members.get("cron")
     named, offset = members.get("timezone"), members.get("deadline_offset")
@@ -42,7 +42,7 @@ def _raised(checking: Callable[..., object], *arguments: Any) -> tuple[Fault, ..
 def _too_late(
     code: str, cron: str | None, zone: str, delay: int, offset: str | None
 ) -> Iterator[Fault]:
-    """A job that starts after its deadline can't succeed in time."""
+    """Refuse a job that starts after its deadline: it can't succeed in time."""
     schedule = schedule_of(code, cron, zone, delay)
     if schedule is None or not delay:
         return

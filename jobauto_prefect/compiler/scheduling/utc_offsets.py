@@ -48,7 +48,7 @@ class OffsetPeriod:
         return (instant + self.offset).replace(tzinfo=None)
 
     def instant(self, shown: datetime) -> datetime:
-        """When the clock shows that wall time, in UTC."""
+        """Return when the clock shows that wall time, in UTC."""
         return shown.replace(tzinfo=UTC) - self.offset
 
 
@@ -82,7 +82,7 @@ def _of_year(zone: ZoneInfo, year: int) -> tuple[OffsetPeriod, ...]:
 
 
 def _changes(zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[datetime]:
-    """The instants within `(start, end)` at which the offset changes; no day has two of them."""
+    """Yield the instants within `(start, end)` at which the offset changes; no day has two."""
     day = start
     while day < end:
         following = min(day + DAY, end - SECOND)

@@ -37,34 +37,34 @@ class Window:
 
 
 def windows_between(schedule: Schedule, after: datetime, until: datetime) -> Iterator[Window]:
-    """The windows that begin within `(after, until]`, in their order."""
+    """Yield the windows that begin within `(after, until]`, in their order."""
     return takewhile(lambda window: window.start <= until, windows_after(schedule, after))
 
 
 def windows_after(schedule: Schedule, after: datetime) -> Iterator[Window]:
-    """The windows that begin after an instant, in their order, without end."""
+    """Yield the windows that begin after an instant, in their order, without end."""
     for start, end in pairwise(_boundaries(schedule, _floor(after) + SECOND)):
         yield Window(start, end, start + schedule.delay)
 
 
 def next_window(schedule: Schedule, after: datetime) -> Window:
-    """The first window that begins after an instant."""
+    """Return the first window that begins after an instant."""
     return next(windows_after(schedule, after))
 
 
 def window_at(schedule: Schedule, instant: datetime) -> Window:
-    """The window an instant lies in."""
+    """Return the window an instant lies in."""
     start = _last_boundary(schedule, _floor(instant))
     return next(windows_after(schedule, start - SECOND))
 
 
 def window_launched_at(schedule: Schedule, instant: datetime) -> Window:
-    """The window whose jobs start at that instant or were the last to start before it."""
+    """Return the window whose jobs start at that instant or were the last to start before it."""
     return window_at(schedule, instant - schedule.delay)
 
 
 def _boundaries(schedule: Schedule, instant: datetime) -> Iterator[datetime]:
-    """Those from an instant on."""
+    """Yield the boundaries of windows from an instant on."""
     last = None
     for period in offset_periods_from(schedule.zone, instant):
         opened = _opened(schedule, period)
@@ -79,7 +79,7 @@ def _boundaries(schedule: Schedule, instant: datetime) -> Iterator[datetime]:
 
 
 def _last_boundary(schedule: Schedule, instant: datetime) -> datetime:
-    """The latest one up to an instant."""
+    """Return the latest boundary of windows up to an instant."""
     for period in offset_periods_until(schedule.zone, instant):
         newest = min(period.shown(instant), period.last_shown - SECOND)
         shown = next(CronSim(schedule.cron, newest + SECOND, reverse=True))
@@ -89,7 +89,7 @@ def _last_boundary(schedule: Schedule, instant: datetime) -> datetime:
 
 
 def _opened(schedule: Schedule, period: OffsetPeriod) -> datetime:
-    """The earliest wall time that counts in a period."""
+    """Return the earliest wall time that counts in a period."""
     return period.not_shown_yet if schedule.names_times else period.first_shown
 
 

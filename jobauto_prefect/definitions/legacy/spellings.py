@@ -42,7 +42,7 @@ TYPE_NAMES: Mapping[str, str] = {
 
 
 def modernize(variable: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Members of a variable that were written the older way, with their value of today."""
+    """Return keys of a variable that were written the older way, with their value of today."""
     return [
         (member, better)
         for member, read in _MEMBERS.items()

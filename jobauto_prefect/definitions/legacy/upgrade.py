@@ -34,7 +34,7 @@ class Change:
     message: str
 
     def as_dict(self) -> dict[str, str]:
-        """Both members."""
+        """Return pointer and message."""
         return {"pointer": self.pointer, "message": self.message}
 
 
@@ -63,7 +63,7 @@ class _Draft:
         self.changes.append(Change(pointer, message))
 
     def entries(self, section: str) -> Iterator[tuple[str, str, dict[str, Any]]]:
-        """Pointer, key and value of those members of a section that are objects."""
+        """Yield pointer, key and value of those entries of a section that are objects."""
         content = self.document.get(section)
         for key, entry in content.items() if isinstance(content, dict) else ():
             if isinstance(entry, dict):
@@ -181,7 +181,7 @@ def _formats(work: _Draft) -> None:
 
 
 def _exit_codes(work: _Draft) -> None:
-    """An entry of `exitcodes` is only its description, as text or texts by language."""
+    """Upgrade an entry of `exitcodes`: only its description, as text or texts by language."""
     codes = work.document.get("exitCodes")
     if not isinstance(codes, dict):
         return

@@ -25,7 +25,7 @@ def is_secret(field: Field) -> bool:
 
 
 def secret_keywords(fields: Fields) -> frozenset[str]:
-    """The keywords of the secret fields."""
+    """Return the keywords of the secret fields."""
     return frozenset(field["keyword"] for field in fields if is_secret(field))
 
 
@@ -50,14 +50,14 @@ def is_address(field: Field) -> bool:
 
 
 def addresses(fields: Fields, given: Mapping[str, str]) -> dict[str, str]:
-    """Keyword -> the value of each field that is an address and has one."""
+    """Return keyword -> the value of each field that is an address and has one."""
     values = {**field_defaults(fields), **given}
     keywords = (field["keyword"] for field in fields if is_address(field))
     return {keyword: values[keyword] for keyword in keywords if values.get(keyword)}
 
 
 def field_defaults(fields: Fields) -> dict[str, str]:
-    """Keyword -> the text that is used where a credential says nothing."""
+    """Return keyword -> the text that is used where a credential says nothing."""
     return {
         field["keyword"]: to_text(field["default_value"])
         for field in fields
@@ -66,13 +66,13 @@ def field_defaults(fields: Fields) -> dict[str, str]:
 
 
 def provided_variables(fields: Fields, given: Collection[str]) -> frozenset[str]:
-    """The variables a credential gives to jobs; `given` are the keywords it has values of."""
+    """Return the variables a credential gives to jobs; `given` are the keywords it has."""
     keywords = {field["keyword"] for field in fields}
     return frozenset(keywords & {*given, *field_defaults(fields)})
 
 
 def value_faults(fields: Fields, given: Mapping[str, Any]) -> Iterator[Fault]:
-    """What is wrong with the values given for fields; None removes a value and is always right."""
+    """Yield what is wrong with the values given for fields; None removes one, always rightly."""
     by_keyword = {field["keyword"]: field for field in fields}
     keywords = ", ".join(by_keyword) or "none"
     for name, value in given.items():
@@ -85,7 +85,7 @@ def value_faults(fields: Fields, given: Mapping[str, Any]) -> Iterator[Fault]:
 
 
 def _faults_of(field: Field, at: str, text: str) -> Iterator[Fault]:
-    """Faults never repeat the value: it may be secret."""
+    """Yield a field's errors, which never repeat the value: it may be secret."""
     name, choices = field["keyword"], _choices(field.get("options"))
     variable = _variable(field)
     if "\0" in text:
@@ -104,7 +104,7 @@ def _variable(field: Field) -> Variable:
 
 
 def _choices(options: Any) -> list[str]:
-    """The values to choose from; an object maps them to what people read."""
+    """Return the values to choose from; an object maps them to what people read."""
     return [to_text(option) for option in options] if isinstance(options, list | Mapping) else []
 
 

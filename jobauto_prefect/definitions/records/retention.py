@@ -31,7 +31,7 @@ BOUNDS = tuple(Retention.__slots__)
 
 
 def override_bounds(retention: Retention, *given: Mapping[str, int]) -> Retention:
-    """The bounds where the later of the `given` ones win; what they leave out stays."""
+    """Return the bounds where the later of the `given` ones win; what they leave out stays."""
     bounds = {name: getattr(retention, name) for name in BOUNDS}
     for bounds_given in given:
         bounds |= bounds_given

@@ -23,12 +23,12 @@ class Backoff(StrEnum):
 
 
 def attempts_of(max_attempts: int | None) -> int:
-    """How many attempts there are in all, the first included."""
+    """Return how many attempts there are in all, the first included; for None the usual number."""
     return ATTEMPTS if max_attempts is None else max_attempts
 
 
 def retry_wait(backoff: str, min_gap: int, made: int) -> timedelta:
-    """From the end of an attempt to the beginning of the next, after `made` attempts (from 1).
+    """Return the wait from the end of an attempt to the next, after `made` attempts (from 1).
 
     `backoff` is a value of `Backoff`, `min_gap` is in seconds.
     """
@@ -43,7 +43,7 @@ def retry_wait(backoff: str, min_gap: int, made: int) -> timedelta:
 def retry_at(
     backoff: str, min_gap: int, made: int, ended: datetime, until: datetime | None
 ) -> datetime | None:
-    """When the attempt after `made` attempts starts; None: not before `until`.
+    """Return when the attempt after `made` attempts starts; None: not before `until`.
 
     `until` is None where nothing but the number of attempts limits them.
     """

@@ -16,19 +16,19 @@ _WIDTH = CODE - _KEPT
 
 
 def slug_of(name: str) -> str:
-    """The name in small ASCII letters with `-`; empty where nothing is left of it."""
+    """Return the name in small ASCII letters with `-`; empty where nothing is left of it."""
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     return re.sub("[^a-z0-9]+", "-", plain)[:LONGEST].strip("-")
 
 
 def append_number(slug: str, number: int) -> str:
-    """The slug with a number behind it, within its length: `acme-2`."""
+    """Return the slug with a number behind it, within its length: `acme-2`."""
     ending = f"-{number}"
     return slug[: LONGEST - len(ending)].rstrip("-") + ending
 
 
 def code_of(slug: str, company_id: int) -> str:
-    """The code of a company: its slug where that is short, else its beginning and the id."""
+    """Return the code of a company: its slug where that is short, else its beginning and the id."""
     if len(slug) <= CODE:
         return slug
     number = _base_36(company_id).rjust(_WIDTH, "0")

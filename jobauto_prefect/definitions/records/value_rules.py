@@ -26,14 +26,14 @@ class ValueRules:
     extra: Collection[str] = ()
 
     def faults(self, names: Iterable[str], given: Mapping[str, Any]) -> Iterator[Fault]:
-        """What is wrong with these names, and with the values given."""
+        """Yield what is wrong with these names, and with the values given."""
         yield from self.name_faults(names)
         declared = self.definition.environment if self.definition else {}
         for name, value in given.items():
             yield from _value_faults(name, value, declared.get(name))
 
     def name_faults(self, names: Iterable[str], member: str = "/env") -> Iterator[Fault]:
-        """What is wrong with names; `member` is where they are."""
+        """Yield what is wrong with names; `member` is the pointer of the object they are in."""
         if self.definition is None:
             return unsafe_faults(names, member)
         return EnvironmentNames.of(self.definition, self.extra).faults(names, member)

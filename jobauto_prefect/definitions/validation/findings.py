@@ -20,6 +20,6 @@ LONGEST_SHOWN = 40  # characters of a foreign text that a message repeats
 
 
 def quote(text: str) -> str:
-    """A key or keyword for a message: quoted, cut where it is long."""
+    """Return a key or keyword for a message: quoted, cut where it is long."""
     cut = text if len(text) <= LONGEST_SHOWN else text[: LONGEST_SHOWN - 1] + "…"
     return repr(cut)

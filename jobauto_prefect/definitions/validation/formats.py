@@ -24,7 +24,7 @@ _UUID = re.compile(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
 def is_uri(text: str) -> bool:
-    """True for a URI with a scheme; ASCII only, as RFC 3986 has it."""
+    """Whether a text is a URI with a scheme; ASCII only, as RFC 3986 has it."""
     match = _URI.fullmatch(text)
     if match is None:
         return False
@@ -33,7 +33,7 @@ def is_uri(text: str) -> bool:
 
 
 def is_uuid(text: str) -> bool:
-    """True for the canonical form with hyphens; `uuid.UUID` would take more."""
+    """Whether a text is a UUID in the canonical form with hyphens; `uuid.UUID` would take more."""
     return _UUID.fullmatch(text) is not None
 
 

@@ -22,7 +22,7 @@ KEPT = 512
 
 @functools.cache
 def _environment() -> Any:
-    """The library, with regular expressions that take too long matching nothing."""
+    """Return the library, with regular expressions that take too long matching nothing."""
     from jsonpath import JSONPathEnvironment
     from jsonpath.function_extensions import Match, Search
 
@@ -64,7 +64,7 @@ class JsonPath:
     _compiled: Any
 
     def find(self, document: Any) -> list[Any]:
-        """All values found, in the order of the document; none in what has no parts."""
+        """Return all values found, in the order of the document; none in what has no parts."""
         if not self._compiled.segments:
             return [document]
         if not isinstance(document, Mapping | list):
@@ -79,7 +79,7 @@ class JsonPath:
 
 @functools.lru_cache(maxsize=KEPT)
 def read_json_path(text: str) -> JsonPath:
-    """A JSONPath, understood.
+    """Return a JSONPath, understood.
 
     Raises:
         ValueError: it is none, or could take too long; the message says why.

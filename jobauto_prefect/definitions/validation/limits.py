@@ -21,13 +21,13 @@ _UNFIT_TEXT = re.compile("[\x00\ud800-\udfff]")
 
 
 def read_integer(digits: str) -> int | float:
-    """For `json.loads`: an integer of any length; one that no JSON number reaches is infinite."""
+    """Return an integer of any length for `json.loads`; one beyond all JSON numbers is infinite."""
     # int() raises an error of its own for thousands of digits.
     return int(digits) if len(digits) < 400 else float(digits)
 
 
 def walk(document: Any) -> Iterator[tuple[str, Any, int]]:
-    """Pointer, value and depth (1 for the document itself) of every value, in document order.
+    """Yield pointer, value and depth (1 for the document) of every value, in document order.
 
     Nothing is visited below `MAX_DEPTH`: what comes from YAML may contain itself.
     """
@@ -41,7 +41,7 @@ def walk(document: Any) -> Iterator[tuple[str, Any, int]]:
 
 
 def beyond_limits(document: Any) -> Iterator[Finding]:
-    """Every value that is not JSON or can't be kept, in the document's order."""
+    """Yield every value that is not JSON or can't be kept, in the document's order."""
     for seen, (pointer, value, depth) in enumerate(walk(document)):
         if seen >= MAX_VALUES:
             yield Finding("", "size", f"the document has more than {MAX_VALUES} values")

@@ -23,14 +23,14 @@ LARGEST_EXIT_CODE = 255
 
 
 def lint_warnings(document: Any) -> Iterator[Finding]:
-    """Every warning about a document."""
+    """Yield every warning about a document."""
     if isinstance(document, Mapping):
         for look in CHECKS:
             yield from look(document)
 
 
 def _entries(pointer: str, value: Any) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Pointer, key and value of the members of an object that are objects themselves."""
+    """Yield pointer, key and value of the entries of an object that are objects themselves."""
     if isinstance(value, Mapping):
         for key, entry in value.items():
             if isinstance(key, str) and isinstance(entry, Mapping):
@@ -110,7 +110,7 @@ def _defaults(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _variable(key: str, entry: Mapping[str, Any]) -> Variable | None:
-    """What `_defaults` needs of an entry; None where its type is not one of the format."""
+    """Return what `_defaults` needs of an entry; None where its type is not one of the format."""
     kind = entry.get("type", "string")
     if not isinstance(kind, str) or kind not in set(VariableType):
         return None

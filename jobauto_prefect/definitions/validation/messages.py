@@ -71,7 +71,7 @@ FORMER_NAMES: Mapping[str, str] = {"listens": "consumes"}
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
-    """`; did you mean …?` where a known name is close, else nothing."""
+    """Return `; did you mean …?` where a known name is close, else nothing."""
     by_lower = {item.lower(): item for item in names}
     close = difflib.get_close_matches(name.lower()[:LONGEST_SHOWN], by_lower, n=1, cutoff=0.75)
     return f"; did you mean {by_lower[close[0]]!r}?" if close else ""

@@ -4,12 +4,12 @@ from collections.abc import Iterable
 
 
 def child(pointer: str, step: str | int) -> str:
-    """The pointer of a member or an item below `pointer`."""
+    """Return the pointer of a key or an item below `pointer`."""
     return f"{pointer}/{str(step).replace('~', '~0').replace('/', '~1')}"
 
 
 def join(steps: Iterable[str | int]) -> str:
-    """The pointer of a path from the root; no steps are the root, the empty string."""
+    """Return the pointer of a path from the root; no steps are the root, the empty string."""
     pointer = ""
     for step in steps:
         pointer = child(pointer, step)

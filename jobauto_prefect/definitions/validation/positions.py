@@ -36,13 +36,13 @@ class Positions:
     repeated: list[Finding] = field(default_factory=list)
 
     def offset(self, pointer: str, member: str | None = None) -> int:
-        """Where the value at `pointer`, or the key `member` of that object, begins."""
+        """Return where the value at `pointer`, or the key `member` of that object, begins."""
         if member is None:
             return self.values.get(pointer, 0)
         return self.keys.get(child(pointer, member), self.values.get(pointer, 0))
 
     def line_and_column(self, offset: int) -> tuple[int, int]:
-        """Both count from 1, columns in characters."""
+        """Return line and column of an offset; both count from 1, columns in characters."""
         line = self.text.count("\n", 0, offset) + 1
         return line, offset - self.text.rfind("\n", 0, offset)
 

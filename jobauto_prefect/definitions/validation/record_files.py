@@ -28,7 +28,7 @@ RECORD_KINDS = (
 
 @cache
 def record_schema(kind: str) -> dict[str, Any]:
-    """The schema of one of `RECORD_KINDS`; do not change what is returned."""
+    """Return the schema of one of `RECORD_KINDS`; do not change what is returned."""
     text = (
         resources.files("jobauto_prefect.definitions") / "schemas" / f"{kind}.schema.json"
     ).read_text("utf-8")
@@ -46,7 +46,7 @@ def _validator(kind: str) -> "Validator":
 
 
 def check_record(kind: str, document: Any) -> tuple[Fault, ...]:
-    """Everything wrong with a record of one of `RECORD_KINDS`, as its file says it."""
+    """Return all that is wrong with a record of one of `RECORD_KINDS`, as its file says it."""
     findings = list(beyond_limits(document))
     if not findings:
         broken = _validator(kind).iter_errors(document)

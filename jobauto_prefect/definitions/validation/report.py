@@ -44,13 +44,13 @@ class Report:
         return not self.faults
 
     def definition(self) -> Definition:
-        """The document as values. Raises `InvalidDefinition`, which carries every fault."""
+        """Return the document as values. Raises `InvalidDefinition`, which carries every error."""
         if self.faults:
             raise InvalidDefinition(self.faults)
         return parse(self.document)
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: `valid`, `faults` and `warnings`."""
+        """Return the report as JSON has it: `valid`, `faults` and `warnings`."""
         return {
             "valid": self.valid,
             "faults": [fault.as_dict() for fault in self.faults],

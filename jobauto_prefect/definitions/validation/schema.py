@@ -15,7 +15,7 @@ FILE = "application.schema.json"
 
 @cache
 def schema() -> dict[str, Any]:
-    """The schema; do not change what is returned."""
+    """Return the schema; do not change what is returned."""
     text = (resources.files("jobauto_prefect.definitions") / "schemas" / FILE).read_text("utf-8")
     content: dict[str, Any] = json.loads(text)
     return content
@@ -27,7 +27,7 @@ SCHEMA_VERSION: str = schema()["version"]
 
 @cache
 def validator() -> "Validator":
-    """The compiled schema; made at the first use, for importing jsonschema takes 0.1 s."""
+    """Return the compiled schema; made at the first use, for importing jsonschema takes 0.1 s."""
     from jsonschema import Draft7Validator, FormatChecker
 
     formats = FormatChecker(formats=())

@@ -15,7 +15,7 @@ from jobauto_prefect.ledger.store import ReadingSession
 def unknown_requirements(
     session: ReadingSession, requirements: Iterable[str], company_id: int | None
 ) -> list[Fault]:
-    """A warning for each requirement that no credential type bears as its code.
+    """Return a warning for each requirement that no credential type bears as its code.
 
     Looked at are the types of the company whose application it is, and the shared ones; None: it
     is shared itself.
@@ -34,7 +34,7 @@ def unknown_requirements(
 
 
 def withheld_warnings(template: RunTemplate, extra: Collection[str]) -> list[Fault]:
-    """A warning for each credential some of whose fields no job is given."""
+    """Return a warning for each credential some of whose fields no job is given."""
     definition = template.app.definition
     permitted = EnvironmentNames.of(definition, extra)
     granted = granted_fields(template, definition.requirements)
@@ -55,7 +55,7 @@ def withheld_warnings(template: RunTemplate, extra: Collection[str]) -> list[Fau
 
 
 def requirement_warnings(session: ReadingSession, template: RunTemplate) -> list[Fault]:
-    """What jobs of a run template would be refused for."""
+    """Return warnings of what jobs of a run template would be refused for."""
     warned = [
         Fault(
             "/credentials",

@@ -40,10 +40,10 @@ Blocks = Mapping[str, Mapping[str, Any]]
 def provided_layer(
     template: RunTemplate, preflight: Preflight, box: SecretBox, requirements: Collection[str]
 ) -> Layer:
-    """In the order of assignment, blocks after credentials; a later value replaces a former.
+    """Return what credentials and blocks give, in the order of assignment, blocks last.
 
-    Credentials of the types that the application names in its `requirements` may give all their
-    fields, whether it declares them or not.
+    A later value replaces a former. Credentials of the types that the application names in its
+    `requirements` may give all their fields, whether it declares them or not.
 
     Raises:
         KeyMissing: secret values were stored with another key.
@@ -62,7 +62,7 @@ def provided_layer(
 
 
 def layer_of(credential: Credential, box: SecretBox) -> Layer:
-    """The values of one credential, and its type's defaults for what it says nothing of.
+    """Return the values of one credential, and its type's defaults for what it says nothing of.
 
     Values of fields that the type does not have any more are left out.
     """
@@ -77,14 +77,14 @@ def layer_of(credential: Credential, box: SecretBox) -> Layer:
 
 
 def _layer_with(credential: Credential, preflight: Preflight, box: SecretBox) -> Layer:
-    """A credential's own values, and over them those it names; all of these are secret."""
+    """Return a credential's own values, and over them those it names; all of these are secret."""
     own, named = layer_of(credential, box), preflight.values.get(credential.id, {})
     values = {name: value for name, value in own.values.items() if name not in named}
     return Layer(values, {**own.secrets, **named})
 
 
 def _of_block(assigned: Mapping[str, Any], blocks: Blocks) -> Layer:
-    """All of it is secret: which fields of a foreign block are, only its program knows."""
+    """Return a block's values, all secret: which of a foreign block are, only its program knows."""
     block = assigned["block"]
     if block not in blocks:
         raise PrefectUnavailable(f"the block {block} can't be read just now; ask again")
@@ -93,14 +93,14 @@ def _of_block(assigned: Mapping[str, Any], blocks: Blocks) -> Layer:
 
 
 def member_of(data: Any, path: str) -> Any:
-    """The member of a block's data that a path names (`a.b` is b in a); None: there is none."""
+    """Return what a path names in a block's data (`a.b` is b in a); None: there is none."""
     for part in path.split("."):
         data = data.get(part) if isinstance(data, Mapping) else None
     return data
 
 
 def unmet(session: ReadingSession, template: RunTemplate, definition: Definition) -> list[str]:
-    """The requirements that name a credential type of which the template has no credential."""
+    """Return the requirements that name a credential type of which the template has none."""
     credentials = [assigned.credential for assigned in template.assignments]
     codes = {credential.credential_type.code.lower() for credential in credentials}
     open_ = [code for code in definition.requirements if code.lower() not in codes]
@@ -109,7 +109,7 @@ def unmet(session: ReadingSession, template: RunTemplate, definition: Definition
 
 
 def unfilled(template: RunTemplate) -> list[str]:
-    """The required fields without a value, as `credential: KEYWORD`."""
+    """Return the required fields without a value, as `credential: KEYWORD`."""
     return [
         f"{assignment.credential.name}: {keyword}"
         for assignment in template.assignments
@@ -118,13 +118,13 @@ def unfilled(template: RunTemplate) -> list[str]:
 
 
 def unfilled_of(credential: Credential) -> list[str]:
-    """The required fields of one credential that have no value."""
+    """Return the required fields of one credential that have no value."""
     given = {*credential.values, *credential.secrets}
     return [field["keyword"] for field in missing_fields(credential.credential_type.fields, given)]
 
 
 def granted_fields(template: RunTemplate, requirements: Iterable[str]) -> frozenset[str]:
-    """The fields that jobs are given undeclared: of credentials of types that are required.
+    """Return the fields that jobs are given undeclared: of credentials of required types.
 
     Fields that tell how to read other values are for that only.
     """
@@ -142,7 +142,7 @@ SOON = timedelta(seconds=5)
 def require_credentials(
     context: ClaimContext, template: RunTemplate, definition: Definition
 ) -> None:
-    """A launch has a credential for each requirement, all their values, and its blocks.
+    """Require a credential for each requirement, all their values, and the blocks.
 
     Raises:
         Refused: naming those that are missing.
@@ -167,7 +167,7 @@ def require_credentials(
 
 
 def require_available(context: ClaimContext, template: RunTemplate) -> None:
-    """What the credentials open is there, and the blocks could be read.
+    """Require that what the credentials open is there, and that the blocks could be read.
 
     Raises:
         Refused: not yet, with the time to try again.
@@ -278,17 +278,17 @@ SHOWN = 5
 
 
 def limited_credentials(template: RunTemplate) -> list[Credential]:
-    """The credentials of a run template that have a limit, by ascending id."""
+    """Return the credentials of a run template that have a limit, by ascending id."""
     used = (assigned.credential for assigned in template.assignments)
     limited = {credential.id: credential for credential in used if credential.max_jobs is not None}
     return [limited[number] for number in sorted(limited)]
 
 
 def require_room(context: ClaimContext, template: RunTemplate, job: Job) -> None:
-    """No credential of the run template is used by as many jobs as may; locked until the commit.
+    """Require room at the run template's credentials; they are locked until the commit.
 
     Raises:
-        Refused: one is; the job is to come again.
+        Refused: one is used by as many jobs as may; the job is to come again.
     """
     credentials = limited_credentials(template)
     if not credentials:

@@ -200,7 +200,7 @@ def _claim_over(context: ClaimContext, job: Job) -> ClaimOver:
 
 
 def _policy(template: RunTemplate) -> dict[str, Any]:
-    """What decides about this job's end, as it is now: a later edit does not change it."""
+    """Return what decides about this job's end, as it is now: a later edit does not change it."""
     codes = template.app.document.get("exitCodes") or {}
     limited = [credential.id for credential in limited_credentials(template)]
     kept = {LIMITS: limited} if limited else {}

@@ -24,7 +24,7 @@ SHOWN = 200  # characters of a forged reference
 
 
 def event_job(context: ClaimContext, template: RunTemplate) -> Job:
-    """The job of the (event, rule) that a flow run names; it waits.
+    """Return the job of the (event, rule) that a flow run names; it waits.
 
     Raises:
         Refused: the ledger knows of no such event for such a rule of this run template, which is
@@ -62,7 +62,7 @@ def _delivery(session: WritingSession, named: Mapping[str, Any]) -> Delivery | N
 
 
 def take_event(context: ClaimContext, job: Job, definition: Definition) -> None:
-    """The values an event gives to the job it started, unless the job has them already.
+    """Take the values an event gives to the job it started, unless the job has them already.
 
     Of a rule that fans out, the first job that is claimed brings the others about.
 
@@ -129,5 +129,5 @@ def _refuse_large(texts: Mapping[str, str]) -> None:
 
 
 def _size(text: str) -> int:
-    """In bytes; half of a surrogate pair, which JSON can have, is refused elsewhere."""
+    """Return the size in bytes; half a surrogate pair, as JSON can have, is refused elsewhere."""
     return len(text.encode(errors="surrogatepass"))

@@ -42,7 +42,7 @@ class SelectedValues:
 def select_values(
     session: WritingSession, delivery: Delivery, definition: Definition
 ) -> SelectedValues:
-    """The change, or the end with what the job has produced, as far as it is asked for."""
+    """Return the change, or the end with what the job has produced, as far as it is asked for."""
     event, mapping = delivery.event, json.loads(delivery.rule.env_mapping)
     if event.job_id is None or not (mapping or definition.consumes):
         return SelectedValues(event.data)
@@ -104,7 +104,7 @@ def _stdout(session: WritingSession, job: Job) -> str:
 def values_of(
     selected: SelectedValues, delivery: Delivery, definition: Definition
 ) -> dict[str, Any]:
-    """Environment key -> value. What the rule maps wins over what flows of itself.
+    """Return environment key -> value. What the rule maps wins over what flows of itself.
 
     Raises:
         UnresolvedSelector: the event lacks what the mapping names.

@@ -59,7 +59,7 @@ class ApplicationTerms:
 
 
 def terms_of(app: App, language: str) -> ApplicationTerms:
-    """The same document is looked into once, whichever run template runs it."""
+    """Return an application's terms; one document is looked into once for all templates."""
     return _terms(json.dumps(app.document), language)
 
 
@@ -71,8 +71,10 @@ def _terms(document: str, language: str) -> ApplicationTerms:
 
 
 def settle_executor(template: RunTemplate, job: Job) -> None:
-    """What was accepted once may have changed: the run template, the application, or the packages
-    there are. A job that waited has an executor that the run template has now.
+    """Settle the executor of a job: one that waited has one that the run template has now.
+
+    What was accepted once may have changed: the run template, the application, or the packages
+    there are.
 
     Raises:
         Refused: that can't run it.
@@ -94,7 +96,7 @@ def _executor_faults(executor: str, settings: str, image: str | None) -> tuple[F
 def take_parameters(
     context: ClaimContext, template: RunTemplate, job: Job, terms: ApplicationTerms
 ) -> None:
-    """A flow-run parameter is an override only where it differs from the deployment's value."""
+    """Take as overrides the flow-run parameters that differ from the deployment's values."""
     applied: Mapping[str, Any] = template.applied_parameters or {}
     given = {
         key: to_text(context.claim.parameters[name])
@@ -109,7 +111,7 @@ def take_parameters(
 def prepare_launch(
     context: ClaimContext, template: RunTemplate, job: Job, definition: Definition
 ) -> Prepared:
-    """The command and the environment.
+    """Prepare the command and the environment.
 
     Raises:
         Refused: values are missing, or can't be used.
@@ -157,7 +159,7 @@ def _injected(template: RunTemplate, job: Job) -> dict[str, str]:
 
 
 def _trace_of(job: Job) -> dict[str, str]:
-    """What the process goes on with, unless its definition has a value of that name."""
+    """Return the trace the process goes on with; its definition's value of that name wins."""
     return {TRACEPARENT: job.traceparent} if job.traceparent else {}
 
 
@@ -255,7 +257,7 @@ def input_content(session: ReadingSession, job: Job, artifact_id: int) -> bytes:
 
 
 def kubernetes_terms(document: Mapping[str, Any], executor: str) -> KubernetesTerms | None:
-    """From the `kubernetes` section of a definition; None for a job of another executor."""
+    """Return the terms of a definition's `kubernetes` section; None for another executor."""
     if executor != KUBERNETES:
         return None
     section = parse_kubernetes(document.get("kubernetes", {}))
@@ -278,7 +280,7 @@ def _helm_run(helm: Helm) -> HelmRun:
 
 
 def preparing_seconds(document: Mapping[str, Any], executor: str) -> float:
-    """How long after its claim a job's own time may begin, at most."""
+    """Return how many seconds after its claim a job's own time may begin, at most."""
     terms = kubernetes_terms(document, executor)
     if terms is None or terms.helm is None:
         return 0.0
@@ -286,7 +288,7 @@ def preparing_seconds(document: Mapping[str, Any], executor: str) -> float:
 
 
 def window_name(template: RunTemplate, due: datetime) -> str:
-    """How Prefect names the flow run of a window to come; `due` is on its zone's wall clock."""
+    """Name the flow run of a window to come as Prefect shows it; `due` is on its zone's clock."""
     return f"{template.company.name} / {template.name} {due:%Y-%m-%d %H:%M}"
 
 

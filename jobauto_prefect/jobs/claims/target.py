@@ -36,7 +36,7 @@ EARLY = timedelta(seconds=30)
 
 
 def resolve_job(context: ClaimContext) -> Job:
-    """The job of the flow run that is claimed, locked: new, scheduled, or granted to this claim.
+    """Return the job of the flow run claimed, locked: new, scheduled, or granted to this claim.
 
     The caller holds the flow-run id and the worker.
 
@@ -45,7 +45,7 @@ def resolve_job(context: ClaimContext) -> Job:
         NumberTaken: another job of the flow run is live, or has this run number.
         Contended: another claim of the flow run was decided meanwhile.
         Forbidden: the run is for a pool the worker's token does not name.
-        NotKnown: it was announced, and is not a job's that waits for nothing else.
+        UnknownRun: it was announced, and is not a job's that waits for nothing else.
     """
     first = _first_seen(context)
     if first is None:
@@ -67,7 +67,7 @@ def resolve_job(context: ClaimContext) -> Job:
 
 
 def _first_seen(context: ClaimContext) -> Job | None:
-    """The job that a claim is about, before anything is locked; None: it has none yet."""
+    """Return the job that a claim is about, before anything is locked; None: it has none yet."""
     jobs = _jobs(context)
     if jobs.own is not None and jobs.own.flow_run_id != context.claim.flow_run_id:
         raise NumberTaken(f"this claim id is that of job {jobs.own.id}, of another flow run")
@@ -83,7 +83,7 @@ def _first_seen(context: ClaimContext) -> Job | None:
 
 
 def _require_known(context: ClaimContext, jobs: KnownJobs) -> None:
-    """Of an announced run the ledger must know all: that it made it, and for a job that is due.
+    """Require that the ledger made an announced run, and for a job that is due.
 
     Announcements are repeated: a job that has ended or was cancelled is not one that somebody
     retried in Prefect.
@@ -114,7 +114,7 @@ def _require_pool(context: ClaimContext, template: RunTemplate) -> None:
 
 
 def _lock_template(context: ClaimContext, template: RunTemplate, task_id: int | None) -> None:
-    """Of several windows' attempts that must not overlap one is decided about at a time."""
+    """Lock a template whose windows' attempts must not overlap: one is decided about at a time."""
     if task_id is not None and template.overlap != Overlap.PARALLEL:
         attempts.lock_template(context.session, template)
 
@@ -125,7 +125,7 @@ def _reference(context: ClaimContext, name: str) -> int | None:
 
 
 def _references(context: ClaimContext) -> Mapping[str, Any]:
-    """What the flow run says that it is for."""
+    """Return what the flow run says that it is for."""
     named = context.claim.parameters.get("jobauto")
     return named if isinstance(named, dict) else {}
 
@@ -139,7 +139,12 @@ def _template(context: ClaimContext) -> RunTemplate:
 
 
 def _bound(context: ClaimContext, job: Job) -> Job:
-    """A flow run names a job: it must be the one that was made for it."""
+    """Return a job that a flow run names, if the flow run was made for it.
+
+    Raises:
+        Refused: the flow run is a copy, or the job does not wait any more.
+        NumberTaken: the job is running already.
+    """
     if not _is_made_for(context, job):
         message = f"the flow run of job {job.id} is another one; this one is a copy of it"
         raise Refused("duplicate", message, PrefectState.CANCELLED)
@@ -165,7 +170,7 @@ def _is_made_for(context: ClaimContext, job: Job) -> bool:
 
 
 def _of_known_run(context: ClaimContext, jobs: Sequence[Job]) -> Job:
-    """The flow run's scheduled job, or a retry of its last one that somebody clicked in Prefect."""
+    """Return the flow run's scheduled job, or a retry of its last one clicked in Prefect."""
     claim, last = context.claim, jobs[-1]
     if any(job.state == JobState.RUNNING or job.run_number == claim.run_number for job in jobs):
         raise NumberTaken("another job of this flow run is live, or has this run number")
@@ -195,13 +200,13 @@ def _of_known_run(context: ClaimContext, jobs: Sequence[Job]) -> Job:
 
 
 def _as_it_was(context: ClaimContext, job: Job, reason: str, message: str) -> Refused:
-    """The flow run shows how its job ended, and why it does not start again."""
+    """Return a refusal that shows how the flow run's job ended, and why it does not start again."""
     story = run_status_of(job, context.settings)
     return Refused(reason, f"{message} (before: {story.message})", story.state)
 
 
 def _of_new_run(context: ClaimContext, template: RunTemplate) -> Job:
-    """A run that Prefect began by its schedule or for an event, or somebody by a click on Run."""
+    """Return the job of a run that Prefect began by schedule or event, or somebody by a click."""
     if "event" in _references(context):
         return event_job(context, template)
     task = _owed_task(context, template)
@@ -212,7 +217,7 @@ def _of_new_run(context: ClaimContext, template: RunTemplate) -> Job:
 
 
 def _owed_task(context: ClaimContext, template: RunTemplate) -> Task | None:
-    """The task this run is for, which nobody else decides about; None: it is for none."""
+    """Return the task this run is for, which nobody else decides about; None: it is for none."""
     number = _reference(context, "task")
     if number is not None:
         task = context.session.get(Task, number)
@@ -250,7 +255,7 @@ def _task_of_window(context: ClaimContext, template: RunTemplate, due: datetime)
 
 
 def _require_open(context: ClaimContext, template: RunTemplate, now: datetime) -> None:
-    """The calendars of a run template let attempts at its windows start now.
+    """Require that the run template's calendars let attempts at its windows start now.
 
     Raises:
         Refused: they do not; the job is to come again.
@@ -265,7 +270,7 @@ def _require_open(context: ClaimContext, template: RunTemplate, now: datetime) -
 
 
 def _refuse_moved(context: ClaimContext, template: RunTemplate, due: datetime) -> None:
-    """A window that waits for the end of closed time gets a flow run of its own then.
+    """Refuse a window that waits for the end of closed time: it gets a flow run of its own then.
 
     Raises:
         Refused: it is such a one.
@@ -279,7 +284,11 @@ def _refuse_moved(context: ClaimContext, template: RunTemplate, due: datetime) -
 
 
 def _of_task(context: ClaimContext, task: Task) -> Job:
-    """The scheduled attempt of a task, where this run is the first to ask for it."""
+    """Return the scheduled attempt of a task, where this run is the first to ask for it.
+
+    Raises:
+        Refused: another run has the attempt, or the task is not open.
+    """
     job = attempts.scheduled_job(context.session, task)
     if job is not None:
         attempts.lock_job(context.session, job)

@@ -25,7 +25,7 @@ LONGEST_VALUE = 500
 
 
 def artifact_key(template: RunTemplate) -> str:
-    """What the pages of a template's jobs have in common: Prefect keeps them as one history."""
+    """Return what the pages of a template's jobs share: Prefect keeps them as one history."""
     words = f"{template.company.slug} {template.name}".lower()
     return f"{NOT_IN_KEYS.sub('-', words).strip('-')}-{template.id}"[-255:].lstrip("-")
 
@@ -37,7 +37,7 @@ def page(
     artifacts: Sequence[Artifact],
     produced: Mapping[str, Mapping[str, str]],
 ) -> str | None:
-    """The page of a job that is over.
+    """Return the page of a job that is over.
 
     None for a plain success without artifacts and warnings that no event has started.
     """
@@ -74,7 +74,7 @@ def _details(job: Job, records: str) -> Iterator[tuple[str, str]]:
 
 
 def _link(item: str, number: int | None, records: str, word: str | None = None) -> str:
-    """The record of a kind; empty where there is none."""
+    """Return a link to a record of a kind; empty where there is none."""
     return f"[{word or item} {number}]({records}/{item}/{number}.html)" if number else ""
 
 
@@ -116,7 +116,7 @@ def _produced(produced: Mapping[str, Mapping[str, str]], meanings: Mapping[str, 
 
 
 def _values(job: Job) -> str:
-    """What the job was given for what its definition declares; secrets are masked in the record."""
+    """List what the job was given for what its definition declares; secrets are masked already."""
     declared: Mapping[str, Any] = job.runtemplate.app.document.get("environment") or {}
     given = [(key, job.env[key]) for key in declared if job.env.get(key)]
     return "\n".join(list_item(code(key), (), code(_short(value))) for key, value in given)
@@ -127,13 +127,13 @@ def _short(value: str) -> str:
 
 
 def _warnings(job: Job) -> str:
-    """What is not as it is declared."""
+    """List what is not as it is declared."""
     messages = (plain_text(str(warning["message"])) for warning in job.warnings)
     return "\n".join(f"- **Warning:** {message}" for message in messages)
 
 
 def _meanings(job: Job, language: str) -> Mapping[str, str]:
-    """What the definition says of the fields it produces."""
+    """Return what the definition says of the fields it produces."""
     meanings = {}
     produces: Mapping[str, Any] = job.runtemplate.app.document.get("produces") or {}
     for content in produces.values():

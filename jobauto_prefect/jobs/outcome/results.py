@@ -152,7 +152,7 @@ def _is_tried_again(
 
 
 def _ending(job: Job, report: Report) -> Ending:
-    """A job that somebody asked to end and whose worker is gone has been cancelled."""
+    """Return how a job ended: cancelled, where its end was asked for and its worker is gone."""
     if report.ending is Ending.LOST and job.cancel_reason is not None:
         return Ending.CANCELLED
     return report.ending
@@ -188,7 +188,7 @@ def run_status_of(
 
 
 def _tags_of(job: Job) -> list[str]:
-    """The tags that the run of a job with a warning was made with, where the ledger made it."""
+    """Return the tags that the run of a job with a warning was made with; none for others."""
     if job.state != JobState.WARNING:
         return []
     template = job.runtemplate
@@ -196,9 +196,10 @@ def _tags_of(job: Job) -> list[str]:
 
 
 def end_transition(job: Job) -> UUID:
-    """The id under which everybody tells Prefect this end of a job: of its claim, where it had one.
+    """Return the id under which everybody tells Prefect this end of a job.
 
-    A ledger begun anew counts from 1 again: the instant tells its jobs from former ones.
+    It is of the job's claim, where it had one. A ledger begun anew counts from 1 again: the
+    instant tells its jobs from former ones.
     """
     of = job.claim_id or f"job {job.id} {job.created_at}"
     return transition_of(of, PREFECT_STATES[job.state])
@@ -227,5 +228,5 @@ TRANSITIONS = UUID("0d3a6c1e-6f1c-4c55-9f7e-0b7d5a5d9a41")
 
 
 def transition_of(subject: UUID | str, state: PrefectState) -> UUID:
-    """The id of the transition of a claim's run, or of a job without one, to a state."""
+    """Return the id of the transition of a claim's run, or of a job without one, to a state."""
     return uuid5(TRANSITIONS, f"{subject} {state}")

@@ -1,7 +1,7 @@
 """What follows an attempt: another one, or the end of its task.
 
-The rules are pure (`decide`). What carries them out works inside the caller's transaction, which
-holds the task, and commits nothing.
+The rules are pure (`decide_retry`). What carries them out works inside the caller's transaction,
+which holds the task, and commits nothing.
 """
 
 from collections.abc import Mapping
@@ -100,7 +100,7 @@ LONGEST_WORKER_PAUSE_SECONDS = 60
 
 
 def pause_after_worker_loss(losses_before: int) -> timedelta | None:
-    """How long after a worker was not able to start a job it is tried again; None: as any loss."""
+    """Return how long after a worker could not start a job it is tried again; None: as any loss."""
     if losses_before >= WORKER_LOSSES:
         return None
     return timedelta(seconds=min(2**losses_before, LONGEST_WORKER_PAUSE_SECONDS))
@@ -312,7 +312,7 @@ def end_task(
 
 
 def release_next(session: WritingSession, job: Job) -> None:
-    """Let the window that waited for this attempt to end start now."""
+    """Start the window now that waited for this attempt to end."""
     if job.runtemplate.overlap != Overlap.WAIT:
         return
     first = next_waiting(session, job.runtemplate_id)
@@ -321,7 +321,7 @@ def release_next(session: WritingSession, job: Job) -> None:
 
 
 def release_room(session: WritingSession, job: Job) -> None:
-    """Let a job that waited for the room of one that has ended start now."""
+    """Start a job now that waited for the room of one that has ended."""
     credential_ids = job.policy.get(LIMITS)
     if not credential_ids:
         return

@@ -36,7 +36,7 @@ def calendar_plan(calendar: Calendar, zone: str) -> calendars.Calendar:
 
 
 def _zone_of(template: RunTemplate) -> str:
-    """The zone of the schedule by which a template's windows are kept."""
+    """Return the zone of the schedule by which a template's windows are kept."""
     return template.kept_schedule.split("|")[1] if template.kept_schedule else "UTC"
 
 

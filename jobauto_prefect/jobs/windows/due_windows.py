@@ -115,8 +115,10 @@ def due_since(due: Sequence[Due]) -> datetime | None:
 
 
 def recheck_closed_time(session: WritingSession, held: Iterable[RunTemplate]) -> None:
-    """What closes the time of templates that are held was changed: the keeper looks when the next
-    window is due, or at once, and finds out whether it is moved."""
+    """Make the window scheduler look at templates whose closed time was changed, and are held.
+
+    It looks when the next window is due, or at once, and finds out whether it is moved.
+    """
     for template in held:
         schedule = schedule_kept(template)
         if schedule is not None and template.next_window is not None:
@@ -125,7 +127,7 @@ def recheck_closed_time(session: WritingSession, held: Iterable[RunTemplate]) ->
 
 
 def _launches(held: Sequence[RunTemplate]) -> Iterator[datetime]:
-    """When the first windows that are not opened were due."""
+    """Yield when the first windows that are not opened were due."""
     for template in held:
         schedule = schedule_kept(template)
         if schedule is not None and template.next_window is not None:
@@ -133,7 +135,7 @@ def _launches(held: Sequence[RunTemplate]) -> Iterator[datetime]:
 
 
 def _due(template: RunTemplate, now: datetime, closed: ClosedTime) -> Iterator[Due]:
-    """The template's windows that open now; its mark moves behind them."""
+    """Yield the template's windows that open now; its mark moves behind them."""
     if template.kept_schedule is None or template.next_window is None:
         return
     try:
@@ -161,7 +163,10 @@ def _obligation(
     starts: Iterator[datetime],
     busy: set[int],
 ) -> tuple[Task, Job | None, bool]:
-    """The task of a window, its job, and whether Prefect's own schedule makes its flow run."""
+    """Return a window's task, its job, and whether Prefect's own schedule makes its flow run.
+
+    None: the window has no job now.
+    """
     window = opening.window
     task = Task(
         runtemplate_id=template.id,
@@ -208,7 +213,7 @@ def _as_text(schedule: Schedule) -> str:
 
 
 def schedule_kept(template: RunTemplate) -> Schedule | None:
-    """The schedule by which a template's windows are kept; None: by none that can be used."""
+    """Return the schedule by which a template's windows are kept; None: by none that is usable."""
     try:
         return _from_text(template.kept_schedule) if template.kept_schedule else None
     except (JobautoError, ValueError):

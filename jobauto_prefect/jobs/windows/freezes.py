@@ -46,7 +46,10 @@ def end_freeze(session: WritingSession) -> Freeze | None:
 
 
 def _present(session: WritingSession) -> Freeze | None:
-    """The freeze that lasts, locked; one that has ended by itself gets its end."""
+    """Return the freeze that lasts, locked; one that has ended by itself gets its end.
+
+    None: no freeze lasts.
+    """
     freeze = freezes.lock_unended_freeze(session)
     if freeze is None or freeze.until is None or freeze.until > session.clock():
         return freeze

@@ -12,7 +12,7 @@ EVENTS = UUID("6c0d2b0e-7d6f-4d39-9a43-5b1f0a3c8f61")
 
 
 def task_event(task: Task, occurred: datetime) -> dict[str, Any] | None:
-    """`jobauto.task.missed` or `jobauto.task.failed`; None: the task has not ended so."""
+    """Return `jobauto.task.missed` or `jobauto.task.failed`; None: the task has not ended so."""
     if task.state not in (TaskState.MISSED, TaskState.FAILED):
         return None
     template = task.runtemplate
