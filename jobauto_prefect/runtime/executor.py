@@ -1,7 +1,7 @@
 """How a job is executed, whatever executes it.
 
 The way of a job: `prepare`, `put` for each file it is given, `start`, `stream` and `wait` side by
-side, `stop` at any time, then `collector`. Which executors there are is in `executors.py`.
+side, `stop` at any time, then `collector`. Which executors there are is in `executors.registry`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

@@ -148,7 +148,7 @@ class FacadeClient:
         return await self._post(f"jobs/{job_id}/report", message, ReportAnswer)
 
     async def application(self, app_id: int) -> ApplicationDocument:
-        """The definition a compiled flow is made of."""
+        """Return the definition a compiled flow is made of."""
         return _read(await self._request("GET", f"applications/{app_id}"), ApplicationDocument)
 
     async def _post(self, path: str, message: BaseModel, answer: type[Body]) -> Body:

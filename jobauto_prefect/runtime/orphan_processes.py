@@ -60,7 +60,7 @@ async def terminate_all(jobs: Iterable[ProcessFingerprint], stop_seconds: float)
 
 
 def _reap(pids: Iterable[int]) -> None:
-    """The orphans of a dead watchdog may have become this process's children."""
+    """Reap a dead watchdog's orphans, which may have become this process's children."""
     for pid in pids:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)

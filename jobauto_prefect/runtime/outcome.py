@@ -7,7 +7,7 @@ from jobauto_prefect.runtime.protocol import Ending
 
 
 def severity(exit_codes: Mapping[int, ExitCode], ending: Ending, exit_code: int | None) -> Severity:
-    """How bad it was that a job ended like this.
+    """Return how bad it was that a job ended like this.
 
     Undeclared codes are success for 0 and else error; a process that did not end by itself is an
     error whatever its code.
@@ -32,7 +32,7 @@ def end_message(
     language: str,
     worker_message: str = "",
 ) -> str:
-    """One line for people: exit code, severity and what the definition says of it.
+    """Return a line for people: exit code, severity and what the definition says of it.
 
     `worker_message` is what the worker says of an end that was not the process's own.
     """

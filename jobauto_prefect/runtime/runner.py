@@ -137,7 +137,7 @@ class Runner:
         return job is not None
 
     async def drain(self, grace_seconds: float) -> None:
-        """Let the jobs finish within the grace period and end the others as lost.
+        """Wait for the jobs within the grace period and end the others as lost.
 
         An outcome the facade does not take soon stays on disk for the next worker of this name.
         """
@@ -228,7 +228,7 @@ class Runner:
 
 @contextlib.contextmanager
 def _span_of(launch: Launch) -> Iterator[Launch]:
-    """The job's process as a span, and the launch by which the process goes on with that one."""
+    """Trace the job's process as a span; yield the launch by which the process goes on with it."""
     given = launch.environment.get(TRACEPARENT)
     parent = valid_traceparent(given)
     attributes: tracing.Attributes = {

@@ -129,7 +129,7 @@ class WorkerWorkspace:
             raise WorkerUnable(message, "disk") from None
 
     def record_path(self, job_id: int) -> Path:
-        """Where a job's record is."""
+        """Return where a job's record is."""
         return self.path / RECORDS / f"{job_id}.json"
 
     def write(self, record: JobRecord) -> None:
@@ -154,7 +154,7 @@ class WorkerWorkspace:
 
 
 def _folder_name(worker: str) -> str:
-    """The worker's name; where it is not plain it ends in a digest, so that no two are the same."""
+    """Return the worker's name; where it is not plain it ends in a digest, to be no other's."""
     plain = UNPLAIN.sub("-", worker.replace("/", " "))
     if plain == worker and not worker.startswith("."):
         return worker
@@ -220,11 +220,11 @@ class JobWorkspace:
 
     @property
     def pid(self) -> int | None:
-        """The number of the job's leading process here."""
+        """The number of the job's leading process here; None: there is none."""
         return self._record.pid
 
     def note_start(self, moment: datetime, pid: int | None = None) -> None:
-        """Record when the job started, and its process on this machine."""
+        """Record when the job started, and its process on this machine; None: it has none here."""
         leader = process_table.read_process(pid) if pid else None
         self._record.pid = pid
         self._record.started = leader.started if leader else None

@@ -35,19 +35,19 @@ class NativeExecutor:
         return NativeExecution(self, launch)
 
     def environment(self, launch: Launch, user: User | None) -> dict[str, str]:
-        """All variables of a job."""
+        """Return all variables of a job."""
         own = {"HOME": user.home} if user else {}
         return {"PATH": os.defpath, **self._inherited, **own, **launch.environment}
 
     async def terminate_leftovers(self, records: Sequence[JobRecord], stop_seconds: float) -> None:
-        """TERM to all their processes, and KILL after so many seconds."""
+        """Send TERM to all their processes, and KILL after so many seconds."""
         await terminate_all([_fingerprint(record) for record in records], stop_seconds)
 
     async def check(self) -> None:
-        """Nothing to check: `Fitness` checks what every job needs."""
+        """Check nothing: `Fitness` checks what every job needs."""
 
     async def close(self) -> None:
-        """Nothing to do: no connection is held."""
+        """Close nothing: no connection is held."""
 
 
 def _fingerprint(record: JobRecord) -> ProcessFingerprint:
@@ -124,7 +124,7 @@ class NativeExecution:
         return await asyncio.shield(self._group.ended)
 
     async def stop(self, seconds: float) -> None:
-        """TERM to everything of the job, and KILL after so many seconds."""
+        """Send TERM to everything of the job, and KILL after so many seconds."""
         if self._watchdog is not None:
             await self._watchdog.stop(self._launch.job_id, seconds)
 

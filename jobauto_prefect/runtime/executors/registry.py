@@ -72,7 +72,7 @@ BUILT_IN: Mapping[str, ExecutorKind] = {
 
 @functools.cache
 def executor_kinds() -> Mapping[str, ExecutorKind]:
-    """All executors by name. One that can't be loaded is left out, and the log says why."""
+    """Return all executors by name. One that can't be loaded is left out, and the log says why."""
     return {**_load_plugins(), **BUILT_IN}
 
 
@@ -107,7 +107,7 @@ def isolates(name: str) -> bool:
 def executor_faults(
     name: str, settings: Mapping[str, Any], image: str | None, pointer: str = "/executor"
 ) -> list[Fault]:
-    """Why a run template can't have this executor with these settings; none where it can.
+    """Return why a run template can't have this executor with these settings; none where it can.
 
     `image` is its application's `ociimage`, `pointer` where the name is. Settings may be there
     for several executors, so that the name alone has to be changed: each takes its own.
@@ -124,7 +124,7 @@ def executor_faults(
 
 
 def settings_schema() -> dict[str, Any]:
-    """The JSON Schema of executor settings, of our own executors."""
+    """Return the JSON Schema of executor settings, of our own executors."""
     properties: dict[str, Any] = {}
     for kind in BUILT_IN.values():
         properties |= kind.settings.model_json_schema().get("properties", {})
@@ -150,7 +150,7 @@ def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def setting_faults(settings: Mapping[str, Any]) -> list[Fault]:
-    """What is wrong with executor settings, whichever executor they are for."""
+    """Return what is wrong with executor settings, whichever executor they are for."""
     models = [kind.settings for kind in executor_kinds().values()]
     names = {name for model in models for name in model.model_fields}
     faults = {

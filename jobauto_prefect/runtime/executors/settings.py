@@ -19,7 +19,7 @@ Model = TypeVar("Model", bound=ExecutorSettings)
 
 
 def settings_for(model: type[Model], settings: Mapping[str, Any]) -> Model:
-    """The members that one executor takes; the others are for others.
+    """Return the settings that one executor takes; the others are for others.
 
     Raises:
         ValidationError: their values are wrong.

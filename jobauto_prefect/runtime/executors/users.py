@@ -23,7 +23,7 @@ class Users:
     companies: Mapping[str, User] = field(default_factory=dict)
 
     def user_of(self, company: str) -> User | None:
-        """The user of a company's jobs; None means this process's own.
+        """Return the user of a company's jobs; None means this process's own.
 
         Raises:
             StartFailed: the other companies have users of their own, and this one has none.
@@ -39,7 +39,7 @@ class Users:
 
 
 def parse_users(names: Sequence[str], workspace: Path) -> Users:
-    """The users that `--run-as` names: `USER`, or `COMPANY=USER` for one company.
+    """Return the users that `--run-as` names: `USER`, or `COMPANY=USER` for one company.
 
     Raises:
         InvalidInput: there is no such user, this process may not become one, or a company has
@@ -53,7 +53,7 @@ def parse_users(names: Sequence[str], workspace: Path) -> Users:
 
 
 def parse_user_names(names: Sequence[str]) -> dict[str, str]:
-    """The same as a mapping; `""` is for the companies without a user of their own.
+    """Return company -> user; `""` is for the companies without a user of their own.
 
     Raises:
         InvalidInput: a company, or the others, have two.
@@ -68,7 +68,7 @@ def parse_user_names(names: Sequence[str]) -> dict[str, str]:
 
 
 def find_user(name: str, workspace: Path) -> User:
-    """An operating-system user, with the supplementary groups.
+    """Return an operating-system user, with the supplementary groups.
 
     Raises:
         InvalidInput: there is no such user, or this process may not become one.

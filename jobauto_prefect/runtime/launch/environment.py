@@ -100,7 +100,7 @@ class Environment:
         }
 
     def placeholder(self, name: str) -> Value | None:
-        """The value a placeholder of this name stands for; None where it is no placeholder.
+        """Return the value a placeholder of this name stands for; None where it is no placeholder.
 
         Only declared and injected names are: others could be made up by whoever starts a job.
         """

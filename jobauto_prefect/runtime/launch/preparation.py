@@ -132,7 +132,7 @@ def _key_fault(name: str, rule: str, message: str) -> Fault:
 
 
 def _output_patterns(definition: Definition) -> Iterator[ArtifactPattern]:
-    """What is produced for others has to be kept, whether it is declared as an artifact or not."""
+    """Yield patterns of what is produced for others: it is kept, declared as artifact or not."""
     for name, entry in definition.produces.items():
         for pattern in entry.get("patterns") or ():
             yield ArtifactPattern(
@@ -141,7 +141,7 @@ def _output_patterns(definition: Definition) -> Iterator[ArtifactPattern]:
 
 
 def _pattern(artifact: ArtifactDeclaration, environment: Environment) -> ArtifactPattern:
-    """A value is literal text also inside a regular expression."""
+    """Return an artifact's pattern: a value is literal text inside a regular expression too."""
     return ArtifactPattern(
         name=artifact.name,
         path=command.substitute(artifact.path, environment, lambda value: value.text),

@@ -60,7 +60,7 @@ class Collector:
     def artifacts(
         self, result_file: str | None, patterns: Sequence[ArtifactPattern]
     ) -> Iterator[Artifact]:
-        """RESULT_FILE first where no pattern names it, then in the order of the patterns.
+        """Yield RESULT_FILE first where no pattern names it, then in the order of the patterns.
 
         Each file comes once. Nothing is raised for what can't be read.
         """
@@ -126,7 +126,7 @@ class Collector:
         return self._files
 
     def _below(self, top: str) -> Iterator[str]:
-        """The regular files in a folder and its folders; temporary ones are no results."""
+        """Yield the regular files in a folder and its folders; temporary ones are no results."""
         count = 0
         waiting = [(top, 0)]
         while waiting and count < MOST_FILES:
@@ -139,7 +139,7 @@ class Collector:
                     waiting.append((path, depth + 1))
 
     def _entries(self, folder: str) -> list[tuple[str, bool]]:
-        """Regular files and folders in a folder, with their paths; True for a folder."""
+        """Return regular files and folders in a folder, with their paths; True for a folder."""
         prefix = "" if folder == "." else f"{folder}/"
         try:
             with self._folder(f"{prefix}.") as (descriptor, _), os.scandir(descriptor) as entries:
@@ -188,7 +188,7 @@ class Collector:
 
     @contextlib.contextmanager
     def _folder(self, path: str) -> Iterator[tuple[int, str]]:
-        """A descriptor of the folder a path is in, reached without links, and its last name."""
+        """Open the folder a path is in, reached without links; yield descriptor and last name."""
         *folders, name = path.split("/")
         descriptor = os.open(self._directory, FOLDER)
         try:
@@ -215,7 +215,7 @@ def _with_result(
 
 
 def _printable(path: str) -> str:
-    """A name may be any bytes; what is stored is readable text."""
+    """Return a path as readable text: its name may be any bytes."""
     text = path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return "".join(character if character.isprintable() else "\ufffd" for character in text)
 
@@ -226,7 +226,7 @@ LONGEST_VALUE = 200  # characters
 
 
 def plain_values(artifact: Artifact, masker: Masker) -> Mapping[str, str]:
-    """The members of the JSON object a file holds that are neither objects nor lists, as text.
+    """Return the values of a file's JSON object that are neither objects nor arrays, as text.
 
     Known secret values are masked. Empty for any other file.
     """

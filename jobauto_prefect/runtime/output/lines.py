@@ -44,8 +44,9 @@ class LineSplitter:
         return self._split(text) + (self.flush() if final else [])
 
     def flush(self) -> list[str]:
-        """What there is of a stream that rests: the last line, and an unfinished one, such as a
-        prompt.
+        """Return what there is of a stream that rests: the last line, and an unfinished one.
+
+        Such is a prompt.
         """
         lines = self._split(self._masker.release_line_end())
         if not self._partial:

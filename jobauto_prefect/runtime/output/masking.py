@@ -27,7 +27,7 @@ class Masker:
         self._index = SecretIndex(secrets)
 
     def mask(self, text: str) -> str:
-        """`text` with every known secret covered."""
+        """Mask every known secret in `text`."""
         return StreamMasker(self._index).feed(text, final=True)
 
 
@@ -64,7 +64,7 @@ class StreamMasker:
         return "".join(output)
 
     def release_line_end(self) -> str:
-        """What is held back up to the end of a line, for a text that has rested there.
+        """Return what is held back up to the end of a line, for a text that has rested there.
 
         Only what is too short to be told from ordinary text: nearly every line ends like some
         secret begins. Where it goes on as that secret, the rest is masked.
@@ -104,8 +104,9 @@ class SecretIndex:
         return bool(self._by_head)
 
     def search(self, text: str) -> tuple[list[tuple[int, int]], int]:
-        """The occurrences, in the order of their starts, and where the longest end of the text
-        begins that a form may begin with.
+        """Return the occurrences, in order of their starts, and what of the text is certain.
+
+        That is where the longest end of it begins that a form may begin with.
         """
         lines = UnbrokenText(text)
         occurrences, certain = [], _opening(lines.unbroken, self._openings)
@@ -120,7 +121,7 @@ class SecretIndex:
         return occurrences, lines.place_of(certain)
 
     def _begun(self, text: str) -> Iterator[tuple[int, SecretForm]]:
-        """Each form that begins in this text, and where; the end of the text may cut it off."""
+        """Yield each form that begins in this text, and where; the text's end may cut it off."""
         heads, starts = self._by_head, range(len(text) - SHORTEST + 1)
         for start in [each for each in starts if text[each : each + SHORTEST] in heads]:
             for form in heads[text[start : start + SHORTEST]]:
@@ -147,7 +148,7 @@ class UnbrokenText:
             self._starts.append(match.end() - self._removed[-1])
 
     def place_of(self, position: int) -> int:
-        """Where in the text a character of `unbroken` is; its end is the end of the text."""
+        """Return where in the text a character of `unbroken` is; its end is the end of the text."""
         if position == len(self.unbroken):
             return len(self._text)
         line = bisect_right(self._starts, position) - 1

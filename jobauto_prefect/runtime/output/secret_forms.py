@@ -20,7 +20,7 @@ def is_too_short(secret: str) -> bool:
 
 
 def forms_of(secrets: Iterable[str]) -> set[str]:
-    """The values without white space around them, long lines of them, and the forms of all these.
+    """Return the values without white space around, long lines of them, and forms of all these.
 
     A private key is often printed line by line, with something in front of each.
     """
@@ -37,7 +37,7 @@ def forms_of(secrets: Iterable[str]) -> set[str]:
 
 
 def _in_base64(secret: str) -> Iterator[str]:
-    """Also in base64 of a longer text, such as a Basic header: by the place it has in there."""
+    """Yield forms in base64 of a longer text, such as a Basic header: by the place in there."""
     for before in range(3):
         inside = _base64_within(_bytes(secret), before)
         yield inside
@@ -48,7 +48,7 @@ _URL_SAFE = str.maketrans("+/", "-_")
 
 
 def _base64_within(secret: bytes, before: int) -> str:
-    """What is the same in every base64 of a text that has so many bytes (modulo 3) before it.
+    """Return what is the same in base64 of texts with so many bytes (modulo 3) before it.
 
     The first and the last digit may also depend on what stands around it.
     """
@@ -93,7 +93,7 @@ _UNICODE = re.compile(r"\\u([0-9a-f]{4})")
 
 
 def _in_html(secret: str) -> Iterator[str]:
-    """As texts, and as attributes: escapers differ in how they write quotation marks."""
+    """Yield it as texts and as attributes: escapers differ in how they write quotation marks."""
     escaped = html.escape(secret, quote=False)
     for double, single in _HTML_QUOTES:
         yield escaped.replace('"', double).replace("'", single)
@@ -106,7 +106,7 @@ _HTML_QUOTES = (
 
 
 def _in_shell(secret: str) -> Iterator[str]:
-    """As bash's `printf %q` writes it, with backslashes or in `$'…'`, and in single quotes."""
+    """Yield it as bash's `printf %q` writes it, by backslashes or `$'…'`, and in single quotes."""
     yield _SHELL_SPECIAL.sub(r"\\\g<0>", secret)
     ansi = "".join(map(_in_ansi_quotes, secret))
     yield ansi

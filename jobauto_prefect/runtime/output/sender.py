@@ -54,7 +54,7 @@ class OutputSender:
             self._due.set()
 
     def unsent(self) -> list[OutputLines]:
-        """The lines that the ledger is not known to have, in order."""
+        """Return the lines that the ledger is not known to have, in order."""
         return [*self._batch, *self._output.peek()]
 
     def finish(self) -> None:

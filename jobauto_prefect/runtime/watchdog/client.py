@@ -106,7 +106,7 @@ class Watchdog:
         return group
 
     async def hold(self, held: ExternalJob) -> Group:
-        """Let the watchdog end an external job if this worker can't; call it before the start.
+        """Hold an external job: the watchdog ends it if this worker can't; call before the start.
 
         The group's `ended` says that the watchdog ended it, or died.
 
@@ -147,7 +147,7 @@ class Watchdog:
             group.settle(Ended(None, "the worker has stopped"))
 
     def _say_bye(self) -> None:
-        """Say bye; a watchdog without jobs exits at once."""
+        """Wait for a watchdog without jobs to exit at once after bye; else kill it."""
         try:
             self._process.wait(BYE_SECONDS)
         except subprocess.TimeoutExpired:
@@ -168,7 +168,7 @@ class Watchdog:
                     await asyncio.get_running_loop().sock_sendall(self._socket, data[sent:])
 
     async def _send_first(self, data: bytes, descriptors: Sequence[int]) -> int:
-        """The first piece takes the descriptors along."""
+        """Send the first piece, which takes the descriptors along."""
         while True:
             try:
                 return socket.send_fds(self._socket, [data[: 1 << 16]], list(descriptors))
@@ -208,7 +208,7 @@ class Watchdog:
             group.settle(Ended(message["exit_code"], message["lost"]))
 
     async def _end_groups(self) -> None:
-        """The watchdog died: its jobs' leaders were killed with it, the rest is killed here."""
+        """End the groups of a dead watchdog: it took the leaders along, the rest is killed here."""
         groups, self._groups = list(self._groups.values()), {}
         traces = [ProcessFingerprint(group.pid, None, group.marker) for group in groups]
         await terminate_all(traces, stop_seconds=0)

@@ -61,7 +61,7 @@ class ExternalJobGuard:
         self.pid = process.pid
 
     def exited(self, exit_code: int) -> None:
-        """The command ended."""
+        """Settle that the command ended: done, or tried again later."""
         self.pid = NOBODY
         if exit_code == 0:
             self.done = True

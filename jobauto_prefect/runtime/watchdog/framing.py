@@ -9,7 +9,7 @@ LENGTH = struct.Struct("!I")
 
 
 def pack(message: Message) -> bytes:
-    """The bytes of one message."""
+    """Return the bytes of one message."""
     body = json.dumps(message).encode()
     return LENGTH.pack(len(body)) + body
 
@@ -21,7 +21,7 @@ class Inbox:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Message]:
-        """The messages that are complete with this piece, in order."""
+        """Return the messages that are complete with this piece, in order."""
         self._buffer += data
         messages = []
         while (end := self._end()) <= len(self._buffer):
@@ -30,7 +30,7 @@ class Inbox:
         return messages
 
     def _end(self) -> int:
-        """Where the first message ends; at least one more byte than there is if unknown."""
+        """Return where the first message ends; at least one more byte than there is if unknown."""
         if len(self._buffer) < LENGTH.size:
             return LENGTH.size
         length: int = LENGTH.unpack_from(self._buffer)[0]

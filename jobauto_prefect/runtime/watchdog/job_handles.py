@@ -37,7 +37,7 @@ class ProcessStart:
     folder: str | None = None
 
     def message(self) -> Message:
-        """As it goes over the wire."""
+        """Return the message as it goes over the wire."""
         user = self.user and {
             "uid": self.user.uid,
             "gid": self.user.gid,
@@ -71,7 +71,7 @@ class ExternalJob:
     undo: Sequence[str]
 
     def message(self) -> Message:
-        """As it goes over the wire."""
+        """Return the message as it goes over the wire."""
         return {
             "type": "hold",
             "job": self.job,
@@ -108,7 +108,7 @@ class Group:
 
     @property
     def pid(self) -> int | None:
-        """The leader's, which is the group's and the session's."""
+        """The leader's, which is the group's and the session's; None: it has none yet."""
         if self.started.done() and not self.started.cancelled() and not self.started.exception():
             return self.started.result() or None
         return None

@@ -61,7 +61,7 @@ def _settled(facade: Facade, job: LostJob) -> bool:
 
 
 def _send(facade: Facade, job: LostJob) -> int | None:
-    """The answer's status; None where there is no answer."""
+    """Send a loss; return the answer's status, None where there is no answer."""
     body = {
         "claim_id": job.claim_id,
         "worker": facade.worker,

@@ -17,7 +17,7 @@ MARKER = "JOBAUTO_JOB_DIR"
 
 
 def current_time(message: Message) -> str:
-    """This instant as ISO 8601 text, by the clock that the worker's message tells."""
+    """Return this instant as ISO 8601 text, by the clock that the worker's message tells."""
     zero = datetime.fromisoformat(message["zero"])
     return (zero + timedelta(seconds=seconds_since_boot())).isoformat()
 
@@ -68,7 +68,7 @@ class NativeJob:
         self._stopping = self._killing = False
 
     def stop(self, seconds: float, others: Iterable[OtherJob]) -> None:
-        """TERM now, KILL after so many seconds; a second call can only shorten them."""
+        """Send TERM now, KILL after so many seconds; a second call can only shorten them."""
         kill_at = time.monotonic() + seconds
         self.kill_at = kill_at if self.kill_at is None else min(self.kill_at, kill_at)
         if not self._stopping:
@@ -104,7 +104,7 @@ class NativeJob:
     def members(
         self, processes: dict[int, process_table.Process], others: Iterable[OtherJob]
     ) -> set[int]:
-        """The living processes of this job but its leader, all of them descendants of this process.
+        """Return the living processes of this job but its leader, all descendants of this process.
 
         A process belongs to the job by its session or group, by descent, by the job's directory
         in its environment, or, where it hides all that, when no other job can have started it.

@@ -49,7 +49,7 @@ def snapshot() -> dict[int, Process]:
 
 
 def descendants(of: Iterable[int], processes: dict[int, Process]) -> set[int]:
-    """The pids of these processes' children and theirs, without themselves."""
+    """Return the pids of these processes' children and theirs, without themselves."""
     children: dict[int, list[int]] = {}
     for entry in processes.values():
         children.setdefault(entry.parent, []).append(entry.pid)
@@ -73,7 +73,7 @@ def has_marker(pid: int, marker: str) -> bool:
 
 
 def boot_id() -> str:
-    """Differs after each start of the machine; empty where the system does not tell."""
+    """Return what differs after each start of the machine; empty where it does not tell."""
     try:
         return (PROC / "sys/kernel/random/boot_id").read_text().strip()
     except OSError:
@@ -105,17 +105,17 @@ def _prctl() -> Callable[[int, int], int]:
 
 
 def adopt_orphans() -> None:
-    """Descendants whose parent dies become children of this process, not of init."""
+    """Make descendants whose parent dies children of this process, not of init."""
     _prctl()(PR_SET_CHILD_SUBREAPER, 1)
 
 
 def hide_memory() -> None:
-    """Other processes of the same user can't read this one's memory and environment."""
+    """Hide this process's memory and environment from others of the same user."""
     _prctl()(PR_SET_DUMPABLE, 0)
 
 
 def die_with_parent() -> Callable[[], None]:
-    """What a child calls before it becomes the command: it is killed when this process dies."""
+    """Return what a child calls before it becomes the command: it dies with this process."""
     parent, prctl = os.getpid(), _prctl()
 
     def before_exec() -> None:

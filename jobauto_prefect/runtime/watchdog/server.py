@@ -85,7 +85,7 @@ class WatchdogServer:
         return self._socket.fileno() < 0
 
     def _timeout(self, now: float) -> float | None:
-        """Seconds until something has to be done; None where only messages matter."""
+        """Return seconds until something has to be done; None where only messages matter."""
         moments = [job.kill_at for job in self._jobs.values() if job.kill_at is not None]
         moments += [hold.due for hold in self._holds.values() if hold.due is not None]
         if self._lease and not self._given_up:

@@ -56,7 +56,7 @@ def spawn(
 
 
 def _bytes(text: str) -> bytes:
-    """UTF-8 whatever the locale says."""
+    """Return UTF-8 whatever the locale says."""
     return text.encode("utf-8", "surrogateescape")
 
 

@@ -44,7 +44,7 @@ class Address:
 
 
 def connect(url: str) -> Any:
-    """A client of the Docker API; DOCKER_TLS_VERIFY and DOCKER_CERT_PATH are heeded.
+    """Return a client of the Docker API; DOCKER_TLS_VERIFY and DOCKER_CERT_PATH are heeded.
 
     Raises:
         DockerException: nobody answers.
@@ -85,7 +85,7 @@ class Engine:
             raise EngineUnavailable(f"{self.address.name} at {self.address.url}: {error}") from None
 
     async def client(self) -> Any:
-        """The client, connected.
+        """Return the client, connected.
 
         Raises:
             WorkerUnable: the engine does not answer.

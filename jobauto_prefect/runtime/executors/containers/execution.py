@@ -86,7 +86,7 @@ class ContainerExecution:
             raise StartFailed(message, NOT_EXECUTABLE) from None
 
     async def _user(self, settings: ContainerSettings) -> tuple[str, Owner | None]:
-        """Whom the container runs as, and whose its directory is.
+        """Return whom the container runs as, and whose its directory is; None: the worker's own.
 
         The root of a rootless engine is the worker's own user outside.
         """
@@ -229,7 +229,7 @@ class ContainerExecution:
         await asyncio.sleep(AGAIN_SECONDS)
 
     async def stop(self, seconds: float) -> None:
-        """TERM to its first process, and KILL to all after so many seconds."""
+        """Send TERM to its first process, and KILL to all after so many seconds."""
         if seconds > 0:
             await self._signal("TERM")
             with contextlib.suppress(TimeoutError):

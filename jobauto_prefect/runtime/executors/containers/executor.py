@@ -59,14 +59,14 @@ class ContainerExecutor:
 
 
 def docker_executor(context: ExecutorContext) -> ContainerExecutor:
-    """Docker, at its setting, else where its own client would look."""
+    """Return the executor for Docker, at its setting, else where its own client would look."""
     url = context.plan.docker_url or os.environ.get("DOCKER_HOST")
     url = url or "unix:///var/run/docker.sock"
     return ContainerExecutor(context, Address("Docker", url, "JOBAUTO_DOCKER_URL"))
 
 
 def podman_executor(context: ExecutorContext) -> ContainerExecutor:
-    """Podman, at its setting, else where its own client would look."""
+    """Return the executor for Podman, at its setting, else where its own client would look."""
     url = context.plan.podman_url or os.environ.get("CONTAINER_HOST")
     folder = "/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR", "/run")
     url = url or f"unix://{folder}/podman/podman.sock"

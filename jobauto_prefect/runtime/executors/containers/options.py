@@ -11,7 +11,7 @@ LABEL = "jobauto"
 
 
 def container_name(launch: Launch) -> str:
-    """Name the container of a claim; each claim has its own."""
+    """Return the name of the container of a claim; each claim has its own."""
     return f"jobauto-{launch.job_id}-{launch.claim_id.hex}"
 
 
@@ -61,7 +61,7 @@ def container_options(launch: Launch, *, user: str, worker: str, workspace: str)
 
 
 def workspace_filter(workspace: str) -> dict[str, str]:
-    """The filter for all containers of a workspace."""
+    """Return the filter for all containers of a workspace."""
     return {"label": f"{LABEL}.workplace={workspace}"}
 
 

@@ -43,7 +43,7 @@ class Kind:
     plural: str
 
     def path(self, namespace: str, *more: str) -> str:
-        """The path of all objects in a namespace, of one object, or of a subresource."""
+        """Return the path of all objects in a namespace, of one object, or of a subresource."""
         return "/".join([self.api, "namespaces", namespace, self.plural, *more])
 
 
@@ -101,7 +101,7 @@ class Cluster:
         return await self._answer("GET", kind.path(namespace, manifest["metadata"]["name"]))
 
     async def resume(self, namespace: str, name: str) -> None:
-        """Let a suspended Job begin."""
+        """Resume a suspended Job."""
         await self._answer("PATCH", JOBS.path(namespace, name), body={"spec": {"suspend": False}})
 
     async def list_objects(
@@ -272,7 +272,7 @@ def _with_pause(error: ApiError, headers: Mapping[str, str]) -> ApiError:
 
 
 async def _channels(socket: aiohttp.ClientWebSocketResponse) -> AsyncIterator[bytes]:
-    """The stdout of a remote command; the first byte of a message is its channel."""
+    """Yield the stdout of a remote command; the first byte of a message is its channel."""
     errors = b""
     async for message in socket:
         if message.type is not aiohttp.WSMsgType.BINARY:

@@ -100,7 +100,7 @@ class KubernetesExecution:
         self._workspace.note_start(self._context.clock())
 
     async def _create(self) -> None:
-        """The Job is suspended until the watchdog knows of it: it never runs unwatched."""
+        """Create the Job, suspended until the watchdog knows of it: it never runs unwatched."""
         cluster, namespace, launch = self._cluster, self._namespace, self._launch
         job = manifest.job_manifest(
             launch,

@@ -159,7 +159,7 @@ class ErrorTail:
         return any(phrase in text for phrase in phrases)
 
     def message(self) -> str:
-        """Helm's error, without what it said before."""
+        """Return Helm's error, without what it said before."""
         lines = [line.strip() for line in self._stderr.decode(errors="replace").splitlines()]
         lines = [line for line in lines if line]
         first = next((n for n, line in enumerate(lines) if line.startswith("Error:")), -1)

@@ -97,7 +97,7 @@ async def _has_remaining(
 
 
 def undo_command(namespace: str, launch: Launch, context: str | None) -> list[str]:
-    """The command by which a watchdog deletes a job whose worker is gone."""
+    """Return the command by which a watchdog deletes a job whose worker is gone."""
     command = [sys.executable, "-m", "jobauto_prefect.runtime.executors.kubernetes.job_objects"]
     command += [namespace, str(launch.job_id), str(launch.claim_id)]
     return [*command, context] if context else command

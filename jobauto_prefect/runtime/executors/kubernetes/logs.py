@@ -40,12 +40,12 @@ class LogReader:
         self._behind, self._again, self._partial = bool(self._last), 0, b""
 
     def feed(self, data: bytes) -> bytes:
-        """The new lines that are complete with this piece, without their times."""
+        """Return the new lines that are complete with this piece, without their times."""
         *lines, self._partial = (self._partial + data).split(b"\n")
         return b"".join(self._new(line + b"\n") for line in lines)
 
     def finish(self) -> bytes:
-        """What there is of a last line without an end."""
+        """Return what there is of a last line without an end."""
         line, self._partial = self._partial, b""
         return self._new(line) if line else b""
 

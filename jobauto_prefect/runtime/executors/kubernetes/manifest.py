@@ -45,7 +45,7 @@ class OutputMount:
 
 
 def output_mount(terms: KubernetesTerms, directory: str) -> OutputMount:
-    """Where `outputPath` is.
+    """Return where `outputPath` is.
 
     A relative one is in the job's own directory, none is all of that. An absolute one is a folder,
     or a file if there is a dot in its last part; its folder is empty when the job starts.
@@ -93,7 +93,7 @@ def job_manifest(
     stop_seconds: float,
     files: Sequence[str] = (),
 ) -> Manifest:
-    """The Job, suspended. `files` are the paths of what it is given, in its directory.
+    """Return the Job, suspended. `files` are the paths of what it is given, in its directory.
 
     Raises:
         StartFailed: the definition asks for what can't be.
@@ -207,7 +207,7 @@ def _file_mounts(directory: str, files: Sequence[str]) -> list[Manifest]:
 
 
 def _command(launch: Launch) -> Iterable[str]:
-    """The argument vector, with references in the place of secrets.
+    """Yield the argument vector, with references in the place of secrets.
 
     Kubernetes puts variables in the place of `$(NAME)`; a dollar that means itself is doubled.
     """
@@ -233,7 +233,7 @@ def _resources(settings: KubernetesSettings) -> Manifest | None:
 
 
 def _amounts(cpu: float | None, memory: str | None) -> Manifest:
-    """Cores in thousandths; memory in bytes or with k, m, g, which are powers of 1024."""
+    """Return cores in thousandths; memory in bytes or with k, m, g, which are powers of 1024."""
     amounts = {}
     if cpu is not None:
         amounts["cpu"] = f"{math.ceil(cpu * 1000)}m"

@@ -82,7 +82,7 @@ async def end_copies(pod: CopyContainer) -> None:
 async def _copy(
     pod: CopyContainer, place: OutputMount, directory: Path, limit_bytes: int
 ) -> list[str]:
-    """Raises an ApiError only where another try may bring more."""
+    """Copy what a pod left. Raises an ApiError only where another try may bring more."""
     notices: list[str] = []
     with tempfile.TemporaryFile() as archive:
         try:
@@ -108,7 +108,7 @@ async def _fetch(
 
 
 def _unpack(archive: BinaryIO, directory: Path, limit_bytes: int) -> list[str]:
-    """Regular files only, and only below the directory, which is this process's own."""
+    """Unpack regular files only, and only below the directory, which is this process's own."""
     return list(_unpacking(archive, directory, limit_bytes))
 
 

@@ -89,7 +89,7 @@ class PodWatch:
 
 
 def _later(before: PodState, now: PodState) -> PodState:
-    """A finished state stays as it was seen first."""
+    """Return the later state, but a finished one stays as it was seen first."""
     return before if isinstance(before, Finished) else now
 
 

@@ -131,7 +131,7 @@ def latest_warning(events: Iterable[Object]) -> str:
 
 
 def _moment(event: Object) -> str:
-    """When it happened, as the API's text: these sort as the times do."""
+    """Return when it happened, as the API's text: these sort as the times do."""
     metadata = event.get("metadata", {})
     times = (event.get("lastTimestamp"), event.get("eventTime"), metadata.get("creationTimestamp"))
     return next((time for time in times if time), "")

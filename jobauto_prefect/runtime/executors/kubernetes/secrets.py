@@ -15,12 +15,12 @@ Manifest = dict[str, Any]
 
 
 def job_name(job_id: int, claim_id: UUID) -> str:
-    """The name of the Job and of its Secret: another attempt has another."""
+    """Return the name of the Job and of its Secret: another attempt has another."""
     return f"jobauto-{job_id}-{claim_id.hex[:8]}"
 
 
 def job_labels(job_id: int, claim_id: UUID) -> dict[str, str]:
-    """By what a job is found again."""
+    """Return the labels by which a job is found again."""
     return {
         "app.kubernetes.io/managed-by": "jobauto",
         "jobauto/job": str(job_id),
@@ -29,18 +29,18 @@ def job_labels(job_id: int, claim_id: UUID) -> dict[str, str]:
 
 
 def files_name(launch: Launch) -> str:
-    """The name of the Secret with the files a job is given."""
+    """Return the name of the Secret with the files a job is given."""
     return f"{job_name(launch.job_id, launch.claim_id)}-files"
 
 
 def files_manifest(launch: Launch, owner: str, contents: Iterable[bytes]) -> Manifest:
-    """These files, in the order of their paths, owned by the Job with this uid."""
+    """Return a Secret of these files, in order of their paths, owned by the Job with this uid."""
     data = {file_key(number): content for number, content in enumerate(contents)}
     return _secret(launch, files_name(launch), owner, data)
 
 
 def secret_manifest(launch: Launch, owner: str) -> Manifest:
-    """The environment, owned by the Job with this uid.
+    """Return a Secret of the environment, owned by the Job with this uid.
 
     Raises:
         StartFailed: a variable has a name that Kubernetes can't have.
@@ -72,7 +72,7 @@ def _secret(launch: Launch, name: str, owner: str, data: Mapping[str, bytes]) ->
 
 
 def secret_arguments(launch: Launch) -> dict[str, str]:
-    """Variables for the arguments that contain a secret."""
+    """Return variables for the arguments that contain a secret."""
     return {
         argument_name(number): word
         for number, word in enumerate(launch.argv)
@@ -81,10 +81,10 @@ def secret_arguments(launch: Launch) -> dict[str, str]:
 
 
 def argument_name(number: int) -> str:
-    """The variable that stands for an argument."""
+    """Return the variable that stands for an argument."""
     return f"JOBAUTO_ARGUMENT_{number}"
 
 
 def file_key(number: int) -> str:
-    """The entry of a file that a job is given."""
+    """Return the entry of a file that a job is given."""
     return f"file-{number}"
