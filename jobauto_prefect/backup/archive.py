@@ -72,7 +72,7 @@ class Backup:
 
     @contextmanager
     def member(self, database: str) -> Iterator[IO[bytes]]:
-        """The content of a database in it."""
+        """Open the content of a database in it."""
         with tarfile.open(self.path, "r:") as archive:
             content = archive.extractfile(self.manifest.databases[database].name)
             assert content is not None  # noqa: S101 - `read` has found it
@@ -80,7 +80,7 @@ class Backup:
 
 
 def sha256_of(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -180,9 +180,11 @@ def _check(archive: tarfile.TarFile, member: Member) -> None:
 
 
 def _manifest(text: bytes) -> Manifest:
-    """Raises:
-    Conflict: a newer version made it.
-    BackupDamaged: it can't be read.
+    """Return the manifest that a text says.
+
+    Raises:
+        Conflict: a newer version made it.
+        BackupDamaged: it can't be read.
     """
     try:
         fields = json.loads(text)

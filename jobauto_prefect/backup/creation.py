@@ -82,7 +82,7 @@ def create_backup(
 
 @contextmanager
 def _staging(target: Path) -> Iterator[Path]:
-    """A folder beside the file, 0700, gone afterwards; what a killed backup left goes first.
+    """Make a folder beside the file, 0700, gone afterwards; what a killed backup left goes first.
 
     Raises:
         Conflict: the file is there already.
@@ -162,7 +162,7 @@ def _dump(
 
 
 def _missing(database: Database) -> str | None:
-    """Why there is nothing of Prefect to copy here; None: there is."""
+    """Return why there is nothing of Prefect to copy here; None: there is."""
     if database.kind == SQLITE:
         if database.file.exists():
             return None

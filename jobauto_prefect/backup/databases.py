@@ -73,7 +73,7 @@ class Database:
         return both and postgresql.same_database(self.url, other.url)
 
     def select(self, statement: str, values: Sequence[str] | None = None) -> list[tuple[Any, ...]]:
-        """The rows of a statement; `{values}` in it stands for the list of values."""
+        """Return the rows of a statement; `{values}` in it stands for the list of values."""
         if values is None:
             return self._select(statement, ())
         pages = (values[at : at + AT_ONCE] for at in range(0, len(values), AT_ONCE))
@@ -101,7 +101,7 @@ class Database:
 
 
 def databases_of(settings: Settings) -> tuple[Database, Database]:
-    """Prefect's and the ledger's, as the settings name them, whether they are there or not."""
+    """Return Prefect's and the ledger's, as the settings name them, whether there or not."""
     return (
         Database(PREFECT, prefect_database_url(settings)),
         Database(LEDGER, settings.ledger_url),

@@ -25,7 +25,7 @@ GUARDED = frozenset({"webhook_urls"})
 
 
 def effective_settings(settings: Settings) -> dict[str, Any]:
-    """The settings that may be shown, as JSON, by their names; addresses of databases are not."""
+    """Return the settings that may be shown, as JSON, by name; addresses of databases are not."""
     return {
         name: value
         for name, value in settings.model_dump(mode="json").items()
@@ -36,7 +36,7 @@ def effective_settings(settings: Settings) -> dict[str, Any]:
 
 
 def differing_settings(backup: Mapping[str, Any], settings: Settings) -> dict[str, tuple[Any, Any]]:
-    """Settings that are not what they were: name -> what it was, what it is here."""
+    """Return settings that are not what they were: name -> what it was, what it is here."""
     here = effective_settings(settings)
     names = sorted(backup.keys() | here.keys())
     return {
@@ -47,12 +47,12 @@ def differing_settings(backup: Mapping[str, Any], settings: Settings) -> dict[st
 
 
 def read_settings_files() -> dict[str, str]:
-    """The files with settings that there are, by their names."""
+    """Return the files with settings that there are, by their names."""
     return {file.name: file.read_text() for file in config_files() if _is_readable(file)}
 
 
 def service_environment() -> dict[str, str]:
-    """The variables of this process that say how the service runs."""
+    """Return the variables of this process that say how the service runs."""
     return {
         name: value
         for name, value in sorted(os.environ.items())
@@ -61,7 +61,7 @@ def service_environment() -> dict[str, str]:
 
 
 def versions() -> tuple[str, str]:
-    """Of this program and of Prefect."""
+    """Return the versions of this program and of Prefect."""
     return metadata.version("jobauto-prefect"), metadata.version("prefect")
 
 

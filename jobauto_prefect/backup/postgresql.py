@@ -49,7 +49,7 @@ HOLDS_ANYTHING = """
 
 
 def parameters(url: str) -> dict[str, str]:
-    """What libpq needs to connect, of an SQLAlchemy URL with any driver."""
+    """Return what libpq needs to connect, of an SQLAlchemy URL with any driver."""
     address = urlsplit(url)
     plain = address._replace(scheme="postgresql", query="", fragment="").geturl()
     settings = {name: str(value) for name, value in conninfo_to_dict(plain).items() if value}
@@ -68,7 +68,7 @@ def same_database(url: str, other: str) -> bool:
 
 
 def connect(url: str) -> psycopg.Connection:
-    """A connection, each statement of which is a transaction.
+    """Open a connection, each statement of which is a transaction.
 
     Raises:
         LedgerUnavailable: the server does not answer, or lets nobody in.
@@ -81,7 +81,7 @@ def connect(url: str) -> psycopg.Connection:
 
 
 def major_of(url: str) -> int:
-    """The major version of a server."""
+    """Return the major version of a server."""
     with connect(url) as connection:
         return connection.info.server_version // 10_000
 
@@ -94,7 +94,7 @@ def is_empty(url: str) -> bool:
 
 
 def program(name: str, major: int) -> tuple[str, int]:
-    """The path of `pg_dump` or `pg_restore`, and its version: the given one, else the next newer.
+    """Return the path and version of `pg_dump` or `pg_restore`: the given one's, or the next newer.
 
     Raises:
         NotReady: there is none that is not older.

@@ -136,7 +136,7 @@ def _fill(
 
 
 def _targets(of_prefect: Database, of_ledger: Database, manifest: Manifest) -> dict[str, Database]:
-    """Where the databases of a backup go; Prefect's first.
+    """Return where the databases of a backup go; Prefect's first.
 
     Raises:
         Conflict: they are of other kinds here, or the same database is not the same here.
@@ -210,7 +210,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def _help(settings: Settings, targets: dict[str, Database]) -> str:
-    """What a person does where a restore has died."""
+    """Return what a person does where a restore has died."""
     names = [name for name, database in targets.items() if database.kind == POSTGRESQL]
     named = " and ".join(names)
     emptied = f", make the databases of {named} anew (dropdb, createdb)" if names else ""
@@ -224,7 +224,7 @@ def _help(settings: Settings, targets: dict[str, Database]) -> str:
 
 
 def _staged(database: Database, staging: Path) -> Database:
-    """Where a database is filled: SQLite beside its place, so that nothing finds it half done."""
+    """Return where a database is filled: SQLite beside its place, where nobody finds it."""
     if database.kind == POSTGRESQL:
         return database
     return replace(database, url=f"sqlite:///{staging / database.member}")
@@ -237,7 +237,7 @@ def _put(staged: Database, target: Database) -> None:
 
 
 def _open(settings: Settings, database: Database, key: Path) -> Ledger:
-    """The restored ledger, with the tables of this version."""
+    """Open the restored ledger, with the tables of this version."""
     engine = make_engine(database.url, long_limits(settings))
     with database_errors():
         migration.upgrade(engine)

@@ -27,7 +27,7 @@ MOST_MEMORY = 2**30
 
 
 def require_passphrase(passphrase: str) -> str:
-    """A passphrase that may be used for a new backup.
+    """Return a passphrase that may be used for a new backup.
 
     Raises:
         InvalidInput: it is too short.
@@ -39,7 +39,7 @@ def require_passphrase(passphrase: str) -> str:
 
 
 def seal(values: Mapping[str, Any], passphrase: str) -> bytes:
-    """JSON values, sealed."""
+    """Seal JSON values."""
     salt, nonce = os.urandom(16), os.urandom(12)
     content = json.dumps(values).encode()
     sealed = AESGCM(_key(passphrase, salt, **COST)).encrypt(nonce, content, None)
@@ -50,12 +50,12 @@ def seal(values: Mapping[str, Any], passphrase: str) -> bytes:
 
 
 def _sum_of(envelope: Mapping[str, Any]) -> str:
-    """What tells an altered sealed part from another passphrase."""
+    """Return what tells an altered sealed part from another passphrase."""
     return hashlib.sha256(json.dumps(envelope, sort_keys=True).encode()).hexdigest()
 
 
 def unseal(data: bytes, passphrase: str) -> dict[str, Any]:
-    """What was sealed.
+    """Return what was sealed.
 
     Raises:
         Conflict: the passphrase is another one.

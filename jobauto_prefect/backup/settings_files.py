@@ -36,7 +36,7 @@ class PutFile:
 
 
 def staged_settings(settings: Settings, backup: Backup, staging: Path) -> Settings:
-    """The settings the installation will have; the file they come from is made there."""
+    """Return the settings the installation will have; the file they come from is made there."""
     if _hindrance(backup) is not None or TAKEN not in backup.secrets["files"]:
         return settings
     file = staging / TAKEN
@@ -79,7 +79,7 @@ def _quoted(value: str) -> str:
 
 
 def _hindrance(backup: Backup) -> str | None:
-    """Why jobauto.env is not put in effect; None: it may be."""
+    """Return why jobauto.env is not put in effect; None: it may be."""
     content = backup.secrets["files"].get(TAKEN)
     target = config_directory() / TAKEN
     if target.exists():
@@ -93,7 +93,7 @@ def _hindrance(backup: Backup) -> str | None:
 
 
 def _places_in(content: str) -> list[str]:
-    """The variables of a file that say where an installation is."""
+    """Return the variables of a file that say where an installation is."""
     places = {f"JOBAUTO_{name.upper()}" for name in PLACES}
     variables = dotenv_values(stream=StringIO(content))
     return sorted(name for name in variables if name in places or name.startswith("DB_"))

@@ -18,7 +18,7 @@ PAGES = 4096
 
 
 def file_of(url: str) -> Path:
-    """The file of an SQLAlchemy URL of SQLite."""
+    """Return the file of an SQLAlchemy URL of SQLite."""
     return Path(url.partition("?")[0].partition(":///")[2])
 
 

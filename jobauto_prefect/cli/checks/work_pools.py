@@ -120,7 +120,7 @@ def trust_findings(shared: dict[str, int]) -> Iterable[Finding]:
 
 
 def users_by_pool(session: ReadingSession, now: datetime) -> dict[str, list[Users]]:
-    """Read, for each pool, whom the jobs of its living workers run as."""
+    """Return for each pool whom the jobs of its living workers run as."""
     users: dict[str, list[Users]] = {}
     for worker in newest_records(session, WorkerRecord, limit=MOST_WORKERS):
         if worker.seen_at > now - WORKER_PATIENCE:

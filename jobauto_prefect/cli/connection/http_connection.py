@@ -84,7 +84,7 @@ async def connect_in_process(
     """Connect to a facade in this process, over this machine's ledger, as the local operator.
 
     Only one that `writes` carries changes to Prefect: what it takes up it has to bring to an end.
-    For `takes_long` see `speak`.
+    For `takes_long` see `call_facade`.
 
     Raises:
         NotReady: the installation lacks its key or its tables; the message says what helps.

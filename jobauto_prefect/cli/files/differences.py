@@ -84,7 +84,7 @@ def _compare_objects(
 
 
 def _compare_arrays(before: list[Any], after: list[Any], pointer: str) -> Iterator[Difference]:
-    """Pointers are those of the first array; what is new has the place it gets in the second."""
+    """Compare arrays; pointers are the first's, what is new has its place in the second."""
     matcher = SequenceMatcher(None, [*map(_text, before)], [*map(_text, after)], autojunk=False)
     for kind, begin, end, new_begin, new_end in matcher.get_opcodes():
         if kind == "equal":

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def read_job_values(assignments: Iterable[str] | None, file: Path | None) -> dict[str, str]:
-    """Those of the file, and over them those of the command line.
+    """Return the values of the file, and over them those of the command line.
 
     Raises:
         BadParameter: one is not KEY=VALUE.
@@ -27,9 +27,10 @@ def _parse_assignment(text: str) -> tuple[str, str]:
 
 
 def _read_file(file: Path) -> dict[str, str]:
-    """Written as such files are everywhere: comments, quotes, `export`; nothing is put in.
+    """Read values written as such files are everywhere: comments, quotes, `export`.
 
-    What is wrong is named by its line alone: the values may be secrets.
+    Nothing is put in for `${NAME}`. What is wrong is named by its line alone: values may be
+    secrets.
     """
     from dotenv.parser import parse_stream
 

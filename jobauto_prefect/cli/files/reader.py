@@ -11,7 +11,7 @@ SUFFIXES = (".json", ".yaml", ".yml")
 
 
 def find_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files themselves, and of folders all JSON and YAML files in them, in order."""
+    """Yield the files themselves, and of folders all JSON and YAML files in them, in order."""
     for path in paths:
         if not path.is_dir():
             yield path
@@ -23,17 +23,17 @@ def find_files(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def read_content(path: Path) -> bytes:
-    """What is in a file; `-` is standard input. Raises OSError."""
+    """Return what is in a file; `-` is standard input. Raises OSError."""
     return sys.stdin.buffer.read() if str(path) == STANDARD_INPUT else path.read_bytes()
 
 
 def unreadable_fault(path: Path, error: OSError) -> Fault:
-    """The fault of a file that `content_of` could not read."""
+    """Return the error of a file that `read_content` could not read."""
     return Fault("", "file", f"can't be read: {error.strerror}", file=str(path))
 
 
 def load_documents(path: Path) -> tuple[list[Document], list[Fault]]:
-    """The records of a file, or why it can't be read; `-` is standard input."""
+    """Return the records of a file, or why it can't be read; `-` is standard input."""
     try:
         return read_documents(str(path), read_content(path))
     except OSError as error:
@@ -41,7 +41,7 @@ def load_documents(path: Path) -> tuple[list[Document], list[Fault]]:
 
 
 def read_texts(paths: Iterable[Path]) -> tuple[list[dict[str, str]], list[Fault]]:
-    """The names and texts of all files, as `POST /apply` takes them; and those that are none."""
+    """Return names and texts of all files, as `POST /apply` takes them; and what is no text."""
     texts: list[dict[str, str]] = []
     faults: list[Fault] = []
     for path in find_files(paths):

@@ -102,7 +102,7 @@ def print_upgrade(done: Upgraded, target: Path | None, as_json: bool) -> None:
 
 
 def rewrite(text: str, document: Any) -> str:
-    """The JSON text of `document`, a changed form of what `text` says.
+    """Return the JSON text of `document`, a changed form of what `text` says.
 
     Values that are the same keep their text. The others are written with the indentation, line
     ends, colons and escapes of the text, and on one line where the text has them on one.
@@ -136,7 +136,7 @@ class _Writer:
         return start, end
 
     def _value(self, pointer: str, value: Any, before: Any, margin: str) -> str:
-        """`margin` is what a line begins with at this depth, the end of the one before it first."""
+        """Return a value's text; `margin` is the line end and a line's beginning at this depth."""
         if before is not _ABSENT and json.dumps(value) == json.dumps(before):
             start, end = self._span(pointer)
             return self._text[start:end]

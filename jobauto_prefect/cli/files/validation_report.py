@@ -34,7 +34,7 @@ class Verdict:
     warnings: tuple[Fault, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON: without the lines."""
+        """Return the verdict as JSON has it: without the lines."""
         return {
             "file": self.file,
             "valid": not self.faults,
@@ -67,13 +67,16 @@ def validate_file(path: Path) -> Verdict:
 
 
 def _kind_of(document: Document) -> str | None:
-    """What says no kind is meant to be a definition; None: it says one that there is not."""
+    """Return the kind of a document, a definition where it says none.
+
+    None: it says a kind that there is not.
+    """
     says = isinstance(document.content, dict) and "kind" in document.content
     return document.kind or (None if says else "app")
 
 
 def split_lines(raw: bytes) -> list[str]:
-    """The lines of a text as faults count them."""
+    """Return the lines of a text as errors count them."""
     return raw.decode("utf-8-sig", "replace").split("\n")
 
 
@@ -93,7 +96,7 @@ def print_verdicts(verdicts: Iterable[Verdict]) -> None:
 
 
 def _count_kinds(kinds: Counter[str]) -> str:
-    """`1 definition`, `no definitions and 3 records (company: 1, run template: 2)`."""
+    """Count: `1 definition`, `no definitions and 3 records (company: 1, run template: 2)`."""
     definitions = _counted(kinds["app"], "definition")
     records = {NOUNS[kind]: number for kind, number in sorted(kinds.items()) if kind != "app"}
     if not records:
@@ -117,7 +120,7 @@ def print_faults(
 
 
 def excerpt(fault: Fault, lines: Sequence[str]) -> Iterator[str]:
-    """The line a fault is in and a mark under its column; nothing where no place is known."""
+    """Yield the line an error is in and a mark under its column; nothing without a place."""
     from rich.cells import cell_len
 
     if fault.line is None or fault.line > len(lines):

@@ -80,7 +80,7 @@ def _select_of_companies(index: "RecordIndex", slugs: set[str]) -> dict[str, dic
 
 
 def _owner_slug(kind: str, record: Record) -> str | None:
-    """The slug of the company a record belongs to; None: it is shared."""
+    """Return the slug of the company a record belongs to; None: it is shared."""
     if kind == "eventrule":
         return str(record["runtemplate"]).partition("/")[0]
     slug: str | None = record.get("slug" if kind == "company" else "company")
@@ -181,7 +181,7 @@ def _read_key(_known: "RecordIndex", record: Record, name: str) -> Any:
 
 
 def _read_app(index: "RecordIndex", record: Record, _name: str) -> Any:
-    """Name the application, where its name is unambiguous."""
+    """Return the name of the application where it is unambiguous, else None."""
     return record["app"] if _is_unambiguous(index, record) else None
 
 

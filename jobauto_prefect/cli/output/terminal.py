@@ -53,7 +53,7 @@ WIDE = 500  # columns where there is no terminal: what reads a pipe needs no lin
 
 @cache
 def console() -> "Console":
-    """The console of standard output; without a terminal, or with NO_COLOR, it has no colours."""
+    """Return the console of standard output; without a terminal, or with NO_COLOR, no colours."""
     from rich.console import Console
 
     return Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else WIDE)
@@ -61,8 +61,9 @@ def console() -> "Console":
 
 @cache
 def error_console() -> "Console":
-    """The console of standard error: progress and hints, so that standard output has the results
-    only.
+    """Return the console of standard error: progress and hints.
+
+    So standard output has the results only.
     """
     from rich.console import Console
 
@@ -103,7 +104,7 @@ def print_grouped_hints(about: Iterable[tuple[str, str, str]], word: str = "warn
 
 
 def _name_group(noun: str, names: Sequence[str]) -> str:
-    """`run template acme/A`; `12 run templates (acme/A, acme/B, acme/C and 9 more)`."""
+    """Name records: `run template acme/A`, `12 run templates (acme/A, acme/B and 10 more)`."""
     if len(names) == 1:
         return f"{noun} {names[0]}"
     first = ", ".join(names[:FEW])

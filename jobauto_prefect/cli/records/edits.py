@@ -234,7 +234,7 @@ def _with_address(notices: Mapping[str, Any], uri: str) -> dict[str, Any]:
 
 
 def _reference_keys(kind: str, edited: Mapping[str, Any]) -> Iterator[str]:
-    """The keys for the ids of the references among those edited."""
+    """Yield the keys for the ids of the references among those edited."""
     for name, reference in KINDS[kind].references.items():
         if name in edited or (reference.kind == "app" and {"app", "app_uuid"} & edited.keys()):
             yield reference.member

@@ -82,7 +82,10 @@ def _open_ledger(settings: Settings) -> Ledger:
 
 
 def _create_first_user(settings: Settings, ledger: Ledger) -> str | None:
-    """Create the administrator where there is no user yet, by the command people would use."""
+    """Create the administrator where there is no user yet, by the command people would use.
+
+    Return the password; None: there are users.
+    """
     with ledger.reading() as session:
         if newest_records(session, User, limit=1):
             return None

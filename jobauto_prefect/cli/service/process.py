@@ -1,7 +1,7 @@
 """The process that `jobauto up` becomes once all is prepared: it supervises the parts.
 
-It needs no database, no Prefect and no library: `become` replaces the program that prepared all
-by one of a few megabytes. What that is to do is JSON in a pipe; the environment stays.
+It needs no database, no Prefect and no library: `replace_process` replaces the program that
+prepared all by one of a few megabytes. What that is to do is JSON in a pipe; the environment stays.
 """
 
 import asyncio

@@ -26,7 +26,7 @@ def load_service_settings(load: Callable[..., Settings], **ports: int | None) ->
 
 
 def _prefect_address(settings: Settings) -> str:
-    """Where Prefect is reached; over HTTPS by the name of the certificate, the facade's."""
+    """Return where Prefect is reached; over HTTPS by the certificate's name, the facade's."""
     host, scheme = reachable_host(settings.api_host), "http"
     if settings.tls_cert is not None:
         scheme = "https"
@@ -36,7 +36,7 @@ def _prefect_address(settings: Settings) -> str:
 
 
 def facade_address(settings: Settings) -> str:
-    """Where this machine reaches the facade that runs on it."""
+    """Return where this machine reaches the facade that runs on it."""
     scheme = "http" if settings.tls_cert is None else "https"
     return f"{scheme}://{reachable_host(settings.api_host)}:{settings.api_port}"
 

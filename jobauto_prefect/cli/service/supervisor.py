@@ -41,8 +41,8 @@ Tell = Callable[[str, str, int | None], None]
 class Part:
     """One child process. `ready` returns once it does its work; None: as soon as it runs.
 
-    With `says_ready` it says so itself instead, see `say_ready`. `stop_seconds` is how long it may
-    take to end after SIGTERM before it is killed.
+    With `says_ready` it says so itself instead, see `signal_ready`. `stop_seconds` is how long it
+    may take to end after SIGTERM before it is killed.
     """
 
     name: str
