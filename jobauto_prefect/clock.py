@@ -14,12 +14,12 @@ TOLERATED = timedelta(seconds=1)
 
 
 def utc_now() -> datetime:
-    """The present instant by the host's clock, zone-aware, in UTC."""
+    """Return the present instant by the host's clock, zone-aware, in UTC."""
     return datetime.now(UTC)
 
 
 def seconds_since_boot() -> float:
-    """Seconds that pass evenly whatever sets the host's clock, suspension included.
+    """Return seconds that pass evenly whatever sets the host's clock, suspension included.
 
     Only differences mean something. Where the system has no such clock, suspension is left out.
     """
@@ -49,7 +49,7 @@ class SharedClock:
         self._warned = False
 
     def __call__(self) -> datetime:
-        """The other clock's present instant, zone-aware, in UTC."""
+        """Return the other clock's present instant, zone-aware, in UTC."""
         if self._zero is None:
             return self._host()
         return self._zero + timedelta(seconds=self.uptime())
@@ -60,7 +60,7 @@ class SharedClock:
         return self._host() - self()
 
     def read(self, instant: datetime, asked_at: float, answered_at: float) -> None:
-        """The other clock showed `instant` between these two instants of `uptime`.
+        """Note that the other clock showed `instant` between these two instants of `uptime`.
 
         A slower answer than the one that counts is used only where the two can't both be true.
         """
@@ -87,6 +87,6 @@ class SharedClock:
 
 
 def offset_text(difference: timedelta) -> str:
-    """A difference of two clocks in words that go before the other's name."""
+    """Return a difference of two clocks in words that go before the other's name."""
     seconds = difference.total_seconds()
     return f"{abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'}"

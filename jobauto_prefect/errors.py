@@ -59,7 +59,7 @@ class Fault:
     file: str | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Members without a value are left out."""
+        """Return the error as JSON has it; fields without a value are left out."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 

@@ -58,7 +58,7 @@ def close_home(settings: "Settings") -> None:
 
 
 def open_paths(settings: "Settings") -> Iterator[Path]:
-    """What others can reach of the home, of the files in it and of its logs, and of the ledger.
+    """Yield what others can reach of the home, its files and logs, and of the ledger.
 
     Not the key: it is refused where others can read it, for they may have done so. Not the folders
     of jobs and of Helm, whose modes are their own.
@@ -84,7 +84,7 @@ def make_folder(folder: Path, mode: int = PRIVATE) -> None:
 
 
 def private_file(path: str, flags: int) -> int:
-    """An opener (see `open`): what it makes is its owner's alone."""
+    """Open a file as its owner's alone where it is made: an opener (see `open`)."""
     return os.open(path, flags, 0o600)
 
 

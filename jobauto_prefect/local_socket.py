@@ -25,7 +25,7 @@ DATABASE = ("DB_CONNECTION", "DB_HOST", "DB_PORT", "DB_DATABASE", "JOBAUTO_DATAB
 
 
 def database_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """What an environment says of the database of the ledger, without its password."""
+    """Return what an environment says of the ledger's database, without its password."""
     return {
         name: environment[name].rpartition("@")[2] for name in DATABASE if environment.get(name)
     }
@@ -33,8 +33,9 @@ def database_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def listen(home: Path) -> Iterator[socket.socket | None]:
-    """A socket that listens in a home; None: another facade of this home has it, or this system
-    has no such sockets. What is left of one that was killed is replaced.
+    """Listen at a socket in a home; None: another facade has it, or there are no such sockets.
+
+    What is left of one that was killed is replaced.
     """
     if not hasattr(socket, "SO_PEERCRED"):
         yield None
@@ -70,8 +71,9 @@ def _bound(folder: Path) -> Iterator[socket.socket]:
 
 
 def connect(home: Path) -> socket.socket | None:
-    """A connection to the facade of a home; None: there is none, or it has another database than
-    this process was told of.
+    """Connect to the facade of a home; None: there is none, or it has another database.
+
+    The database counts where the environment of this process names one.
     """
     folder = home / FOLDER
     database = database_environment(os.environ)
@@ -105,7 +107,7 @@ def _address(folder: Path) -> Iterator[str]:
 
 
 def peer_user_id(connection: socket.socket) -> int:
-    """The user id of the process at the other end, as the kernel knows it."""
+    """Return the user id of the process at the other end, as the kernel knows it."""
     credentials = connection.getsockopt(
         socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
     )

@@ -41,7 +41,7 @@ class LogContext:
     traceparent: str | None = None
 
     def members(self) -> dict[str, Any]:
-        """What there is of request_id, job_id and trace_id."""
+        """Return what there is of request_id, job_id and trace_id."""
         fields = {
             "request_id": self.request_id,
             "job_id": self.job_id,
@@ -67,18 +67,18 @@ def log_context(
 
 
 def current_log_context() -> LogContext:
-    """What is being done; where nobody has said that, an object nobody reads."""
+    """Return what is being done; where nobody has said that, an object nobody reads."""
     return _ABOUT.get() or LogContext()
 
 
 def valid_traceparent(text: str | None) -> str | None:
-    """A traceparent as it came, if it is one of version 00 that names a trace and a span."""
+    """Return a traceparent as it came, if of version 00 with a trace and a span; else None."""
     match = _TRACE.fullmatch(text or "")
     return text if match and int(match[1], 16) and int(match[2], 16) else None
 
 
 def trace_id_of(traceparent: str | None) -> str | None:
-    """The id of the trace."""
+    """Return the id of the trace; None: there is none."""
     return traceparent.split("-")[1] if traceparent else None
 
 
@@ -89,7 +89,7 @@ class TextFormatter(logging.Formatter):
         super().__init__(TEXT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        """The line, without a traceback."""
+        """Format the line, without a traceback."""
         line = super().formatMessage(record)
         fields = {
             name.removesuffix("_id"): value
@@ -105,7 +105,7 @@ class JsonFormatter(logging.Formatter):
     """One line of JSON: time, level, logger, message, what it is about, and `error`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line; a traceback is inside it."""
+        """Format the line; a traceback is inside it."""
         members: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

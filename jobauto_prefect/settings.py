@@ -355,7 +355,7 @@ class Settings(BaseSettings):
     @field_validator("management_port")
     @classmethod
     def _apart(cls, first: int | None, known: ValidationInfo) -> int | None:
-        """What needs no credentials is never at the port of what does."""
+        """Require that what needs no credentials is never at the port of what does."""
         for name in ("api_port", "prefect_port"):
             other = known.data.get(name)
             if first is not None and other in range(first, first + MANAGEMENT_PORTS):
@@ -367,7 +367,7 @@ class Settings(BaseSettings):
 
     @model_validator(mode="after")
     def _sends_mail(self) -> Self:
-        """A mail has a sender, and no password is sent in clear."""
+        """Require that a mail has a sender, and that no password is sent in clear."""
         if self.smtp_host is not None and self.smtp_from is None:
             raise ValueError("JOBAUTO_SMTP_HOST needs the sender of the mails: JOBAUTO_SMTP_FROM")
         if self.smtp_user is not None and self.smtp_tls is SmtpSecurity.NONE:
@@ -386,7 +386,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Process environment over database.env over jobauto.env."""
+        """Order the sources: process environment over database.env over jobauto.env."""
         return init_settings, env_settings, dotenv_settings
 
     @property
@@ -471,10 +471,10 @@ def load_settings(**values: Any) -> Settings:
 
 
 def local_operator() -> str:
-    """How the audit trail names the person at this machine's command line."""
+    """Return how the audit trail names the person at this machine's command line."""
     return f"os:{getpass.getuser()}"
 
 
 def host_name() -> str:
-    """This machine's name, as workers report it."""
+    """Return this machine's name, as workers report it."""
     return socket.gethostname()

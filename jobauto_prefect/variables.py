@@ -11,12 +11,12 @@ FILES = ("jobauto.env", "database.env")
 
 
 def environment_home() -> Path:
-    """The home that the process environment says, else the default."""
+    """Return the home that the process environment says, else the default."""
     return Path(os.environ.get("JOBAUTO_HOME") or "~/.jobauto").expanduser()
 
 
 def config_directory() -> Path:
-    """Where the files with settings are."""
+    """Return where the files with settings are."""
     named = os.environ.get("JOBAUTO_CONFIG_DIR")
     if named:
         return Path(named).expanduser()
@@ -24,12 +24,12 @@ def config_directory() -> Path:
 
 
 def config_files() -> tuple[Path, ...]:
-    """The files with settings, whether they are there or not; the later one wins."""
+    """Return the files with settings, whether they are there or not; the later one wins."""
     return tuple(config_directory() / name for name in FILES)
 
 
 def variable(name: str) -> str | None:
-    """What the process environment says, else the files; None: nothing does."""
+    """Return what the process environment says, else the files; None: nothing does."""
     value = os.environ.get(name)
     if value is not None:
         return value
@@ -41,7 +41,7 @@ def variable(name: str) -> str | None:
 
 
 def home() -> Path:
-    """The home as the settings have it."""
+    """Return the home as the settings have it."""
     path = variable("JOBAUTO_HOME")
     return Path(path).expanduser() if path else environment_home()
 

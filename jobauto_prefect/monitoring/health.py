@@ -17,7 +17,7 @@ Check = Callable[[], Awaitable[str | None]]
 
 
 async def run_checks(checks: Mapping[str, Check]) -> dict[str, str | None]:
-    """What each check has found, all asked at once."""
+    """Return what each check has found, all asked at once; None: all is well."""
     reasons = await asyncio.gather(*(_answer(check) for check in checks.values()))
     return dict(zip(checks, reasons, strict=True))
 

@@ -34,7 +34,7 @@ class Requests:
         )
 
     def note(self, method: str, route: str | None, status: int | None, seconds: float) -> None:
-        """One request; status None: the client hung up."""
+        """Count one request; status None: the client hung up."""
         method = method if method in METHODS else OTHER
         self._count.labels(method, route or OTHER, str(status or "hung up")).inc()
         if method != "WEBSOCKET":  # they may be open for days

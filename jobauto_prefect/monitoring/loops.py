@@ -19,7 +19,7 @@ class Loop:
 
     @contextlib.contextmanager
     def round(self) -> Iterator[None]:
-        """One round; an error is counted, and raised."""
+        """Run one round; an error is counted, and raised."""
         self.began = time.monotonic()
         try:
             yield
@@ -43,9 +43,9 @@ class Loops:
     by_name: dict[str, Loop] = field(default_factory=dict)
 
     def loop(self, name: str) -> Loop:
-        """The loop of this name; a new one the first time."""
+        """Return the loop of this name; a new one the first time."""
         return self.by_name.setdefault(name, Loop())
 
     def stuck(self) -> list[str]:
-        """The names of those whose round has gone on for too long."""
+        """Return the names of those whose round has gone on for too long."""
         return [name for name, loop in self.by_name.items() if loop.running_seconds > STUCK_SECONDS]

@@ -30,11 +30,11 @@ class _Reading(Collector):
         self._read = read
 
     def describe(self) -> Iterable[Metric]:
-        """Nothing is asked of the ledger when this is registered."""
+        """Return nothing, so that the ledger is not asked when this is registered."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """What there is now."""
+        """Yield what there is now."""
         for family in self._read():
             kind = CounterMetricFamily if family.counts else GaugeMetricFamily
             metric = kind(family.name, family.about, labels=family.labels)
@@ -60,11 +60,11 @@ class Monitor:
         self.read_by(self._loops)
 
     def read_by(self, read: Read) -> None:
-        """Have these read at each scrape, in whichever thread that is."""
+        """Register what is read at each scrape, in whichever thread that is."""
         self.registry.register(_Reading(read))
 
     def exposition(self) -> bytes:
-        """All metrics, as Prometheus reads them. It may ask the ledger: not for the event loop."""
+        """Return all metrics as Prometheus reads them; never in event loops: it asks the ledger."""
         return generate_latest(self.registry)
 
     def _loops(self) -> Iterator[Family]:

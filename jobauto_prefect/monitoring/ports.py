@@ -34,7 +34,7 @@ class Part(IntEnum):
 
 
 def ports_of(settings: Settings, part: Part) -> Sequence[int]:
-    """The ports a part may have, the first one that is free; none: it has no such port."""
+    """Return the ports a part may have, the first one that is free; none: it has no such port."""
     first = settings.management_port
     if first is None:
         return ()

@@ -1,8 +1,8 @@
 """Traces by OpenTelemetry, where the extra `traces` is installed and OTEL_* says where they go.
 
 What a trace goes on from is a traceparent (W3C Trace Context): of the request at hand it is in
-`logs.current()`, of a job and of an event in the ledger. Without a tracer nothing is imported and
-no span is made; a traceparent that came with a request is handed on all the same.
+`logs.current_log_context()`, of a job and of an event in the ledger. Without a tracer nothing is
+imported and no span is made; a traceparent that came with a request is handed on all the same.
 """
 
 import contextlib
@@ -109,9 +109,9 @@ def note(
     attributes: Attributes | None = None,
     seconds: float = 0.0,
 ) -> str | None:
-    """A span of something that is over, having taken so long; its traceparent.
+    """Record a span of something that is over, having taken so long; return its traceparent.
 
-    Without a parent it begins a trace. Without a tracer it is `parent`.
+    Without a parent it begins a trace. Without a tracer it is `parent`, which may be None.
     """
     if not _tracers:
         return parent
@@ -124,7 +124,7 @@ def note(
 
 @contextlib.contextmanager
 def _failures_shown(made: "Span") -> Iterator[None]:
-    """Only the kind of an error: its message may be about anything."""
+    """Show only the kind of an error in a span: its message may be about anything."""
     from opentelemetry.trace import Status, StatusCode
 
     try:
