@@ -1,5 +1,6 @@
 """Any ASGI application on a real port, as this service is served."""
 
+import asyncio
 import contextlib
 import json
 import socket
@@ -15,21 +16,51 @@ from jobauto_prefect.settings import Settings
 from tests.support.ports import free_port
 
 
+class _Server(uvicorn.Server):
+    """Ends as soon as it is told to; uvicorn's own looks ten times a second, and then pauses."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def main_loop(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        await self.on_tick(0)  # the date of the answers
+        while not self.should_exit:
+            await self._ending.wait()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for listening in self.servers:
+            listening.close()
+        for connection in list(self.server_state.connections):
+            connection.shutdown()
+        await asyncio.sleep(0.005)
+        await self._wait_tasks_to_complete()
+        await self.lifespan.shutdown()
+
+    def end(self) -> None:
+        """From another thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._ending.set)
+
+
 @contextlib.contextmanager
-def serving(app: ASGIApp, settings: Settings) -> Iterator[int]:
+def serving(app: ASGIApp, settings: Settings, port: int | None = None) -> Iterator[int]:
     """The port of a running server."""
-    port = free_port()
+    port = port or free_port()
     options = server_options(settings)
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, **options))
+    server = _Server(uvicorn.Config(app, host="127.0.0.1", port=port, **options))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until = time.monotonic() + 20
     while not server.started and time.monotonic() < until:
-        time.sleep(0.01)
+        time.sleep(0.002)
     try:
         yield port
     finally:
-        server.should_exit = True
+        server.end()
         thread.join(20)
 
 

@@ -1,26 +1,25 @@
 """A facade on a real port, for tests."""
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 import httpx
-import uvicorn
 
 from jobauto_prefect import certificates
 from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.auth.permissions import EVERYTHING
-from jobauto_prefect.facade.server_options import server_options
 from jobauto_prefect.facade.writes.memberships import set_roles
 from jobauto_prefect.ledger.access.tokens import issue_user_token, issue_worker_token
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
+from tests.support.asgi_server import serving
 from tests.support.secrets import SAYS_NO_SECRET
 
 BUSY = b'{"exception_message":"Service Unavailable"}'
@@ -32,21 +31,8 @@ OPERATOR = Identity(SERVICE, EVERYTHING)
 @contextlib.contextmanager
 def facade(settings: Settings, ledger: Ledger) -> Iterator[str]:
     """The address of a running facade."""
-    port = int(settings.url.rpartition(":")[2])
-    config = uvicorn.Config(
-        create_app(settings, ledger), host="127.0.0.1", port=port, **server_options(settings)
-    )
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    until = time.monotonic() + 20
-    while not server.started and time.monotonic() < until:
-        time.sleep(0.01)
-    try:
+    with serving(create_app(settings, ledger), settings, port=urlsplit(settings.url).port) as port:
         yield f"http://127.0.0.1:{port}"
-    finally:
-        server.should_exit = True
-        thread.join(20)
 
 
 def user_token(ledger: Ledger, login: str = "root", roles: Sequence[str] = ("super_admin",)) -> str:
