@@ -1,12 +1,12 @@
 """The errors of this project, drawn as a tree.
 
     JobautoError
-    ├── InvalidInput           bad input; carries every fault with its place
+    ├── InvalidInput           bad input; carries every error with its place
     │   ├── InvalidDefinition  an application definition that breaks the format
     │   ├── KeyReused          an idempotency key that came before, with another request
     │   └── OtherId            a body for another record than the path's
     ├── NotFound               a record that is not there, or not for this person
-    │   └── MissingReference   a body names one; carries the fault with its place
+    │   └── MissingReference   a body names one; carries the error with its place
     ├── Conflict               the record's state forbids it
     │   ├── KeyTaken           another record with the same key came first
     │   ├── NumberTaken        a claim for a run that another job holds
@@ -68,7 +68,7 @@ class JobautoError(Exception):
 
 
 class InvalidInput(JobautoError):
-    """Bad input, with every fault at once."""
+    """Bad input, with every error at once."""
 
     def __init__(self, faults: Sequence[Fault], message: str | None = None) -> None:
         self.faults = tuple(faults)

@@ -17,7 +17,7 @@ LogFormat = Literal["text", "json"]
 TEXT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 CHATTY = ("httpx", "httpcore", "alembic")
 FIELDS = "fields"
-"""What `extra` may give a record: further members of its JSON."""
+"""What `extra` may give a record: further keys of its JSON."""
 
 OF_PREFECT = (
     "PREFECT_LOGGING_HANDLERS_CONSOLE_FORMATTER",

@@ -1,7 +1,7 @@
 """What differs between a restored ledger and the copy of Prefect's database beside it.
 
 Nothing runs yet that could be asked, so Prefect's tables are read themselves; nothing is written
-to them. What differs otherwise, such as members of deployments, is found by the services once
+to them. What differs otherwise, such as fields of deployments, is found by the services once
 `jobauto up` runs.
 """
 

@@ -78,8 +78,8 @@ Limit = Annotated[
 Members = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="MEMBER=VALUE",
-        help="Members as files have them; MEMBER=null removes a value.",
+        metavar="FIELD=VALUE",
+        help="Fields as files have them; FIELD=null removes a value.",
     ),
 ]
 Env = Annotated[

@@ -93,7 +93,7 @@ class EnvironmentNames:
         return (name in self.extra or name in granted) and not is_guarded(name)
 
     def faults(self, names: Iterable[str], member: str = "/env") -> Iterator[Fault]:
-        """Return a fault for each name that is not permitted; `member` is where the names are."""
+        """Return an error for each name that is not permitted; `member` is where the names are."""
         for name in names:
             if self.permits(name):
                 continue

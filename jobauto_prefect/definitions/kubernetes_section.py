@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 Setting = str | int | float | bool
-"""What a member of `helm.set` may be."""
+"""What a value of `helm.set` may be."""
 
 
 @dataclass(frozen=True, slots=True)

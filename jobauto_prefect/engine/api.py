@@ -180,7 +180,7 @@ class PrefectApi:
         return _content(response, self.url), response.status_code == CREATED
 
     async def patch(self, path: str, body: Any) -> None:
-        """Change the members that `body` names."""
+        """Change the fields that `body` names."""
         try:
             await self.call("PATCH", path, body)
         finally:

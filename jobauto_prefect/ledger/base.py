@@ -42,7 +42,7 @@ def can_hold(column: Any, number: int) -> bool:
 
 
 class OrderedJson(JSON):
-    """JSON that has changed also where only the order of members has, or `1` became `true`."""
+    """JSON that has changed also where only the order of keys has, or `1` became `true`."""
 
     cache_ok = True
 

@@ -16,7 +16,7 @@ from jobauto_prefect.definitions import Severity
 
 
 class Message(BaseModel):
-    """Base of all messages: unknown members are refused."""
+    """Base of all messages: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -233,7 +233,7 @@ def test_definitions_come_over_standard_input_too(empty: Home) -> None:
 
     assert (good.returncode, json.loads(good.stdout)["valid"]) == (0, True)
     assert bad.returncode == 1
-    assert "-:1:1: error: the member 'executable' is missing" in bad.stdout
+    assert "-:1:1: error: the key 'executable' is missing" in bad.stdout
 
 
 def test_there_are_no_colours_without_a_terminal_and_none_where_no_color_is_set(

@@ -21,7 +21,7 @@ from tests.support.definitions import PROBE
 from tests.support.paths import ROOT
 from tests.support.secrets import SECRET, secret
 
-ROW = re.compile(r"^\| `(jobauto [a-z -]+)` \| (record|records|lines|members)\b(.*) \|$")
+ROW = re.compile(r"^\| `(jobauto [a-z -]+)` \| (record|records|lines|keys)\b(.*) \|$")
 STARTS_PROCESSES = {"jobauto up", "jobauto worker lost"}
 PLACE = ("JOBAUTO_HOME", "JOBAUTO_CONFIG_DIR")
 BROKEN_SOURCE = 1  # the exit code of testing one that is not there

@@ -89,7 +89,7 @@ def apply(
 ) -> None:
     """Make the records what the files say.
 
-    A fault in any file stops before the first change. What the files do not name stays as it is.
+    An error in any file stops before the first change. What the files do not name stays as it is.
     Where it was interrupted, the same command goes on. Files hold no secrets.
 
     Examples: jobauto apply deployments/ · jobauto apply team.yaml --prune --label team --yes
@@ -150,7 +150,7 @@ class ApplyRequest:
         """Ask for the plan.
 
         Raises:
-            InvalidInput: with every fault of every file.
+            InvalidInput: with every error of every file.
         """
         return await self._asked(client)
 

@@ -58,7 +58,7 @@ STDIN = "-"
 
 @group.command()
 def validate(paths: Paths, as_json: Json = False) -> None:
-    """Judge application definitions and records: every fault and warning, with its place and line.
+    """Judge application definitions and records: every error and warning, with its place and line.
 
     In folders all JSON and YAML files are judged. What refers to what, `jobauto plan` judges.
 
@@ -83,7 +83,7 @@ def upgrade(
     output: Output = None,
     in_place: Annotated[bool, typer.Option("--in-place", help="Change the file itself.")] = False,
     allow_invalid: Annotated[
-        bool, typer.Option("--allow-invalid", help="Write the file also where faults are left.")
+        bool, typer.Option("--allow-invalid", help="Write the file also where errors are left.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -130,7 +130,7 @@ def import_(
 ) -> None:
     """Take definitions into the service: by their UUID, else their name, new or in place of one.
 
-    A fault in any file stops before the first import. The former definition is kept.
+    An error in any file stops before the first import. The former definition is kept.
 
     Examples: jobauto app import probe.app.json · jobauto app import apps/ --force
     """
@@ -295,7 +295,7 @@ def versions(app: App, as_json: Json = False, url: Url = None) -> None:
 
 @group.command()
 def diff(a: Side, b: Side, as_json: Json = False, url: Url = None) -> None:
-    """Show what is different between two definitions, member by member.
+    """Show what is different between two definitions, key by key.
 
     Examples: jobauto app diff Probe probe.app.json · jobauto app diff Probe@2 Probe
     """

@@ -1,4 +1,4 @@
-"""`jobauto prune`: let go now of what is kept no longer."""
+"""`jobauto prune`: delete now what is kept no longer."""
 
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,7 +26,7 @@ NAMES = {
 
 
 def prune(dry_run: DryRun = False, as_json: Json = False, url: Url = None) -> None:
-    """Let go now of what is kept no longer.
+    """Delete now what is kept no longer.
 
     How long jobs, their output, tasks and events are kept is said by the settings JOBAUTO_KEEP_…,
     and by companies and run templates (key retention). The services do the same once an hour.

@@ -235,7 +235,7 @@ def _add_import(group: typer.Typer) -> None:
     def import_(paths: Paths, as_json: Json = False, url: Url = None) -> None:
         """Take credential types into the service: by their UUID, else their code.
 
-        Files of older programs are understood. A fault in any file stops before the first import.
+        Files of older programs are understood. An error in any file stops before the first import.
 
         Examples: jobauto credential-type import bank.json · jobauto credential-type import types/
         """

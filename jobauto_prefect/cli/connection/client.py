@@ -117,7 +117,7 @@ class Client:
         """Fetch the plan of files to apply; with its digest among the keys, carry it out.
 
         Raises:
-            InvalidInput: with every fault.
+            InvalidInput: with every error.
             StalePlan: the plan is another one than that of the digest.
         """
         asked = Request("POST", f"{BASE}/apply.json", {}, _encode_json(wanted), APPLY_SECONDS)

@@ -53,7 +53,7 @@ def read_valid_documents(
     the others are left out.
 
     Raises:
-        InvalidInput: with the faults of all files.
+        InvalidInput: with the errors of all files.
     """
     documents: list[Document] = []
     faults: list[Fault] = []

@@ -19,7 +19,7 @@ from jobauto_prefect.facade.apply.documents import check_document, is_yaml, read
 from jobauto_prefect.wording import pluralize
 
 UNREADABLE = frozenset({"syntax", "encoding", "size", "depth", "number", "text", "duplicate"})
-"""Faults of the text itself: what an upgrade would make of it is a guess."""
+"""Errors of the text itself: what an upgrade would make of it is a guess."""
 
 _ABSENT = object()
 _INDENTATION = re.compile(r"\n([ \t]+)\S")
@@ -38,7 +38,7 @@ class Upgraded:
 
     @property
     def is_valid(self) -> bool:
-        """Whether no fault is left; what is said twice is none."""
+        """Whether no error is left; what is said twice is none."""
         return all(left.rule == SAID_TWICE for left in self.undecided)
 
 
@@ -46,7 +46,7 @@ def upgrade_file(source: Path, name: str) -> Upgraded:
     """Upgrade the definition in a file; `name` is where the outcome goes.
 
     Raises:
-        InvalidInput: it is not the text of a JSON definition; with its faults.
+        InvalidInput: it is not the text of a JSON definition; with its errors.
     """
     text = _read_text(source)
     done = upgrade(json.loads(text.removeprefix("\ufeff")))

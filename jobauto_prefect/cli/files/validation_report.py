@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 WIDTH = 100  # characters of an offending line that are shown
-BEFORE = 60  # of these, at most so many before the fault
+BEFORE = 60  # of these, at most so many before the error
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def split_lines(raw: bytes) -> list[str]:
 
 
 def print_verdicts(verdicts: Iterable[Verdict]) -> None:
-    """Print every fault and warning with its line, and how many there are."""
+    """Print every error and warning with its line, and how many there are."""
     verdicts = list(verdicts)
     for verdict in verdicts:
         print_faults(verdict.faults, "error", verdict.lines)
@@ -108,7 +108,7 @@ def _count_kinds(kinds: Counter[str]) -> str:
 def print_faults(
     faults: Iterable[Fault], level: str, lines: Sequence[str], out: "Console | None" = None
 ) -> None:
-    """Print faults, each followed by its line; on standard output where `out` is not said."""
+    """Print errors, each followed by its line; on standard output where `out` is not said."""
     out = out or console()
     for fault in faults:
         (line,) = format_faults([fault])

@@ -201,7 +201,7 @@ READERS: Mapping[str, Callable[["RecordIndex", Record, str], Any]] = {
     "app": _read_app,
     "app_uuid": _read_app_uuid,
 }
-"""Members of files that are not simply the record's."""
+"""Fields of files that are not simply the record's."""
 
 
 def write_new(path: Path, content: bytes) -> None:

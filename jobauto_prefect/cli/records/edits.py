@@ -49,7 +49,7 @@ class Edit:
         """Parse the words of a command line.
 
         Raises:
-            BadParameter: one is not MEMBER=VALUE, or there is no such member.
+            BadParameter: one is not FIELD=VALUE, or there is no such field.
         """
         given = dict(_parse_member(kind, word) for word in members or ())
         values = dict(_parse_assignment(word, "--env") for word in env or ())
@@ -68,17 +68,17 @@ def _parse_assignment(word: str, hint: str) -> tuple[str, Any]:
 
 
 def _parse_member(kind: str, word: str) -> tuple[str, Any]:
-    name, value = _parse_assignment(word, "MEMBER=VALUE")
+    name, value = _parse_assignment(word, "FIELD=VALUE")
     properties = record_schema(kind)["properties"]
     if name not in properties or name in ("kind", "$schema"):
         keys = ", ".join(key for key in properties if key not in ("kind", "$schema"))
-        message = f"a {NOUNS[kind]} has no key {name!r}; there are {keys}"
-        raise typer.BadParameter(message, param_hint="MEMBER=VALUE")
+        message = f"a {NOUNS[kind]} has no field {name!r}; there are {keys}"
+        raise typer.BadParameter(message, param_hint="FIELD=VALUE")
     return name, _parse_value(properties[name], value)
 
 
 def _parse_value(schema: Mapping[str, Any], value: str) -> Any:
-    """Take text where the key takes text; else JSON, as far as it is JSON."""
+    """Take text where the field takes text; else JSON, as far as it is JSON."""
     types = schema.get("type", "string" if "enum" in schema else ["string"])
     types = [types] if isinstance(types, str) else types
     if value == "null" or "string" not in types:

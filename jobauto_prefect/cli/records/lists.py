@@ -127,7 +127,7 @@ def add_list(group: typer.Typer, kind: ListedKind) -> None:
     )
     command.__doc__ = (
         f"List {kind.many}, the newest first.\n\nColumns: {', '.join(kind.columns)}; and every "
-        f"member of the records.\n\n{kind.example}"
+        f"field of the records.\n\n{kind.example}"
     )
     group.command("list")(command)
 

@@ -1,4 +1,4 @@
-"""The validation of a run template's times: every fault at once."""
+"""The validation of a run template's times: every error at once."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime

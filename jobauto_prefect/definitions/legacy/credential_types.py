@@ -15,7 +15,7 @@ KEPT = (
     "availability", "source", "labels",
 )  # fmt: skip
 IGNORED = frozenset({"$schema", "schema", "schemaVersion", "id", "type", "kind", "prototype"})
-"""Members that say nothing a record keeps."""
+"""Keys that say nothing a record keeps."""
 
 FIELD_NAMES: Mapping[str, str] = {
     "id": "keyword",
@@ -25,7 +25,7 @@ FIELD_NAMES: Mapping[str, str] = {
     "example": "hint",
     "values": "options",
 }
-"""Members of older fields, and what they are called now; the newer name wins."""
+"""Keys of older fields, and what they are called now; the newer name wins."""
 
 FIELD_MEMBERS = (
     "keyword", "type", "name", "description", "hint", "default_value", "required", "options",

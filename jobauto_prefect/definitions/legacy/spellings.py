@@ -13,7 +13,7 @@ LEGACY_NAMES: Mapping[str, str] = {
     "cmdparams": "cmdparamsTemplate",
     "topics": "tags",
 }
-"""Members of older definitions, and what they are called now."""
+"""Keys of older definitions, and what they are called now."""
 
 TYPE_NAMES: Mapping[str, str] = {
     "int": "integer",
@@ -89,4 +89,4 @@ _MEMBERS: Mapping[str, Callable[[Mapping[str, Any]], Any]] = {
     "required": _required,
     "options": _options,
 }
-"""What each member of a variable ought to be; None where that is not known."""
+"""What each key of a variable ought to be; None where that is not known."""

@@ -42,8 +42,8 @@ class Change:
 class Upgrade:
     """An upgraded document.
 
-    `undecided` are what only a person can decide: every fault that is left, and members that
-    say one thing twice. The document is valid where none of them is a fault.
+    `undecided` are what only a person can decide: every error that is left, and keys that
+    say one thing twice. The document is valid where none of them is an error.
     """
 
     document: Any

@@ -17,7 +17,7 @@ class Action(StrEnum):
 
 
 class ActionMode(StrEnum):
-    """Which end of a job an action is for; they are the members of a run template."""
+    """Which end of a job an action is for; they are the fields of a run template."""
 
     SUCCESS = "success"  #: success, info and warning
     FAIL = "fail"  #: error and critical

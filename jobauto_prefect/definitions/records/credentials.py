@@ -1,6 +1,6 @@
 """The fields of a credential type, and what they demand of credentials' values.
 
-A field is a member of `fields` of a credential type's document: `keyword`, `type`, `required`,
+A field is an entry of `fields` in a credential type's document: `keyword`, `type`, `required`,
 `default_value`, `options` and texts for people.
 """
 

@@ -39,7 +39,7 @@ class Recipient:
 
 
 Channels = Mapping[str, Any]
-"""The member `notices` of a record: channel -> configuration."""
+"""The field `notices` of a record: channel -> configuration."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def _environment() -> Any:
 class JsonPath:
     """A path that was understood. `single`: by its form it finds one value at most.
 
-    `first` is the member of the root that it leads through; None where it may be any.
+    `first` is the key of the root that it leads through; None where it may be any.
     """
 
     single: bool

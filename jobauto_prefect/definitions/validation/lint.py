@@ -50,7 +50,7 @@ def _unknown_members(document: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 OPEN_SECTIONS = {"environment": "variable", "produces": "output", "consumes": "input"}
-"""Sections whose entries may have any members: section -> definition in the schema."""
+"""Sections whose entries may have any keys: section -> definition in the schema."""
 
 
 def _unknown_keys(
@@ -63,7 +63,7 @@ def _unknown_keys(
         older = LEGACY_NAMES.get(member) if pointer == "" else None
         hint = f"; it is now called {older!r}" if older else did_you_mean(member, list(properties))
         if hint:
-            message = f"the member {quote(member)} has no meaning{hint}"
+            message = f"the key {quote(member)} has no meaning{hint}"
             yield Finding(child(pointer, member), "unknown-member", message)
 
 

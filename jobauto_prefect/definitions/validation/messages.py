@@ -53,7 +53,7 @@ def explain_error(error: "ValidationError") -> Iterator[Finding]:
     if broken.rule == "required":
         for name in broken.wanted:
             if name not in broken.value:
-                yield Finding(pointer, broken.rule, f"the member {quote(name)} is missing")
+                yield Finding(pointer, broken.rule, f"the key {quote(name)} is missing")
     elif broken.rule == "additionalProperties":
         for name in broken.value:
             if name not in schema["properties"]:
@@ -67,7 +67,7 @@ def explain_error(error: "ValidationError") -> Iterator[Finding]:
 
 
 FORMER_NAMES: Mapping[str, str] = {"listens": "consumes"}
-"""Members of older formats whose content may need a person's hand -> what they are called now."""
+"""Keys of older formats whose content may need a person's hand -> what they are called now."""
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
@@ -85,7 +85,7 @@ def _unknown_member(name: str, schema: Mapping[str, Any]) -> str:
         hint = f"; it is called {FORMER_NAMES[name]!r} now"
     else:
         hint = did_you_mean(name, names) or f"; there are {', '.join(names)}"
-    return f"the member {quote(name)} is not allowed here{hint}"
+    return f"the key {quote(name)} is not allowed here{hint}"
 
 
 def _lower_first(sentence: str) -> str:
@@ -109,7 +109,7 @@ def _enum(broken: BrokenRule) -> str:
 
 def _pattern(broken: BrokenRule) -> str:
     if broken.value == "":
-        return "must not be empty; leave the member out instead"
+        return "must not be empty; leave the key out instead"
     return f"does not have the form wanted: {_lower_first(broken.schema['description'])}"
 
 
@@ -126,7 +126,7 @@ SENTENCES: Mapping[str, Callable[[BrokenRule], str]] = {
     "pattern": _pattern,
     "oneOf": _pattern,
     "format": _format,
-    "minProperties": lambda broken: f"must have at least {pluralize(broken.wanted, 'member')}",
+    "minProperties": lambda broken: f"must have at least {pluralize(broken.wanted, 'key')}",
     "minItems": lambda broken: f"must have at least {pluralize(broken.wanted, 'item')}",
     "minimum": lambda broken: f"must be at least {broken.wanted}",
     "exclusiveMinimum": lambda broken: f"must be more than {broken.wanted}",

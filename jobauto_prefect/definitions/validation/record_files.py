@@ -23,7 +23,7 @@ RECORD_KINDS = (
     "eventsource",
     "eventrule",
 )
-"""What the member `kind` of such a file may say."""
+"""What the key `kind` of such a file may say."""
 
 
 @cache
@@ -52,4 +52,4 @@ def check_record(kind: str, document: Any) -> tuple[Fault, ...]:
         broken = _validator(kind).iter_errors(document)
         findings = [finding for error in broken for finding in explain_error(error)]
     faults = (Fault(each.pointer, each.rule, each.message) for each in findings)
-    return tuple(dict.fromkeys(faults))  # one error for each of several missing members names all
+    return tuple(dict.fromkeys(faults))  # one error for each of several missing keys names all

@@ -1,4 +1,4 @@
-"""The validation of definitions: every fault at once, with its place (specification 2.1, 6)."""
+"""The validation of definitions: every error at once, with its place (specification 2.1, 6)."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -31,7 +31,7 @@ class Report:
     """What was found in a document.
 
     `warnings` are legal but surely wrong. `document` is None where the text could not be read.
-    Faults found in a text have line and column, and are in the order of the text.
+    Errors found in a text have line and column, and are in the order of the text.
     """
 
     faults: tuple[Fault, ...]
@@ -40,7 +40,7 @@ class Report:
 
     @property
     def valid(self) -> bool:
-        """True where there is no fault, whatever the warnings."""
+        """True where there is no error, whatever the warnings."""
         return not self.faults
 
     def definition(self) -> Definition:
@@ -78,7 +78,7 @@ def validate(source: bytes | str) -> Report:
 
 
 def check(document: Any) -> Report:
-    """Validate a parsed document; its faults have no line."""
+    """Validate a parsed document; its errors have no line."""
     return _validate_document(document, None)
 
 

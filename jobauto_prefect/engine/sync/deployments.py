@@ -1,7 +1,7 @@
 """Making Prefect's flow, work pool and deployment say what a plan says.
 
 A deployment whose id we don't know is POSTed, which says whether it is new; afterwards only the
-members that differ are PATCHed, because each write deletes the runs Prefect has scheduled ahead,
+fields that differ are PATCHed, because each write deletes the runs Prefect has scheduled ahead,
 and POST gives the schedule a new id, which Prefect's own guard against double runs contains.
 """
 

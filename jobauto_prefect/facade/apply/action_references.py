@@ -11,7 +11,7 @@ REFERENCES: Mapping[str, tuple[str, str, str]] = {
     Action.CHAIN: ("runtemplate", "runtemplate_id", "runtemplate"),
     Action.LAUNCH: ("app", "app_id", "app"),
 }
-"""Action -> its member in files, its member in records, and the kind of record it names."""
+"""Action -> its field in files, its field in records, and the kind of record it names."""
 
 MODES = tuple(map(str, ActionMode))
 Titles = Mapping[str, Mapping[int, str]]

@@ -78,7 +78,7 @@ class _RolledBack(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _CheckedFiles:
-    """The changes that valid records make, every fault, and the records that are refused."""
+    """The changes that valid records make, every error, and the records that are refused."""
 
     read: VisibleRecords
     changes: Sequence[Change]
@@ -116,7 +116,7 @@ class Applier:
         """Carry out the plan of that digest, in one transaction under the lock of the ledger.
 
         Raises:
-            InvalidInput: with every fault, and what who asks may not do.
+            InvalidInput: with every error, and what who asks may not do.
             PlanChanged: the plan is another one by now.
             Unavailable: others apply files, or other writes crossed it again and again.
         """
@@ -198,7 +198,7 @@ class Applier:
         return outcome
 
     def _refuse(self, judged: _CheckedFiles, tried: WriteOutcome) -> None:
-        """Raise `InvalidInput` where there are faults: as the files come, and in them by line."""
+        """Raise `InvalidInput` where there are errors: as the files come, and in them by line."""
         files = {name: place for place, name in enumerate(self._wanted.contents.names)}
         faults = dict.fromkeys([*judged.faults, *tried.faults, *tried.forbidden])
         ordered = sorted(

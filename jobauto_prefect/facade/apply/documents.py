@@ -89,7 +89,7 @@ def check_document(document: Document, kind: str | None) -> CheckedDocument:
         fault = Fault(
             "",
             "kind",
-            f"is no record: an application has the member executable, others say {known_kinds}",
+            f"is no record: an application has the key executable, others say {known_kinds}",
         )
         return CheckedDocument(document, (document.locate_fault(fault),))
     if kind != "app":

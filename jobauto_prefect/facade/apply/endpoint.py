@@ -24,12 +24,12 @@ if TYPE_CHECKING:  # loaded when files come: most commands bring none
 
 
 class FileBody(Body):
-    """A file: its name, by which faults tell of it, and its text, JSON or YAML by the name."""
+    """A file: its name, by which errors tell of it, and its text, JSON or YAML by the name."""
 
     name: Annotated[
         str,
         Field(min_length=1, max_length=4096, pattern=NO_NUL),
-        Field(description="Its path: faults tell of it; JSON or YAML by how it ends."),
+        Field(description="Its path: errors tell of it; JSON or YAML by how it ends."),
     ]
     text: Annotated[str, Field(description="What is in it.")]
 

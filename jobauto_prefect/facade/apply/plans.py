@@ -25,7 +25,7 @@ from jobauto_prefect.facade.apply.record_kinds import (
 )
 
 Fields = Mapping[str, tuple[Any, Any]]
-"""Member -> its value before and after."""
+"""Field -> its value before and after."""
 
 ACTIONS = ("create", "update", "restore", "delete", "unchanged")
 """`restore`: the record stays as it is, and Prefect is told anew what it says."""

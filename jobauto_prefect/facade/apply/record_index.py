@@ -25,7 +25,7 @@ from jobauto_prefect.facade.apply.record_kinds import (
 
 
 class RecordIndex:
-    """Everything the facade lists, by kind and id, with the members that files have."""
+    """Everything the facade lists, by kind and id, with the fields that files have."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ NOT_MEMBERS = ("$schema", "kind")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A record of that kind, of which the referring record has the id in a member."""
+    """A record of that kind, of which the referring record has the id in a field."""
 
     kind: str
     member: str
@@ -22,9 +22,9 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class FileKind:
-    """One kind. `key` are the members it is known by; `values` the member that maps names to
-    values, which are compared one by one. `lists` are members that name several records of a kind
-    within the record's company; `bears_topics`: its member `topics` names topics.
+    """One kind. `key` are the fields it is known by; `values` the field that maps names to
+    values, which are compared one by one. `lists` are fields that name several records of a kind
+    within the record's company; `bears_topics`: its field `topics` names topics.
     """
 
     item: str
@@ -87,7 +87,7 @@ OWNED = ("credential_type", "topic", "app")
 """Kinds whose records are shared, or belong to the company that they say."""
 
 CLOSED = ("company", "runtemplate")
-"""Kinds whose member `calendars` names calendars."""
+"""Kinds whose field `calendars` names calendars."""
 
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
@@ -116,7 +116,7 @@ GROUPS: Mapping[str, str] = {
 """The commands of each kind."""
 
 DEFAULTS: Mapping[str, Any] = {"operation": "any", "on": "success"}
-"""Members of keys that a file may leave out."""
+"""Fields of natural keys that a file may leave out."""
 
 
 def localized(value: Any) -> Any:
@@ -156,7 +156,7 @@ def titles_meant(kind: str, title: str, company: str | None) -> list[str]:
 
 
 def says_owner(kind: str, content: Record) -> bool:
-    """Whether a file says whose its record is; a definition may have such a member of its own."""
+    """Whether a file says whose its record is; a definition may have such a key of its own."""
     if "company" not in content:
         return False
     company = content["company"]

@@ -1,4 +1,4 @@
-"""Members of files as the facade takes them: what they name is said by its id."""
+"""Fields of files as the facade takes them: what they name is said by its id."""
 
 from typing import Any
 

@@ -38,7 +38,7 @@ from jobauto_prefect.wording import pluralize
 
 
 def raise_faults(faults: Sequence[Fault]) -> None:
-    """Raise `InvalidInput` where there are faults."""
+    """Raise `InvalidInput` where there are errors."""
     if len(faults) == 1 and faults[0].file is None:
         raise InvalidInput(faults, f"{faults[0].message}; nothing was changed")
     if faults:

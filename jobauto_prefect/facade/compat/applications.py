@@ -20,15 +20,15 @@ OWN_FIELDS = ("enabled", "labels", "force", "company_id")
 TYPES = ("text", "string", "password", "file-path", "bool", "integer", "set")
 SEVERITIES = ("success", "info", "warning", "error")
 READ_ONLY = ("created", "warnings", "prefect_url", "labels", "company_id")
-"""Members of ours that a flat record keeps."""
+"""Keys of ours that a flat record keeps."""
 
 SAME_NAMES = ("image", "executable", "homepage", "ociimage", "version", "uuid", "author", "license",
          "category")  # fmt: skip
 ABSENT = ("setup", "deploy", "code", "resultfile", "deffile", "status")
-"""Published members that definitions have nothing for."""
+"""Published keys that definitions have nothing for."""
 
 FLAT_FIELDS = (*SAME_NAMES, *ABSENT, "cmdparams", "helmchart", "topics", "DatCreate", "DatUpdate")
-"""Members of a flat record that definitions don't have, among others."""
+"""Keys of a flat record that definitions don't have, among others."""
 
 _type = nearest_of(*TYPES, nearest="string")
 _severity = nearest_of(*SEVERITIES, nearest="error")

@@ -1,4 +1,4 @@
-"""How single members look in the published dialect: null is what its clients always take."""
+"""How single fields look in the published dialect: null is what its clients always take."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -72,9 +72,9 @@ def _nothing_more(_shown: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class RecordShape:
-    """A published record: each member's name with ours and how it is converted.
+    """A published record: each field's name with ours and how it is converted.
 
-    `more` makes the members that come of several. Members of ours that are not named here stay as
+    `more` makes the fields that come of several. Fields of ours that are not named here stay as
     they are: published clients read over them.
     """
 

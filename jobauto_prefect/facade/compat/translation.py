@@ -107,7 +107,7 @@ FIELDS: Mapping[str, Collection[str]] = {
     **{item: tuple(shape.members) for item, shape in SHAPES.items()},
     "app": FLAT_FIELDS,
 }
-"""The members that records have in the dialect, by record kind."""
+"""The fields that records have in the dialect, by record kind."""
 
 
 BY_ID = frozenset({"list apps", "list jobs", "list runtemplates"})

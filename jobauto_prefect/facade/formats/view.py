@@ -33,7 +33,7 @@ class View:
 
     Of a list: `query` is that of the request, `next_query` that of the next page (None: this is
     the last), `first_query` that of the first (None: this is it), `total` counts all pages (None:
-    not counted). `columns` are those of HTML and CSV, in order; empty: for CSV all members whose
+    not counted). `columns` are those of HTML and CSV, in order; empty: for CSV all fields whose
     values are scalars, for HTML a choice that fits on a page. `orders` are the columns the list
     can be ordered by.
 

@@ -20,7 +20,7 @@ Fields = dict[str, Any]
 MAX_WARNED = 50  # names in a Warning header
 SAFE = "$/:@[]-_. "
 SECRETS = ("password", "db_password")
-"""Members that are secret themselves; those of `env` and `values` can't be in a query at all."""
+"""Fields that are secret themselves; those of `env` and `values` can't be in a query at all."""
 
 
 def request_id_of(request: HTTPConnection) -> str:
@@ -87,7 +87,7 @@ def refuse_unstorable(value: Any) -> None:
     """Refuse what JSON does not have and no database keeps.
 
     Raises:
-        InvalidInput: with every fault.
+        InvalidInput: with every error.
     """
     faults = [Fault(fault.pointer, fault.rule, fault.message) for fault in beyond_limits(value)]
     if faults:
@@ -213,7 +213,7 @@ def parse(model: type[B], fields: Mapping[str, Any]) -> B:
     """Validate fields against a model.
 
     Raises:
-        InvalidInput: with every fault at once.
+        InvalidInput: with every error at once.
     """
     try:
         return model.model_validate(fields)

@@ -155,7 +155,7 @@ def _service_operations() -> Operations:
     )  # fmt: skip
     tried = components.query_parameter("dry_run", "Only say what would go.", {"type": "boolean"})
     yield "/prune.{suffix}", "post", _operation(
-        SERVICE, "prune", "Let go of what is kept no longer",
+        SERVICE, "prune", "Delete what is kept no longer",
         "Jobs, their output and their flow runs in Prefect, tasks and events that are older, or "
         "more, than settings, companies and run templates say (field `retention`). The services "
         "do the same by themselves once an hour. After a few seconds it is left at that: repeat "
@@ -172,7 +172,7 @@ def _service_operations() -> Operations:
         SERVICE, "applyFiles", "Plan and apply files of records",
         "Without `digest` the plan: what applying the files would change, tried and taken back. "
         "With the digest of a plan it is carried out, all of it or nothing, unless the records are "
-        "others by now. Faults are answered all at once, with file, line and pointer. The rights "
+        "others by now. Errors are answered all at once, with file, line and pointer. The rights "
         "are those of the single writes, and each record has its entry in the audit log.",
         _ok("The plan, or what was carried out.", "ApplyPlan") | stale
         | components.error_references(413),

@@ -46,7 +46,7 @@ REFERENCES: Mapping[str, Mapping[str, type[Any]]] = {
     "runtemplate": {"company_id": Company, "app_id": App},
     "topic": {"company_id": Company},
 }
-"""The members of bodies that refer to records; the company comes before what may be its own."""
+"""The fields of bodies that refer to records; the company comes before what may be its own."""
 
 IN_ACTIONS: Mapping[str, type[Any]] = {"runtemplate_id": RunTemplate, "app_id": App}
 

@@ -27,7 +27,7 @@ Operation = tuple[str, str]
 """Method, and a path without the names of its parts."""
 
 Source = Callable[[], Iterable[str]]
-"""Gives names of parameters. Those of a body's members are read when they are needed: that is
+"""Gives names of parameters. Those of a body's fields are read when they are needed: that is
 slow.
 """
 
@@ -56,7 +56,7 @@ class IgnoredParametersMiddleware:
 class ParameterIndex:
     """The parameters of all operations, in whichever document.
 
-    `written` are the members that other dialects have of a record kind: a write's members may be
+    `written` are the fields that other dialects have of a record kind: a write's fields may be
     in its query.
     """
 

@@ -117,7 +117,7 @@ class Resource:
     `parameter` is the query parameter that may name the record in an upsert. `permissions` is
     the first part of its permissions' names; `audit` is read with `security.audit`. `paged` lists
     come newest first, 100 at a time; the others whole. `body` is what clients write, None for
-    definitions; `aliases` are other names that some of its members have. `put`: PUT does what POST
+    definitions; `aliases` are other names that some of its fields have. `put`: PUT does what POST
     does to a record's path; `listed_at_item`: GET at the path for new records is the list. Both
     are there for one client.
     """
@@ -148,7 +148,7 @@ class Resource:
 
     @property
     def orders(self) -> Sequence[str]:
-        """The members a list can be ordered by: the stored ones that are no text for people."""
+        """The fields a list can be ordered by: the stored ones that are no text for people."""
         return [name for name in lists.orderable(self.kind) if name not in NOT_SHOWN]
 
     @property

@@ -1,4 +1,4 @@
-"""The actions of a run template: what its members `success` and `fail` may say."""
+"""The actions of a run template: what its fields `success` and `fail` may say."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ HOUR = 3600
 YEAR = 365 * 24 * HOUR  # seconds
 Delay = Annotated[int, Field(ge=1, le=YEAR), READ_INTEGER, OrText(r"^[1-9][0-9]{0,6}$")]
 
-SECRET = "secret"  # noqa: S105 - the name of a member
+SECRET = "secret"  # noqa: S105 - the name of a field
 
 
 @dataclass(frozen=True, slots=True)

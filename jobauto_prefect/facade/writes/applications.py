@@ -43,11 +43,11 @@ from jobauto_prefect.ledger.queries.topics import enqueue_bearer
 from jobauto_prefect.ledger.records import App, AppVersion, Company, RunTemplate
 
 READ_ONLY = ("created_at", "updated_at", "prefect_url")
-"""What every record that was read has: where one comes back these are no members of a document."""
+"""What every record that was read has: where one comes back these are no keys of a document."""
 
 OURS = ("enabled", "company_id")
 RECORD_FIELDS = ("id", "enabled", "company_id", "labels", "topics", "rule_selectors", *READ_ONLY)
-"""What records have beside the definition, which may have members of these names, too."""
+"""What records have beside the definition, which may have keys of these names, too."""
 
 UNREADABLE = frozenset({"duplicate", "number", "text", "key", "depth", "size", "syntax"})
 
@@ -178,7 +178,7 @@ def _pop_labels(write: WriteRequest) -> list[str] | None:
 
 def _says_topics(write: WriteRequest) -> bool:
     """Whether `topics` are those attached: in the query, in a part of a definition without its
-    `executable`, or in a record that was read. Else the member is the definition's own.
+    `executable`, or in a record that was read. Else the key is the definition's own.
     """
     if "topics" not in write.fields:
         return False

@@ -47,7 +47,7 @@ OBJECT_TEXT: tuple[JsonSchemaValue, ...] = (
 
 R = TypeVar("R", bound=Base)
 NEVER_NULL = frozenset({"name", "slug", "login", "code", "db_database", "runtemplate_id"})
-"""Members that a body may leave out and no record can be without."""
+"""Fields that a body may leave out and no record can be without."""
 
 
 def parse_object(value: Any) -> Any:

@@ -51,11 +51,11 @@ Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}$")]
 LocalizedName = Name | Annotated[dict[Language, Name], Field(min_length=1)]
 LocalizedText = LongText | Annotated[dict[Language, LongText], Field(min_length=1)]
 LOCALIZED = ("name", "description")
-"""Members that may be in several languages."""
+"""Fields that may be in several languages."""
 
 
 class CredentialField(Body):
-    """One member of a credential type; `keyword` is the environment key it fills."""
+    """One field of a credential type; `keyword` is the environment key it fills."""
 
     keyword: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
     type: Literal[

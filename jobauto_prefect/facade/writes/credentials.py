@@ -61,7 +61,7 @@ from jobauto_prefect.sources import availability, external_values
 class CredentialBody(LabelledBody):
     """A credential, known by its name within its company.
 
-    The type is `credential_type_id` or `credential_type` (its code). `values` are its members;
+    The type is `credential_type_id` or `credential_type` (its code). `values` are by field;
     a blank or masked secret keeps the one there is, but has to be given again, or null, where the
     type or an address among the values changes. `value` is that of a type with one field. So many
     jobs as `max_jobs` may use it at a time; null: as many as like.

@@ -1,4 +1,4 @@
-"""The `env` member of companies, run templates and jobs: plain and secret values kept apart."""
+"""The `env` field of companies, run templates and jobs: plain and secret values kept apart."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

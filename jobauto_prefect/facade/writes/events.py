@@ -80,7 +80,7 @@ class SourceBody(LabelledBody):
         return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-PASSWORD = "db_password"  # noqa: S105 - the name of a member
+PASSWORD = "db_password"  # noqa: S105 - the name of a field
 APART = {"company_id", "company", PASSWORD, "last_processed_id"}
 
 

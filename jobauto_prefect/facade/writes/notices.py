@@ -1,4 +1,4 @@
-"""The member `notices` of companies and run templates: who is told of what becomes of jobs."""
+"""The field `notices` of companies and run templates: who is told of what becomes of jobs."""
 
 import hashlib
 import hmac

@@ -37,7 +37,7 @@ class OwnedBody(LabelledBody):
 
 
 OWNER = frozenset(OwnedBody.model_fields) - frozenset(LabelledBody.model_fields)
-"""The members that say whose a record is."""
+"""The fields that say whose a record is."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The member `retention` of companies and run templates: how long what their jobs leave is kept."""
+"""The field `retention` of companies and run templates: how long what their jobs leave is kept."""
 
 from typing import Annotated
 

@@ -17,7 +17,7 @@ def check_rule(session: WritingSession, rule: EventRule, extra: Collection[str])
     """Check a rule that is flushed; `extra` are names that may be mapped beside the declared.
 
     Raises:
-        InvalidInput: with every fault of its trigger and mapping, and the way of a circle.
+        InvalidInput: with every error of its trigger and mapping, and the way of a circle.
     """
     faults = [*_trigger_faults(rule), *_mapping_faults(session, rule, extra)]
     if not faults and rule.runtemplate_source_id is not None:

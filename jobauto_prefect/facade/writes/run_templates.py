@@ -140,7 +140,7 @@ APART = {
 CONFIGURE = "companies", "update"
 """The permission to say what a company's run templates run, and how; a `user` runs them."""
 OPERATED = frozenset({"active", "note"})
-"""Members that `jobs.update` is enough for."""
+"""Fields that `jobs.update` is enough for."""
 
 
 def write_template(write: WriteRequest) -> WriteResult:
@@ -225,7 +225,7 @@ def _require_configuring(
 
 
 def _is_unchanged(name: str, fields: Fields, body: TemplateBody, shown: Mapping[str, Any]) -> bool:
-    """Whether what is given for a member is what the record shows already."""
+    """Whether what is given for a field is what the record shows already."""
     if name == "env":
         stored = shown["env"]
         return all(

@@ -83,7 +83,7 @@ class Change:
 
 
 class UnauditedWrite(RuntimeError):
-    """A statement that would change entities without an audit entry: a fault in this program."""
+    """A statement that would change entities without an audit entry: an error in this program."""
 
 
 class WritingSession(Session):

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 class CredentialType(Audited, Labelled, Retirable, Base):
-    """A kind of credential; `fields` are its members: keyword, type, name, required and such.
+    """A kind of credential; `fields` say keyword, type, name, required and such.
 
-    `translations` are the texts that came in several languages: member -> language -> text.
+    `translations` are the texts that came in several languages: field -> language -> text.
     `availability` says how to find out whether what its credentials open is there; None: it
     always is. `source` is the kind of what holds further values; None: there are none. `stock`: it
     came with the first start, and nobody has written it since. `company_id` is the company it

@@ -87,7 +87,7 @@ class Job(Audited, Retirable, Base):
     `retry_of` is the first attempt of a job without a task. `pid` is of its leading process.
     `input_files`: environment key -> id of the artifact whose copy it names. `worker_losses`
     counts its predecessors of the same attempt number, which no worker was able to start.
-    `warnings` are faults of what it was handed on and of what it produced. `traceparent` is where
+    `warnings` are errors of what it was handed on and of what it produced. `traceparent` is where
     its trace goes on (W3C Trace Context).
     """
 

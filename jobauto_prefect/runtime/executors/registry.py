@@ -33,7 +33,7 @@ class ExecutorKind:
     """An executor that run templates can name.
 
     `open` makes it for a worker, and neither connects nor imports much: most workers never run a
-    job with it. `settings` are the members it takes of a template's executor settings.
+    job with it. `settings` are the fields it takes of a template's executor settings.
     `needs_image`: it runs only applications with an `ociimage`. `isolates`: what it runs sees
     neither the worker's machine nor other jobs.
     """

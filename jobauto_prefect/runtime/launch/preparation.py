@@ -64,7 +64,7 @@ def prepare(
 
     Raises:
         InvalidInput: required values are missing, an input that `consumes` requires is, a value
-            can't be given to a process, or the command has unknown placeholders. Every fault is
+            can't be given to a process, or the command has unknown placeholders. Every error is
             in it, no value is.
     """
     environment = resolve_environment(

@@ -32,7 +32,7 @@ def spawn(
 ) -> subprocess.Popen[bytes] | NotStarted:
     """Start `argv` in a session of its own, with nothing but `environment`.
 
-    Members of `message`: argv, environment, folder, user (None, or uid, gid, groups).
+    Keys of `message`: argv, environment, folder, user (None, or uid, gid, groups).
     `outputs` are the descriptors of stdout and stderr.
     """
     user = message["user"] or {}

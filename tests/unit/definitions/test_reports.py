@@ -86,7 +86,7 @@ def test_every_fault_has_pointer_rule_sentence_line_and_column() -> None:
         {
             "pointer": "/exitCodes/0",
             "rule": "required",
-            "message": "the member 'description' is missing",
+            "message": "the key 'description' is missing",
             "line": 11,
             "column": 10,
         },

@@ -114,7 +114,7 @@ def test_a_definition_is_judged_by_this_version_whatever_its_schema_version_says
 def test_every_missing_member_is_a_fault_of_its_own() -> None:
     messages = [fault.message for fault in check({}).faults]
     assert messages == [
-        f"the member {name!r} is missing"
+        f"the key {name!r} is missing"
         for name in ("$schema", "name", "description", "executable", "environment")
     ]
 
@@ -127,7 +127,7 @@ def test_an_enabled_release_needs_chart_and_name() -> None:
     assert check(with_helm(enabled=False)).valid
     assert check(with_helm()).valid
     assert [fault.message for fault in check(with_helm(enabled=True)).faults] == [
-        "the member 'chart' is missing",
-        "the member 'releaseName' is missing",
+        "the key 'chart' is missing",
+        "the key 'releaseName' is missing",
     ]
     assert check(with_helm(enabled=True, chart="a/b", releaseName="r")).valid

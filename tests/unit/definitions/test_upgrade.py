@@ -124,7 +124,7 @@ def test_a_member_that_has_another_name_now_is_left_with_that_name() -> None:
     (fault,) = done.undecided
     assert (fault.pointer, fault.message) == (
         "/events",
-        "the member 'listens' is not allowed here; it is called 'consumes' now",
+        "the key 'listens' is not allowed here; it is called 'consumes' now",
     )
 
 

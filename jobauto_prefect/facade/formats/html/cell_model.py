@@ -68,7 +68,7 @@ class FieldValue:
 
 
 Rule = Callable[[FieldValue], Cell | None]
-"""Draws the members it knows, None for the others."""
+"""Draws the fields it knows, None for the others."""
 
 
 def fold_text(text: str, place: CellContext, kind: CellKind) -> Cell:

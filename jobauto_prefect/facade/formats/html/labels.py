@@ -1,4 +1,4 @@
-"""What members are called on pages."""
+"""What fields are called on pages."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""How numbers, flags and texts look: rules by name and form of a member."""
+"""How numbers, flags and texts look: rules by name and form of a field."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -30,7 +30,7 @@ def require_limits(body: Any, *, is_filter: bool) -> None:
     """Refuse what costs too much; `is_filter`: Prefect does not store the body.
 
     Raises:
-        InvalidInput: with every fault.
+        InvalidInput: with every error.
     """
     faults = []
     for pointer, value, _ in walk(body):
@@ -125,7 +125,7 @@ def require_declared(body: Any, definition: Definition) -> None:
     """Refuse parameters that the application does not declare: no job would get them.
 
     Raises:
-        InvalidInput: with a fault for each.
+        InvalidInput: with an error for each.
     """
     declared = {*parameters(definition).parameter_keys, REFERENCES}
     secret = {parameter_name(key) for key in definition.secret_keys}

@@ -22,7 +22,7 @@ def require_schedules(body: Any, present: Sequence[Mapping[str, Any]]) -> None:
     deployment has. A run template has one schedule, in five fields of cron.
 
     Raises:
-        InvalidInput: with every fault.
+        InvalidInput: with every error.
     """
     entries = list(_entries(body))
     faults = [fault for pointer, entry in entries for fault in _faults(pointer, entry)]

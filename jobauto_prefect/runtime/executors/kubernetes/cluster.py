@@ -107,7 +107,7 @@ class Cluster:
     async def list_objects(
         self, kind: Kind, namespace: str, selector: str = "", field: str = ""
     ) -> Object:
-        """List objects; `field` selects by a member's value."""
+        """List objects; `field` selects by a field's value."""
         query = [("labelSelector", selector), ("fieldSelector", field)]
         return await self._answer(
             "GET", kind.path(namespace), [parameter for parameter in query if parameter[1]]
