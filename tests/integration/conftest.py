@@ -2,20 +2,23 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
-from jobauto_prefect.ledger.database import migration
-from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support import contract_check
-from tests.support.claims import start_workers
-from tests.support.databases import KINDS, database
+from tests.support.claims import DEPLOYMENT, start_workers
+from tests.support.databases import KINDS, database, migrated_database
 from tests.support.ports import free_port
-from tests.support.servers import client, facade, user_token, worker_token
+from tests.support.records import make_everything, make_template
+from tests.support.secrets import SECRET
+from tests.support.servers import client, facade, prefect_client, user_token, worker_token
 
 
 @pytest.fixture(scope="session", params=KINDS)
@@ -23,10 +26,7 @@ def migrated(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, str]]:
     """A kind of database, and the URL of one with our tables to copy."""
-    with database(request.param, tmp_path_factory.mktemp("migrated")) as url:
-        engine = make_engine(Settings(database_url=url).ledger_url)
-        migration.upgrade(engine)
-        engine.dispose()
+    with migrated_database(request.param, tmp_path_factory.mktemp("migrated")) as url:
         yield request.param, url
 
 
@@ -80,3 +80,27 @@ def claims(facade_url: str, ledger: Ledger) -> Iterator[httpx.Client]:
     start_workers(ledger)
     with client(f"{facade_url}/internal/v1", worker_token(ledger, "jobauto")) as signed_in:
         yield signed_in
+
+
+@pytest.fixture
+def everything(rest: httpx.Client) -> dict[str, int]:
+    """One record of each kind that clients write: kind -> id."""
+    return make_everything(rest)
+
+
+@pytest.fixture
+def template(rest: httpx.Client, ledger: Ledger) -> dict[str, Any]:
+    """A run template that Prefect knows by a deployment."""
+    made = make_template(rest, env={"PASSWORD": SECRET, "COUNT": 4})
+    with ledger.writing(SERVICE) as session:
+        record = session.get_one(RunTemplate, made["id"])
+        record.deployment_id = DEPLOYMENT
+        record.applied_parameters = {"GREETING": "hello", "COUNT": 4, "LOUD": False}
+    return made
+
+
+@pytest.fixture
+def prefect(prefect_server: str) -> Iterator[httpx.Client]:
+    """A client of the real Prefect's API."""
+    with prefect_client(prefect_server) as http:
+        yield http

@@ -44,13 +44,11 @@ from jobauto_prefect.ledger.records import (
 from jobauto_prefect.ledger.secrets import rotation_lock
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from tests.support.claims import granted, own_run_of, refused, start_workers, template
+from tests.support.claims import granted, own_run_of, refused, start_workers
 from tests.support.databases import database
 from tests.support.ports import free_port
 from tests.support.secrets import secret
 from tests.support.servers import client, facade, worker_token
-
-__all__ = ["template"]
 
 PASSPHRASE = secret("correct horse")
 HOUR = timedelta(hours=1)

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -16,22 +15,20 @@ from jobauto_prefect.engine.sync.credentials import BlockComparison
 from jobauto_prefect.ledger.records import Credential, CredentialType, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.test_credentials import BANK, SECRET, entries, post
-from tests.integration.test_facade import make_template
-from tests.integration.test_wishes import facade_settings, no_wishes
+from tests.support.audit_trail import entries
 from tests.support.claims import claim_of, granted, refused, start_workers
+from tests.support.outbox import has_no_messages
+from tests.support.records import BANK_PIN, BANK_TYPE, make_template, post
 from tests.support.secrets import secret
-from tests.support.servers import client, prefect_client, worker_token
+from tests.support.servers import client, reach_prefect, worker_token
 from tests.support.waits import eventually
 
 SECRET_OF_OTHERS = secret("s3cret-of-others")
-__all__ = ["facade_settings"]
 
 
 @pytest.fixture
-def prefect(prefect_server: str) -> Iterator[httpx.Client]:
-    with prefect_client(prefect_server) as http:
-        yield http
+def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
+    return reach_prefect(facade_settings, prefect_server)
 
 
 @pytest.fixture
@@ -45,9 +42,9 @@ def company(rest: httpx.Client) -> str:
 def make(rest: httpx.Client, company: str, **kind: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     code = f"Bank_{uuid4().hex[:6]}"
     of_type = post(
-        rest, "/credential_type/", **(BANK | {"code": code, "name": "Prefect/Bank"} | kind)
+        rest, "/credential_type/", **(BANK_TYPE | {"code": code, "name": "Prefect/Bank"} | kind)
     )
-    values = {"BANK_USER": "anna", "BANK_PIN": SECRET}
+    values = {"BANK_USER": "anna", "BANK_PIN": BANK_PIN}
     members = {"company": company, "credential_type": code, "name": "Main & co", "values": values}
     return of_type, post(rest, "/credential/", **members)
 
@@ -69,7 +66,7 @@ def test_a_credential_is_a_block_without_its_secrets_and_goes_with_its_record(
     rest: httpx.Client, prefect: httpx.Client, ledger: Ledger, company: str
 ) -> None:
     of_type, credential = make(rest, company, logo="https://bank.example/logo.png")
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     found = block(prefect, ledger, credential)
     assert found["name"] == f"{company}-main-co-{credential['id']}"
     assert found["data"] == {
@@ -77,7 +74,7 @@ def test_a_credential_is_a_block_without_its_secrets_and_goes_with_its_record(
         "jobauto_credential": found["data"]["jobauto_credential"],
     }
     assert found["data"]["jobauto_credential"].endswith(f"/credential/{credential['id']}.html")
-    assert SECRET not in json.dumps(found)
+    assert BANK_PIN not in json.dumps(found)
     kind, schema = found["block_type"], found["block_schema"]["fields"]
     assert kind["name"] == f"jobauto Prefect-Bank ({of_type['code']})"
     assert kind["logo_url"] == "https://bank.example/logo.png"
@@ -85,12 +82,12 @@ def test_a_credential_is_a_block_without_its_secrets_and_goes_with_its_record(
     assert schema["properties"]["BANK_MODE"]["enum"] == ["live", "test"]
     assert "BANK_PIN" not in schema["properties"]
     post(rest, f"/credential/{credential['id']}.json", values={"BANK_USER": "eva"})
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     changed = block(prefect, ledger, credential)
     assert (changed["id"], changed["data"]["BANK_USER"]) == (found["id"], "eva")
     rest.delete(f"/credential/{credential['id']}.json")
     rest.delete(f"/credential_type/{of_type['id']}.json")
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     assert prefect.get(f"/block_documents/{found['id']}").status_code == 404
     assert prefect.get(f"/block_types/{kind['id']}").status_code == 404
 
@@ -99,10 +96,10 @@ def test_a_renamed_type_is_another_block_type_with_the_same_credentials(
     rest: httpx.Client, prefect: httpx.Client, ledger: Ledger, company: str
 ) -> None:
     of_type, credential = make(rest, company)
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     before = held(ledger, CredentialType, of_type["id"]).block_type_id
     post(rest, f"/credential_type/{of_type['id']}.json", name="Savings")
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     found = block(prefect, ledger, credential)
     assert found["block_type"]["name"] == f"Savings ({of_type['code']})"
     assert prefect.get(f"/block_types/{before}").status_code == 404
@@ -117,10 +114,10 @@ def test_what_a_credential_provides_is_no_parameter(
     post(rest, "/credential_type/", code=code, name="Greeter", fields=fields)
     values = {"COUNT": 7, "GREETING": "hello"}
     post(rest, "/credential/", company="acme", credential_type=code, name="G", values=values)
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     at = f"/runtemplate/{made['id']}.json"
     post(rest, at, credentials=["G"])
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     deployment_id = held(ledger, RunTemplate, made["id"]).deployment_id
     deployment = prefect.get(f"/deployments/{deployment_id}").json()
     assert "COUNT" not in deployment["parameters"]
@@ -135,7 +132,7 @@ def test_what_somebody_changes_in_prefect_is_put_back_and_audited(
     _, changed = make(rest, company)
     other = post(rest, "/company/", slug=f"{company}-2", name="Other")
     _, deleted = make(rest, other["slug"])
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     before = block(prefect, ledger, changed)
     prefect.patch(
         f"/block_documents/{before['id']}",
@@ -181,7 +178,7 @@ def test_values_of_other_peoples_blocks_are_given_to_jobs(
     at = f"/runtemplate/{made['id']}.json"
     post(rest, at, blocks=[{"block": f"secret/{name}", "env": {"GREETING": "value"}}])
     eventually(lambda: held(ledger, RunTemplate, made["id"]).deployment_id)
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     deployment = str(held(ledger, RunTemplate, made["id"]).deployment_id)
     launch = granted(claims, claim_of(deployment_id=deployment))
     assert launch["environment"]["GREETING"] == SECRET_OF_OTHERS

@@ -21,58 +21,11 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.attempts import new_job
 from jobauto_prefect.ledger.records import Artifact, AuditEntry, Company, Job, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
-from tests.integration.test_facade import make_template
+from tests.support.records import HIDDEN, make_template, ok
 from tests.support.secrets import secret
 from tests.support.servers import client, user_token
 
-HIDDEN, PASSWORD = secret("hid-den"), secret("dlouhe-heslo-1")
-TYPE = {
-    "code": "mail",
-    "name": "Mail",
-    "fields": [
-        {"keyword": "MAIL_HOST", "type": "string", "required": True},
-        {"keyword": "MAIL_PASSWORD", "type": "password"},
-    ],
-}
-
-
-def ok(answer: httpx.Response, status: int = 200) -> dict[str, Any]:
-    assert answer.status_code == status, answer.text
-    body: dict[str, Any] = answer.json()
-    return body
-
-
-@pytest.fixture
-def everything(rest: httpx.Client) -> dict[str, int]:
-    """One record of each kind that clients write: kind -> id."""
-    template = make_template(rest)
-    ids = {
-        "runtemplate": template["id"],
-        "app": template["app_id"],
-        "company": template["company_id"],
-    }
-    bodies: dict[str, dict[str, Any]] = {
-        "credential_type": TYPE,
-        "topic": {"name": "bank", "color": "#00ff00"},
-        "calendar": {"name": "closing", "days": [{"date": "2026-12-31"}]},
-        "eventsource": {"name": "changes", "db_database": "adapter", "db_password": HIDDEN},
-        "user": {"login": "eva", "email": "eva@example.com"},
-        "job": {"runtemplate_id": template["id"]},
-    }
-    for item, body in bodies.items():
-        ids[item] = ok(rest.post(f"/{item}/", json=body), 201)["id"]
-    credential = {
-        "name": "mailbox",
-        "company": "acme",
-        "credential_type": "mail",
-        "values": {"MAIL_HOST": "mx", "MAIL_PASSWORD": HIDDEN},
-    }
-    ids["credential"] = ok(rest.post("/credential/", json=credential), 201)["id"]
-    rule = {"event_source_id": ids["eventsource"], "runtemplate_id": ids["runtemplate"]}
-    ids["eventrule"] = ok(rest.post("/eventrule/", json=rule), 201)["id"]
-    return ids
-
-
+PASSWORD = secret("dlouhe-heslo-1")
 COLLECTIONS = {
     "app": "apps",
     "company": "companies",

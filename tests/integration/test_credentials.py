@@ -7,43 +7,23 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from sqlalchemy import select
 
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.records import AuditEntry, Credential, Job, RunTemplate
+from jobauto_prefect.ledger.records import Credential, Job, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from tests.integration.test_facade import make_template
+from tests.support.audit_trail import entries
 from tests.support.claims import DEPLOYMENT, claim_of, granted, refused
 from tests.support.definitions import PROBE
-from tests.support.secrets import secret
-
-BANK: dict[str, Any] = {
-    "code": "Bank",
-    "name": {"en": "Bank", "cs": "Banka"},
-    "fields": [
-        {"keyword": "BANK_USER", "required": True},
-        {"keyword": "BANK_PIN", "type": "password", "required": True},
-        {"keyword": "BANK_PORT", "type": "integer", "default_value": 443},
-        {"keyword": "BANK_MODE", "type": "set", "options": ["live", "test"]},
-    ],
-}
-SECRET = secret("s3cret-p1n")
-
-
-def post(rest: httpx.Client, path: str, status: int = 201, **body: Any) -> dict[str, Any]:
-    answer = rest.post(path, json=body)
-    assert answer.status_code == status, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+from tests.support.records import BANK_PIN, BANK_TYPE, make_template, post
 
 
 @pytest.fixture
 def bank(rest: httpx.Client) -> dict[str, Any]:
-    return post(rest, "/credential_type/", **BANK)
+    return post(rest, "/credential_type/", **BANK_TYPE)
 
 
 @pytest.fixture
-def template(rest: httpx.Client, ledger: Ledger) -> dict[str, Any]:
+def requiring_template(rest: httpx.Client, ledger: Ledger) -> dict[str, Any]:
     """A template of an application that requires a bank and something nobody knows."""
     made = make_template(rest, name="credentialed")
     app = rest.get(f"/app/{made['app_id']}.json").json()
@@ -57,49 +37,49 @@ def template(rest: httpx.Client, ledger: Ledger) -> dict[str, Any]:
 
 @pytest.fixture
 def credential(
-    rest: httpx.Client, bank: dict[str, Any], template: dict[str, Any]
+    rest: httpx.Client, bank: dict[str, Any], requiring_template: dict[str, Any]
 ) -> dict[str, Any]:
-    values = {"BANK_USER": "anna", "BANK_PIN": SECRET}
+    values = {"BANK_USER": "anna", "BANK_PIN": BANK_PIN}
     members = {"company": "acme", "credential_type": "BANK", "name": "Main", "values": values}
     return post(rest, "/credential/", **members)
 
 
-def entries(ledger: Ledger, kind: str) -> list[AuditEntry]:
-    with ledger.reading() as session:
-        found = select(AuditEntry).where(AuditEntry.entity_type == kind).order_by(AuditEntry.id)
-        return list(session.scalars(found))
-
-
 def test_the_fields_become_environment_over_the_company_and_under_the_template(
-    rest: httpx.Client, claims: httpx.Client, template: dict[str, Any], credential: dict[str, Any]
+    rest: httpx.Client,
+    claims: httpx.Client,
+    requiring_template: dict[str, Any],
+    credential: dict[str, Any],
 ) -> None:
-    company = template["company_id"]
+    company = requiring_template["company_id"]
     post(rest, f"/company/{company}.json", env={"BANK_USER": "company", "BANK_PORT": "1"})
-    post(rest, f"/runtemplate/{template['id']}.json", credentials=["Main"])
+    post(rest, f"/runtemplate/{requiring_template['id']}.json", credentials=["Main"])
     launch = granted(claims, claim_of())
     environment = launch["environment"]
     assert environment["BANK_USER"] == "anna"
-    assert environment["BANK_PIN"] == SECRET
+    assert environment["BANK_PIN"] == BANK_PIN
     assert environment["BANK_PORT"] == "443"
-    assert SECRET in launch["secrets"]
+    assert BANK_PIN in launch["secrets"]
     shown = rest.get(f"/job/{launch['job_id']}.json")
     assert shown.json()["env"]["BANK_PIN"] == "********"
-    assert SECRET not in shown.text
-    post(rest, f"/runtemplate/{template['id']}.json", env={"BANK_USER": "template"})
+    assert BANK_PIN not in shown.text
+    post(rest, f"/runtemplate/{requiring_template['id']}.json", env={"BANK_USER": "template"})
     assert granted(claims, claim_of())["environment"]["BANK_USER"] == "template"
 
 
 def test_of_two_credentials_the_later_one_counts(
-    rest: httpx.Client, claims: httpx.Client, template: dict[str, Any], credential: dict[str, Any]
+    rest: httpx.Client,
+    claims: httpx.Client,
+    requiring_template: dict[str, Any],
+    credential: dict[str, Any],
 ) -> None:
     values = {"BANK_USER": "eva", "BANK_PIN": "0ther-pin"}
     other = post(
         rest, "/credential/", company="acme", credential_type="Bank", name="Other", values=values
     )
-    at = f"/runtemplate/{template['id']}.json"
+    at = f"/runtemplate/{requiring_template['id']}.json"
     shown = post(rest, at, credentials=[other["id"], "Main"])
     assert shown["credentials"] == [other["id"], credential["id"]]
-    assert granted(claims, claim_of())["environment"]["BANK_PIN"] == SECRET
+    assert granted(claims, claim_of())["environment"]["BANK_PIN"] == BANK_PIN
     assert post(rest, at, credentials=["Main", "Other"])["credentials"] == [
         credential["id"],
         other["id"],
@@ -108,7 +88,10 @@ def test_of_two_credentials_the_later_one_counts(
 
 
 def test_a_launch_without_a_required_credential_is_refused_with_the_names(
-    rest: httpx.Client, claims: httpx.Client, template: dict[str, Any], bank: dict[str, Any]
+    rest: httpx.Client,
+    claims: httpx.Client,
+    requiring_template: dict[str, Any],
+    bank: dict[str, Any],
 ) -> None:
     reason, state, message = refused(claims, claim_of())
     assert (reason, state) == ("unmet_requirement", "FAILED")
@@ -118,37 +101,40 @@ def test_a_launch_without_a_required_credential_is_refused_with_the_names(
 
 
 def test_a_launch_whose_credential_lacks_its_secret_is_refused(
-    rest: httpx.Client, claims: httpx.Client, template: dict[str, Any], bank: dict[str, Any]
+    rest: httpx.Client,
+    claims: httpx.Client,
+    requiring_template: dict[str, Any],
+    bank: dict[str, Any],
 ) -> None:
     made = post(
         rest, "/credential/", company="acme", credential_type="Bank", name="Main",
         values={"BANK_USER": "anna"},
     )  # fmt: skip
     assert [one["pointer"] for one in made["warnings"]] == ["/values/BANK_PIN"]
-    changed = post(rest, f"/runtemplate/{template['id']}.json", credentials=["Main"])
+    changed = post(rest, f"/runtemplate/{requiring_template['id']}.json", credentials=["Main"])
     assert "Main: BANK_PIN" in changed["warnings"][0]["message"]
     reason, _, message = refused(claims, claim_of())
     assert (reason, "Main: BANK_PIN" in message) == ("missing_credential", True)
 
 
 def test_requirements_nobody_can_meet_and_those_nobody_has_met_are_warnings(
-    rest: httpx.Client, template: dict[str, Any], bank: dict[str, Any]
+    rest: httpx.Client, requiring_template: dict[str, Any], bank: dict[str, Any]
 ) -> None:
-    app = post(rest, f"/app/{template['app_id']}.json", version="9")
+    app = post(rest, f"/app/{requiring_template['app_id']}.json", version="9")
     assert [one["pointer"] for one in app["warnings"]] == ["/requirements/1"]
-    changed = post(rest, f"/runtemplate/{template['id']}.json", note="x")
+    changed = post(rest, f"/runtemplate/{requiring_template['id']}.json", note="x")
     assert [one["rule"] for one in changed["warnings"]] == ["unmet_requirement"]
 
 
 def test_credentials_of_other_companies_and_strangers_are_no_credentials(
-    rest: httpx.Client, template: dict[str, Any], credential: dict[str, Any]
+    rest: httpx.Client, requiring_template: dict[str, Any], credential: dict[str, Any]
 ) -> None:
     post(rest, "/company/", slug="other", name="Other")
     foreign = post(
         rest, "/credential/", company="other", credential_type="Bank", name="Theirs",
         values={"BANK_USER": "x"},
     )  # fmt: skip
-    at = f"/runtemplate/{template['id']}.json"
+    at = f"/runtemplate/{requiring_template['id']}.json"
     given = [foreign["id"], "Theirs", 999, "Main", credential["id"]]
     refused_ = post(rest, at, 400, credentials=given)
     pointers = [one["pointer"] for one in refused_["details"]]
@@ -159,22 +145,30 @@ def test_credentials_of_other_companies_and_strangers_are_no_credentials(
 
 
 def test_assignments_are_audited_and_keep_a_credential_from_going(
-    rest: httpx.Client, ledger: Ledger, template: dict[str, Any], credential: dict[str, Any]
+    rest: httpx.Client,
+    ledger: Ledger,
+    requiring_template: dict[str, Any],
+    credential: dict[str, Any],
 ) -> None:
-    at, own = f"/runtemplate/{template['id']}.json", f"/credential/{credential['id']}.json"
+    at, own = (
+        f"/runtemplate/{requiring_template['id']}.json",
+        f"/credential/{credential['id']}.json",
+    )
     post(rest, at, credentials=["Main"])
     post(rest, at, credentials=["Main"])
     gone = rest.delete(own)
     assert gone.status_code == 409
-    assert f"runtemplate {template['id']}" in gone.json()["message"]
+    assert f"runtemplate {requiring_template['id']}" in gone.json()["message"]
     post(rest, at, credentials=[])
     assert rest.delete(own).status_code == 200
     assert [one.action for one in entries(ledger, "RunTemplateCredential")] == ["create", "delete"]
-    assert entries(ledger, "RunTemplateCredential")[0].company_id == template["company_id"]
+    assert (
+        entries(ledger, "RunTemplateCredential")[0].company_id == requiring_template["company_id"]
+    )
 
 
 def test_values_are_held_to_the_fields_of_the_type_all_faults_at_once(
-    rest: httpx.Client, template: dict[str, Any], bank: dict[str, Any]
+    rest: httpx.Client, requiring_template: dict[str, Any], bank: dict[str, Any]
 ) -> None:
     values = {"BANK_PORT": "many", "BANK_MODE": "dead", "NOBODY": 1, "BANK_PIN": "fine-enough"}
     details = post(
@@ -189,12 +183,12 @@ def test_values_are_held_to_the_fields_of_the_type_all_faults_at_once(
 
 
 def test_a_credential_is_made_empty_and_filled_then_and_keeps_what_is_required(
-    rest: httpx.Client, template: dict[str, Any], bank: dict[str, Any]
+    rest: httpx.Client, requiring_template: dict[str, Any], bank: dict[str, Any]
 ) -> None:
     made = post(rest, "/credential/", company="acme", credential_type="Bank", name="Later")
     assert len(made["warnings"]) == 2
     own = f"/credential/{made['id']}.json"
-    assert len(post(rest, own, values={"BANK_PIN": SECRET})["warnings"]) == 1
+    assert len(post(rest, own, values={"BANK_PIN": BANK_PIN})["warnings"]) == 1
     assert "warnings" not in post(rest, own, values={"BANK_USER": "anna"})
     details = post(rest, own, 400, values={"BANK_USER": None, "BANK_PIN": None})["details"]
     assert {one["pointer"] for one in details} == {"/values/BANK_USER", "/values/BANK_PIN"}
@@ -209,7 +203,7 @@ def test_a_blank_or_masked_secret_keeps_the_old_one(
     assert shown["values"] == {"BANK_PIN": "********", "BANK_USER": "eva"}
     with ledger.reading() as session:
         stored = session.get_one(Credential, credential["id"])
-        assert ledger.box.open(stored.secrets) == {"BANK_PIN": SECRET}
+        assert ledger.box.open(stored.secrets) == {"BANK_PIN": BANK_PIN}
 
 
 def test_a_field_that_becomes_secret_has_its_values_sealed(
@@ -217,7 +211,7 @@ def test_a_field_that_becomes_secret_has_its_values_sealed(
 ) -> None:
     fields = [
         {**one, "type": "secret"} if one["keyword"] == "BANK_USER" else one
-        for one in BANK["fields"]
+        for one in BANK_TYPE["fields"]
     ]
     post(rest, f"/credential_type/{bank['id']}.json", fields=fields)
     with ledger.reading() as session:
@@ -230,16 +224,16 @@ def test_secrets_are_revealed_with_an_audit_entry(
     rest: httpx.Client, ledger: Ledger, credential: dict[str, Any]
 ) -> None:
     shown = post(rest, f"/credential/{credential['id']}/reveal.json", 200)
-    assert shown["values"] == {"BANK_PIN": SECRET, "BANK_USER": "anna"}
+    assert shown["values"] == {"BANK_PIN": BANK_PIN, "BANK_USER": "anna"}
     entry = entries(ledger, "Credential")[-1]
     assert (entry.action, entry.actor, entry.entity_id) == ("reveal", "root", credential["id"])
-    assert SECRET not in json.dumps(entry.changes)
+    assert BANK_PIN not in json.dumps(entry.changes)
 
 
 def test_types_have_names_in_several_languages_and_bad_ones_are_refused(
     rest: httpx.Client, bank: dict[str, Any]
 ) -> None:
-    assert (bank["name"], bank["translations"]) == ("Bank", {"name": BANK["name"]})
+    assert (bank["name"], bank["translations"]) == ("Bank", {"name": BANK_TYPE["name"]})
     faults = post(
         rest, "/credential_type/", 400, code="Bad", name="Bad",
         fields=[{"keyword": "A"}, {"keyword": "A"}, {"keyword": "LD_PRELOAD"},
@@ -260,14 +254,14 @@ def test_a_launch_waits_until_what_its_credential_opens_is_there(
     rest: httpx.Client,
     claims: httpx.Client,
     ledger: Ledger,
-    template: dict[str, Any],
+    requiring_template: dict[str, Any],
     bank: dict[str, Any],
     credential: dict[str, Any],
     facade_url: str,
 ) -> None:
     check = {"url": f"{facade_url}/api/v1/{{BANK_USER}}", "retry_seconds": 90}
     post(rest, f"/credential_type/{bank['id']}.json", availability=check)
-    post(rest, f"/runtemplate/{template['id']}.json", credentials=["Main"])
+    post(rest, f"/runtemplate/{requiring_template['id']}.json", credentials=["Main"])
     claim = claim_of()
     before = datetime.now(UTC)
     answer = claims.post("/claims", json=claim).json()["refusal"]
@@ -282,7 +276,7 @@ def test_a_launch_waits_until_what_its_credential_opens_is_there(
 def test_a_check_may_not_look_where_nobody_may(
     rest: httpx.Client,
     claims: httpx.Client,
-    template: dict[str, Any],
+    requiring_template: dict[str, Any],
     bank: dict[str, Any],
     credential: dict[str, Any],
 ) -> None:
@@ -296,7 +290,7 @@ def test_a_check_may_not_look_where_nobody_may(
     assert fault["pointer"] == "/values/BANK_USER"
     # A name is judged by the address it leads to, each time it is asked.
     post(rest, f"/credential/{credential['id']}.json", values={"BANK_USER": "2852039166"})
-    post(rest, f"/runtemplate/{template['id']}.json", credentials=["Main"])
+    post(rest, f"/runtemplate/{requiring_template['id']}.json", credentials=["Main"])
     reason, state, message = refused(claims, claim_of())
     assert (reason, state) == ("not_available", "SCHEDULED")
     assert "169.254.169.254 can't be" in message
@@ -306,15 +300,15 @@ def test_a_job_that_waits_says_why_until_it_starts(
     rest: httpx.Client,
     claims: httpx.Client,
     ledger: Ledger,
-    template: dict[str, Any],
+    requiring_template: dict[str, Any],
     bank: dict[str, Any],
     credential: dict[str, Any],
     facade_url: str,
 ) -> None:
     check = {"url": f"{facade_url}/api/v1/{{BANK_USER}}"}
     post(rest, f"/credential_type/{bank['id']}.json", availability=check)
-    post(rest, f"/runtemplate/{template['id']}.json", credentials=["Main"])
-    job = post(rest, "/job/", runtemplate_id=template["id"])
+    post(rest, f"/runtemplate/{requiring_template['id']}.json", credentials=["Main"])
+    job = post(rest, "/job/", runtemplate_id=requiring_template["id"])
     run = uuid4()
     with ledger.writing(SERVICE) as session:
         session.get_one(Job, job["id"]).flow_run_id = run
@@ -335,10 +329,15 @@ def test_a_job_that_waits_says_why_until_it_starts(
 
 
 def test_blocks_wait_for_prefect_and_only_administrators_name_them(
-    rest: httpx.Client, claims: httpx.Client, template: dict[str, Any], credential: dict[str, Any]
+    rest: httpx.Client,
+    claims: httpx.Client,
+    requiring_template: dict[str, Any],
+    credential: dict[str, Any],
 ) -> None:
     blocks = [{"block": "secret/api-key", "env": {"GREETING": "value"}}]
-    shown = post(rest, f"/runtemplate/{template['id']}.json", blocks=blocks, credentials=["Main"])
+    shown = post(
+        rest, f"/runtemplate/{requiring_template['id']}.json", blocks=blocks, credentials=["Main"]
+    )
     assert shown["blocks"] == blocks
     reason, state, message = refused(claims, claim_of())
     assert (reason, state) == ("not_available", "SCHEDULED")
@@ -346,13 +345,13 @@ def test_blocks_wait_for_prefect_and_only_administrators_name_them(
 
 
 def test_secrets_too_short_to_be_looked_for_are_warned_of(
-    rest: httpx.Client, template: dict[str, Any], credential: dict[str, Any]
+    rest: httpx.Client, requiring_template: dict[str, Any], credential: dict[str, Any]
 ) -> None:
-    at = f"/runtemplate/{template['id']}.json"
+    at = f"/runtemplate/{requiring_template['id']}.json"
     answers = [
         post(rest, at, credentials=["Main"], env={"PASSWORD": "abc"}),
-        post(rest, f"/company/{template['company_id']}.json", env={"PASSWORD": "abc"}),
-        post(rest, "/job/", runtemplate_id=template["id"], env={"PASSWORD": "abc"}),
+        post(rest, f"/company/{requiring_template['company_id']}.json", env={"PASSWORD": "abc"}),
+        post(rest, "/job/", runtemplate_id=requiring_template["id"], env={"PASSWORD": "abc"}),
         post(rest, f"/credential/{credential['id']}.json", values={"BANK_PIN": "abc"}),
     ]
     for answer in answers:

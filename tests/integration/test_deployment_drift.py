@@ -19,18 +19,21 @@ from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import AuditEntry, EventRule, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.test_blocks import prefect
-from tests.integration.test_credentials import entries
-from tests.integration.test_facade import make_template
-from tests.integration.test_wishes import facade_settings, no_wishes
+from tests.support.audit_trail import entries
+from tests.support.outbox import has_no_messages
+from tests.support.records import make_template
+from tests.support.servers import reach_prefect
 from tests.support.waits import eventually
-
-__all__ = ["facade_settings", "prefect"]
 
 Settle = Callable[[], list[Correction]]
 SAME = ("name", "tags", "parameters", "description", "paused")
 KEPT = ("id", "name", "description", "enabled", "tags", "actions")  # a trigger's id changes
 NOTE = "differed in Prefect, restored"
+
+
+@pytest.fixture
+def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
+    return reach_prefect(facade_settings, prefect_server)
 
 
 class Place:
@@ -40,7 +43,7 @@ class Place:
         self._prefect, self._ledger = prefect, ledger
         made = make_template(rest, name=f"t-{uuid4().hex[:6]}", interv="d", timezone="UTC")
         self.id: int = made["id"]
-        eventually(lambda: no_wishes(ledger))
+        eventually(lambda: has_no_messages(ledger))
 
     @property
     def record(self) -> RunTemplate:
@@ -102,7 +105,7 @@ def settle(prefect_server: str, ledger: Ledger, facade_settings: Settings) -> Se
     async def carry() -> bool:
         async with PrefectApi(prefect_server) as api:
             await OutboxWorker(EngineContext(ledger, api, facade_settings)).handle_all()
-            return no_wishes(ledger)
+            return has_no_messages(ledger)
 
     def twice() -> list[Correction]:
         found = asyncio.run(look())
@@ -220,7 +223,7 @@ def test_reconcile_settles_at_once(
         {"kind": "runtemplate", "id": place.id, "name": place.deployment()["name"],
          "taken_over": ["schedule"], "restored": ["tags"]},
     ]  # fmt: skip
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     assert "mine" not in place.deployment()["tags"]
     assert place.record.cron == "0 5 * * *"
 
@@ -240,14 +243,14 @@ def test_automations_come_back_and_are_audited_once(
             return f"/automations/{session.get_one(EventRule, rule_id).automation_id}"
 
     changed, deleted = chain(second), chain(third)
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     before = prefect.get(automation(changed)).json()
     assert rest.post("/reconcile.json").json() == {"settled": []}
     prefect.patch(automation(changed), json={"enabled": False}).raise_for_status()
     prefect.delete(automation(deleted)).raise_for_status()
 
     answer = rest.post("/reconcile.json").json()
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
 
     done = {one["id"]: (one["kind"], one["restored"]) for one in answer["settled"]}
     assert done == {

@@ -38,7 +38,7 @@ def facade_settings(ledger_settings: Settings) -> Settings:
 
 
 @pytest.fixture
-def template(rest: httpx.Client, ledger: Ledger) -> dict[str, Any]:
+def bare_template(rest: httpx.Client, ledger: Ledger) -> dict[str, Any]:
     """A template that Prefect knows by a deployment."""
     rest.post("/app/", json=PROBE).raise_for_status()
     rest.post("/company/", json={"slug": "acme", "name": "Acme"}).raise_for_status()
@@ -57,17 +57,20 @@ def faults(answer: httpx.Response) -> dict[str, str]:
 
 @pytest.mark.parametrize("address", [CONTRACT, PREFIXES[0]])
 def test_jobs_retries_and_templates_give_declared_names_only(
-    facade_url: str, rest: httpx.Client, ledger: Ledger, template: dict[str, Any], address: str
+    facade_url: str, rest: httpx.Client, ledger: Ledger, bare_template: dict[str, Any], address: str
 ) -> None:
-    job = rest.post("/job/", json={"runtemplate_id": template["id"]}).json()
+    job = rest.post("/job/", json={"runtemplate_id": bare_template["id"]}).json()
     rest.post("/job/", json={"id": job["id"], "state": "cancelled"}).raise_for_status()
     env = {"GREETNG": "hi", "COUNT": 4, **dict.fromkeys(FAMILIES, "$(touch /tmp/x)")}
     with client(f"{facade_url}{address}", user_token(ledger, "chief")) as http:
         for path, body in (
-            ("/job/", {"runtemplate_id": template["id"]}),
+            ("/job/", {"runtemplate_id": bare_template["id"]}),
             ("/job/", {"retry_of": job["id"]}),
-            (f"/runtemplate/{template['id']}.json", {}),
-            ("/runtemplate/", {"app_id": template["app_id"], "company": "acme", "name": "Two"}),
+            (f"/runtemplate/{bare_template['id']}.json", {}),
+            (
+                "/runtemplate/",
+                {"app_id": bare_template["app_id"], "company": "acme", "name": "Two"},
+            ),
         ):
             found = faults(http.post(path, json=body | {"env": env}))
             assert {*found} == {f"/env/{name}" for name in env if name != "COUNT"}
@@ -75,8 +78,8 @@ def test_jobs_retries_and_templates_give_declared_names_only(
             assert all("only a definition" in found[f"/env/{name}"] for name in FAMILIES)
 
 
-def test_a_rule_maps_declared_names_only(rest: httpx.Client, template: dict[str, Any]) -> None:
-    body = {"runtemplate_source_id": template["id"], "runtemplate_id": template["id"]}
+def test_a_rule_maps_declared_names_only(rest: httpx.Client, bare_template: dict[str, Any]) -> None:
+    body = {"runtemplate_source_id": bare_template["id"], "runtemplate_id": bare_template["id"]}
     mapping = {"GREETNG": "=x", "BASH_ENV": "=x", "TRACE_ID": "=x"}
     found = faults(rest.post("/eventrule/", json=body | {"env_mapping": mapping}))
     assert {*found} == {"/env_mapping/GREETNG", "/env_mapping/BASH_ENV"}
@@ -84,10 +87,10 @@ def test_a_rule_maps_declared_names_only(rest: httpx.Client, template: dict[str,
 
 
 def test_the_names_of_the_setting_are_taken_but_for_those_that_only_a_definition_admits(
-    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, template: dict[str, Any]
+    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, bare_template: dict[str, Any]
 ) -> None:
     assert rest.get("/status.json").json()["extra_env"] == ["TRACE_ID", "LD_PRELOAD"]
-    body = {"runtemplate_id": template["id"], "env": {"TRACE_ID": "7", "LD_PRELOAD": "x.so"}}
+    body = {"runtemplate_id": bare_template["id"], "env": {"TRACE_ID": "7", "LD_PRELOAD": "x.so"}}
     assert {*faults(rest.post("/job/", json=body))} == {"/env/LD_PRELOAD"}
     del body["env"]["LD_PRELOAD"]
     job = rest.post("/job/", json=body).raise_for_status().json()
@@ -97,7 +100,7 @@ def test_the_names_of_the_setting_are_taken_but_for_those_that_only_a_definition
 
 
 def test_values_of_a_company_reach_those_who_declare_them(
-    rest: httpx.Client, claims: httpx.Client, template: dict[str, Any]
+    rest: httpx.Client, claims: httpx.Client, bare_template: dict[str, Any]
 ) -> None:
     found = faults(rest.post("/company/", json={"slug": "acme", "env": {"PS4": "$(id)"}}))
     assert {*found} == {"/env/PS4"}
@@ -111,7 +114,7 @@ def test_values_of_a_company_reach_those_who_declare_them(
 
 @pytest.mark.parametrize("requirements", [["bank"], []])
 def test_credentials_give_the_fields_of_a_type_that_is_required_or_what_is_declared(
-    rest: httpx.Client, claims: httpx.Client, template: dict[str, Any], requirements: list[str]
+    rest: httpx.Client, claims: httpx.Client, bare_template: dict[str, Any], requirements: list[str]
 ) -> None:
     of_greeting = {"fields": [*BANK["fields"], {"keyword": "GREETING"}]}
     rest.post("/credential_type/", json=BANK | of_greeting).raise_for_status()
@@ -119,7 +122,7 @@ def test_credentials_give_the_fields_of_a_type_that_is_required_or_what_is_decla
     body = {"company": "acme", "credential_type": "Bank", "name": "Main", "values": values}
     rest.post("/credential/", json=body).raise_for_status()
     rest.post("/app/", json=PROBE | {"requirements": requirements}).raise_for_status()
-    body = {"id": template["id"], "credentials": ["Main"]}
+    body = {"id": bare_template["id"], "credentials": ["Main"]}
     assigned = rest.post("/runtemplate/", json=body).raise_for_status().json()
     warned = [fault["message"] for fault in assigned.get("warnings", [])]
     launch = granted(claims, claim_of())
@@ -140,11 +143,11 @@ def test_a_field_of_a_credential_type_has_no_such_name(rest: httpx.Client, name:
 
 
 def test_what_a_definition_declares_everybody_may_give(
-    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, template: dict[str, Any]
+    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, bare_template: dict[str, Any]
 ) -> None:
     declaring = PROBE["environment"] | {"TMPDIR": {}, "HTTP_PROXY": {}}
     rest.post("/app/", json=PROBE | {"environment": declaring}).raise_for_status()
-    body = {"runtemplate_id": template["id"], "env": {"TMPDIR": "/big", "HTTP_PROXY": "x:1"}}
+    body = {"runtemplate_id": bare_template["id"], "env": {"TMPDIR": "/big", "HTTP_PROXY": "x:1"}}
     job = rest.post("/job/", json=body)
     assert job.status_code == 201, job.text
     launch = granted(claims, own_run_of(ledger, job.json()["id"]))
@@ -152,19 +155,19 @@ def test_what_a_definition_declares_everybody_may_give(
     assert launch["environment"]["HTTP_PROXY"] == "x:1"
 
 
-def stored(ledger: Ledger, template: dict[str, Any]) -> None:
+def stored(ledger: Ledger, bare_template: dict[str, Any]) -> None:
     """Values as they could be stored before names were looked at."""
     with ledger.writing(SERVICE) as session:
-        record = session.get_one(RunTemplate, template["id"])
+        record = session.get_one(RunTemplate, bare_template["id"])
         record.env = {"GREETING": "hi", "LOGLEVEL": "9", "BASH_ENV": "$(id)"}
-        session.get_one(Company, template["company_id"]).env = {"BASH_ENV": "$(id)"}
+        session.get_one(Company, bare_template["company_id"]).env = {"BASH_ENV": "$(id)"}
 
 
 def test_stored_values_under_other_names_stay_until_their_next_write(
-    rest: httpx.Client, ledger: Ledger, template: dict[str, Any]
+    rest: httpx.Client, ledger: Ledger, bare_template: dict[str, Any]
 ) -> None:
-    stored(ledger, template)
-    path = f"/runtemplate/{template['id']}.json"
+    stored(ledger, bare_template)
+    path = f"/runtemplate/{bare_template['id']}.json"
     assert rest.get(path).json()["env"]["LOGLEVEL"] == "9"
     assert rest.post(path, json={"active": False}).status_code == 201
     found = faults(rest.post(path, json={"env": {"GREETING": "ho"}}))
@@ -179,10 +182,10 @@ def test_stored_values_under_other_names_stay_until_their_next_write(
 
 
 def test_stored_values_under_other_names_are_left_out_at_the_claim_and_the_job_says_so(
-    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, template: dict[str, Any]
+    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, bare_template: dict[str, Any]
 ) -> None:
-    stored(ledger, template)
-    job = rest.post("/job/", json={"runtemplate_id": template["id"]}).json()
+    stored(ledger, bare_template)
+    job = rest.post("/job/", json={"runtemplate_id": bare_template["id"]}).json()
     with ledger.writing(SERVICE) as session:
         waiting = session.get_one(Job, job["id"])
         waiting.overrides = {"COUNT": "4", "PERL5OPT": "-Mevil"}
@@ -210,7 +213,7 @@ def test_stored_values_under_other_names_are_left_out_at_the_claim_and_the_job_s
 
 
 def test_stored_fields_with_such_names_are_given_to_no_job(
-    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, template: dict[str, Any]
+    rest: httpx.Client, claims: httpx.Client, ledger: Ledger, bare_template: dict[str, Any]
 ) -> None:
     type_ = rest.post("/credential_type/", json=BANK).raise_for_status().json()
     body = {"company": "acme", "credential_type": "Bank", "name": "Main"}
@@ -226,7 +229,7 @@ def test_stored_fields_with_such_names_are_given_to_no_job(
             },
         ]
     rest.post("/app/", json=PROBE | {"requirements": ["Bank"]}).raise_for_status()
-    body = {"id": template["id"], "credentials": [made["id"]]}
+    body = {"id": bare_template["id"], "credentials": [made["id"]]}
     rest.post("/runtemplate/", json=body).raise_for_status()
     launch = granted(claims, claim_of())
     assert launch["environment"]["BANK_USER"] == "a"
@@ -234,7 +237,7 @@ def test_stored_fields_with_such_names_are_given_to_no_job(
     assert rest.get(f"/credential_type/{type_['id']}.json").is_success
 
 
-def test_blocks_fill_declared_names_only(rest: httpx.Client, template: dict[str, Any]) -> None:
+def test_blocks_fill_declared_names_only(rest: httpx.Client, bare_template: dict[str, Any]) -> None:
     block = {"block": "secret/one", "env": {"GREETNG": "value", "PYTHONPATH": "value"}}
-    found = faults(rest.post("/runtemplate/", json={"id": template["id"], "blocks": [block]}))
+    found = faults(rest.post("/runtemplate/", json={"id": bare_template["id"], "blocks": [block]}))
     assert {*found} == {"/blocks/0/env/GREETNG", "/blocks/0/env/PYTHONPATH"}

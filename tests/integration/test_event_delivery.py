@@ -26,12 +26,12 @@ from jobauto_prefect.ledger.records import (
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Poller
-from tests.integration.test_facade import make_template
 from tests.support.adapters import AdapterDatabase, adapter_database
 from tests.support.claims import claim_of, granted, refused, report, start_workers
 from tests.support.definitions import PROBE
+from tests.support.records import make_template
 from tests.support.secrets import SECRET
-from tests.support.servers import client, prefect_client, worker_token
+from tests.support.servers import client, reach_prefect, worker_token
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
@@ -39,9 +39,7 @@ pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
 
 @pytest.fixture
 def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
-    """The facade knows the real Prefect; the pool is this test's own."""
-    pool = f"pool-{facade_settings.url.rpartition(':')[2]}"
-    return facade_settings.model_copy(update={"prefect_api_url": prefect_server, "pool": pool})
+    return reach_prefect(facade_settings, prefect_server)
 
 
 @pytest.fixture
@@ -50,12 +48,6 @@ def claims(facade_url: str, ledger: Ledger, facade_settings: Settings) -> Iterat
     token = worker_token(ledger, facade_settings.pool)
     with client(f"{facade_url}/internal/v1", token) as signed_in:
         yield signed_in
-
-
-@pytest.fixture
-def prefect(prefect_server: str) -> Iterator[httpx.Client]:
-    with prefect_client(prefect_server) as http:
-        yield http
 
 
 @pytest.fixture

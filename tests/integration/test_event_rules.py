@@ -5,10 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.claims import template
 from tests.support.definitions import PROBE
-
-__all__ = ["template"]
 
 
 @pytest.fixture

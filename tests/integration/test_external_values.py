@@ -14,10 +14,9 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import AuditEntry, CredentialType, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.test_credentials import post
-from tests.integration.test_facade import make_template
 from tests.support.claims import DEPLOYMENT, claim_of, granted, refused
 from tests.support.definitions import PROBE
+from tests.support.records import make_template, post
 from tests.support.secrets import secret
 from tests.support.vault import ROLE, TOKEN, Vault, vault
 
@@ -47,7 +46,7 @@ def types(rest: httpx.Client, ledger: Ledger, ledger_settings: Settings) -> None
 
 
 @pytest.fixture
-def template(rest: httpx.Client, ledger: Ledger, types: None) -> dict[str, Any]:
+def reading_template(rest: httpx.Client, ledger: Ledger, types: None) -> dict[str, Any]:
     """Of an application that declares two of the names, and requires three stock types."""
     made = make_template(rest, name="reading")
     app = rest.get(f"/app/{made['app_id']}.json").json()
@@ -60,31 +59,31 @@ def template(rest: httpx.Client, ledger: Ledger, types: None) -> dict[str, Any]:
     return made
 
 
-def name_file(rest: httpx.Client, template: dict[str, Any], path: Path) -> None:
+def name_file(rest: httpx.Client, reading_template: dict[str, Any], path: Path) -> None:
     values = {"ENV_FILE_PATH": str(path)}
     members = {"company": "acme", "credential_type": "EnvFile", "name": "File", "values": values}
     post(rest, "/credential/", **members)
-    post(rest, f"/runtemplate/{template['id']}.json", credentials=["File"])
+    post(rest, f"/runtemplate/{reading_template['id']}.json", credentials=["File"])
 
 
 def name_secret(
-    rest: httpx.Client, template: dict[str, Any], store: Vault, **values: str
+    rest: httpx.Client, reading_template: dict[str, Any], store: Vault, **values: str
 ) -> dict[str, Any]:
     values = {"VAULT_ADDR": store.url, "VAULT_PATH": "acme/bank", **values}
     members = {"company": "acme", "credential_type": "Vault", "name": "Vault", "values": values}
     made = post(rest, "/credential/", **members)
-    post(rest, f"/runtemplate/{template['id']}.json", credentials=["Vault"])
+    post(rest, f"/runtemplate/{reading_template['id']}.json", credentials=["Vault"])
     return made
 
 
 def test_a_job_is_given_the_declared_values_of_a_file_and_they_are_kept_nowhere(
     rest: httpx.Client,
     claims: httpx.Client,
-    template: dict[str, Any],
+    reading_template: dict[str, Any],
     tmp_path: Path,
     ledger_settings: Settings,
 ) -> None:
-    name_file(rest, template, tmp_path / "env" / "acme" / "bank.env")
+    name_file(rest, reading_template, tmp_path / "env" / "acme" / "bank.env")
     environment = granted(claims, claim_of())["environment"]
     assert (environment["BANK_PIN"], environment["BANK_USER"]) == (PIN, "anna")
     assert environment["HOME_OF"] == "${HOME}"  # nothing of the service's own environment
@@ -96,7 +95,7 @@ def test_a_job_is_given_the_declared_values_of_a_file_and_they_are_kept_nowhere(
 
 @pytest.mark.parametrize("place", ["bakery", "acme/../bakery", "link"])
 def test_a_file_of_another_company_is_refused(
-    rest: httpx.Client, template: dict[str, Any], tmp_path: Path, place: str
+    rest: httpx.Client, reading_template: dict[str, Any], tmp_path: Path, place: str
 ) -> None:
     other = tmp_path / "env" / "bakery"
     other.mkdir()
@@ -111,10 +110,10 @@ def test_a_file_of_another_company_is_refused(
 
 
 def test_a_link_that_leads_elsewhere_since_is_not_followed(
-    rest: httpx.Client, claims: httpx.Client, template: dict[str, Any], tmp_path: Path
+    rest: httpx.Client, claims: httpx.Client, reading_template: dict[str, Any], tmp_path: Path
 ) -> None:
     path = tmp_path / "env" / "acme" / "bank.env"
-    name_file(rest, template, path)
+    name_file(rest, reading_template, path)
     path.unlink()
     path.symlink_to(tmp_path / "ledger.key")
     reason, state, message = refused(claims, claim_of())
@@ -124,10 +123,14 @@ def test_a_link_that_leads_elsewhere_since_is_not_followed(
 
 @pytest.mark.parametrize("kind", ["missing", "pipe", "folder", "large", "binary"])
 def test_a_job_waits_for_a_file_that_can_not_be_read(
-    rest: httpx.Client, claims: httpx.Client, template: dict[str, Any], tmp_path: Path, kind: str
+    rest: httpx.Client,
+    claims: httpx.Client,
+    reading_template: dict[str, Any],
+    tmp_path: Path,
+    kind: str,
 ) -> None:
     path = tmp_path / "env" / "acme" / "bank.env"
-    name_file(rest, template, path)
+    name_file(rest, reading_template, path)
     path.unlink()
     if kind == "pipe":
         os.mkfifo(path)
@@ -155,11 +158,11 @@ def test_a_job_waits_for_a_file_that_can_not_be_read(
 def test_a_job_is_given_the_values_of_a_secret_as_they_are_at_its_start(
     rest: httpx.Client,
     claims: httpx.Client,
-    template: dict[str, Any],
+    reading_template: dict[str, Any],
     store: Vault,
     sign_in: dict[str, str],
 ) -> None:
-    name_secret(rest, template, store, VAULT_MOUNT="kv", **sign_in)
+    name_secret(rest, reading_template, store, VAULT_MOUNT="kv", **sign_in)
     store.secrets["kv/acme/bank"] = {"BANK_PIN": PIN, "BANK_USER": 7}
     environment = granted(claims, claim_of())["environment"]
     assert (environment["BANK_PIN"], environment["BANK_USER"]) == (PIN, "7")
@@ -169,17 +172,17 @@ def test_a_job_is_given_the_values_of_a_secret_as_they_are_at_its_start(
 
 
 def test_a_job_waits_for_a_vault_that_refuses_and_no_secret_is_told(
-    rest: httpx.Client, claims: httpx.Client, template: dict[str, Any], store: Vault
+    rest: httpx.Client, claims: httpx.Client, reading_template: dict[str, Any], store: Vault
 ) -> None:
     wrong = secret("hvs.wrong-token")
-    name_secret(rest, template, store, VAULT_TOKEN=wrong)
+    name_secret(rest, reading_template, store, VAULT_TOKEN=wrong)
     reason, state, message = refused(claims, claim_of())
     assert (reason, state) == ("not_available", "SCHEDULED")
     assert message == f"the values of Vault can't be read: {store.url} gives no values (Forbidden)"
 
 
 def test_a_vault_that_the_settings_do_not_name_is_refused(
-    rest: httpx.Client, template: dict[str, Any], store: Vault
+    rest: httpx.Client, reading_template: dict[str, Any], store: Vault
 ) -> None:
     values = {"VAULT_ADDR": "http://169.254.169.254", "VAULT_PATH": "x"}
     members = {"company": "acme", "credential_type": "Vault", "name": "V", "values": values}
@@ -227,7 +230,7 @@ def test_a_ledger_that_is_in_use_gets_no_stock_types(
 
 
 def test_a_stock_type_is_required_once_the_company_has_a_credential_of_it(
-    rest: httpx.Client, claims: httpx.Client, template: dict[str, Any]
+    rest: httpx.Client, claims: httpx.Client, reading_template: dict[str, Any]
 ) -> None:
     granted(claims, claim_of())
     values = {"ABRAFLEXI_URL": "https://flexi.example", "ABRAFLEXI_LOGIN": "anna"}

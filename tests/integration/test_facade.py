@@ -5,7 +5,6 @@ import contextlib
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import psycopg
@@ -16,27 +15,15 @@ from jobauto_prefect.ledger.records import Company, Job, OutboxMessage, RunTempl
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.databases import POSTGRESQL
 from tests.support.definitions import PROBE
+from tests.support.records import make_template, ok
 from tests.support.secrets import SECRET, secret
 
 PASSWORD = secret("kůň:long enough")
 
 
-def _ok(answer: httpx.Response, status: int = 200) -> dict[str, Any]:
-    assert answer.status_code == status, answer.text
-    body: dict[str, Any] = answer.json()
-    return body
-
-
-def make_template(rest: httpx.Client, **members: Any) -> dict[str, Any]:
-    _ok(rest.post("/app/", json=PROBE), 201)
-    _ok(rest.post("/company/", json={"slug": "acme", "name": "Acme"}), 201)
-    body = {"app_uuid": PROBE["uuid"], "company": "acme", "name": "daily", **members}
-    return _ok(rest.post("/runtemplate/", json=body), 201)
-
-
 @pytest.mark.spec("4.5", "5.9", "7.2")
 def test_only_ping_and_login_are_open(facade_url: str) -> None:
-    assert _ok(httpx.get(f"{facade_url}/api/v1/ping.json")) == {"ping": "pong"}
+    assert ok(httpx.get(f"{facade_url}/api/v1/ping.json")) == {"ping": "pong"}
     for path in ("apps.json", "status", "status.json", "index.json", "job/1.json", "users.json"):
         answer = httpx.get(f"{facade_url}/api/v1/{path}")
         assert answer.status_code == 401, path
@@ -48,12 +35,12 @@ def test_only_ping_and_login_are_open(facade_url: str) -> None:
 def test_the_alias_serves_the_same(rest: httpx.Client) -> None:
     here = str(rest.base_url).rstrip("/")
     answer = rest.get(f"{here.removesuffix('/v1')}/apps.json")
-    assert _ok(answer) == {}
+    assert ok(answer) == {}
 
 
 @pytest.mark.spec("5.1", "5.5", "5.6", "7.1")
 def test_a_bad_bearer_token_never_falls_back_to_basic(rest: httpx.Client, facade_url: str) -> None:
-    _ok(
+    ok(
         rest.post("/user/", json={"login": "eva", "password": PASSWORD, "roles": ["super_admin"]}),
         201,
     )
@@ -76,10 +63,10 @@ def test_a_bad_bearer_token_never_falls_back_to_basic(rest: httpx.Client, facade
 def test_a_disabled_user_and_one_without_a_role_are_kept_out(
     rest: httpx.Client, facade_url: str
 ) -> None:
-    _ok(rest.post("/user/", json={"login": "eva", "password": PASSWORD}), 201)
+    ok(rest.post("/user/", json={"login": "eva", "password": PASSWORD}), 201)
     auth = ("eva", PASSWORD)
     assert httpx.get(f"{facade_url}/api/v1/apps.json", auth=auth).status_code == 403
-    _ok(rest.post("/user/", json={"login": "eva", "enabled": False}), 201)
+    ok(rest.post("/user/", json={"login": "eva", "enabled": False}), 201)
     assert httpx.get(f"{facade_url}/api/v1/apps.json", auth=auth).status_code == 401
 
 
@@ -87,7 +74,7 @@ def test_a_disabled_user_and_one_without_a_role_are_kept_out(
 @pytest.mark.parametrize("how", ["json", "query", "basic", "login"])
 def test_login_gives_a_token_that_works(rest: httpx.Client, facade_url: str, how: str) -> None:
     body = {"login": "eva", "password": PASSWORD, "roles": ["super_admin"]}
-    _ok(rest.post("/user/", json=body), 201)
+    ok(rest.post("/user/", json=body), 201)
     url = f"{facade_url}/api/v1/login.json"
     answer = {
         "json": lambda: httpx.post(url, json={"username": "eva", "password": PASSWORD}),
@@ -95,7 +82,7 @@ def test_login_gives_a_token_that_works(rest: httpx.Client, facade_url: str, how
         "query": lambda: httpx.post(url, params={"username": "eva", "password": PASSWORD}),
         "basic": lambda: httpx.get(url, auth=("eva", PASSWORD)),
     }[how]()
-    token = _ok(answer)["token"]
+    token = ok(answer)["token"]
     signed_in = httpx.get(
         f"{facade_url}/api/v1/apps.json", headers={"Authorization": f"Bearer {token}"}
     )
@@ -107,21 +94,19 @@ def test_login_gives_a_token_that_works(rest: httpx.Client, facade_url: str, how
 
 
 def test_an_application_comes_back_as_it_went_in(rest: httpx.Client) -> None:
-    made = _ok(rest.post("/app/", json=PROBE), 201)
+    made = ok(rest.post("/app/", json=PROBE), 201)
     assert made["created"] is True
-    read = _ok(rest.get(f"/app/{made['id']}.json"))
+    read = ok(rest.get(f"/app/{made['id']}.json"))
     assert {name: read[name] for name in PROBE} == PROBE
     del read["rule_selectors"]  # of its own record alone
-    assert _ok(rest.get("/apps.json")) == {str(made["id"]): read}
-    again = _ok(rest.post("/app/", json={**PROBE, "version": "1.1"}), 201)
+    assert ok(rest.get("/apps.json")) == {str(made["id"]): read}
+    again = ok(rest.post("/app/", json={**PROBE, "version": "1.1"}), 201)
     assert (again["id"], again["created"], again["version"]) == (made["id"], False, "1.1")
 
 
 def test_an_update_of_an_application_changes_only_the_fields_given(rest: httpx.Client) -> None:
-    made = _ok(rest.post("/app/", json=PROBE), 201)
-    changed = _ok(
-        rest.post("/app/", json={"id": made["id"], "version": "2", "enabled": False}), 201
-    )
+    made = ok(rest.post("/app/", json=PROBE), 201)
+    changed = ok(rest.post("/app/", json={"id": made["id"], "version": "2", "enabled": False}), 201)
     assert (changed["version"], changed["enabled"]) == ("2", False)
     assert changed["environment"] == PROBE["environment"]
 
@@ -129,11 +114,11 @@ def test_an_update_of_an_application_changes_only_the_fields_given(rest: httpx.C
 def test_a_bad_definition_is_told_all_its_faults(rest: httpx.Client) -> None:
     bad = {**PROBE, "environment": {"a": {}, "B": {"type": "number"}}, "exitCodes": {"x": {}}}
     del bad["executable"]
-    body = _ok(rest.post("/app/", json=bad), 400)
+    body = ok(rest.post("/app/", json=bad), 400)
     pointers = {fault["pointer"] for fault in body["details"]}
     assert {"", "/environment/B/type"} <= pointers
     assert len(body["details"]) >= 4
-    assert _ok(rest.get("/apps.json")) == {}
+    assert ok(rest.get("/apps.json")) == {}
 
 
 @pytest.mark.parametrize(
@@ -161,7 +146,7 @@ def test_a_bad_definition_is_told_all_its_faults(rest: httpx.Client) -> None:
     ],
 )
 def test_rubbish_is_a_clear_400(rest: httpx.Client, path: str, content: bytes) -> None:
-    body = _ok(rest.post(path, content=content), 400)
+    body = ok(rest.post(path, content=content), 400)
     assert body["details"]
     assert all({"pointer", "rule", "message"} <= set(fault) for fault in body["details"])
 
@@ -196,7 +181,7 @@ def test_a_template_keeps_its_passwords_to_itself(rest: httpx.Client, ledger: Le
         assert "PASSWORD" not in template.env
         assert ledger.box.open(template.secrets) == {"PASSWORD": SECRET}
     body = {"id": made["id"], "env": {"GREETING": None, "PASSWORD": "********", "LOUD": True}}
-    changed = _ok(rest.post("/runtemplate", json=body), 201)
+    changed = ok(rest.post("/runtemplate", json=body), 201)
     assert changed["env"] == {"COUNT": "7", "TARGET": "x", "LOUD": "true", "PASSWORD": "********"}
     with ledger.reading() as session:
         template = session.get_one(RunTemplate, made["id"])
@@ -207,16 +192,16 @@ def test_a_secret_said_again_is_no_change(rest: httpx.Client, ledger: Ledger) ->
     made = make_template(rest, env={"PASSWORD": SECRET})
     with ledger.reading() as session:
         before = session.get_one(RunTemplate, made["id"]).secrets
-    _ok(rest.post("/runtemplate/", json={"id": made["id"], "env": {"PASSWORD": SECRET}}), 201)
+    ok(rest.post("/runtemplate/", json={"id": made["id"], "env": {"PASSWORD": SECRET}}), 201)
     with ledger.reading() as session:
         assert session.get_one(RunTemplate, made["id"]).secrets == before
 
 
 def test_a_value_that_becomes_a_password_is_sealed(rest: httpx.Client, ledger: Ledger) -> None:
     made = make_template(rest, env={"GREETING": "was-plain-text"})
-    _ok(rest.post("/company/", json={"slug": "acme", "env": {"GREETING": "company-text"}}), 201)
+    ok(rest.post("/company/", json={"slug": "acme", "env": {"GREETING": "company-text"}}), 201)
     environment = {**PROBE["environment"], "GREETING": {"type": "password"}}
-    _ok(rest.post("/app/", json={**PROBE, "environment": environment}), 201)
+    ok(rest.post("/app/", json={**PROBE, "environment": environment}), 201)
     with ledger.reading() as session:
         template = session.get_one(RunTemplate, made["id"])
         assert template.env == {}
@@ -228,14 +213,14 @@ def test_a_value_that_becomes_a_password_is_sealed(rest: httpx.Client, ledger: L
 def test_values_that_do_not_fit_their_type_are_refused(rest: httpx.Client) -> None:
     make_template(rest)
     body = {"company": "acme", "name": "daily", "env": {"COUNT": "many", "LOUD": "perhaps"}}
-    faults = _ok(rest.post("/runtemplate/", json=body), 400)["details"]
+    faults = ok(rest.post("/runtemplate/", json=body), 400)["details"]
     assert {fault["pointer"] for fault in faults} == {"/env/COUNT", "/env/LOUD"}
 
 
 def test_a_job_is_committed_before_prefect_knows_of_it(rest: httpx.Client, ledger: Ledger) -> None:
     made = make_template(rest)
     body = {"runtemplate_id": made["id"], "env": {"GREETING": "hi", "PASSWORD": SECRET}}
-    job = _ok(rest.post("/job/", json=body), 201)
+    job = ok(rest.post("/job/", json=body), 201)
     assert job["job_id"] == job["id"]
     assert (job["state"], job["begin"], job["end"], job["exitcode"]) == (
         "scheduled",
@@ -253,15 +238,15 @@ def test_a_job_is_committed_before_prefect_knows_of_it(rest: httpx.Client, ledge
 def test_nothing_inactive_is_started(rest: httpx.Client) -> None:
     made = make_template(rest, active=False)
     assert rest.post("/job/", json={"runtemplate_id": made["id"]}).status_code == 409
-    _ok(rest.post("/runtemplate/", json={"id": made["id"], "active": True}), 201)
-    _ok(rest.post("/app/", json={"id": made["app_id"], "enabled": False}), 201)
+    ok(rest.post("/runtemplate/", json={"id": made["id"], "active": True}), 201)
+    ok(rest.post("/app/", json={"id": made["app_id"], "enabled": False}), 201)
     assert rest.post("/job/", json={"runtemplate_id": made["id"]}).status_code == 409
 
 
 def test_a_waiting_job_can_be_cancelled_once(rest: httpx.Client) -> None:
     made = make_template(rest)
-    job = _ok(rest.post("/job/", json={"runtemplate_id": made["id"]}), 201)
-    cancelled = _ok(rest.post("/job/", json={"id": job["id"], "state": "cancelled"}), 201)
+    job = ok(rest.post("/job/", json={"runtemplate_id": made["id"]}), 201)
+    cancelled = ok(rest.post("/job/", json={"id": job["id"], "state": "cancelled"}), 201)
     assert cancelled["state"] == "cancelled"
     assert rest.post("/job/", json={"id": job["id"], "state": "cancelled"}).status_code == 409
 
@@ -287,7 +272,7 @@ def test_a_workers_token_opens_nothing_of_the_contract(
 
 def test_secrets_stay_out_of_every_answer_and_the_trail(rest: httpx.Client, ledger: Ledger) -> None:
     made = make_template(rest, env={"PASSWORD": SECRET})
-    _ok(
+    ok(
         rest.post(
             "/job/",
             json={"runtemplate_id": made["id"], "env": {"PASSWORD": secret("other-s3cret")}},
@@ -338,70 +323,70 @@ def test_the_service_answers_503_while_the_ledger_is_away(
         ping = httpx.get(f"{facade_url}/api/v1/ping.json")
     assert (answer.status_code, ping.status_code) == (503, 503)
     assert "retry-after" in answer.headers
-    assert _ok(rest.get("/companies.json"))
+    assert ok(rest.get("/companies.json"))
 
 
 @pytest.mark.spec("1.3")
 def test_a_definition_is_exported_byte_for_byte(rest: httpx.Client) -> None:
     raw = json.dumps(PROBE, indent=7, ensure_ascii=False).encode() + b"\n\n"
-    made = _ok(rest.post("/app/", content=raw), 201)
+    made = ok(rest.post("/app/", content=raw), 201)
     assert rest.get(f"/app/{made['id']}/definition.json").content == raw
-    _ok(rest.post("/app/", json={"id": made["id"], "version": "1.4"}), 201)
+    ok(rest.post("/app/", json={"id": made["id"], "version": "1.4"}), 201)
     assert rest.get(f"/app/{made['id']}/definition.json").json() == {**PROBE, "version": "1.4"}
 
 
 def test_a_definition_written_in_another_way_is_no_new_version(rest: httpx.Client) -> None:
-    made = _ok(rest.post("/app/", json=PROBE), 201)
+    made = ok(rest.post("/app/", json=PROBE), 201)
     raw = json.dumps(PROBE, indent=3).encode()
-    again = _ok(rest.post("/app/", content=raw), 201)
+    again = ok(rest.post("/app/", content=raw), 201)
     assert again["updated_at"] == made["updated_at"]
     assert rest.get(f"/app/{made['id']}/definition.json").content == raw
-    assert _ok(rest.get(f"/app/{made['id']}/versions.json")) == {}
+    assert ok(rest.get(f"/app/{made['id']}/versions.json")) == {}
 
 
 def test_the_order_of_variables_and_the_type_of_a_default_are_changes(rest: httpx.Client) -> None:
     environment = PROBE["environment"]
-    made = _ok(rest.post("/app/", json=PROBE), 201)
+    made = ok(rest.post("/app/", json=PROBE), 201)
     turned = {**PROBE, "environment": dict(reversed(environment.items()))}
-    _ok(rest.post("/app/", json=turned), 201)
-    stored = _ok(rest.get(f"/app/{made['id']}.json"))["environment"]
+    ok(rest.post("/app/", json=turned), 201)
+    stored = ok(rest.get(f"/app/{made['id']}.json"))["environment"]
     assert list(stored) == list(reversed(environment))
     typed = {**turned, "environment": {**turned["environment"], "LOUD": {"defval": 0}}}
-    _ok(rest.post("/app/", json=typed), 201)
+    ok(rest.post("/app/", json=typed), 201)
     typed["environment"] = {**typed["environment"], "LOUD": {"defval": False}}
-    _ok(rest.post("/app/", json=typed), 201)
-    stored = _ok(rest.get(f"/app/{made['id']}.json"))["environment"]
+    ok(rest.post("/app/", json=typed), 201)
+    stored = ok(rest.get(f"/app/{made['id']}.json"))["environment"]
     assert stored["LOUD"]["defval"] is False
-    assert len(_ok(rest.get(f"/app/{made['id']}/versions.json"))) == 3
+    assert len(ok(rest.get(f"/app/{made['id']}/versions.json"))) == 3
 
 
 def test_an_older_version_is_taken_only_by_force_and_each_import_keeps_the_former(
     rest: httpx.Client,
 ) -> None:
-    made = _ok(rest.post("/app/", json={**PROBE, "version": "1.10"}), 201)
+    made = ok(rest.post("/app/", json={**PROBE, "version": "1.10"}), 201)
     older = {**PROBE, "version": "1.9"}
     assert rest.post("/app/", json=older).status_code == 409
-    forced = _ok(rest.post("/app/", params={"force": "true"}, json=older), 201)
+    forced = ok(rest.post("/app/", params={"force": "true"}, json=older), 201)
     assert (forced["id"], forced["version"]) == (made["id"], "1.9")
-    _ok(rest.post("/app/", json=older), 201)
-    versions = _ok(rest.get(f"/app/{made['id']}/versions.json"))
+    ok(rest.post("/app/", json=older), 201)
+    versions = ok(rest.get(f"/app/{made['id']}/versions.json"))
     assert {number: one["version"] for number, one in versions.items()} == {"1": "1.10"}
 
 
 def test_an_application_without_a_uuid_is_known_by_its_name(rest: httpx.Client) -> None:
     document = {name: value for name, value in PROBE.items() if name != "uuid"}
-    first = _ok(rest.post("/app/", json=document), 201)
-    again = _ok(rest.post("/app/", json={**document, "author": "me"}), 201)
+    first = ok(rest.post("/app/", json=document), 201)
+    again = ok(rest.post("/app/", json={**document, "author": "me"}), 201)
     assert (first["id"], first["created"]) == (again["id"], not again["created"])
 
 
 def test_the_faults_of_a_definition_have_their_line(rest: httpx.Client) -> None:
     raw = json.dumps({**PROBE, "version": "01"}, indent=1).encode()
-    (fault,) = _ok(rest.post("/app/", content=raw), 400)["details"]
+    (fault,) = ok(rest.post("/app/", content=raw), 400)["details"]
     assert fault["pointer"] == "/version"
     assert b'"version"' in raw.splitlines()[fault["line"] - 1]
 
 
 def test_every_unreadable_definition_says_where(rest: httpx.Client) -> None:
-    (fault,) = _ok(rest.post("/app/", content=b'{\n "name": "x",\n "name": }'), 400)["details"]
+    (fault,) = ok(rest.post("/app/", content=b'{\n "name": "x",\n "name": }'), 400)["details"]
     assert (fault["rule"], fault["line"]) == ("syntax", 3)

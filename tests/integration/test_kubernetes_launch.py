@@ -9,8 +9,8 @@ from sqlalchemy import select
 
 from jobauto_prefect.ledger.records import Lease
 from jobauto_prefect.ledger.store import Ledger
-from tests.integration.test_template_executors import PROBE, deployed
-from tests.support.claims import claim_of, granted
+from tests.support.claims import claim_of, deploy_template, granted
+from tests.support.definitions import PROBE
 from tests.support.documents import RICHEST
 
 
@@ -21,7 +21,7 @@ def launched(
     document: dict[str, Any],
     executor: str,
 ) -> Any:
-    made = deployed(rest, ledger, executor=executor)
+    made = deploy_template(rest, ledger, executor=executor)
     rest.post("/app/", json=document)
     assert made["executor"] == executor
     return granted(claims, claim_of())["kubernetes"]

@@ -29,12 +29,10 @@ from jobauto_prefect.ledger.records import (
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import Relay
-from tests.support.claims import claim_of, granted, own_run_of, refused, report, template
+from tests.support.claims import claim_of, granted, own_run_of, refused, report
 from tests.support.metrics import Scraped, scraped
 from tests.support.servers import client, user_token
 from tests.support.waits import eventually
-
-__all__ = ["template"]
 
 HOUR = timedelta(hours=1)
 

@@ -1,6 +1,5 @@
 """Names as Prefect takes them: refused characters, names that are taken, new names."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
@@ -16,23 +15,15 @@ from jobauto_prefect.ledger.records import App, Job, RunTemplate
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.test_wishes import no_wishes
 from tests.support.definitions import PROBE
-from tests.support.servers import prefect_client
+from tests.support.outbox import has_no_messages
+from tests.support.servers import reach_prefect
 from tests.support.waits import eventually
 
 
 @pytest.fixture
 def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
-    """The facade knows the real Prefect; the pool is this test's own."""
-    pool = f"pool-{facade_settings.url.rpartition(':')[2]}"
-    return facade_settings.model_copy(update={"prefect_api_url": prefect_server, "pool": pool})
-
-
-@pytest.fixture
-def prefect(prefect_server: str) -> Iterator[httpx.Client]:
-    with prefect_client(prefect_server) as http:
-        yield http
+    return reach_prefect(facade_settings, prefect_server)
 
 
 class Named:
@@ -57,7 +48,7 @@ class Named:
         return self.post("runtemplate", app_id=app["id"], company="acme", name=name)
 
     def applied(self) -> None:
-        eventually(lambda: no_wishes(self.ledger))
+        eventually(lambda: has_no_messages(self.ledger))
 
     def get(self, path: str) -> dict[str, Any]:
         found: dict[str, Any] = self.prefect.get(path).raise_for_status().json()

@@ -31,8 +31,8 @@ from jobauto_prefect.ledger.records import (
     WorkerRecord,
 )
 from jobauto_prefect.ledger.store import Ledger
-from tests.integration.test_contract import TYPE
 from tests.support.definitions import PROBE
+from tests.support.records import MAIL_TYPE
 from tests.support.secrets import secret
 from tests.support.servers import client
 
@@ -222,7 +222,7 @@ def world(rest: httpx.Client, ledger: Ledger) -> dict[str, int]:
     make("app", PROBE)
     make("company", {"slug": "here", "name": "Here"})
     make("runtemplate", {"app_id": "{app}", "company_id": "{company}", "name": "t"})
-    make("credential_type", TYPE)
+    make("credential_type", MAIL_TYPE)
     make("topic", {"name": "t"})
     make("calendar", {"name": "c"})
     make("eventsource", {"name": "s", "db_database": "d", "company_id": "{company}"})

@@ -14,14 +14,10 @@ import pytest
 
 from jobauto_prefect.facade.compat.translation import PREFIXES
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.database import migration
-from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.records import Job, Task
 from jobauto_prefect.ledger.states import TaskState
 from jobauto_prefect.ledger.store import Ledger
-from jobauto_prefect.settings import Settings
-from tests.integration.test_contract import everything  # noqa: F401 - a fixture
-from tests.support.databases import database
+from tests.support.databases import migrated_database
 from tests.support.definitions import PROBE
 from tests.support.paths import ROOT
 from tests.support.secrets import SECRET, secret
@@ -38,10 +34,7 @@ PASSWORD = secret("kůň: heslo 17")
 @pytest.fixture(scope="session")
 def migrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
     """One kind of database: what is tested here comes before any."""
-    with database("sqlite", tmp_path_factory.mktemp("published")) as url:
-        engine = make_engine(Settings(database_url=url).ledger_url)
-        migration.upgrade(engine)
-        engine.dispose()
+    with migrated_database("sqlite", tmp_path_factory.mktemp("published")) as url:
         yield "sqlite", url
 
 
@@ -60,7 +53,7 @@ def ok(answer: httpx.Response, status: int = 200) -> Any:
 def test_01_three_collections_are_objects_and_all_others_arrays(
     old: httpx.Client,
     rest: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     for name in BY_ID:
         listed = ok(old.get(f"/{name}.json"))
@@ -85,7 +78,7 @@ def test_01_three_collections_are_objects_and_all_others_arrays(
 
 def test_01_other_formats_have_the_same_records(
     old: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     assert "DatCreate" in old.get("/companies.csv").text.partition("\n")[0]
     assert old.get("/companies.yaml").text.startswith("- id: ")
@@ -119,7 +112,7 @@ def test_03_the_second_base_path_is_the_same(
 
 def test_04_writes_answer_201_and_the_published_exceptions_200(
     old: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     for item in ("app", "company", "runtemplate", "user"):
         again = old.post(f"/{item}/", json={"id": everything[item]})
@@ -135,7 +128,7 @@ def test_04_writes_answer_201_and_the_published_exceptions_200(
 
 def test_05_scheduling_a_job_answers_id_and_job_id_or_says_why_not(
     old: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     template = everything["runtemplate"]
     body = {"runtemplate_id": template, "scheduled": "now", "env": {"COUNT": 3, "LOUD": True}}
@@ -152,7 +145,7 @@ def test_05_scheduling_a_job_answers_id_and_job_id_or_says_why_not(
 
 def test_06_the_id_of_an_upsert_comes_three_ways(
     old: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     for item, parameter in {
         "app": "appId", "company": "companyId", "user": "userId", "runtemplate": "runTemplateId",
@@ -176,7 +169,7 @@ def test_06_the_id_of_an_upsert_comes_three_ways(
 
 def test_07_with_and_without_the_slash_and_no_redirect(
     old: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     for path in ("/runtemplate", "/runtemplate/"):
         answer = old.post(path, json={"id": everything["runtemplate"]})
@@ -186,7 +179,7 @@ def test_07_with_and_without_the_slash_and_no_redirect(
 
 def test_08_a_body_is_json_whatever_its_type_is_said_to_be(
     old: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     said = {"Content-Type": "application/x-www-form-urlencoded"}
     body = json.dumps({"runtemplate_id": everything["runtemplate"]})
@@ -195,7 +188,7 @@ def test_08_a_body_is_json_whatever_its_type_is_said_to_be(
 
 def test_09_an_empty_body_with_an_id_in_the_query_changes_nothing(
     old: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     for item, parameter in {"app": "appId", "company": "companyId", "user": "userId",
                             "runtemplate": "runTemplateId"}.items():  # fmt: skip
@@ -208,7 +201,7 @@ def test_09_an_empty_body_with_an_id_in_the_query_changes_nothing(
 
 def test_10_an_id_in_the_body_must_be_the_paths(
     old: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     template = everything["runtemplate"]
     path = f"/runtemplate/{template}.json"
@@ -221,7 +214,7 @@ def test_10_an_id_in_the_body_must_be_the_paths(
 
 def test_10_what_no_document_has_and_clients_call(
     old: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
     ledger: Ledger,
 ) -> None:
     assert ok(old.get("/"))["index"] == ok(old.get("/index.json"))["index"]
@@ -271,7 +264,7 @@ def test_10_what_no_document_has_and_clients_call(
 
 def test_11_status_has_its_numbers_unwrapped_at_both_paths(
     old: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     for path in ("/status", "/status.json"):
         status = ok(old.get(path))
@@ -283,7 +276,7 @@ def test_11_status_has_its_numbers_unwrapped_at_both_paths(
 
 def test_12_times_in_filters_and_truth_as_text(
     old: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
     ledger: Ledger,
 ) -> None:
     with ledger.writing(SERVICE) as session:
@@ -310,7 +303,7 @@ def test_12_times_in_filters_and_truth_as_text(
 def test_13_event_rules_have_two_bodies_and_one_answer(
     old: httpx.Client,
     rest: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     template = everything["runtemplate"]
     mapping = {"TARGET": "$.recordid"}
@@ -389,7 +382,7 @@ def test_a_flat_record_makes_an_application_and_changes_one(
 def test_unknown_fields_are_ignored_with_a_warning_here_and_refused_there(
     old: httpx.Client,
     rest: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     template = {
         "runtemplate_id": everything["runtemplate"], "iterv": "d", "prepared": True,
@@ -485,7 +478,7 @@ def test_the_published_commands_work(old: httpx.Client) -> None:
 
 def test_a_job_says_how_far_it_is_by_its_times(
     old: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
     ledger: Ledger,
 ) -> None:
     path = f"/job/{everything['job']}.json"
@@ -516,7 +509,7 @@ def test_the_core_does_not_know_the_dialect() -> None:
 def test_an_event_source_takes_the_whole_body_that_clients_send(
     old: httpx.Client,
     rest: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     shown = ok(old.get(f"/eventsource/{everything['eventsource']}.json"))
     assert (shown["db_port"], shown["last_processed_id"]) == ("3306", 0)

@@ -15,8 +15,8 @@ from multiflexi_client.configuration import Configuration
 from pydantic import ValidationError
 
 from jobauto_prefect.facade.compat.translation import PREFIXES
-from tests.integration.test_contract import everything  # noqa: F401 - a fixture
-from tests.integration.test_published import migrated, ok  # noqa: F401 - a fixture
+from tests.support.databases import migrated_database
+from tests.support.records import ok
 from tests.support.secrets import secret
 
 PASSWORD = secret("long horse: battery 17")
@@ -36,11 +36,18 @@ OUTDATED: Mapping[str, tuple[type[Exception], str]] = {
 """Operations whose answers the client can't read, with what it raises and why."""
 
 
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """One kind of database: what is tested here comes before any."""
+    with migrated_database("sqlite", tmp_path_factory.mktemp("published")) as url:
+        yield "sqlite", url
+
+
 @pytest.fixture
 def published(
     facade_url: str,
     rest: httpx.Client,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> Iterator[Any]:
     """The client as its documents set it up, and the Authorization header where it sends none."""
     user = {"login": "program", "password": PASSWORD, "roles": ["super_admin"]}
@@ -147,7 +154,7 @@ def offered(client: Any) -> dict[str, Any]:
 
 def test_every_operation_works_and_what_it_misreads_is_known(
     published: Any,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     operations = offered(published)
     table = calls(everything, sign_in(operations))
@@ -177,7 +184,7 @@ def sign_in(operations: dict[str, Any]) -> str:
 
 def test_its_models_hold_what_the_service_holds(
     published: Any,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     operations = offered(published)
     (company,) = operations["list_companies"]("json")
@@ -195,7 +202,7 @@ def test_its_models_hold_what_the_service_holds(
 
 def test_its_errors_are_those_of_the_document(
     published: Any,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     operations = offered(published)
     with pytest.raises(multiflexi_client.exceptions.NotFoundException):
@@ -210,7 +217,7 @@ def test_its_errors_are_those_of_the_document(
 
 def test_where_it_sends_no_credentials_by_itself_it_is_refused(
     facade_url: str,
-    everything: dict[str, int],  # noqa: F811
+    everything: dict[str, int],
 ) -> None:
     configured = Configuration(
         host=f"{facade_url}{PREFIXES[0]}", username="program", password=PASSWORD

@@ -11,9 +11,9 @@ from jobauto_prefect.definitions.records.actions import Action
 from jobauto_prefect.definitions.records.slugs import code_of
 from jobauto_prefect.facade.compat.translation import PREFIXES
 from jobauto_prefect.facade.http.addresses import CONTRACT
-from tests.integration.test_contract import ok
 from tests.integration.test_ownership import World, world
 from tests.support.definitions import PROBE
+from tests.support.records import ok
 
 __all__ = ["world"]
 

@@ -12,10 +12,8 @@ from jobauto_prefect.ledger.jobs.attempts import new_job
 from jobauto_prefect.ledger.records import RunTemplate, Task, User
 from jobauto_prefect.ledger.states import TaskState
 from jobauto_prefect.ledger.store import Ledger
-from tests.integration.test_contract import everything, ok
 from tests.support.definitions import PROBE
-
-__all__ = ["everything"]
+from tests.support.records import ok
 
 COLLECTIONS = (
     *("apps", "companies", "runtemplates", "jobs", "tasks", "users", "credentials"),

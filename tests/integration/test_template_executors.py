@@ -1,6 +1,5 @@
 """What a run template says about executors, over REST and at the claim."""
 
-from typing import Any
 from uuid import uuid4
 
 import httpx
@@ -11,30 +10,15 @@ from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.writes.run_templates import TemplateBody
 from jobauto_prefect.ledger.access.tokens import issue_user_token
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.records import RunTemplate, User
+from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.claims import DEPLOYMENT, claim_of, granted, own_run_of, refused, report
+from tests.support.claims import claim_of, deploy_template, granted, own_run_of, refused, report
 from tests.support.definitions import PROBE
+from tests.support.records import PROBE_IMAGE, post_contained_template
 from tests.support.secrets import secret
 from tests.support.servers import client, user_token
 
-IMAGE = "docker.io/acme/probe:1"
 SETTINGS = {"memory": "64m", "cpu": 0.5, "network": "none", "ulimits": {"nofile": "1024"}}
-
-
-def template(rest: httpx.Client, image: str | None = IMAGE, **members: Any) -> httpx.Response:
-    rest.post("/app/", json=PROBE | ({"ociimage": image} if image else {}))
-    rest.post("/company/", json={"slug": "acme", "name": "Acme"})
-    body = {"company": "acme", "app_uuid": PROBE["uuid"], "name": "Contained", **members}
-    return rest.post("/runtemplate/", json=body)
-
-
-def deployed(rest: httpx.Client, ledger: Ledger, **members: Any) -> dict[str, Any]:
-    """A template that Prefect knows by a deployment."""
-    made: dict[str, Any] = template(rest, **members).json()
-    with ledger.writing(SERVICE) as session:
-        session.get_one(RunTemplate, made["id"]).deployment_id = DEPLOYMENT
-    return made
 
 
 def pointers(answer: httpx.Response) -> list[str]:
@@ -45,7 +29,7 @@ def pointers(answer: httpx.Response) -> list[str]:
 def test_executor_and_settings_are_kept_and_go_into_the_launch(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger
 ) -> None:
-    made = deployed(rest, ledger, executor="Docker", executor_settings=SETTINGS)
+    made = deploy_template(rest, ledger, executor="Docker", executor_settings=SETTINGS)
     shown = rest.get(f"/runtemplate/{made['id']}.json").json()
     assert (shown["executor"], shown["executor_settings"]) == ("Docker", SETTINGS)
     launch = granted(claims, claim_of())
@@ -54,7 +38,7 @@ def test_executor_and_settings_are_kept_and_go_into_the_launch(
     } == {
         "executor": "Docker",
         "executor_settings": SETTINGS,
-        "image": IMAGE,
+        "image": PROBE_IMAGE,
         "company": "acme",
     }
     assert launch["environment"]["JOBAUTO_EXECUTOR"] == "Docker"
@@ -63,7 +47,7 @@ def test_executor_and_settings_are_kept_and_go_into_the_launch(
 def test_a_job_can_have_another_executor_with_the_same_settings(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger
 ) -> None:
-    made = deployed(
+    made = deploy_template(
         rest, ledger, executor="Docker", executors=["Podman"], executor_settings=SETTINGS
     )
     body = {"runtemplate_id": made["id"], "executor": "Podman"}
@@ -80,7 +64,7 @@ def test_a_job_can_have_another_executor_with_the_same_settings(
 def test_a_job_names_no_executor_that_its_run_template_does_not_list(
     facade_url: str, rest: httpx.Client, ledger: Ledger, address: str
 ) -> None:
-    made = deployed(rest, ledger, executor="Podman", executors=["Docker"])
+    made = deploy_template(rest, ledger, executor="Podman", executors=["Docker"])
     shown = rest.get(f"/runtemplate/{made['id']}.json").json()
     assert shown["executors"] == ["Docker"]
     token = person(rest, ledger, "runner", "user", "viewer")
@@ -101,9 +85,9 @@ def test_a_job_names_no_executor_that_its_run_template_does_not_list(
 def test_a_job_that_waited_has_an_executor_its_run_template_has_now(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger
 ) -> None:
-    made = deployed(rest, ledger, executor="Native")
+    made = deploy_template(rest, ledger, executor="Native")
     job = rest.post("/job/", json={"runtemplate_id": made["id"], "executor": "Native"}).json()
-    template(rest, executor="Podman").raise_for_status()
+    post_contained_template(rest, executor="Podman").raise_for_status()
     launch = granted(claims, own_run_of(ledger, job["id"]))
     assert launch["executor"] == "Podman"
 
@@ -111,7 +95,7 @@ def test_a_job_that_waited_has_an_executor_its_run_template_has_now(
 def test_native_for_an_application_with_an_image_is_chosen_by_system_wide_roles(
     facade_url: str, rest: httpx.Client, ledger: Ledger
 ) -> None:
-    made = template(rest, executor="Podman").json()
+    made = post_contained_template(rest, executor="Podman").json()
     manager = person(rest, ledger, "manager", "viewer", "manager")
     with client(f"{facade_url}/api/v1", manager) as http:
         for members in (
@@ -120,12 +104,12 @@ def test_native_for_an_application_with_an_image_is_chosen_by_system_wide_roles(
             {"name": "Other", "executor": "Native"},
             {"name": "Other"},  # Native is the default
         ):
-            answer = template(http, **members)
+            answer = post_contained_template(http, **members)
             assert answer.status_code == 403, (members, answer.text)
-        assert template(http, executor="Docker").status_code == 201
-        assert template(rest, executors=["Native"]).status_code == 201
-        assert template(http, executors=["Native"], interv="d").status_code == 201
-        assert template(http, executors=[]).status_code == 201
+        assert post_contained_template(http, executor="Docker").status_code == 201
+        assert post_contained_template(rest, executors=["Native"]).status_code == 201
+        assert post_contained_template(http, executors=["Native"], interv="d").status_code == 201
+        assert post_contained_template(http, executors=[]).status_code == 201
         plain = PROBE | {"uuid": str(uuid4()), "name": "Plain"}
         rest.post("/app/", json=plain).raise_for_status()
         body = {"company": "acme", "app_uuid": plain["uuid"], "name": "Plain"}
@@ -138,9 +122,9 @@ def test_native_for_an_application_with_an_image_is_chosen_by_system_wide_roles(
 def test_who_runs_a_template_does_not_change_it_and_may_repeat_what_it_says(
     facade_url: str, rest: httpx.Client, ledger: Ledger
 ) -> None:
-    made = template(rest, env={"GREETING": "hi", "PASSWORD": secret("of-it")}).json()
+    made = post_contained_template(rest, env={"GREETING": "hi", "PASSWORD": secret("of-it")}).json()
     with client(f"{facade_url}/api/v1", person(rest, ledger, "runner", "user", "viewer")) as http:
-        assert template(http, name="Mine").status_code == 403
+        assert post_contained_template(http, name="Mine").status_code == 403
         path = f"/runtemplate/{made['id']}.json"
         for change in (
             {"executor": "Podman"},
@@ -170,14 +154,16 @@ def person(rest: httpx.Client, ledger: Ledger, login: str, role: str, membership
 
 
 def test_what_cannot_run_is_refused_with_what_is_missing(rest: httpx.Client) -> None:
-    answer = template(rest, None, executor="Docker", executor_settings={"memory": "much", "x": 1})
+    answer = post_contained_template(
+        rest, None, executor="Docker", executor_settings={"memory": "much", "x": 1}
+    )
     assert pointers(answer) == ["/executor", "/executor_settings/x", "/executor_settings/memory"]
     assert "no ociimage" in answer.text
-    unknown = template(rest, executor="Slurm")
+    unknown = post_contained_template(rest, executor="Slurm")
     assert "there is no executor Slurm; use Docker, Kubernetes, Native, Podman" in unknown.text
-    listed = template(rest, None, executors=["Podman"])
+    listed = post_contained_template(rest, None, executors=["Podman"])
     assert pointers(listed) == ["/executors/0"]
-    made = template(rest, executors=["Podman"]).json()
+    made = post_contained_template(rest, executors=["Podman"]).json()
     assert rest.post("/app/", json=PROBE).is_success
     job = rest.post("/job/", json={"runtemplate_id": made["id"], "executor": "Podman"})
     assert pointers(job) == ["/executor"]
@@ -186,7 +172,7 @@ def test_what_cannot_run_is_refused_with_what_is_missing(rest: httpx.Client) -> 
 def test_an_image_that_went_is_missed_at_the_launch(
     rest: httpx.Client, claims: httpx.Client, ledger: Ledger
 ) -> None:
-    deployed(rest, ledger, executor="Docker")
+    deploy_template(rest, ledger, executor="Docker")
     assert rest.post("/app/", json=PROBE).status_code == 201
     assert refused(claims, claim_of()) == (
         "executor",
@@ -196,9 +182,9 @@ def test_an_image_that_went_is_missed_at_the_launch(
 
 
 def test_the_name_alone_is_changed(rest: httpx.Client) -> None:
-    made = template(rest, executor="Docker", executor_settings=SETTINGS).json()
+    made = post_contained_template(rest, executor="Docker", executor_settings=SETTINGS).json()
     for name in ("Podman", "Kubernetes", "Native"):
-        answer = template(rest, executor=name)
+        answer = post_contained_template(rest, executor=name)
         assert answer.status_code == 201, answer.text
         shown = rest.get(f"/runtemplate/{made['id']}.json").json()
         assert (shown["executor"], shown["executor_settings"]) == (name, SETTINGS)

@@ -8,13 +8,17 @@ import pytest
 
 from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from tests.integration.test_contract import ok
-from tests.integration.test_names import facade_settings, prefect
-from tests.integration.test_wishes import no_wishes
+from jobauto_prefect.settings import Settings
 from tests.support.definitions import PROBE
+from tests.support.outbox import has_no_messages
+from tests.support.records import ok
+from tests.support.servers import reach_prefect
 from tests.support.waits import eventually
 
-__all__ = ["facade_settings", "prefect"]
+
+@pytest.fixture
+def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
+    return reach_prefect(facade_settings, prefect_server)
 
 
 @pytest.fixture
@@ -55,7 +59,7 @@ def test_a_template_has_its_own_topics_its_applications_and_its_companys_without
 
 def tags(ledger: Ledger, prefect: httpx.Client, made: dict[str, int]) -> list[list[str]]:
     """Those of the flow and of the deployment that are about topics."""
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     with ledger.reading() as session:
         template = session.get_one(RunTemplate, made["runtemplate"])
         ids = template.app.flow_id, template.deployment_id

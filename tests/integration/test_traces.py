@@ -17,10 +17,8 @@ from jobauto_prefect.ledger.records import Event, EventSource, Job
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.logs import trace_id_of, valid_traceparent
 from jobauto_prefect.monitoring import tracing
-from tests.support.claims import claim_of, granted, own_run_of, report, template
+from tests.support.claims import claim_of, granted, own_run_of, report
 from tests.support.webhook_receiver import receiver
-
-__all__ = ["template"]
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 

@@ -1,7 +1,6 @@
 """What the ledger wishes for and what Prefect then holds: a real facade and a real Prefect."""
 
 import asyncio
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -20,23 +19,16 @@ from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.test_facade import make_template
+from tests.support.outbox import has_no_messages
+from tests.support.records import make_template
 from tests.support.secrets import SECRET, secret
-from tests.support.servers import client, facade, prefect_client, user_token
+from tests.support.servers import client, facade, reach_prefect, user_token
 from tests.support.waits import eventually
 
 
 @pytest.fixture
 def facade_settings(facade_settings: Settings, prefect_server: str) -> Settings:
-    """The facade knows the real Prefect; the pool is this test's own."""
-    pool = f"pool-{facade_settings.url.rpartition(':')[2]}"
-    return facade_settings.model_copy(update={"prefect_api_url": prefect_server, "pool": pool})
-
-
-@pytest.fixture
-def prefect(prefect_server: str) -> Iterator[httpx.Client]:
-    with prefect_client(prefect_server) as http:
-        yield http
+    return reach_prefect(facade_settings, prefect_server)
 
 
 def bound_job(ledger: Ledger, job_id: int) -> Job | None:
@@ -45,17 +37,12 @@ def bound_job(ledger: Ledger, job_id: int) -> Job | None:
         return job if job.flow_run_id and job.runtemplate.deployment_id else None
 
 
-def no_wishes(ledger: Ledger) -> bool:
-    with ledger.reading() as session:
-        return not session.scalars(select(OutboxMessage)).all()
-
-
 def test_a_template_becomes_a_deployment_and_a_job_a_flow_run(
     rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
 ) -> None:
     env = {"GREETING": "hi", "PASSWORD": SECRET}
     made = make_template(rest, interv="h", env=env)
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     with ledger.reading() as session:
         deployment_id = session.get_one(RunTemplate, made["id"]).deployment_id
     deployment = prefect.get(f"/deployments/{deployment_id}").json()
@@ -78,7 +65,7 @@ def test_prefects_scheduler_makes_the_runs_of_a_template_with_an_interval(
     rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
 ) -> None:
     made = make_template(rest, name="each minute", interv="i")
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     with ledger.reading() as session:
         deployment_id = session.get_one(RunTemplate, made["id"]).deployment_id
     scheduled = {"deployments": {"id": {"any_": [str(deployment_id)]}}}
@@ -92,12 +79,12 @@ def test_what_is_applied_twice_is_written_once(
     rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
 ) -> None:
     made = make_template(rest)
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     with ledger.reading() as session:
         deployment_id = session.get_one(RunTemplate, made["id"]).deployment_id
     before = prefect.get(f"/deployments/{deployment_id}").json()
     rest.post("/runtemplate/", json={"id": made["id"], "name": "daily"})
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     assert prefect.get(f"/deployments/{deployment_id}").json() == before
 
 
@@ -105,7 +92,7 @@ def test_a_deployment_deleted_in_prefect_is_made_again_for_the_next_job(
     rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
 ) -> None:
     made = make_template(rest)
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     with ledger.reading() as session:
         deployment_id = session.get_one(RunTemplate, made["id"]).deployment_id
     prefect.delete(f"/deployments/{deployment_id}").raise_for_status()
@@ -270,7 +257,7 @@ def test_a_name_prefect_refuses_and_a_name_that_is_taken_are_made_fit(
     second = rest.post(
         "/runtemplate/", json={"app_id": first["app_id"], "company": "acme", "name": "in % out"}
     ).json()
-    eventually(lambda: no_wishes(ledger))
+    eventually(lambda: has_no_messages(ledger))
     with ledger.reading() as session:
         ids = [session.get_one(RunTemplate, one["id"]).deployment_id for one in (first, second)]
     names = [prefect.get(f"/deployments/{one}").json()["name"] for one in ids]

@@ -5,29 +5,16 @@ from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
 
 import httpx
-import pytest
 
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.flow_runs import run_key
 from jobauto_prefect.ledger.jobs.workers import Registration, register
 from jobauto_prefect.ledger.records import Job, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from tests.integration.test_facade import make_template
-from tests.support.secrets import SECRET
+from tests.support.records import post_contained_template
 
 DEPLOYMENT = UUID(int=1)
 Claim = dict[str, Any]
-
-
-@pytest.fixture
-def template(rest: httpx.Client, ledger: Ledger) -> dict[str, Any]:
-    """A template that Prefect knows by a deployment."""
-    made = make_template(rest, env={"PASSWORD": SECRET, "COUNT": 4})
-    with ledger.writing(SERVICE) as session:
-        record = session.get_one(RunTemplate, made["id"])
-        record.deployment_id = DEPLOYMENT
-        record.applied_parameters = {"GREETING": "hello", "COUNT": 4, "LOUD": False}
-    return made
 
 
 def instance_of(worker: str) -> str:
@@ -110,3 +97,11 @@ def report(claims: httpx.Client, launch: dict[str, Any], **members: Any) -> dict
     assert answer.status_code == 200, answer.text
     body: dict[str, Any] = answer.json()
     return body
+
+
+def deploy_template(rest: httpx.Client, ledger: Ledger, **members: Any) -> dict[str, Any]:
+    """A template that Prefect knows by a deployment."""
+    made: dict[str, Any] = post_contained_template(rest, **members).json()
+    with ledger.writing(SERVICE) as session:
+        session.get_one(RunTemplate, made["id"]).deployment_id = DEPLOYMENT
+    return made

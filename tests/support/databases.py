@@ -19,6 +19,9 @@ from psycopg import sql
 from sqlalchemy import URL, create_engine, make_url
 from sqlalchemy.exc import OperationalError
 
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.settings import Settings
 from tests.support.secrets import check_postgresql
 
 POSTGRESQL = os.environ.get(
@@ -94,6 +97,16 @@ def database(kind: str, directory: Path, template: str | None = None) -> Iterato
             for dropped in [*_unused.pop(name, []), *([] if name in unused else [name])]:
                 drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
                 server.execute(drop.format(sql.Identifier(dropped)))
+
+
+@contextmanager
+def migrated_database(kind: str, directory: Path) -> Iterator[str]:
+    """The URL of a database with our tables, to copy."""
+    with database(kind, directory) as url:
+        engine = make_engine(Settings(database_url=url).ledger_url)
+        migration.upgrade(engine)
+        engine.dispose()
+        yield url
 
 
 def _created(server: psycopg.Connection, model: str) -> str:

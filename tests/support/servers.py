@@ -35,6 +35,12 @@ def facade(settings: Settings, ledger: Ledger) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
+def reach_prefect(settings: Settings, prefect_api: str) -> Settings:
+    """The same for a facade that knows the real Prefect; the pool is this test's own."""
+    pool = f"pool-{settings.url.rpartition(':')[2]}"
+    return settings.model_copy(update={"prefect_api_url": prefect_api, "pool": pool})
+
+
 def user_token(ledger: Ledger, login: str = "root", roles: Sequence[str] = ("super_admin",)) -> str:
     """A bearer token of a new user with these roles."""
     with ledger.writing(SERVICE) as session:

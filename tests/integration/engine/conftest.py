@@ -10,9 +10,9 @@ from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.test_facade import make_template
 from tests.support.bench import Bench
 from tests.support.counting_proxy import CountingTransport
+from tests.support.records import make_template
 from tests.support.servers import client, facade, user_token
 
 

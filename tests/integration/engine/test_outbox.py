@@ -20,7 +20,7 @@ from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.test_facade import make_template
+from tests.support.records import make_template
 from tests.support.servers import client, facade, user_token
 
 PATIENCE = 30  # seconds

@@ -16,9 +16,9 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import CompanyUser, Credential, EventSource, RunTemplate, User
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.test_facade import make_template
 from tests.support.adapters import adapter_database
 from tests.support.ports import free_port
+from tests.support.records import make_template
 from tests.support.secrets import secret
 from tests.support.servers import OPERATOR, client, facade
 

@@ -22,12 +22,10 @@ from jobauto_prefect.ledger.events import event_store, pending_actions
 from jobauto_prefect.ledger.records import AuditEntry, Event, Job, PendingAction, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.claims import claim_of, granted, own_run_of, report, report_of, template
+from tests.support.claims import claim_of, granted, own_run_of, report, report_of
 from tests.support.definitions import PROBE
 from tests.support.processes import clean_environment
 from tests.support.secrets import secret
-
-__all__ = ["template"]
 
 HOOK = "https://hooks.acme.example/jobs"
 

@@ -10,9 +10,7 @@ import pytest
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.claims import claim_of, report, start_workers, template
-
-__all__ = ["template"]
+from tests.support.claims import claim_of, report, start_workers
 
 pytestmark = pytest.mark.usefixtures("_workers")
 RUN = UUID(int=77)

@@ -25,12 +25,9 @@ from tests.support.claims import (
     renewal_of,
     report,
     report_of,
-    template,
 )
 from tests.support.secrets import SECRET, secret
 from tests.support.servers import client, worker_token
-
-__all__ = ["template"]
 
 
 def test_a_launch_has_everything_the_process_needs(

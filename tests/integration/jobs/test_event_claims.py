@@ -27,11 +27,9 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.claims import claim_of, granted, own_run_of, refused, report, template
+from tests.support.claims import claim_of, granted, own_run_of, refused, report
 from tests.support.definitions import PROBE
 from tests.support.secrets import SECRET
-
-__all__ = ["template"]
 
 CONTEXT = {"customer": {"name": "Novák"}, "lines": [{"price": 12.5}], "secret": "s3cret-w0rd"}
 MAPPING = {

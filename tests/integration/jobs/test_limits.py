@@ -12,9 +12,8 @@ from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.records import OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from tests.integration.jobs.test_simultaneous_claims import at_once
-from tests.integration.test_credentials import BANK, post
-from tests.integration.test_facade import make_template
 from tests.support.claims import claim_of, granted, refused, report
+from tests.support.records import BANK_TYPE, make_template, post
 
 Record = dict[str, Any]
 FIRST, SECOND = UUID(int=1), UUID(int=2)
@@ -23,7 +22,7 @@ FIRST, SECOND = UUID(int=1), UUID(int=2)
 @pytest.fixture
 def erp(rest: httpx.Client, ledger: Ledger) -> Record:
     """A credential for two jobs at once, which two run templates have."""
-    post(rest, "/credential_type/", **BANK | {"fields": [{"keyword": "BANK_USER"}]})
+    post(rest, "/credential_type/", **BANK_TYPE | {"fields": [{"keyword": "BANK_USER"}]})
     names = ("Orders", "Invoices")
     templates = [make_template(rest, name=name)["id"] for name in names]
     members = {"company": "acme", "credential_type": "Bank", "name": "ERP", "max_jobs": 2}

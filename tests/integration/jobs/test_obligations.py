@@ -18,7 +18,6 @@ from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Ending, Report
 from jobauto_prefect.settings import Settings
-from tests.integration.test_facade import make_template
 from tests.support.claims import (
     DEPLOYMENT,
     claim_of,
@@ -28,6 +27,7 @@ from tests.support.claims import (
     renewal_of,
     report,
 )
+from tests.support.records import make_template
 from tests.support.secrets import SECRET
 
 NOON = datetime(2026, 5, 4, 12, tzinfo=UTC)  # a Monday

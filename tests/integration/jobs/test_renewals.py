@@ -13,18 +13,8 @@ from sqlalchemy import select
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import AuditEntry, Job, Lease, WorkerRecord
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.claims import (
-    claim_of,
-    granted,
-    instance_of,
-    own_run_of,
-    renewal_of,
-    report,
-    template,
-)
+from tests.support.claims import claim_of, granted, instance_of, own_run_of, renewal_of, report
 from tests.support.servers import client, worker_token
-
-__all__ = ["template"]
 
 Launch = dict[str, Any]
 

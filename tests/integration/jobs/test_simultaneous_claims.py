@@ -19,9 +19,7 @@ from jobauto_prefect.ledger.records import Job, Lease, OutboxMessage, RunTemplat
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Ending, Report
 from jobauto_prefect.settings import Settings
-from tests.support.claims import claim_of, granted, own_run_of, refused, report, report_of, template
-
-__all__ = ["template"]
+from tests.support.claims import claim_of, granted, own_run_of, refused, report, report_of
 
 Record = dict[str, Any]
 ROUNDS = 3

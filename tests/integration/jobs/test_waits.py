@@ -13,9 +13,7 @@ from jobauto_prefect.ledger.records import Job, OutboxMessage, WorkerRecord
 from jobauto_prefect.ledger.service_status import PrefectStatus, store_status
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.claims import claim_of, granted, instance_of, renewal_of, template
-
-__all__ = ["template"]
+from tests.support.claims import claim_of, granted, instance_of, renewal_of
 
 
 def start(rest: httpx.Client, template: int, **members: Any) -> dict[str, Any]:

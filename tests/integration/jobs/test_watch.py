@@ -13,9 +13,7 @@ from jobauto_prefect.ledger.jobs import attempts
 from jobauto_prefect.ledger.records import Job, Notice, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.claims import claim_of, granted, own_run_of, report, template
-
-__all__ = ["template"]
+from tests.support.claims import claim_of, granted, own_run_of, report
 
 ALL = ["failure", "recovery", "missed", "slow", "late"]
 MINUTE = timedelta(minutes=1)

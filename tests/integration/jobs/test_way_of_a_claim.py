@@ -30,10 +30,8 @@ from jobauto_prefect.ledger.jobs import windows
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Claim
 from jobauto_prefect.settings import Settings
-from tests.support.claims import claim_of, start_workers, template
+from tests.support.claims import claim_of, start_workers
 from tests.support.secrets import SECRET
-
-__all__ = ["template"]
 
 MOST = 20
 PACKAGE = Path(jobauto_prefect.__file__).parent

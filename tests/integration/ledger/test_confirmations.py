@@ -13,7 +13,7 @@ from jobauto_prefect.ledger.jobs import confirmations
 from jobauto_prefect.ledger.jobs.confirmations import SETTLED_FOR, End
 from jobauto_prefect.ledger.records import Job, OutboxMessage
 from jobauto_prefect.ledger.store import Ledger
-from tests.integration.test_facade import make_template
+from tests.support.records import make_template
 
 
 @pytest.fixture

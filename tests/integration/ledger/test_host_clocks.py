@@ -17,13 +17,11 @@ from jobauto_prefect.ledger.records import Job, Lease, Task
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.test_facade import make_template
 from tests.support.breakable import Part
-from tests.support.claims import claim_of, granted, template
+from tests.support.claims import claim_of, granted
 from tests.support.processes import clean_environment
+from tests.support.records import make_template
 from tests.support.waits import eventually
-
-__all__ = ["template"]
 
 LEASE_SECONDS = 2.0
 

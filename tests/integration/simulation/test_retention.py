@@ -34,7 +34,7 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.test_facade import make_template
+from tests.support.records import make_template
 from tests.support.servers import client, user_token
 
 START = datetime(2026, 1, 20, tzinfo=UTC)

@@ -15,10 +15,10 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Poller
 from tests.integration.sources.test_poller import add_source, stored
-from tests.integration.test_facade import make_template
 from tests.support.adapters import KINDS, AdapterDatabase, adapter_database
 from tests.support.own_servers import SERVERS, OwnServer, own_adapter
 from tests.support.processes import clean_environment
+from tests.support.records import make_template
 from tests.support.servers import client, facade, user_token
 
 POLLER = """

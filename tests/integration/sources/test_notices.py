@@ -31,15 +31,13 @@ from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.notices import NoticeSender
 from tests.support.background_service import beside
 from tests.support.certificates import self_made
-from tests.support.claims import claim_of, granted, refused, report, template
+from tests.support.claims import claim_of, granted, refused, report
 from tests.support.mail_server import PASSWORD, USER, MailServer, mail_server
 from tests.support.ports import free_port
 from tests.support.processes import clean_environment
 from tests.support.secrets import secret
 from tests.support.waits import eventually
 from tests.support.webhook_receiver import Receiver, receiver
-
-__all__ = ["template"]
 
 OPS = "ops@acme.example"
 ALL = ["failure", "recovery", "missed", "slow", "late"]

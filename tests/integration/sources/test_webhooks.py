@@ -20,12 +20,10 @@ from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import WebhookSender, webhooks
 from tests.support.background_service import beside
-from tests.support.claims import claim_of, granted, report, template
+from tests.support.claims import claim_of, granted, report
 from tests.support.secrets import MARK, secret
 from tests.support.waits import eventually
 from tests.support.webhook_receiver import Received, Receiver, receiver
-
-__all__ = ["template"]
 
 SECRET = secret("tells-what-came-from-us")
 TOKEN = "token-of-the-receiver"
