@@ -23,7 +23,13 @@ from jobauto_prefect.engine.sync.credentials import (
 from jobauto_prefect.engine.sync.deployments import retire
 from jobauto_prefect.engine.sync.event_rules import apply_rule, retire_rule
 from jobauto_prefect.engine.sync.template_deployments import apply_template
-from jobauto_prefect.errors import JobautoError, Locked, NotFound, PrefectRefuses
+from jobauto_prefect.errors import (
+    JobautoError,
+    Locked,
+    NotFound,
+    PrefectRefuses,
+    PrefectUnavailable,
+)
 from jobauto_prefect.jobs.claims.launch import run_name
 from jobauto_prefect.jobs.outcome.cancellation import block
 from jobauto_prefect.jobs.outcome.results import (
@@ -312,6 +318,9 @@ class OutboxWorker:
         `poll_seconds`: how often to look unasked; None: only when woken.
         """
         self.context = context
+        self.prefect_away: str | None = None
+        """Why Prefect did not take the last message; None: it did, or none was tried."""
+
         self._poll_seconds = poll_seconds
         self._loop: asyncio.AbstractEventLoop | None = None
         self._due = asyncio.Event()
@@ -456,6 +465,7 @@ class OutboxWorker:
             await self._refused(message, error)
         except JobautoError as error:
             logger.warning("%s %s is put off: %s", message.kind, message.subject_id, error)
+            self.prefect_away = str(error) if isinstance(error, PrefectUnavailable) else None
             await self._retry_later(message, str(error))
         except asyncio.CancelledError:
             outbox.release(ledger, message)  # this process ends; another one need not wait
@@ -464,6 +474,7 @@ class OutboxWorker:
             logger.exception("%s %s failed", message.kind, message.subject_id)
             await self._retry_later(message, "an error in this program")
         else:
+            self.prefect_away = None
             if not is_removed:
                 await asyncio.to_thread(outbox.complete, ledger, message)
 

@@ -17,6 +17,7 @@ from tests.support.databases import POSTGRESQL
 from tests.support.definitions import PROBE
 from tests.support.records import make_template, ok
 from tests.support.secrets import SECRET, secret
+from tests.support.waits import eventually
 
 PASSWORD = secret("kůň:long enough")
 
@@ -30,6 +31,15 @@ def test_only_ping_and_login_are_open(facade_url: str) -> None:
         schemes = [one.split()[0] for one in answer.headers.get_list("www-authenticate")]
         assert schemes == ["Bearer", "Basic"]
         assert set(answer.json()) == {"error", "message", "request_id"}
+
+
+def test_the_status_says_why_changes_wait_for_prefect(rest: httpx.Client) -> None:
+    assert ok(rest.get("/status.json"))["prefect_away"] is None
+    make_template(rest)
+    eventually(lambda: ok(rest.get("/status.json"))["prefect_away"])
+    status = ok(rest.get("/status.json"))
+    assert status["waiting_for_prefect"] > 0
+    assert "does not answer" in status["prefect_away"]
 
 
 def test_the_alias_serves_the_same(rest: httpx.Client) -> None:

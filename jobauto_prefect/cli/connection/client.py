@@ -32,6 +32,9 @@ LARGEST_PAGE = 1000
 PATIENCE_SECONDS = 5.0
 """How long the outbox may stand still before a command no longer waits for it."""
 
+AWAY_SECONDS = 1.0
+"""The same where Prefect does not answer."""
+
 POLL_SECONDS = 0.1
 
 APPLY_SECONDS = 1800.0
@@ -152,14 +155,17 @@ class Client:
     ) -> int:
         """Wait until Prefect knows all changes; return how many it does not know yet.
 
-        That is not 0 where nothing moved for `patience_seconds` (None: `PATIENCE_SECONDS`): what is
-        left is carried out when Prefect is back.
+        That is not 0 where nothing moved for `patience_seconds` (None: `PATIENCE_SECONDS`, but
+        `AWAY_SECONDS` where Prefect does not answer): what is left is carried out when it is back.
         """
-        patience = PATIENCE_SECONDS if patience_seconds is None else patience_seconds
         fewest, since = None, time.monotonic()
         while True:
-            left: int = (await self.get("/status"))["waiting_for_prefect"]
+            status = await self.get("/status")
+            left: int = status["waiting_for_prefect"]
             progress(left)
+            is_away = status.get("prefect_away") is not None
+            usual = min(AWAY_SECONDS, PATIENCE_SECONDS) if is_away else PATIENCE_SECONDS
+            patience = usual if patience_seconds is None else patience_seconds
             if fewest is None or left < fewest:
                 fewest, since = left, time.monotonic()
             if left == 0 or time.monotonic() - since > patience:

@@ -161,6 +161,9 @@ class Status(BaseModel):
     prefect: str = Field(description="Address of Prefect's API.")
     prefect_ui: str = Field(description="Address of Prefect's UI.")
     waiting_for_prefect: int = Field(description="How many changes Prefect has not been told yet.")
+    prefect_away: str | None = Field(
+        description="Why Prefect did not take the last change; null: it did, or was told none."
+    )
     extra_env: list[str] = Field(
         description="Names that jobs of all applications may be given beside those of their "
         "definitions."

@@ -63,6 +63,7 @@ def status(request: Request, who: CurrentUser, service: CurrentService) -> Respo
         "prefect": service.settings.prefect_api_url,
         "prefect_ui": service.settings.prefect_ui,
         "waiting_for_prefect": waiting,
+        "prefect_away": service.outbox_worker.prefect_away,
         "extra_env": list(service.settings.extra_env),
         "database": database,
         "daemon": "active" if running else "inactive",
