@@ -57,7 +57,7 @@ _ABOUT: ContextVar[LogContext | None] = ContextVar("about", default=None)
 def log_context(
     request_id: str | None = None, job_id: int | None = None, traceparent: str | None = None
 ) -> Iterator[LogContext]:
-    """Log lines of this block, and of tasks and threads that are begun in it, are about this."""
+    """Make log lines of this block, and of tasks and threads begun in it, be about this."""
     noted = LogContext(request_id, job_id, traceparent)
     token = _ABOUT.set(noted)
     try:

@@ -46,7 +46,7 @@ class Database:
         return sqlite.file_of(self.url)
 
     def dump(self, target: Path, progress: Progress) -> str:
-        """Write what is in it, as of one instant, to a new file; what did it."""
+        """Write what is in it, as of one instant, to a new file; return what wrote it."""
         if self.kind == SQLITE:
             sqlite.copy(self.file, target, progress)
             return f"sqlite {sqlite3.sqlite_version}"

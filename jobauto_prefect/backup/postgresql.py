@@ -120,7 +120,7 @@ def _programs(name: str) -> Iterator[tuple[str, int]]:
 
 
 def dump(url: str, target: Path) -> str:
-    """Write a database as it is at one instant to a file; what made it, with its version.
+    """Write a database as it is at one instant to a file; return what wrote it, with version.
 
     Raises:
         NotReady: there is no `pg_dump` for this server.

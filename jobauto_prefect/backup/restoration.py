@@ -249,8 +249,10 @@ def _begin(
 ) -> tuple[
     RestorationResult, Sequence[Difference], tuple[Sequence[WaitingJob], Sequence[WindowSummary]]
 ]:
-    """Freeze it, then open the windows that passed: what becomes of them is known before anything
-    starts."""
+    """Freeze the restored ledger, then open the windows that passed.
+
+    So what becomes of them is known before anything starts.
+    """
     with ledger.reading() as session:
         comparison = compare(session, prefect) if prefect else None
         waiting = [

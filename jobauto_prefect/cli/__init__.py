@@ -24,10 +24,10 @@ def main() -> None:
 
 
 def _relax_garbage_collection() -> None:
-    """Collect garbage seldom: what is loaded stays, and looking through it takes a third of a
-    command's time.
+    """Collect garbage seldom: what is loaded stays.
 
-    Python does so every 700 objects while modules are loaded, and once more when it ends.
+    Python collects every 700 objects while modules are loaded, and once more when it ends: a third
+    of a command's time.
     """
     gc.set_threshold(10_000)
     atexit.register(gc.freeze)

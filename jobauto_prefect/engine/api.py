@@ -171,11 +171,11 @@ class PrefectApi:
             del self._asked[path]
 
     async def post(self, path: str, body: Any) -> Any:
-        """Post JSON; the answer's JSON, None where there is none."""
+        """Post JSON; return the answer's JSON, None where there is none."""
         return await self.call("POST", path, body)
 
     async def create(self, path: str, body: Any) -> tuple[Any, bool]:
-        """Post JSON; the answer's JSON, and whether Prefect made something new of it."""
+        """Post JSON; return the answer's JSON, and whether Prefect made something new of it."""
         response = await self._called("POST", path, body)
         return _content(response, self.url), response.status_code == CREATED
 

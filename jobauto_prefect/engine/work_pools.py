@@ -26,7 +26,10 @@ BASE_JOB_TEMPLATE: dict[str, Any] = {
 
 
 async def ensure_pool(api: PrefectApi, name: str) -> bool:
-    """Create the work pool unless there is one of that name, of any type; True: it was created."""
+    """Create the work pool unless there is one of that name, of any type.
+
+    Return whether it was created.
+    """
     if await _exists(api, name):
         return False
     body = {
@@ -45,7 +48,7 @@ async def ensure_pool(api: PrefectApi, name: str) -> bool:
 
 
 async def ensure_queue(api: PrefectApi, pool: str, queue: WorkQueuePlan) -> list[str]:
-    """Create the work queue of a pool unless it is there, with its priority; what was written.
+    """Create a pool's work queue unless it is there, with its priority; return what was written.
 
     The default queue, where no priority is said, is not asked for: each pool has it.
     """

@@ -26,7 +26,7 @@ def load_stock_types() -> list[dict[str, Any]]:
 
 
 def add_stock_types(ledger: Ledger, settings: Settings) -> bool:
-    """Make the stock types where the ledger is new; True: they were made now.
+    """Make the stock types where the ledger is new; return whether they were made now.
 
     A ledger that is in use gets none by itself: `jobauto credential-type import` takes them.
 

@@ -33,7 +33,7 @@ class OverrunMonitor:
         self._slow_after: dict[int, timedelta | None] = {}
 
     def look(self) -> None:
-        """Look once."""
+        """Look once: give notice of jobs that run for too long, and of late windows."""
         now = self._ledger.clock()
         for job_id, usual in self._slow(now):
             with self._ledger.writing(SERVICE) as session:

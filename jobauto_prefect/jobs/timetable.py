@@ -67,7 +67,7 @@ class Timetable:
             return agenda(session)
 
     def _note(self, due: Mapping[Topic, datetime]) -> float:
-        """Set what is due; in how many seconds to look again."""
+        """Set what is due; return in how many seconds to look again."""
         now = self._ledger.clock()
         for topic, instant in due.items():
             if instant <= now:

@@ -155,10 +155,10 @@ def are_due(session: Session, now: datetime) -> bool:
 def claim(
     session: WritingSession, holder: UUID, span: timedelta, in_hand: Collection[str]
 ) -> list[tuple[UUID, str]]:
-    """Make messages of what is due, the caller's for `TAKEN`: one for a recipient, whose last one
-    is `span` ago; its id and its recipient. What comes too soon is put off until then.
+    """Make messages of due notices for `TAKEN`; return the id and the recipient of each.
 
-    `in_hand` are the recipients of the messages that the caller is sending.
+    There is one for a recipient whose last one is `span` ago; what comes too soon is put off until
+    then. `in_hand` are the recipients of the messages that the caller is sending.
     """
     if not locks.acquire(session, LOCK, holder, timedelta()):
         return []

@@ -71,7 +71,7 @@ class NoticeSender(Sender[tuple[UUID, str], Batch]):
             notices.retry_later(session, message, error)
 
     async def send(self, client: httpx.AsyncClient, message: Batch) -> str | None:
-        """Send a message by mail or to Slack; why it was not accepted, None: it was."""
+        """Send a message by mail or to Slack; return why it was not accepted, None: it was."""
         if message.channel == Channel.SLACK:
             secret = self.ledger.box.open({"uri": message.secret or ""})
             content = json.dumps(slack_of(message, self.settings), ensure_ascii=False).encode()

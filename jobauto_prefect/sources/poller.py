@@ -88,7 +88,7 @@ class Poller:
             self._reading.pop(source_id, None)
 
     def read(self, source_id: int) -> int:
-        """Read one source to its end, if it is our turn; how many changes were new.
+        """Read one source to its end, if it is our turn; return how many changes were new.
 
         Nothing is raised: why it could not be read is kept with the source.
         """

@@ -73,7 +73,7 @@ class Sender(ABC, Generic[Claim, Message]):
 
     @abstractmethod
     async def send(self, client: httpx.AsyncClient, message: Message) -> str | None:
-        """Send a message; why it was not accepted, None: it was."""
+        """Send a message; return why it was not accepted, None: it was."""
 
     @abstractmethod
     def release(self, session: WritingSession, message: Message) -> None:

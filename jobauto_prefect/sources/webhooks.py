@@ -90,7 +90,7 @@ class WebhookSender(Sender[PendingAction, Message]):
         return f"webhook {message.action_id}"
 
     async def send(self, client: httpx.AsyncClient, message: Message) -> str | None:
-        """Post a webhook; why it was not accepted, None: it was."""
+        """Post a webhook; return why it was not accepted, None: it was."""
         return await post(client, self.rules, message.url, message.content, message.headers)
 
     def release(self, session: WritingSession, message: Message) -> None:

@@ -124,8 +124,10 @@ async def _ledger_findings(settings: Settings, ledger: Ledger) -> AsyncIterator[
 
 
 def _read_pools(settings: Settings, ledger: Ledger) -> tuple[set[str], dict[str, int], int]:
-    """Read the work pools in use, how many companies share a user in each, and how many outbox
-    messages are overdue."""
+    """Read the work pools in use, how many companies share a user in each, and overdue messages.
+
+    Of the outbox messages that are overdue it is how many there are.
+    """
     with ledger.reading() as session:
         templates = templates_with_context(session, None)
         companies: dict[str, set[str]] = {settings.pool: set()}

@@ -67,8 +67,9 @@ class Client:
         return (await self._answer("GET", path)).content
 
     async def list(self, collection: str, limit: int | None = None) -> dict[int, dict[str, Any]]:
-        """Fetch records of a collection by id, the newest first; `limit` None: as many as the
-        facade gives.
+        """Fetch records of a collection by id, the newest first.
+
+        `limit` None: as many as the facade gives.
         """
         records = await self.get(f"/{collection}.json", **({"limit": limit} if limit else {}))
         return {int(key): records[key] for key in sorted(records, key=int, reverse=True)}
@@ -215,10 +216,10 @@ def call_facade(
 async def open_client(
     url: str | None, writes: bool = False, *, takes_long: bool = False
 ) -> AsyncIterator[Client]:
-    """Open a client of the facade at an address; else of the one that runs in this home; else of
-    one in this process. See `call_facade`.
+    """Open a client of the facade at an address, in this home, or in this process.
 
-    Only what is needed is loaded: a command that asks a running service is there at once.
+    The one that runs in this home comes before one in this process. See `call_facade`. Only what is
+    needed is loaded: a command that asks a running service is there at once.
     """
     if url is None and is_answering(home()):
         yield Client(SocketConnection(home()))

@@ -25,7 +25,7 @@ class HttpConnection:
         self._http = http
 
     async def ask(self, question: Request) -> Response:
-        """See `Connection`."""
+        """Ask the facade, as `Connection` says."""
         try:
             answer = await self._http.request(
                 question.method,

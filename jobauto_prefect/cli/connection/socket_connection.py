@@ -32,7 +32,7 @@ class SocketConnection:
         self._home = home
 
     async def ask(self, question: Request) -> Response:
-        """See `Connection`."""
+        """Ask the facade, as `Connection` says."""
         seconds = max(ANSWER_SECONDS, question.seconds or 0)
         connection = connect(self._home)
         if connection is None:

@@ -75,8 +75,9 @@ def _read_text(source: Path) -> str:
 
 
 def print_upgrade(done: Upgraded, target: Path | None, as_json: bool) -> None:
-    """Tell what was changed and what was not. Without a target the new text comes first, and
-    alone on standard output.
+    """Tell what was changed and what was not.
+
+    Without a target the new text comes first, and alone on standard output.
     """
     if as_json:
         print_json(

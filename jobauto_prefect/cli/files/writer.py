@@ -51,8 +51,9 @@ def select_records(
 
 
 def _select_of_companies(index: "RecordIndex", slugs: set[str]) -> dict[str, dict[int, Record]]:
-    """Select the records of companies, and the applications, credential types, calendars and
-    sources they need.
+    """Select the records of companies, and what they need.
+
+    Those are applications, credential types, calendars and sources.
     """
     from jobauto_prefect.facade.apply.record_kinds import KINDS, calendars_in
 

@@ -68,8 +68,9 @@ async def stream_output(client: "Client", job_id: int, follow: bool) -> AsyncIte
 async def _wait_until_over(
     client: "Client", job_id: int, tell_line: Callable[[Record], None], within: float | None
 ) -> Record:
-    """Wait until a job is over, or `within` seconds have passed, and return it. Its output is
-    printed meanwhile, and what it waits for.
+    """Wait until a job is over, or `within` seconds have passed, and return it.
+
+    Its output is printed meanwhile, and what it waits for.
 
     Raises:
         typer.Exit: somebody has interrupted it, and was told, or asked, what becomes of the job.
@@ -92,8 +93,9 @@ async def _wait_until_over(
 
 
 def _go_on_after_interrupt() -> None:
-    """Undo the cancelling of this task by Ctrl-C: what is still to be asked and printed is its
-    work, too.
+    """Undo the cancelling of this task by Ctrl-C.
+
+    What is still to be asked and printed is its work, too.
     """
     task = asyncio.current_task()
     if task is not None:

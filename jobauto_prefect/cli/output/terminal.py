@@ -93,8 +93,9 @@ def warning_messages(record: Mapping[str, Any]) -> list[str]:
 
 
 def print_grouped_hints(about: Iterable[tuple[str, str, str]], word: str = "warning") -> None:
-    """Print messages, given with a noun and a name each, on standard error: what several have
-    in common stands once.
+    """Print messages, given with a noun and a name each, on standard error.
+
+    What several have in common stands once.
     """
     names: dict[tuple[str, str], list[str]] = {}
     for noun, name, message in about:
@@ -104,7 +105,7 @@ def print_grouped_hints(about: Iterable[tuple[str, str, str]], word: str = "warn
 
 
 def _name_group(noun: str, names: Sequence[str]) -> str:
-    """Name records: `run template acme/A`, `12 run templates (acme/A, acme/B and 10 more)`."""
+    """Name records: `run template A`, `12 run templates (A, B, C and 9 more)`."""
     if len(names) == 1:
         return f"{noun} {names[0]}"
     first = ", ".join(names[:FEW])
@@ -206,8 +207,9 @@ def print_markdown(text: str) -> None:
 
 
 def _print_without_trailing_space(table: "Table") -> None:
-    """Print without the spaces that fill up the last column: in a pipe, or copied, they are a
-    nuisance.
+    """Print without the spaces that fill up the last column.
+
+    In a pipe, or copied, they are a nuisance.
     """
     with console().capture() as captured:
         console().print(table)

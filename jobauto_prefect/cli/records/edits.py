@@ -201,10 +201,9 @@ async def _post(
     edited: Mapping[str, Any],
     secrets: Mapping[str, str],
 ) -> Any:
-    """Validate a record as a file would be, and post it; secrets go along, past what files may
-    hold.
+    """Validate a record as a file would be, and post it; secrets go along.
 
-    Of a record that is there only what is edited is sent.
+    Files could not hold these. Of a record that is there only what is edited is sent.
     """
     from jobauto_prefect.facade.apply.documents import Document
     from jobauto_prefect.facade.apply.references import ReferenceResolver

@@ -164,8 +164,9 @@ async def fetch_definition(client: "Client", word: str) -> NamedDefinition:
 
 
 async def _fetch_former(client: "Client", app: Record, version: str) -> NamedDefinition:
-    """Fetch a former definition. The number counts first: it is unique, and a version may have been
-    imported again.
+    """Fetch a former definition.
+
+    The number counts first: it is unique, and a version may have been imported again.
     """
     former = await client.get(f"/app/{app['id']}/versions.json")
     of_version = [

@@ -14,8 +14,9 @@ LOCK = "up.lock"
 
 @contextlib.contextmanager
 def hold_home(home: Path, addresses: Mapping[str, str]) -> Iterator[int]:
-    """Lock a home for a service with these addresses (settings, by name); the lock lasts as long as
-    the file with the returned number is open.
+    """Lock a home for a service with these addresses (settings, by name).
+
+    The lock lasts as long as the file with the returned number is open.
 
     Raises:
         Conflict: another process holds it.

@@ -15,8 +15,9 @@ NAMES = ("api_port", "prefect_port")
 
 
 def choose_ports(settings: "Settings", given: Mapping[str, int | None]) -> dict[str, int]:
-    """Choose the ports to start with, by the names of their settings; those missing are the
-    defaults.
+    """Choose the ports to start with, by the names of their settings.
+
+    Those missing are the defaults.
     """
     ports = dict(read_ports(settings.home))
     ports |= {name: getattr(settings, name) for name in NAMES if name in settings.model_fields_set}

@@ -102,8 +102,9 @@ class StopRequest:
 
 @contextlib.asynccontextmanager
 async def run_service(plan: ServicePlan, asked: StopRequest, tell: Tell) -> AsyncIterator[bool]:
-    """Run the whole service; yield False where a signal came before it was ready. It ends with the
-    context.
+    """Run the whole service; yield False where a signal came before it was ready.
+
+    It ends with the context.
 
     Raises:
         JobautoError: a part ended before it was ready.
@@ -144,8 +145,9 @@ async def _status(url: str) -> int:
 
 
 def _any_certificate() -> Any:
-    """Accept any certificate: whether it is for this address does not matter to a part's being
-    ready.
+    """Accept any certificate.
+
+    Whether it is for this address does not matter to a part's being ready.
     """
     import ssl
 

@@ -20,8 +20,9 @@ LEDGER_ONLY = ("DB_", "JOBAUTO_DATABASE_URL", "JOBAUTO_KEY_FILE")
 
 
 def plan_stages(settings: Settings, prepared: PreparedHome) -> Sequence[Sequence[PartPlan]]:
-    """Plan all parts, in the order of starting. Facade and services share a process, and its
-    memory.
+    """Plan all parts, in the order of starting.
+
+    Facade and services share a process, and its memory.
     """
     variables = part_variables(settings)
     worker = program_command("worker", "start", "--pool", settings.pool)

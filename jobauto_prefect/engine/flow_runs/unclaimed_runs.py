@@ -35,7 +35,7 @@ class UnclaimedRuns:
         self._seen_since: dict[UUID, datetime] = {}
 
     async def look(self) -> None:
-        """Look once.
+        """Look once for runs that run without a job, and give those that stay so the state Crashed.
 
         Raises:
             PrefectUnavailable: Prefect does not answer.

@@ -17,7 +17,7 @@ OWN_KEY = "ENCRYPTION_KEY"
 
 
 async def reencrypt_blocks(key: str) -> int:
-    """Encrypt with `key` what Prefect encrypted with its own, and forget that one; how many.
+    """Encrypt with `key` what Prefect encrypted with its own, and forget that; return how many.
 
     One transaction: it happens whole or not at all. Where neither key opens a block, it stays as
     it is, and so does Prefect's key.

@@ -96,7 +96,7 @@ class EventEmitter:
         ]
 
     async def _emit(self, batch: Sequence[Emission]) -> Mapping[int, str | None]:
-        """Send a batch; event -> why Prefect refuses it, None: it was accepted."""
+        """Send a batch; return event -> why Prefect refuses it, None: it was accepted."""
         try:
             await self._prefect.post("/events", [body for _, bodies in batch for body in bodies])
         except Conflict as error:

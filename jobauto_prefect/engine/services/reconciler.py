@@ -127,7 +127,7 @@ async def _correct_appearance(context: EngineContext, end: End, status: PrefectR
 
 
 async def _is_given_up(context: EngineContext, end: End, status: PrefectRun) -> bool:
-    """Tell Prefect the end; whether that is of no use. Otherwise it is looked at once more."""
+    """Tell Prefect the end; return whether that is of no use. Else it is looked at once more."""
     if end.flow_run_id is None:
         return True
     if end.looks >= MOST_LOOKS:

@@ -135,7 +135,7 @@ class Pruner:
             return step.remove(session, ended)
 
     async def _prune_runs(self, until: float | None) -> int:
-        """Delete the flow runs that ended long ago, those without a job included; how many."""
+        """Delete flow runs that ended long ago, those without a job included; return how many."""
         gone = 0
         now = self._context.ledger.clock()
         for kept in await asyncio.to_thread(self._kept_runs):

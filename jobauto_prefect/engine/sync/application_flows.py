@@ -14,7 +14,7 @@ from jobauto_prefect.ledger.records import App, OutboxMessage
 
 
 async def apply_app(context: EngineContext, message: OutboxMessage) -> None:
-    """Bring the flow to what the record says; safe to repeat.
+    """Change the flow to what the record says; safe to repeat.
 
     Under a new name there is a new flow; the old one goes where nothing is left of it.
     """

@@ -46,7 +46,7 @@ def _name(template: RunTemplate) -> str:
 async def apply_automation(
     api: PrefectApi, plan: AutomationPlan, deployment_id: UUID, remembered: UUID | None
 ) -> UUID:
-    """Bring the automation to what the plan says; its id, another one where it had to be made.
+    """Change the automation to what the plan says, or make it; return its id.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.

@@ -16,7 +16,7 @@ Found = Mapping[str, Any]
 async def apply_block_type(
     api: PrefectApi, plan: BlockTypePlan, remembered: UUID | None
 ) -> tuple[UUID, UUID]:
-    """Bring a block type to what the plan says; its id and that of its schema.
+    """Change a block type to what the plan says; return its id and that of its schema.
 
     A name can't be changed in Prefect: under a new one there is a new block type, and with the
     old one its documents go.
@@ -58,7 +58,7 @@ async def apply_block_type(
 async def apply_block(
     api: PrefectApi, plan: BlockPlan, of_type: tuple[UUID, UUID], remembered: UUID | None
 ) -> UUID:
-    """Bring a block document to what the plan says; its id.
+    """Change a block document to what the plan says; return its id.
 
     `of_type` are the ids of its type and schema.
 

@@ -76,8 +76,9 @@ def has_planned_times(plan: DeploymentPlan, deployment: PrefectObject) -> bool:
 
 
 def is_pause_changed(deployment: PrefectObject, paused: bool) -> bool:
-    """Whether a deployment is not what it was applied as; it can be switched as a whole, or its
-    schedule: either counts.
+    """Whether a deployment is not what it was applied as.
+
+    It can be switched as a whole, or its schedule: either counts.
     """
     ours = own_schedule(deployment)
     switches = [deployment["paused"], *([not ours["active"]] if ours else [])]

@@ -53,7 +53,7 @@ class Applied:
 
 
 async def apply(api: PrefectApi, plan: DeploymentPlan, remembered: AppliedIds) -> Applied:
-    """Bring flow, work pool and deployment to what the plan says; safe to repeat.
+    """Change flow, work pool and deployment to what the plan says; safe to repeat.
 
     Names are identities in Prefect: under a new name there is a new object, the waiting runs move
     to it, and the old deployment goes; so does an old flow without deployments and runs. A

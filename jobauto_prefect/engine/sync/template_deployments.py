@@ -144,8 +144,9 @@ class _Registration:
 def _remember(
     context: EngineContext, lock: _Lock, registration: _Registration
 ) -> upcoming_runs.Outlook | None:
-    """Note what Prefect has. The outlook whose runs are still to be made or withdrawn; None: all
-    is done, and nobody holds the template any more.
+    """Note what Prefect has; return the outlook whose runs are still to be made or withdrawn.
+
+    None: all is done, and nobody holds the template any more.
     """
     with context.ledger.writing(SERVICE) as session:
         template = template_alone(session, lock.template_id)

@@ -52,19 +52,19 @@ class RunListener(Protocol):
     """Handles what happens in a work pool. No call may take long."""
 
     def on_connected(self) -> None:
-        """Handle that the stream is there, perhaps again: what was said meanwhile went unheard."""
+        """Handle a stream that is there, perhaps again: what was said meanwhile went unheard."""
 
     def on_disconnected(self) -> None:
-        """Handle that the stream is gone for now."""
+        """Handle the loss of the stream, for now."""
 
     def on_scheduled(self, announcement: Announcement) -> None:
-        """Handle that a flow run waits for a worker, now or later."""
+        """Handle a flow run that waits for a worker, now or later."""
 
     def on_limits_changed(self) -> None:
-        """Handle that work pool or queues may be paused, or have other limits."""
+        """Handle work pool or queues that may be paused, or have other limits."""
 
     def on_cancelling(self, flow_run_id: UUID) -> None:
-        """Handle that somebody ends, or a minute ago ended, a flow run."""
+        """Handle a flow run that somebody ends, or ended a minute ago."""
 
 
 async def listen(pool_id: UUID, listener: RunListener) -> None:

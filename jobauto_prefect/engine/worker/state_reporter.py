@@ -67,7 +67,7 @@ async def propose_running(api: PrefectApi, flow_run_id: UUID) -> Proposal | None
 
 
 async def _at_once() -> None:
-    """Do not wait."""
+    """Return at once."""
 
 
 def appearance_at_start(

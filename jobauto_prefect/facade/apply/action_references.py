@@ -50,7 +50,7 @@ def references(content: Record) -> Iterator[tuple[str, str, str]]:
 
 
 def sort_by_references(templates: Sequence[T], content_of: Callable[[T], Record]) -> list[T]:
-    """Run templates, each after those that its actions start."""
+    """Sort run templates: each comes after those that its actions start."""
     titles = [title_of("runtemplate", content_of(template)) for template in templates]
     by_title = dict(zip(titles, templates, strict=True))
     launched: dict[tuple[Any, Any], list[str]] = {}

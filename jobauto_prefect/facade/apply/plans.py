@@ -198,7 +198,7 @@ class Planner:
                 yield Fault("", "prune", message)
 
     def _in_order(self, gone: list[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Run templates after those that their actions start."""
+        """Sort run templates after those that their actions start; others keep their places."""
         records = self._index.records["runtemplate"]
         templates = [number for kind, number in gone if kind == "runtemplate"]
         ordered = iter(sort_by_references(templates, lambda number: records[number]))

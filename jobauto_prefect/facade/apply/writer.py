@@ -41,7 +41,7 @@ class Writer:
         self._owing: list[tuple[int, Any]] = []
 
     def write(self, change: Change) -> list[Fault]:
-        """Make a change; what is to be warned of."""
+        """Make a change; return what is to be warned of."""
         if change.document is None:
             self._delete(change.kind, change.number or 0)
             return []

@@ -13,7 +13,7 @@ R = TypeVar("R", bound=Base)
 
 
 def can_read(who: Identity, permissions: str, company_id: int | None) -> bool:
-    """Tell whether somebody may read records of this kind (of this company)."""
+    """Whether somebody may read records of this kind (of this company)."""
     return who.rights.may(f"{permissions}.read", company_id)
 
 

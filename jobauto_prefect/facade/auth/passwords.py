@@ -76,7 +76,7 @@ class PasswordVerifier:
         return matches
 
     def remembers(self, user_id: int, stored: str | None, password: str) -> bool:
-        """Tell whether this comparison succeeded recently; False does not mean it would fail."""
+        """Whether this comparison succeeded recently; False does not mean it would fail."""
         if not stored:
             return False
         digest = self._digest(user_id, stored, password)

@@ -65,7 +65,7 @@ class SignInThrottle:
         return now - self._window
 
     def is_open(self, history: History) -> bool:
-        """Tell whether another attempt is allowed after these failures."""
+        """Whether another attempt is allowed after these failures."""
         if history.from_network >= self._from_network:
             return False
         few = history.from_all < self._from_all and history.of_network < self._of_network

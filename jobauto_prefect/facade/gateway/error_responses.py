@@ -21,7 +21,7 @@ CONTENT_SECURITY_POLICY = (
 
 
 def is_browser_page(headers: Headers) -> bool:
-    """Tell whether a page in a browser asks, and not a program."""
+    """Whether a page in a browser asks, and not a program."""
     return UI_HEADER in headers or "sec-fetch-mode" in headers
 
 

@@ -58,7 +58,7 @@ def _are_uuids(parameters: Mapping[str, str]) -> bool:
 
 
 def is_uuid(text: object) -> bool:
-    """Tell whether a text is a UUID as Prefect's paths take them: with hyphens."""
+    """Whether a text is a UUID as Prefect's paths take them: with hyphens."""
     try:
         return isinstance(text, str) and len(text) == 36 and bool(UUID(text))
     except ValueError:

@@ -28,7 +28,7 @@ class SignIn:
     tokens: TokenCache
 
     def is_service(self, header: str) -> bool:
-        """Tell whether an Authorization header is that of this installation's own processes."""
+        """Whether an Authorization header is that of this installation's own processes."""
         return hmac.compare_digest(header.encode(), service_authorization(self.ledger.box).encode())
 
     async def identify_request(self, connection: HTTPConnection) -> Identity:

@@ -28,7 +28,7 @@ class LateRoute(APIRoute):
         self._is_examined = False
 
     def examine(self) -> None:
-        """Become FastAPI's route.
+        """Examine the endpoint as FastAPI's route does, once.
 
         Raises:
             FastAPIError: a parameter of the endpoint is of no type it knows.

@@ -39,7 +39,7 @@ def replay(
     who: CurrentUser,
     service: CurrentService,
 ) -> Response:
-    """Start rules, and do actions, once more; the answer is the event and what it owes now."""
+    """Start rules, and do actions, once more; return the event and what it owes now."""
     body = parse(ReplayBody, fields)
     with service.ledger.writing(who.actor) as session:
         event = get_record(session, Event, event_id)

@@ -52,7 +52,7 @@ async def list_drift(request: Request, who: CurrentUser, service: CurrentService
 
 
 async def reconcile(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """Settle what somebody changed in Prefect, of all companies; what was done."""
+    """Settle what somebody changed in Prefect, of all companies; return what was done."""
     require_permission(who, "system", "config", None)
     corrections = await correct_all(service.outbox_worker.context)
     service.outbox_worker.wake()

@@ -177,8 +177,10 @@ def _pop_labels(write: WriteRequest) -> list[str] | None:
 
 
 def _says_topics(write: WriteRequest) -> bool:
-    """Whether `topics` are those attached: in the query, in a part of a definition without its
-    `executable`, or in a record that was read. Else the key is the definition's own.
+    """Whether `topics` are those attached, and not the definition's own.
+
+    They are attached in the query, in a part of a definition without its `executable`, and in a
+    record that was read.
     """
     if "topics" not in write.fields:
         return False

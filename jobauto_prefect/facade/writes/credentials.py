@@ -184,7 +184,7 @@ def _apply_values(
     *,
     created: bool,
 ) -> list[Fault]:
-    """Take the values given, null removes one; warnings about required ones still to come.
+    """Take the values given, null removes one; return warnings of required ones still to come.
 
     `before` is where the stored secrets were sent, None: there are none.
 

@@ -113,7 +113,7 @@ def _select_meant(write: WriteRequest, namesakes: Sequence[D]) -> D | None:
 
 
 def apply_owner(write: WriteRequest, record: OwnedRecord, owner: Owner) -> bool:
-    """Give a record the owner that a request says; whether it has another one now.
+    """Give a record the owner that a request says; return whether it has another one now.
 
     Raises:
         Conflict: it was looked up by its uuid and belongs to another, or another uses it.

@@ -59,7 +59,7 @@ PREFECT_STATES: Mapping[str, PrefectState] = {
 
 
 def record_result(session: WritingSession, job: Job, report: Report, language: str) -> bool:
-    """Write down the reported end of a job; True: it settles the matter, no attempt follows.
+    """Record the reported end of a job; return whether no other attempt follows.
 
     Raises:
         Conflict: it has ended otherwise, or another attempt has taken its place.
@@ -68,7 +68,7 @@ def record_result(session: WritingSession, job: Job, report: Report, language: s
 
 
 def record_end(session: WritingSession, job: Job, settlement: JobResult) -> bool:
-    """Write down how a job ended, and bring its task forward; True: no other attempt follows.
+    """Record how a job ended, and change its task; return whether no other attempt follows.
 
     A lost job of which nobody has heard keeps its lease: until its worker's word comes, or its
     time is up, nothing follows.

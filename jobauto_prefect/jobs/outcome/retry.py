@@ -176,7 +176,7 @@ def finish_attempt(
     not_before: datetime | None = None,
     worker_unable: bool = False,
 ) -> bool:
-    """Finish an attempt: schedule another one, or end its task. True: no other attempt follows.
+    """Schedule another attempt, or end the task; return whether no other attempt follows.
 
     `worker_unable`: nothing of it began, for its worker can't start any job.
     """

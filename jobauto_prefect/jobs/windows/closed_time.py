@@ -17,7 +17,10 @@ MEMBERS = ("name", "country", "subdivision", "days", "times", "periods")
 def closed_times(
     session: ReadingSession, templates: Collection[RunTemplate], since: datetime
 ) -> Mapping[int, ClosedTime]:
-    """Run template -> its closed time after an instant; as many statements for one as for all."""
+    """Return run template -> its closed time after an instant.
+
+    There are as many statements for one as for all.
+    """
     frozen = [closure_of(freeze) for freeze in freezes.freezes_since(session, since)]
     named = {template.id: names_of(template) for template in templates}
     calendars = calendars_named(session, set().union(*named.values()))

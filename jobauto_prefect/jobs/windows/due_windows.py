@@ -82,7 +82,7 @@ def open_until(session: WritingSession, template: RunTemplate, until: datetime) 
 
 
 def open_windows(session: WritingSession, held: Sequence[RunTemplate], now: datetime) -> int:
-    """Open what is due of templates that are held; how many windows that were.
+    """Open what is due of templates that are held; return how many windows that were.
 
     With so many statements for all of them, not for each.
     """

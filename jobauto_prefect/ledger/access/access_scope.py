@@ -24,7 +24,7 @@ class AccessScope:
 
 
 def deployments(session: Session, scope: AccessScope) -> set[str]:
-    """Return the ids of their deployments; of work pools also those of deleted run templates.
+    """Return the ids of a scope's deployments; of work pools those of deleted templates, too.
 
     Prefect has such a one until it is told. Workers end what runs of it. For people `flows` has
     lost its flow already: programs that look up the flow of each deployment would fail.
@@ -36,7 +36,7 @@ def deployments(session: Session, scope: AccessScope) -> set[str]:
 
 
 def deployments_by_flow(session: Session, scope: AccessScope) -> dict[str, int]:
-    """Return flow id -> the number of their deployments of it."""
+    """Return flow id -> the number of a scope's deployments of it."""
     joined = select(App.flow_id, func.count()).select_from(RunTemplate).join(App)
     query = _narrowed(scope, joined).where(RunTemplate.deployment_id.is_not(None))
     query = query.group_by(App.flow_id)
@@ -44,7 +44,7 @@ def deployments_by_flow(session: Session, scope: AccessScope) -> dict[str, int]:
 
 
 def pools(session: Session, scope: AccessScope) -> set[str]:
-    """Return the names of their work pools."""
+    """Return the names of a scope's work pools."""
     return set(session.scalars(_of(scope, _pool(scope)).distinct()))
 
 

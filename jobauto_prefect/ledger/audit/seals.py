@@ -155,7 +155,7 @@ class Sealer:
         self._complained = False
 
     def seal(self) -> bool:
-        """Seal all that is settled; whether nobody has to be waited for.
+        """Seal all that is settled; return whether nobody has to be waited for.
 
         Raises:
             AuditDamaged: the mark of the newest seal is gone or not ours, and nothing is sealed

@@ -255,7 +255,7 @@ def remove_jobs(session: WritingSession, jobs: Sequence[Ended]) -> None:
 
 
 def remove_output(session: WritingSession, jobs: Sequence[Ended], most_lines: int) -> list[Ended]:
-    """Delete lines of output of these jobs, and their artifacts; the jobs that have more."""
+    """Delete output lines and artifacts of these jobs; return the jobs that have more."""
     sizes = _lines_of(session, jobs)
     finished: list[Ended] = []
     lines = 0

@@ -41,7 +41,10 @@ class LivingWorker:
 def pools_of(
     session: Session, template_ids: Collection[int], now: datetime
 ) -> tuple[dict[int, str | None], Freeze | None]:
-    """Run template -> its work pool, None: the one of the settings; and the freeze that lasts."""
+    """Return template -> its work pool, None: the settings' one; and the freeze that lasts.
+
+    None: no freeze lasts.
+    """
     query = (
         select(RunTemplate.id, RunTemplate.pool, Freeze)
         .outerjoin(Freeze, PRESENT)

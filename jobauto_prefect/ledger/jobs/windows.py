@@ -225,7 +225,7 @@ def is_apply_pending(session: Session, template_id: int) -> bool:
 
 
 def lock_lapsed_tasks(session: WritingSession, limit: int) -> Sequence[Task]:
-    """Open tasks for which it is too late, locked; those that others hold are left out.
+    """Lock and return open tasks for which it is too late; those that others hold are left out.
 
     So are those that are moved to the end of a freeze that nobody knows.
     """

@@ -82,7 +82,10 @@ def templates_with_context(
     companies: Collection[int] | None,
     among: Collection[int] | None = None,
 ) -> Sequence[RunTemplate]:
-    """Run templates with application and company, by id; None: of all companies, among all."""
+    """Return run templates with application and company, by id.
+
+    `companies` None: of all companies; `among` None: among all.
+    """
     query = (
         select(RunTemplate)
         .where(RunTemplate.retired_at.is_(None))

@@ -78,7 +78,7 @@ def _readable(line: str) -> str:
 def take_batch(
     waiting: deque[OutputLines], most_lines: int, most_bytes: int
 ) -> tuple[list[OutputLines], int]:
-    """Take the next lines, at least one if there is any; and the bytes of their texts."""
+    """Take the next lines, at least one if there is any; with the bytes of their texts."""
     taken: list[OutputLines] = []
     lines = size = 0
     while waiting and lines < most_lines:

@@ -13,9 +13,7 @@ LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
 def is_too_short(secret: str) -> bool:
-    """Whether a value is not looked for: it has fewer than `SHORTEST` characters, line breaks
-    not counted.
-    """
+    """Whether a value is not looked for: it is shorter than `SHORTEST`, line breaks apart."""
     return len(LINE_BREAKS.sub("", secret)) < SHORTEST
 
 

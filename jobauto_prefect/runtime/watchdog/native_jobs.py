@@ -89,7 +89,7 @@ class NativeJob:
     def bring_to_end(
         self, now: float, processes: dict[int, process_table.Process], others: Iterable[OtherJob]
     ) -> bool:
-        """Kill what is overdue or left over; True when nothing of it lives."""
+        """Kill what is overdue or left over; return whether nothing of it lives."""
         if self.kill_at is not None and now >= self.kill_at:
             self.kill_at, self._killing = None, True
         members = self.members(processes, others)

@@ -35,7 +35,7 @@ FALSE_WORDS = frozenset({"", "0", "false", "f", "no", "n", "off"})
 
 
 def is_unrestricted(identity: Identity, route: Route) -> bool:
-    """Tell whether a route is used as Prefect means it, with the records of all companies."""
+    """Whether a route is used as Prefect means it, with the records of all companies."""
     return route.permission in identity.rights.everywhere
 
 
@@ -152,7 +152,7 @@ def _permission_error(route: Route) -> Forbidden:
 
 
 def asks_for_secrets(request: ProxyRequest) -> bool:
-    """Tell whether the response is to show what blocks keep secret."""
+    """Whether the response is to show what blocks keep secret."""
     in_body = request.body.get("include_secrets") if isinstance(request.body, dict) else None
     in_query = request.query.get("include_secrets", "")
     return bool(in_body) or in_query.lower() not in FALSE_WORDS

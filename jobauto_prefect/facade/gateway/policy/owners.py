@@ -90,13 +90,13 @@ class Ownership:
         return await self._read(lambda session: access_scope.flows(session, scope))
 
     async def has_flow(self, scope: AccessScope, flow_id: str) -> bool:
-        """Tell whether a flow is one of an application that may be seen in a scope."""
+        """Whether a flow is one of an application that may be seen in a scope."""
         return await self._read(
             lambda session: access_scope.has_flow(session, scope, UUID(flow_id))
         )
 
     async def has_schema(self, scope: AccessScope, schema: Any) -> bool:
-        """Tell whether a deployment in a scope has this schema of parameters."""
+        """Whether a deployment in a scope has this schema of parameters."""
         digest = digest_of(schema)
         allowed = sorted(await self.deployments(scope))
         if any(digest in self._schemas.get(deployment, ()) for deployment in allowed):
