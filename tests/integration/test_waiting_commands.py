@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -21,14 +22,21 @@ TAKES_INTERRUPTS = ("env", "--default-signal=INT")
 """What is started in the background, as these tests may be, ignores interrupts."""
 
 
-@pytest.fixture
-def home(tmp_path: Path, prepared: Path) -> Home:
-    """A home with a run template, where no worker ever was and Prefect is away."""
-    subprocess.run(["cp", "-r", str(prepared), str(tmp_path / "home")], check=True)
-    home = Here(tmp_path)
+@pytest.fixture(scope="module")
+def applied(tmp_path_factory: pytest.TempPathFactory, prepared: Path) -> Path:
+    """A home with a run template, where no worker ever was and Prefect is away, to copy."""
+    home = Here(tmp_path_factory.mktemp("applied"))
+    shutil.copytree(prepared, home.path / "home")
     home.write(app_json=json.dumps(APPLICATION), rest_yaml=COMPANY + "---\n" + TEMPLATE)
     assert home.run("apply", "files", "--yes").returncode == 0
-    return home
+    return home.path
+
+
+@pytest.fixture
+def home(tmp_path: Path, applied: Path) -> Home:
+    """A copy of `applied`."""
+    shutil.copytree(applied, tmp_path, dirs_exist_ok=True)
+    return Here(tmp_path)
 
 
 class Waiting:
