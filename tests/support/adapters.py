@@ -1,6 +1,6 @@
 """Adapter databases for tests: the published schema, on each kind of database."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,9 @@ from sqlalchemy import (
     select,
 )
 
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import Event, EventSource
+from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.sources import Target
 from tests.support.databases import database, mariadb
 
@@ -115,3 +118,30 @@ def _url(kind: str, directory: Path) -> Iterator[str]:
     directory.mkdir(exist_ok=True)
     with database("postgresql" if kind == "pgsql" else kind, directory) as text:
         yield text.replace("postgresql://", "postgresql+psycopg://")
+
+
+def add_source(ledger: Ledger, adapter: AdapterDatabase, **members: Any) -> int:
+    """The id of a new event source that reads an adapter database."""
+    target = adapter.target
+    sealed = ledger.box.seal({"p": target.password})["p"] if target.password else None
+    with ledger.writing(SERVICE) as session:
+        source = EventSource(
+            name=f"source of {target.database}"[-200:],
+            db_connection=target.kind,
+            db_host=target.host,
+            db_port=target.port,
+            db_database=target.database,
+            db_username=target.username,
+            db_password=sealed,
+            **members,
+        )
+        session.add(source)
+        session.flush()
+        return source.id
+
+
+def stored(ledger: Ledger, source_id: int) -> Sequence[int | None]:
+    """The inversions of the changes of a source that the ledger has, as they came."""
+    query = select(Event.inversion).where(Event.event_source_id == source_id).order_by(Event.id)
+    with ledger.reading() as session:
+        return session.scalars(query).all()

@@ -9,6 +9,7 @@ import threading
 import time
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlsplit
 
 
 class Part:
@@ -170,3 +171,13 @@ def _close(connection: socket.socket) -> None:
     with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
     connection.close()
+
+
+def hang_up(url: str, headers: dict[str, str], body: bytes) -> None:
+    """Send the beginning of a POST whose body is said to be longer, and leave."""
+    parts = urlsplit(url)
+    lines = [f"POST {parts.path} HTTP/1.1", f"Host: {parts.netloc}"]
+    lines += [f"{name}: {value}" for name, value in headers.items()]
+    lines += ["Content-Type: application/json", f"Content-Length: {len(body) + 100}", "", ""]
+    with socket.create_connection((str(parts.hostname), parts.port or 80), timeout=20) as peer:
+        peer.sendall("\r\n".join(lines).encode() + body)

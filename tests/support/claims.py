@@ -1,5 +1,7 @@
 """The claims API as a worker speaks it, by hand."""
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
@@ -105,3 +107,9 @@ def deploy_template(rest: httpx.Client, ledger: Ledger, **members: Any) -> dict[
     with ledger.writing(SERVICE) as session:
         session.get_one(RunTemplate, made["id"]).deployment_id = DEPLOYMENT
     return made
+
+
+def at_once(claims: httpx.Client, asked: Sequence[Claim]) -> list[httpx.Response]:
+    """The answers to claims that are asked for at the same time."""
+    with ThreadPoolExecutor(len(asked)) as pool:
+        return list(pool.map(lambda claim: claims.post("/claims", json=claim), asked))

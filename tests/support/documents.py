@@ -1,7 +1,9 @@
-"""Documents that the tests of definitions start from."""
+"""Documents that the tests of definitions start from, and any JSON at all."""
 
 import copy
 from typing import Any
+
+from hypothesis import strategies as st
 
 SMALLEST: dict[str, Any] = {
     "$schema": "https://example.org/application.json",
@@ -98,3 +100,13 @@ def smallest(**members: Any) -> dict[str, Any]:
 def with_variable(key: str = "KEY", **members: Any) -> dict[str, Any]:
     """The smallest valid document with one environment key."""
     return smallest(environment={key: members})
+
+
+JSON_SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+JSON_DOCUMENTS = st.recursive(
+    JSON_SCALARS,
+    lambda below: (
+        st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=3), below, max_size=3)
+    ),
+    max_leaves=8,
+)

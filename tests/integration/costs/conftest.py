@@ -1,137 +1,38 @@
-"""A facade without anything beside it, over a PostgreSQL that counts what it is asked."""
+"""Facades whose statements and requests are counted."""
 
-import contextlib
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
-from fastapi import FastAPI
 
-from jobauto_prefect.facade.app import create_app
-from jobauto_prefect.ledger.database import migration
-from jobauto_prefect.ledger.database.engine import make_engine
-from jobauto_prefect.ledger.outbox import waiting_messages
-from jobauto_prefect.ledger.secrets import create_key
-from jobauto_prefect.ledger.store import Ledger, open_ledger
-from jobauto_prefect.settings import Settings
-from tests.support.claims import claim_of, report_of, start_workers
+from tests.support.counted_facade import CountedFacade, counted_facade
 from tests.support.counting_proxy import Counted as Calls
 from tests.support.counting_proxy import counted as prefect_counted
-from tests.support.databases import database
-from tests.support.servers import user_token, worker_token
-from tests.support.statements import Statements, counted_database
-
-QUIET = {
-    "$schema": "https://example.com/application.schema.json",
-    "name": "True",
-    "description": "Says nothing",
-    "executable": "/bin/true",
-    "environment": {},
-}
+from tests.support.databases import migrated_database
 
 
 @pytest.fixture(scope="package")
 def migrated_postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a PostgreSQL database with our tables to copy."""
-    with database("postgresql", tmp_path_factory.mktemp("counted")) as url:
-        engine = make_engine(Settings(database_url=url).ledger_url)
-        migration.upgrade(engine)
-        engine.dispose()
+    with migrated_database("postgresql", tmp_path_factory.mktemp("counted")) as url:
         yield url
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
-    """A facade in this process and what its database was asked; nothing carries its messages."""
-
-    settings: Settings
-    ledger: Ledger
-    asked: Statements
-    rest: httpx.AsyncClient
-    claims: httpx.AsyncClient
-
-    def ledger_wishes(self) -> int:
-        """How many messages for Prefect wait."""
-        with self.ledger.reading() as session:
-            return waiting_messages(session)
-
-    async def template(self, **members: Any) -> int:
-        """A run template of a program that says nothing; its id."""
-        await self.made("/app/", QUIET)
-        await self.made("/company/", {"slug": "acme", "name": "Acme"})
-        body = {"app_id": 1, "company": "acme", "name": "quiet", **members}
-        return int((await self.made("/runtemplate/", body))["id"])
-
-    async def made(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """What a record looks like that is written."""
-        answer = await self.rest.post(path, json=body)
-        assert answer.status_code == 201, answer.text
-        written: dict[str, Any] = answer.json()
-        return written
-
-    async def claimed(self, **members: Any) -> dict[str, Any]:
-        """The launch of a run that is claimed."""
-        answer = await self.claims.post("/claims", json=claim_of(**members))
-        launch: dict[str, Any] = answer.json()["launch"]
-        assert launch is not None, answer.text
-        return launch
-
-    async def reported(self, launch: dict[str, Any], **members: Any) -> dict[str, Any]:
-        """The answer to the report of a job's end."""
-        path = f"/jobs/{launch['job_id']}/report"
-        answer = await self.claims.post(path, json=report_of(launch, **members))
-        assert answer.status_code == 200, answer.text
-        body: dict[str, Any] = answer.json()
-        return body
-
-
 @pytest.fixture
-async def counted(migrated_postgresql: str, tmp_path: Path) -> AsyncIterator[Counted]:
+async def counted(migrated_postgresql: str, tmp_path: Path) -> AsyncIterator[CountedFacade]:
     """With nothing beside the requests: what they leave for Prefect stays."""
-    async with facade_of(migrated_postgresql, tmp_path) as (counted, _):
+    async with counted_facade(migrated_postgresql, tmp_path) as (counted, _):
         yield counted
 
 
 @pytest.fixture
 async def carrying(
     migrated_postgresql: str, tmp_path: Path, prefect_server: str
-) -> AsyncIterator[tuple[Counted, Calls]]:
+) -> AsyncIterator[tuple[CountedFacade, Calls]]:
     """A facade that carries out its own messages, and what Prefect was called for."""
     with prefect_counted(prefect_server, tmp_path) as calls:
         async with (
-            facade_of(migrated_postgresql, tmp_path, calls.url) as (counted, app),
+            counted_facade(migrated_postgresql, tmp_path, calls.url) as (counted, app),
             app.router.lifespan_context(app),
         ):
             yield counted, calls
-
-
-@contextlib.asynccontextmanager
-async def facade_of(
-    migrated: str, home: Path, prefect: str = "http://127.0.0.1:9/api"
-) -> AsyncIterator[tuple[Counted, FastAPI]]:
-    """A facade in this process over a copy of a ledger."""
-    with (
-        database("postgresql", home, migrated) as url,
-        counted_database(url) as (reached, asked),
-    ):
-        settings = Settings(home=home, database_url=reached, prefect_api_url=prefect)
-        create_key(settings.key_path)
-        ledger = open_ledger(settings)
-        start_workers(ledger)
-        app = create_app(settings, ledger)
-        transport = httpx.ASGITransport(app)
-
-        def client(path: str, token: str) -> httpx.AsyncClient:
-            signed_in = {"Authorization": f"Bearer {token}"}
-            url = f"http://127.0.0.1{path}"
-            return httpx.AsyncClient(base_url=url, headers=signed_in, transport=transport)
-
-        async with (
-            client("/api/v1", user_token(ledger)) as rest,
-            client("/internal/v1", worker_token(ledger, "jobauto")) as claims,
-        ):
-            yield Counted(settings, ledger, asked, rest, claims), app
-        ledger.close()

@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import App
-from tests.integration.costs.conftest import QUIET, Counted
+from tests.support.counted_facade import QUIET, CountedFacade
 
 
 def _files(count: int) -> list[dict[str, str]]:
@@ -25,7 +25,7 @@ def _files(count: int) -> list[dict[str, str]]:
     ]
 
 
-async def _asked(counted: Counted, count: int, **more: Any) -> Any:
+async def _asked(counted: CountedFacade, count: int, **more: Any) -> Any:
     asked = {"files": _files(count), **more}
     answer = await counted.rest.post("/apply.json", json=asked)
     assert answer.status_code == 200, answer.text
@@ -33,7 +33,9 @@ async def _asked(counted: Counted, count: int, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize("count", [2, 40])
-async def test_records_again_are_a_few_reads_and_no_write(counted: Counted, count: int) -> None:
+async def test_records_again_are_a_few_reads_and_no_write(
+    counted: CountedFacade, count: int
+) -> None:
     plan = await _asked(counted, count)
     await _asked(counted, count, digest=plan["digest"])
     with counted.ledger.writing(SERVICE) as session:  # as once Prefect knows of it
@@ -47,7 +49,7 @@ async def test_records_again_are_a_few_reads_and_no_write(counted: Counted, coun
     assert not [text for text in counted.asked.executed if text.startswith(("INSERT", "UPDATE"))]
 
 
-async def test_a_new_run_template_is_a_handful_of_statements(counted: Counted) -> None:
+async def test_a_new_run_template_is_a_handful_of_statements(counted: CountedFacade) -> None:
     """What further ones cost, beside what files cost at all."""
     costs = []
     for count in (5, 6, 16):

@@ -8,14 +8,14 @@ from jobauto_prefect.jobs.timetable import timetable_of
 from jobauto_prefect.ledger.queries.agenda import Topic
 from jobauto_prefect.sources import Poller, WebhookSender
 from jobauto_prefect.sources.notices import NoticeSender
-from tests.integration.costs.conftest import Counted
+from tests.support.counted_facade import CountedFacade
 
 SECONDS = 20
 WINDOWS = 4
 A_SECOND = 3  # statements, of all processes that have the ledger open
 
 
-async def test_idle_services(counted: Counted, prefect_server: str) -> None:
+async def test_idle_services(counted: CountedFacade, prefect_server: str) -> None:
     settings = counted.settings.model_copy(update={"prefect_api_url": prefect_server})
     timetable = timetable_of(counted.ledger, settings)
     wanted = timetable.wanted

@@ -12,8 +12,8 @@ from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.jobs.windows import due_windows
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import RunTemplate
-from tests.integration.costs.conftest import Counted
 from tests.support.claims import DEPLOYMENT
+from tests.support.counted_facade import CountedFacade
 from tests.support.counting_proxy import Counted as Calls
 from tests.support.counting_proxy import counted as prefect_counted
 from tests.support.waits import eventually
@@ -24,7 +24,7 @@ LOOKS = ("count(outbox_message.id)", "SELECT outbox_message.id, outbox_message.p
 """The test looks whether all is done, the facade whether there is more; how often, time decides."""
 
 
-async def test_a_run_template_that_is_applied(carrying: tuple[Counted, Calls]) -> None:
+async def test_a_run_template_that_is_applied(carrying: tuple[CountedFacade, Calls]) -> None:
     counted, calls = carrying
     first = await counted.template()
     await _until_applied(counted)
@@ -43,7 +43,7 @@ async def test_a_run_template_that_is_applied(carrying: tuple[Counted, Calls]) -
 
 
 async def test_many_run_templates_that_are_applied(
-    counted: Counted, prefect_server: str, tmp_path: Path
+    counted: CountedFacade, prefect_server: str, tmp_path: Path
 ) -> None:
     """Each is one write, and what they have in common is not asked for again for each."""
     await counted.template(name="first")
@@ -66,11 +66,11 @@ def _record(number: int) -> dict[str, str]:
     return {"kind": "runtemplate", "company": "acme", "app": "True", "name": f"T{number}"}
 
 
-async def _until_applied(counted: Counted) -> None:
+async def _until_applied(counted: CountedFacade) -> None:
     await asyncio.to_thread(eventually, lambda: counted.ledger_wishes() == 0)
 
 
-async def test_a_window_that_opens(counted: Counted) -> None:
+async def test_a_window_that_opens(counted: CountedFacade) -> None:
     """Beside what each look of the keeper costs, a window is a task, a job, and their entries.
 
     One question is whether it is frozen; the keeper asks that, as all but the entries, once for all

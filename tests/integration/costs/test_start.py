@@ -3,12 +3,12 @@
 import asyncio
 
 from jobauto_prefect.ledger.records import Job, RunTemplate
-from tests.integration.costs.conftest import Counted
+from tests.support.counted_facade import CountedFacade
 from tests.support.counting_proxy import Counted as Calls
 from tests.support.waits import eventually
 
 
-async def _until_run(counted: Counted, job_id: int) -> None:
+async def _until_run(counted: CountedFacade, job_id: int) -> None:
     """Return when the flow run of a job is known."""
 
     def known() -> bool:
@@ -19,7 +19,7 @@ async def _until_run(counted: Counted, job_id: int) -> None:
 
 
 async def test_a_posted_job_is_one_call_of_prefect_with_name_and_labels(
-    carrying: tuple[Counted, Calls],
+    carrying: tuple[CountedFacade, Calls],
 ) -> None:
     counted, calls = carrying
     template = await counted.template()

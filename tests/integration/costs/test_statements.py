@@ -10,19 +10,19 @@ from jobauto_prefect.jobs.windows import due_windows
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.flow_runs import run_key
 from jobauto_prefect.ledger.records import Job, RunTemplate
-from tests.integration.costs.conftest import Counted
 from tests.support.claims import DEPLOYMENT
+from tests.support.counted_facade import CountedFacade
 
 HOUR = timedelta(hours=1)
 
 
-def _require(counted: Counted, most: int, commits: int = 1) -> None:
+def _require(counted: CountedFacade, most: int, commits: int = 1) -> None:
     asked = counted.asked
     assert len(asked.counted) <= most, asked.shown()
     assert asked.commits == commits, asked.shown()
 
 
-async def _apply(counted: Counted, **members: Any) -> int:
+async def _apply(counted: CountedFacade, **members: Any) -> int:
     template = await counted.template(**members)
     with counted.ledger.writing(SERVICE) as session:
         record = session.get_one(RunTemplate, template)
@@ -30,13 +30,13 @@ async def _apply(counted: Counted, **members: Any) -> int:
     return template
 
 
-def _own_run(counted: Counted, job_id: int) -> dict[str, Any]:
+def _own_run(counted: CountedFacade, job_id: int) -> dict[str, Any]:
     with counted.ledger.reading() as session:
         key = run_key(session.get_one(Job, job_id))
     return {"parameters": {"jobauto": {"job": job_id}}, "idempotency_key": key}
 
 
-async def test_a_posted_job(counted: Counted) -> None:
+async def test_a_posted_job(counted: CountedFacade) -> None:
     template = await _apply(counted)
     await counted.made("/job/", {"runtemplate_id": template})
     with counted.asked.during():
@@ -44,7 +44,7 @@ async def test_a_posted_job(counted: Counted) -> None:
     _require(counted, 12)
 
 
-async def test_a_claim(counted: Counted) -> None:
+async def test_a_claim(counted: CountedFacade) -> None:
     template = await _apply(counted)
     for _ in range(2):
         job = await counted.made("/job/", {"runtemplate_id": template})
@@ -54,7 +54,7 @@ async def test_a_claim(counted: Counted) -> None:
     _require(counted, 12)
 
 
-async def test_a_report(counted: Counted) -> None:
+async def test_a_report(counted: CountedFacade) -> None:
     template = await _apply(counted)
     for _ in range(2):
         job = await counted.made("/job/", {"runtemplate_id": template})
@@ -69,7 +69,7 @@ LISTS = {"jobs": 7, "tasks": 3, "runtemplates": 11, "apps": 7, "auditlog": 3}
 
 
 @pytest.mark.parametrize("path", LISTS)
-async def test_a_list(counted: Counted, path: str) -> None:
+async def test_a_list(counted: CountedFacade, path: str) -> None:
     template = await _apply(counted)
     for _ in range(3):
         await counted.made("/job/", {"runtemplate_id": template})
@@ -80,14 +80,14 @@ async def test_a_list(counted: Counted, path: str) -> None:
     _require(counted, LISTS[path], commits=0)
 
 
-async def test_a_read_begins_no_transaction(counted: Counted) -> None:
+async def test_a_read_begins_no_transaction(counted: CountedFacade) -> None:
     await counted.template()
     with counted.asked.during():
         assert (await counted.rest.get("/app/1.json")).is_success
     assert not [text for text in counted.asked.executed if text.startswith(("BEGIN", "ROLLBACK"))]
 
 
-async def test_an_attempt_at_a_task(counted: Counted) -> None:
+async def test_an_attempt_at_a_task(counted: CountedFacade) -> None:
     """Template and task are locked, and the task is written."""
     template = await _apply(counted, interv="h")
     with counted.ledger.writing(SERVICE) as session:

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from tests.integration.test_hang_ups import hang_up
+from tests.support.breakable import hang_up
 from tests.support.gateway import OURS, PASSWORD, Gateway, basic
 
 

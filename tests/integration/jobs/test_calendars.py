@@ -5,10 +5,8 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.jobs.test_obligations import DAY, HOUR, MINUTE, NOON, Yard, yard
 from tests.support.claims import claim_of, granted, refused
-
-__all__ = ["yard"]
+from tests.support.yard import DAY, HOUR, MINUTE, NOON, Yard
 
 BACKUP = {"from": "13:00", "to": "15:30", "title": "Backup"}
 

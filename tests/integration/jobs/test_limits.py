@@ -11,8 +11,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.records import OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
-from tests.integration.jobs.test_simultaneous_claims import at_once
-from tests.support.claims import claim_of, granted, refused, report
+from tests.support.claims import at_once, claim_of, granted, refused, report
 from tests.support.records import BANK_TYPE, make_template, post
 
 Record = dict[str, Any]

@@ -7,11 +7,9 @@ import httpx
 import pytest
 
 from jobauto_prefect.facade.auth.permissions import Role
-from tests.integration.jobs.test_obligations import HOUR, MINUTE, NOON, Yard, yard
 from tests.support.claims import claim_of, granted, refused, report
 from tests.support.servers import client, user_token
-
-__all__ = ["yard"]
+from tests.support.yard import HOUR, MINUTE, NOON, Yard
 
 PATH = "/maintenance.json"
 

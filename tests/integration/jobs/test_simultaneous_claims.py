@@ -1,6 +1,6 @@
 """Claims and reports that are repeated, late, or come at the same instant."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,18 +19,13 @@ from jobauto_prefect.ledger.records import Job, Lease, OutboxMessage, RunTemplat
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Ending, Report
 from jobauto_prefect.settings import Settings
-from tests.support.claims import claim_of, granted, own_run_of, refused, report, report_of
+from tests.support.claims import at_once, claim_of, granted, own_run_of, refused, report, report_of
 
 Record = dict[str, Any]
 ROUNDS = 3
 AT_ONCE = 4
 TEN = datetime(2026, 5, 1, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-
-
-def at_once(claims: httpx.Client, asked: Sequence[Record]) -> list[httpx.Response]:
-    with ThreadPoolExecutor(len(asked)) as pool:
-        return list(pool.map(lambda claim: claims.post("/claims", json=claim), asked))
 
 
 def why_over(answer: httpx.Response) -> str:

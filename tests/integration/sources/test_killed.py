@@ -14,8 +14,7 @@ from jobauto_prefect.ledger.records import Delivery, Event
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Poller
-from tests.integration.sources.test_poller import add_source, stored
-from tests.support.adapters import KINDS, AdapterDatabase, adapter_database
+from tests.support.adapters import KINDS, AdapterDatabase, adapter_database, add_source, stored
 from tests.support.own_servers import SERVERS, OwnServer, own_adapter
 from tests.support.processes import clean_environment
 from tests.support.records import make_template

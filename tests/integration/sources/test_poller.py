@@ -1,6 +1,5 @@
 """Reading changes into the ledger: each once, in their order, whatever happens in between."""
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -18,32 +17,7 @@ from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Poller
 from jobauto_prefect.sources.adapters import Adapter
 from jobauto_prefect.sources.targets import TargetRules
-from tests.support.adapters import AdapterDatabase
-
-
-def add_source(ledger: Ledger, adapter: AdapterDatabase, **members: Any) -> int:
-    target = adapter.target
-    sealed = ledger.box.seal({"p": target.password})["p"] if target.password else None
-    with ledger.writing(SERVICE) as session:
-        source = EventSource(
-            name=f"source of {target.database}"[-200:],
-            db_connection=target.kind,
-            db_host=target.host,
-            db_port=target.port,
-            db_database=target.database,
-            db_username=target.username,
-            db_password=sealed,
-            **members,
-        )
-        session.add(source)
-        session.flush()
-        return source.id
-
-
-def stored(ledger: Ledger, source_id: int) -> Sequence[int | None]:
-    found = select(Event.inversion).where(Event.event_source_id == source_id).order_by(Event.id)
-    with ledger.reading() as session:
-        return session.scalars(found).all()
+from tests.support.adapters import AdapterDatabase, add_source, stored
 
 
 def source_of(ledger: Ledger, source_id: int) -> EventSource:

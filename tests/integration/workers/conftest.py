@@ -9,6 +9,7 @@ import pytest
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
 from tests.support import workers as plants
+from tests.support.plant_services import Watch
 from tests.support.workers import Plant
 
 LEASE_SECONDS = 3.0
@@ -45,3 +46,9 @@ def shared_plant(
 def manned(shared_plant: Plant, tmp_path: Path) -> Plant:
     """The shared plant with marks of the test's own."""
     return replace(shared_plant, marks=tmp_path)
+
+
+@pytest.fixture
+def watch(plant: Plant) -> Watch:
+    """The services of the plant, worked by hand."""
+    return Watch(plant)

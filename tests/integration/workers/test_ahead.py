@@ -7,11 +7,9 @@ from zoneinfo import ZoneInfo
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.flow_runs.upcoming_runs import UpcomingRuns
 from jobauto_prefect.engine.sync.template_deployments import look_ahead
-from tests.integration.workers.test_keeper import Watch, watch
+from tests.support.plant_services import Watch
 from tests.support.waits import eventually
 from tests.support.workers import Plant
-
-__all__ = ["watch"]
 
 PRAGUE = ZoneInfo("Europe/Prague")
 HOUR = timedelta(hours=1)

@@ -1,29 +1,26 @@
 """Real definitions come, are configured and are run through either dialect alone."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
-from tests.integration.workers.test_corpus_runs import (
+from tests.support.corpus import needs_corpus
+from tests.support.corpus_expectations import check_outcome, check_process
+from tests.support.corpus_runs import (
     DOCUMENTS,
     SECRET,
     STAND_IN,
     Run,
     Works,
-    check_outcome,
-    check_process,
     made_up,
     needs_a_value,
+    open_works,
     secrets_of,
     todays,
-    works,
 )
-from tests.support.corpus import needs_corpus
-
-__all__ = ["works"]
 
 pytestmark = needs_corpus
 
@@ -31,6 +28,15 @@ DIALECTS: Mapping[str, str] = {
     "own": "/api/v1",
     "published": "/api/VitexSoftware/MultiFlexi/1.0.0",
 }
+
+
+@pytest.fixture(scope="module")
+def works(
+    prefect_server: str, migrated_file: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Works]:
+    """A plant for all definitions."""
+    with open_works(prefect_server, migrated_file, tmp_path_factory.mktemp("corpus")) as works:
+        yield works
 
 
 def run_through(works: Works, dialect: str, name: str) -> None:

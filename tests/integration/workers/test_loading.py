@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.workers.test_stock import stock_worker
 from tests.support.paths import ROOT
 from tests.support.processes import clean_environment, running
+from tests.support.stock_workers import stock_worker
 from tests.support.waits import eventually
 from tests.support.workers import Plant
 

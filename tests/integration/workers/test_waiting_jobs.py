@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
 
-from tests.integration.workers.test_worker_losses import services
+from tests.support.plant_services import services
 from tests.support.processes import running
 from tests.support.waits import eventually
 from tests.support.workers import Plant

@@ -2,11 +2,9 @@
 
 from typing import Any
 
-from tests.integration.workers.test_keeper import Watch, watch
+from tests.support.plant_services import Watch
 from tests.support.waits import eventually
 from tests.support.workers import Plant
-
-__all__ = ["watch"]
 
 
 def queue_of(plant: Plant, name: str) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from jobauto_prefect.jobs.claims.context import ClaimContext
 from jobauto_prefect.runtime.protocol import ClaimAnswer
 from tests.support.breakable import Relay
 from tests.support.claims import claim_of, granted
+from tests.support.plant_services import services
 from tests.support.podman import IMAGE, podman
 from tests.support.processes import running
 from tests.support.servers import client
@@ -32,21 +33,6 @@ from tests.support.waits import eventually
 from tests.support.workers import Plant
 
 UNSHARE = shutil.which("unshare")
-
-
-@contextmanager
-def services(plant: Plant) -> Iterator[None]:
-    """What finds silent workers."""
-    jobauto = str(Path(sys.executable).parent / "jobauto")
-    environment = plant.environment(
-        JOBAUTO_HOME=str(plant.home),
-        JOBAUTO_DATABASE_URL=plant.settings.ledger_url,
-        JOBAUTO_POOL=plant.pool,
-        JOBAUTO_PREFECT_API_URL=plant.settings.prefect_api_url,
-        JOBAUTO_LEASE_SECONDS=str(plant.settings.lease_seconds),
-    )
-    with running([jobauto, "services", "start"], environment, plant.home / "services.log"):
-        yield
 
 
 def retrying(plant: Plant, **members: Any) -> None:

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 
 from jobauto_prefect.cli.files.differences import Difference, find_differences
-from tests.support.documents import RICHEST
-from tests.unit.cli.test_rewriting import DOCUMENTS
+from tests.support.documents import JSON_DOCUMENTS, RICHEST
 
 
 def found(before: Any, after: Any) -> list[Difference]:
@@ -49,7 +48,7 @@ def test_values_that_are_written_differently_differ(one: Any, other: Any) -> Non
     assert found({"a": one}, {"a": other}) == [Difference("/a", "change", one, other)]
 
 
-@given(DOCUMENTS, DOCUMENTS)
+@given(JSON_DOCUMENTS, JSON_DOCUMENTS)
 def test_a_document_differs_from_others_and_not_from_itself(before: Any, after: Any) -> None:
     assert found(before, before) == []
     assert bool(found({"x": before}, {"x": after})) == (repr(before) != repr(after))

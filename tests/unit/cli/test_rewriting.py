@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jobauto_prefect.cli.files.upgrade import rewrite
 from jobauto_prefect.definitions import upgrade
 from tests.support.corpus import needs_corpus, source, verdicts
+from tests.support.documents import JSON_DOCUMENTS
 
 TEXT = """{
    "name" : "a\\/b",
@@ -19,14 +20,6 @@ TEXT = """{
 }
 
 """
-SCALARS = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
-DOCUMENTS = st.recursive(
-    SCALARS,
-    lambda below: (
-        st.lists(below, max_size=3) | st.dictionaries(st.text(max_size=3), below, max_size=3)
-    ),
-    max_leaves=8,
-)
 
 
 def change(text: str, **members: Any) -> str:
@@ -76,7 +69,7 @@ def test_letters_are_escaped_only_where_the_text_does_so() -> None:
     assert change('{"a": "é"}', b="ü") == '{"a": "é", "b": "ü"}'
 
 
-@given(DOCUMENTS, DOCUMENTS, st.sampled_from([None, 2, "\t"]))
+@given(JSON_DOCUMENTS, JSON_DOCUMENTS, st.sampled_from([None, 2, "\t"]))
 def test_a_rewritten_text_says_what_it_is_to_say(
     before: Any, after: Any, indent: int | str | None
 ) -> None:
