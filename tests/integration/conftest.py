@@ -1,5 +1,6 @@
 """Fixtures of the integration tests."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,12 @@ from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support import contract_check
 from tests.support.claims import DEPLOYMENT, start_workers
+from tests.support.counting_proxy import counted
 from tests.support.databases import KINDS, database, migrated_database
+from tests.support.homes import Home, InProcessHome
 from tests.support.ports import free_port
+from tests.support.prefect_home import PrefectHome
+from tests.support.record_files import FilesHome
 from tests.support.records import make_everything, make_template
 from tests.support.secrets import SECRET
 from tests.support.servers import client, facade, prefect_client, user_token, worker_token
@@ -104,3 +109,34 @@ def prefect(prefect_server: str) -> Iterator[httpx.Client]:
     """A client of the real Prefect's API."""
     with prefect_client(prefect_server) as http:
         yield http
+
+
+@pytest.fixture
+def empty_home(tmp_path: Path) -> Home:
+    """A home with nothing in it."""
+    return Home(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def prepared_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with key and tables, to copy: making one takes seconds."""
+    home = InProcessHome(tmp_path_factory.mktemp("prepared"))
+    assert home.run("secrets", "init").returncode == 0
+    assert home.run("db", "upgrade").returncode == 0
+    return home.path / "home"
+
+
+@pytest.fixture
+def place(tmp_path: Path, prepared_home: Path, prefect_server: str) -> Iterator[PrefectHome]:
+    """A home whose commands reach Prefect through a counter."""
+    shutil.copytree(prepared_home, tmp_path / "home")
+    with counted(prefect_server, tmp_path) as prefect:
+        yield PrefectHome(tmp_path, prefect, prefect_server)
+
+
+@pytest.fixture
+def files(prepared_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FilesHome:
+    """A home for files of records; nobody waits for Prefect, which is away."""
+    monkeypatch.setattr("jobauto_prefect.cli.connection.client.PATIENCE_SECONDS", 0.0)
+    shutil.copytree(prepared_home, tmp_path / "home")
+    return FilesHome(tmp_path)

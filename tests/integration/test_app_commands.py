@@ -1,24 +1,18 @@
 """`jobauto app`: definitions judged, upgraded, imported, exported, compared."""
 
-import contextlib
-import io
 import json
-import os
 import shutil
 import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from jobauto_prefect.cli import main
 from jobauto_prefect.ledger.store import Ledger
-from tests.integration.test_command_line import Home
 from tests.support.corpus import needs_corpus, source, verdicts
 from tests.support.definitions import PROBE
+from tests.support.homes import Home, InProcessHome
 from tests.support.servers import user_token
 
 FAULTY = """{
@@ -42,62 +36,15 @@ OLD = """{
 """
 
 
-class Here(Home):
-    """Runs the commands in this process: each would take seconds to import what it needs."""
-
-    def run(self, *words: str, stdin: str = "", **more: str) -> "subprocess.CompletedProcess[str]":
-        out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", newline="") for _ in range(2))
-        streams = {
-            "stdin": io.TextIOWrapper(io.BytesIO(stdin.encode())),
-            "stdout": out,
-            "stderr": err,
-            "argv": ["jobauto", *words],
-        }
-        with replaced(streams, self.environment | more), contextlib.chdir(self.path):
-            try:
-                main()
-            except SystemExit as end:
-                code = end.code
-        said = [stream.detach().getvalue().decode() for stream in (out, err)]
-        return subprocess.CompletedProcess(words, int(code or 0), *said)
-
-
-@contextlib.contextmanager
-def replaced(streams: dict[str, Any], environment: dict[str, str]) -> Iterator[None]:
-    """What a process is started with."""
-    before, variables = {name: getattr(sys, name) for name in streams}, dict(os.environ)
-    vars(sys).update(streams)
-    os.environ.clear()
-    os.environ.update(environment)
-    try:
-        yield
-    finally:
-        out, err = sys.stdout, sys.stderr
-        out.flush()
-        err.flush()
-        vars(sys).update(before)
-        os.environ.clear()
-        os.environ.update(variables)
-
-
 @pytest.fixture
 def empty(tmp_path: Path) -> Home:
-    return Here(tmp_path)
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home with key and tables, to copy: making one takes seconds."""
-    home = Here(tmp_path_factory.mktemp("prepared"))
-    assert home.run("secrets", "init").returncode == 0
-    assert home.run("db", "upgrade").returncode == 0
-    return home.path / "home"
+    return InProcessHome(tmp_path)
 
 
 @pytest.fixture
-def home(empty: Home, prepared: Path) -> Home:
+def home(empty: Home, prepared_home: Path) -> Home:
     """A home with key and tables."""
-    shutil.copytree(prepared, empty.path / "home")
+    shutil.copytree(prepared_home, empty.path / "home")
     return empty
 
 

@@ -55,7 +55,7 @@ HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Installations:
     """An installation to be backed up, and room for a new one with databases of the same kind."""
 
     settings: Settings
@@ -74,9 +74,9 @@ class Place:
 
 
 @pytest.fixture
-def place(
+def installations(
     facade_settings: Settings, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Place]:
+) -> Iterator[Installations]:
     home = tmp_path / "new"
     for name in [name for name in os.environ if name.startswith(("PREFECT_", "JOBAUTO_HOME"))]:
         monkeypatch.delenv(name)
@@ -89,7 +89,7 @@ def place(
         address = f"http://127.0.0.1:{free_port()}"
         lacking = "http://127.0.0.1:9/api"
         empty = Settings(home=home, url=address, prefect_api_url=lacking, **own)
-        yield Place(facade_settings, ledger, empty, tmp_path / "one.backup")
+        yield Installations(facade_settings, ledger, empty, tmp_path / "one.backup")
 
 
 def companies(ledger: Ledger) -> set[str]:
@@ -98,7 +98,7 @@ def companies(ledger: Ledger) -> set[str]:
 
 
 def test_all_that_was_acknowledged_is_in_it_and_the_trail_is_whole(
-    place: Place, rest: httpx.Client
+    installations: Installations, rest: httpx.Client
 ) -> None:
     said: dict[str, datetime] = {}
     ends = threading.Event()
@@ -109,53 +109,53 @@ def test_all_that_was_acknowledged_is_in_it_and_the_trail_is_whole(
             number += 1
             slug = f"c{number}"
             rest.post("/company/", json={"slug": slug, "name": slug}).raise_for_status()
-            said[slug] = place.ledger.clock()
+            said[slug] = installations.ledger.clock()
             if number == 20:
-                Sealer(place.ledger).seal()
+                Sealer(installations.ledger).seal()
 
     writing = threading.Thread(target=write)
     writing.start()
     while len(said) < 30:
         ends.wait(0.01)
     try:
-        made = place.make()
+        made = installations.make()
     finally:
         ends.set()
         writing.join()
-    assert stat.S_IMODE(place.file.stat().st_mode) == 0o600
-    assert [*place.file.parent.glob(".*partial")] == []
+    assert stat.S_IMODE(installations.file.stat().st_mode) == 0o600
+    assert [*installations.file.parent.glob(".*partial")] == []
     assert made.manifest.prefect_missing is not None
     before = {
         slug for slug, at in said.items() if at <= datetime.fromisoformat(made.manifest.taken_at)
     }
 
-    done = place.restore()
-    ledger = open_ledger(place.empty)
+    done = installations.restore()
+    ledger = open_ledger(installations.empty)
     assert before
     assert before <= companies(ledger)
     found = verify(ledger)
     assert (found.damages, found.seals > 0) == ([], True)
     assert done.begun.frozen_since is not None
-    with place.ledger.reading() as session:
+    with installations.ledger.reading() as session:
         entry = session.scalars(select(AuditEntry).where(AuditEntry.entity_type == "Backup")).one()
         assert (entry.action, entry.changes["size"]) == ("create", [None, made.size])
     ledger.close()
 
 
 def test_nothing_starts_before_resume_and_workers_of_before_are_refused(
-    place: Place, rest: httpx.Client, claims: httpx.Client, template: dict[str, Any]
+    installations: Installations, rest: httpx.Client, claims: httpx.Client, template: dict[str, Any]
 ) -> None:
     ran, waits = (
         rest.post("/job/", json={"runtemplate_id": template["id"]}).json()["id"] for _ in range(2)
     )
-    granted(claims, own_run_of(place.ledger, ran))
+    granted(claims, own_run_of(installations.ledger, ran))
     token = claims.headers["Authorization"].removeprefix("Bearer ")
-    place.make()
+    installations.make()
 
-    done = place.restore()
+    done = installations.restore()
     assert [one.job_id for one in done.begun.lost] == [ran]
     assert [(one.job_id, one.runtemplate) for one in done.waiting] == [(waits, "acme/daily")]
-    ledger = open_ledger(place.empty)
+    ledger = open_ledger(installations.empty)
     with ledger.reading() as session:
         freeze = present_freeze(session, ledger.clock())
         assert freeze is not None
@@ -167,7 +167,7 @@ def test_nothing_starts_before_resume_and_workers_of_before_are_refused(
     start_workers(ledger)  # of the same names: those of before are silent
     new = worker_token(ledger, "jobauto")
     with (
-        facade(place.empty, ledger) as url,
+        facade(installations.empty, ledger) as url,
         client(f"{url}/internal/v1", new) as worker,
         client(f"{url}/api/v1", root) as person,
     ):
@@ -180,19 +180,19 @@ def test_nothing_starts_before_resume_and_workers_of_before_are_refused(
 
 
 def test_windows_since_the_backup_do_what_their_templates_say(
-    place: Place, rest: httpx.Client, template: dict[str, Any]
+    installations: Installations, rest: httpx.Client, template: dict[str, Any]
 ) -> None:
     rest.post("/runtemplate/", json={"id": template["id"], "interv": "h"}).raise_for_status()
-    with place.ledger.writing(SERVICE) as session:
+    with installations.ledger.writing(SERVICE) as session:
         record = session.get_one(RunTemplate, template["id"])
         assert record.next_window is not None
         record.next_window -= 4 * HOUR  # as if the backup were so old
         record.next_schedule = record.next_window
-    place.make()
-    done = place.restore()
+    installations.make()
+    done = installations.restore()
     found = {one.state: (one.runtemplate, one.count) for one in done.windows}
     assert found == {"missed": ("acme/daily", 3), "open": ("acme/daily", 1)}
-    ledger = open_ledger(place.empty)
+    ledger = open_ledger(installations.empty)
     with ledger.reading() as session:
         (owed,) = session.scalars(select(Task).where(Task.state == "open"))
         (job,) = session.scalars(select(Job))
@@ -226,40 +226,42 @@ def test_a_copy_is_of_one_instant_however_much_is_written_meanwhile(
 
 @pytest.fixture
 def with_prefect(
-    prefect_server: str, tmp_path_factory: pytest.TempPathFactory, place: Place
-) -> Place:
+    prefect_server: str, tmp_path_factory: pytest.TempPathFactory, installations: Installations
+) -> Installations:
     """The same, beside a real Prefect's database."""
     path = min(tmp_path_factory.getbasetemp().glob("prefect*/prefect/prefect.db"))
-    made = place.make
+    made = installations.make
 
-    class WithPrefect(Place):
+    class WithPrefect(Installations):
         def make(self) -> CreatedBackup:
             with pytest.MonkeyPatch.context() as patch:
                 url = f"sqlite+aiosqlite:///{path}"
                 patch.setenv("PREFECT_SERVER_DATABASE_CONNECTION_URL", url)
                 return made()
 
-    return WithPrefect(place.settings, place.ledger, place.empty, place.file)
+    return WithPrefect(
+        installations.settings, installations.ledger, installations.empty, installations.file
+    )
 
 
 def test_what_the_copy_of_prefect_does_not_know_is_made_anew_and_told_again(
-    with_prefect: Place, rest: httpx.Client, template: dict[str, Any]
+    with_prefect: Installations, rest: httpx.Client, template: dict[str, Any]
 ) -> None:
-    place = with_prefect
+    installations = with_prefect
     job_id = rest.post("/job/", json={"runtemplate_id": template["id"]}).json()["id"]
     unknown = uuid4()
-    with place.ledger.writing(SERVICE) as session:
+    with installations.ledger.writing(SERVICE) as session:
         session.get_one(Job, job_id).flow_run_id = unknown
         for wished in session.scalars(select(OutboxMessage)):
             session.delete(wished)
-    made = place.make()
+    made = installations.make()
     assert made.manifest.prefect_missing is None
     assert [*made.manifest.databases] == ["prefect", "ledger"]
-    done = place.restore()
-    assert (place.empty.home / "prefect" / "prefect.db").exists()
+    done = installations.restore()
+    assert (installations.empty.home / "prefect" / "prefect.db").exists()
     found = {(one.kind, one.id) for one in done.differences}
     assert found == {("flow run", str(unknown)), ("deployment", str(UUID(int=1)))}
-    ledger = open_ledger(place.empty)
+    ledger = open_ledger(installations.empty)
     with ledger.reading() as session:
         assert session.get_one(Job, job_id).flow_run_id is None
         wished = {(one.kind, one.subject_id) for one in session.scalars(select(OutboxMessage))}
@@ -268,14 +270,14 @@ def test_what_the_copy_of_prefect_does_not_know_is_made_anew_and_told_again(
 
 
 def test_ledger_and_prefect_in_two_schemas_of_one_database_are_one_dump(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    installations: Installations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if place.ledger.engine.dialect.name == "sqlite":
+    if installations.ledger.engine.dialect.name == "sqlite":
         pytest.skip("SQLite has no schemas")
     variable = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
     both = [
         f"{settings.ledger_url.partition('://')[2]}?options=-csearch_path%3Dprefect"
-        for settings in (place.settings, place.empty)
+        for settings in (installations.settings, installations.empty)
     ]
     with postgresql.connect(f"postgresql://{both[0]}") as connection:
         connection.execute("CREATE SCHEMA prefect")
@@ -283,13 +285,13 @@ def test_ledger_and_prefect_in_two_schemas_of_one_database_are_one_dump(
             members = "id uuid, state_type text, deployment_id uuid"
             connection.execute(f"CREATE TABLE {table} ({members})".encode())
     monkeypatch.setenv(variable, f"postgresql+asyncpg://{both[0]}")
-    made = place.make()
+    made = installations.make()
     assert ([*made.manifest.databases], made.manifest.is_shared) == (["ledger"], True)
     with pytest.raises(Conflict, match="ledger and Prefect in one database"):
-        place.restore()
+        installations.restore()
     monkeypatch.setenv(variable, f"postgresql+asyncpg://{both[1]}")
-    assert place.restore().differences == ()
-    open_ledger(place.empty).close()
+    assert installations.restore().differences == ()
+    open_ledger(installations.empty).close()
     with postgresql.connect(f"postgresql://{both[0]}") as connection:
         connection.execute("DROP SCHEMA prefect CASCADE")  # the next one has this database
 
@@ -303,76 +305,91 @@ def damaged(file: Path, *, at: int | None = None, end: int | None = None) -> byt
     return whole
 
 
-def test_what_is_not_as_it_was_written_is_refused_before_anything_is_written(place: Place) -> None:
-    place.make()
-    whole = place.file.read_bytes()
+def test_what_is_not_as_it_was_written_is_refused_before_anything_is_written(
+    installations: Installations,
+) -> None:
+    installations.make()
+    whole = installations.file.read_bytes()
     key_at = whole.index(b'"sealed": "') + 20
     salt_at = whole.index(b'"salt": "') + 10
     manifest_at = whole.index(b'"host": "') + 10
     database_at = len(whole) // 2
     for at in (manifest_at, database_at, salt_at, key_at):
-        damaged(place.file, at=at)
+        damaged(installations.file, at=at)
         with pytest.raises(BackupDamaged, match="nothing was written"):
-            place.restore()
-        place.file.write_bytes(whole)
+            installations.restore()
+        installations.file.write_bytes(whole)
     for end in (0, 100, 5000, database_at, salt_at):
-        damaged(place.file, end=end)
+        damaged(installations.file, end=end)
         with pytest.raises(BackupDamaged, match="not whole"):
-            place.restore()
-        place.file.write_bytes(whole)
+            installations.restore()
+        installations.file.write_bytes(whole)
     with pytest.raises(Conflict, match="passphrase is not the one"):
-        read_backup(place.file, lambda: secret("another"))
+        read_backup(installations.file, lambda: secret("another"))
     with pytest.raises(NotFound, match="can't be read"):
-        read_backup(place.file.with_name("nowhere"), lambda: PASSPHRASE)
-    assert not place.empty.home.exists()
+        read_backup(installations.file.with_name("nowhere"), lambda: PASSPHRASE)
+    assert not installations.empty.home.exists()
     assert b"secret.key" not in whole
-    assert place.settings.key_path.read_bytes().strip() not in whole
-    place.restore()
+    assert installations.settings.key_path.read_bytes().strip() not in whole
+    installations.restore()
 
 
-def test_what_holds_something_is_left_alone(place: Place, tmp_path: Path) -> None:
-    place.make()
+def test_what_holds_something_is_left_alone(installations: Installations, tmp_path: Path) -> None:
+    installations.make()
     with pytest.raises(Conflict, match="already; name another file"):
-        place.make()
+        installations.make()
     with pytest.raises(Conflict, match="an installation already"):
-        restore_backup(place.settings, place.read(), SERVICE)
-    own = place.settings.model_copy(update={"home": tmp_path / "third"})
+        restore_backup(installations.settings, installations.read(), SERVICE)
+    own = installations.settings.model_copy(update={"home": tmp_path / "third"})
     with pytest.raises(Conflict, match="of ledger is not empty"):
-        restore_backup(own, place.read(), SERVICE)
+        restore_backup(own, installations.read(), SERVICE)
     assert not own.home.exists()
     other = {"sqlite": "postgresql://nobody@127.0.0.1:1/none", "postgresql": "sqlite:////tmp/no.db"}
-    kind = place.ledger.engine.dialect.name
+    kind = installations.ledger.engine.dialect.name
     with pytest.raises(Conflict, match="in this backup is"):
-        restore_backup(own.model_copy(update={"database_url": other[kind]}), place.read(), SERVICE)
-    with rotation_lock(place.ledger.box.path), pytest.raises(Conflict, match="being rotated"):
-        create_backup(place.settings, place.ledger, tmp_path / "two.backup", PASSPHRASE, SERVICE)
+        restore_backup(
+            own.model_copy(update={"database_url": other[kind]}), installations.read(), SERVICE
+        )
+    with (
+        rotation_lock(installations.ledger.box.path),
+        pytest.raises(Conflict, match="being rotated"),
+    ):
+        create_backup(
+            installations.settings,
+            installations.ledger,
+            tmp_path / "two.backup",
+            PASSPHRASE,
+            SERVICE,
+        )
 
 
 @pytest.mark.parametrize("at", ["ledger_at", "put_files"])
-def test_a_restore_that_died_is_used_by_nothing_and_says_what_helps(place: Place, at: str) -> None:
+def test_a_restore_that_died_is_used_by_nothing_and_says_what_helps(
+    installations: Installations, at: str
+) -> None:
     """Killed before anything is written to the ledger; and with all in place but the key."""
-    place.make()
-    backup = place.read()
+    installations.make()
+    backup = installations.read()
     child = os.fork()
     if child == 0:
         setattr(restoration, at, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        restore_backup(place.empty, backup, SERVICE)
+        restore_backup(installations.empty, backup, SERVICE)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
-    assert (place.empty.home / RESTORING).exists()
-    assert not place.empty.key_path.exists()
+    assert (installations.empty.home / RESTORING).exists()
+    assert not installations.empty.key_path.exists()
     for work in (
-        lambda: restore_backup(place.empty, backup, SERVICE),
-        lambda: open_ledger(place.empty),
-        lambda: prepare_home(place.empty),
+        lambda: restore_backup(installations.empty, backup, SERVICE),
+        lambda: open_ledger(installations.empty),
+        lambda: prepare_home(installations.empty),
     ):
         with pytest.raises(NotReady, match="did not come to its end; nothing has run with it"):
             work()
 
 
 def test_what_fails_before_anything_is_in_place_leaves_nothing(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    installations: Installations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    place.make()
+    installations.make()
 
     def fail(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -380,28 +397,30 @@ def test_what_fails_before_anything_is_in_place_leaves_nothing(
     with monkeypatch.context() as patch:
         patch.setattr(restoration, "prepare_restored", fail)
         with pytest.raises(NotReady, match="No space left on device"):
-            place.restore()
-    if place.ledger.engine.dialect.name == "sqlite":
-        place.restore()
-        open_ledger(place.empty).close()
+            installations.restore()
+    if installations.ledger.engine.dialect.name == "sqlite":
+        installations.restore()
+        open_ledger(installations.empty).close()
     else:  # its database is full
         with pytest.raises(NotReady, match="make the databases of ledger anew"):
-            place.restore()
+            installations.restore()
 
 
-def test_settings_come_along_but_for_places(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = place.settings.home / "env"
+def test_settings_come_along_but_for_places(
+    installations: Installations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = installations.settings.home / "env"
     folder.mkdir()
     (folder / "jobauto.env").write_text("JOBAUTO_TIMEZONE=Europe/Prague\nJOBAUTO_LANGUAGE=cs\n")
     (folder / "database.env").write_text(f"DB_PASSWORD={secret('db')}\n")
     with monkeypatch.context() as patch:
         patch.setenv("JOBAUTO_CONFIG_DIR", str(folder))
-        settings = place.settings.model_copy(
+        settings = installations.settings.model_copy(
             update={"timezone": "Europe/Prague", "language": "cs", "pool": "own"}
         )
-        create_backup(settings, place.ledger, place.file, PASSPHRASE, SERVICE)
-    done = place.restore()
-    home = place.empty.home
+        create_backup(settings, installations.ledger, installations.file, PASSPHRASE, SERVICE)
+    done = installations.restore()
+    home = installations.empty.home
     assert "Europe/Prague" in (home / "jobauto.env").read_text()
     assert not (home / "database.env").exists()
     assert (home / "restored" / "database.env").exists()
@@ -424,26 +443,30 @@ def old(folder: Path, name: str) -> None:
 
 
 def test_without_the_programs_of_the_server_a_word_says_which(
-    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    installations: Installations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if place.ledger.engine.dialect.name == "sqlite":
+    if installations.ledger.engine.dialect.name == "sqlite":
         pytest.skip("SQLite needs none")
-    url = place.settings.ledger_url
+    url = installations.settings.ledger_url
     major = postgresql.major_of(url)
-    place.make()
+    installations.make()
     monkeypatch.setattr(postgresql, "PACKAGES", tmp_path)
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     helps = f"postgresql-client-{major}"
     for _ in range(2):
         with pytest.raises(NotReady, match=f"pg_dump of PostgreSQL {major} is missing .*{helps}"):
             create_backup(
-                place.settings, place.ledger, tmp_path / "two.backup", PASSPHRASE, SERVICE
+                installations.settings,
+                installations.ledger,
+                tmp_path / "two.backup",
+                PASSPHRASE,
+                SERVICE,
             )
         with pytest.raises(NotReady, match=f"pg_restore of PostgreSQL .*{helps}"):
-            place.restore()
+            installations.restore()
         old(tmp_path / "bin", "pg_dump")
         old(tmp_path / "bin", "pg_restore")
-    assert not place.empty.home.exists()
+    assert not installations.empty.home.exists()
     assert [*tmp_path.glob("*two*")] == []
 
 
@@ -451,10 +474,13 @@ def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
     environment = {name: value for name, value in os.environ.items() if "PREFECT" not in name}
 
     def run(home: str, *words: str) -> "subprocess.CompletedProcess[str]":
-        place = {"JOBAUTO_HOME": str(tmp_path / home), "JOBAUTO_CONFIG_DIR": str(tmp_path / home)}
+        installations = {
+            "JOBAUTO_HOME": str(tmp_path / home),
+            "JOBAUTO_CONFIG_DIR": str(tmp_path / home),
+        }
         return subprocess.run(
             [sys.executable, "-m", "jobauto_prefect.cli", *words],
-            env=environment | place,
+            env=environment | installations,
             input=f"{PASSPHRASE}\n",
             capture_output=True,
             text=True,
@@ -476,7 +502,9 @@ def test_the_commands_say_what_they_did(tmp_path: Path) -> None:
     assert run("there", "resume").returncode == 0
 
 
-def test_a_passphrase_has_a_length(place: Place) -> None:
+def test_a_passphrase_has_a_length(installations: Installations) -> None:
     with pytest.raises(JobautoError, match="fewer than 8 characters"):
-        create_backup(place.settings, place.ledger, place.file, "short", SERVICE)
-    assert not place.file.exists()
+        create_backup(
+            installations.settings, installations.ledger, installations.file, "short", SERVICE
+        )
+    assert not installations.file.exists()

@@ -1,9 +1,6 @@
 """Calendars in files and as commands."""
 
-from tests.integration.test_app_commands import prepared
-from tests.integration.test_owners_in_files import Files, app, company, files, template
-
-__all__ = ["files", "prepared"]
+from tests.support.record_files import FilesHome, app, company, template
 
 CLOSING = {
     "kind": "calendar",
@@ -13,7 +10,7 @@ CLOSING = {
 }
 
 
-def test_files_name_calendars_and_come_back_as_they_were_exported(files: Files) -> None:
+def test_files_name_calendars_and_come_back_as_they_were_exported(files: FilesHome) -> None:
     files.apply(
         {**template("acme"), "calendars": ["Closing"], "on_closed": "move"},
         app("Probe"),
@@ -29,13 +26,13 @@ def test_files_name_calendars_and_come_back_as_they_were_exported(files: Files) 
     assert {one["title"]: one["action"] for one in planned["changes"]} == {
         "Closing": "unchanged", "acme": "unchanged", "Probe": "unchanged", "acme/t": "unchanged",
     }  # fmt: skip
-    files.write({**company("acme"), "calendars": ["Holidays"]})
+    files.write_records({**company("acme"), "calendars": ["Holidays"]})
     refused = files.run("plan", "files.yaml")
     assert refused.returncode == 1
     assert "there is no calendar 'Holidays'" in refused.stderr
 
 
-def test_a_calendar_is_made_changed_and_deleted_by_commands(files: Files) -> None:
+def test_a_calendar_is_made_changed_and_deleted_by_commands(files: FilesHome) -> None:
     made = files.run("calendar", "create", "Closing", 'days=[{"date": "2026-12-31"}]')
     assert made.returncode == 0, made.stderr
     files.run("calendar", "set", "Closing", "timezone=Europe/Prague")
@@ -46,10 +43,10 @@ def test_a_calendar_is_made_changed_and_deleted_by_commands(files: Files) -> Non
     assert files.told("calendar", "list") == {}
 
 
-def test_pruning_takes_a_calendar_after_who_names_it(files: Files) -> None:
+def test_pruning_takes_a_calendar_after_who_names_it(files: FilesHome) -> None:
     files.apply({**CLOSING, "labels": ["team"]},
                 {**company("acme"), "calendars": ["Closing"], "labels": ["team"]})  # fmt: skip
-    files.write({"kind": "company", "slug": "other", "name": "Other", "labels": ["team"]})
+    files.write_records({"kind": "company", "slug": "other", "name": "Other", "labels": ["team"]})
     pruned = files.run("apply", "files.yaml", "--prune", "--yes")
     assert pruned.returncode == 0, pruned.stderr
     assert files.told("calendar", "list") == {}

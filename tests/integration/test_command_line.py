@@ -8,70 +8,25 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.homes import APPLICATION, COMPANY, TEMPLATE, Home
 from tests.support.paths import JOBAUTO
 from tests.support.ports import free_port
-from tests.support.processes import clean_environment
-
-APPLICATION = {
-    "$schema": "https://example.org/schema.json",
-    "name": {"en": "Probe", "cs": "Sonda"},
-    "description": "Looks",
-    "executable": "probe",
-    "environment": {"COUNT": {"type": "integer"}, "KEY": {"type": "password"}},
-}
-COMPANY = "kind: company\nslug: acme\nname: Acme\n"
-TEMPLATE = "kind: runtemplate\ncompany: acme\napp: Sonda\nname: Nightly\n"
-
-
-class Home:
-    """A home whose key and tables were made from the command line."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.environment = clean_environment() | {
-            "JOBAUTO_HOME": str(path / "home"),
-            "JOBAUTO_CONFIG_DIR": str(path / "home"),
-            "PREFECT_API_URL": f"http://127.0.0.1:{free_port()}/api",
-        }
-
-    def run(self, *words: str, stdin: str = "", **more: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [JOBAUTO, *words],
-            env=self.environment | more,
-            cwd=self.path,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-
-    def write(self, **files: str) -> None:
-        for name, text in files.items():
-            (self.path / "files").mkdir(exist_ok=True)
-            (self.path / "files" / name.replace("_", ".")).write_text(text)
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Home:
-    """A home with nothing in it."""
-    return Home(tmp_path)
-
-
-@pytest.fixture
-def home(empty: Home) -> Home:
+def home(empty_home: Home) -> Home:
     """A home with key and tables."""
-    assert empty.run("secrets", "init").returncode == 0
-    assert empty.run("db", "upgrade").returncode == 0
-    return empty
+    assert empty_home.run("secrets", "init").returncode == 0
+    assert empty_home.run("db", "upgrade").returncode == 0
+    return empty_home
 
 
-def test_a_home_without_key_or_tables_says_which_command_helps(empty: Home) -> None:
-    without_key = empty.run("app", "list")
-    empty.run("secrets", "init")
-    without_tables = empty.run("app", "list")
-    empty.run("db", "upgrade")
-    ready = empty.run("app", "list", "--json")
+def test_a_home_without_key_or_tables_says_which_command_helps(empty_home: Home) -> None:
+    without_key = empty_home.run("app", "list")
+    empty_home.run("secrets", "init")
+    without_tables = empty_home.run("app", "list")
+    empty_home.run("db", "upgrade")
+    ready = empty_home.run("app", "list", "--json")
 
     assert (without_key.returncode, without_key.stdout) == (1, "")
     assert without_key.stderr.startswith("error: ")
@@ -81,10 +36,10 @@ def test_a_home_without_key_or_tables_says_which_command_helps(empty: Home) -> N
     assert (ready.returncode, ready.stdout) == (0, "{}\n")
 
 
-def test_the_check_of_the_tables_says_no_until_they_are_made(empty: Home) -> None:
-    before = empty.run("db", "check", "--json")
-    empty.run("db", "upgrade")
-    after = empty.run("db", "check")
+def test_the_check_of_the_tables_says_no_until_they_are_made(empty_home: Home) -> None:
+    before = empty_home.run("db", "check", "--json")
+    empty_home.run("db", "upgrade")
+    after = empty_home.run("db", "check")
 
     assert before.returncode == 1
     assert json.loads(before.stdout)["version"] is None
@@ -148,11 +103,11 @@ def test_records_are_applied_while_prefect_is_away_and_a_second_time_nothing_cha
     }
 
 
-def test_the_help_says_the_addresses_that_people_open(empty: Home) -> None:
-    (empty.path / "home").mkdir()
-    first = empty.run("--help", COLUMNS="500").stdout
-    (empty.path / "home" / "ports.json").write_text('{"api_port": 8123, "prefect_port": 4321}')
-    later = empty.run("--help", COLUMNS="500").stdout
+def test_the_help_says_the_addresses_that_people_open(empty_home: Home) -> None:
+    (empty_home.path / "home").mkdir()
+    first = empty_home.run("--help", COLUMNS="500").stdout
+    (empty_home.path / "home" / "ports.json").write_text('{"api_port": 8123, "prefect_port": 4321}')
+    later = empty_home.run("--help", COLUMNS="500").stdout
 
     assert "http://127.0.0.1:8000/api/v1/index.html" in first
     assert "http://127.0.0.1:4200" in first
@@ -160,10 +115,10 @@ def test_the_help_says_the_addresses_that_people_open(empty: Home) -> None:
     assert "http://127.0.0.1:4321" in later
 
 
-def test_a_file_of_values_that_is_not_one_is_a_wrong_use(empty: Home) -> None:
-    (empty.path / "x.env").write_text("WHO=me\nhunter2\n")
+def test_a_file_of_values_that_is_not_one_is_a_wrong_use(empty_home: Home) -> None:
+    (empty_home.path / "x.env").write_text("WHO=me\nhunter2\n")
 
-    ran = empty.run("run", "acme/x", "--env-file", "x.env")
+    ran = empty_home.run("run", "acme/x", "--env-file", "x.env")
 
     assert ran.returncode == 2
     assert "x.env:2" in ran.stderr
@@ -195,8 +150,8 @@ def test_applying_asks_and_where_nobody_can_answer_it_is_a_wrong_use(home: Home)
     ],
     ids=" ".join,
 )
-def test_a_wrong_command_line_ends_with_2_and_says_why(empty: Home, words: list[str]) -> None:
-    ran = empty.run(*words)
+def test_a_wrong_command_line_ends_with_2_and_says_why(empty_home: Home, words: list[str]) -> None:
+    ran = empty_home.run(*words)
 
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("Usage: jobauto")
@@ -210,26 +165,26 @@ def test_an_error_is_one_line_and_its_place_is_shown_on_demand(home: Home) -> No
     assert "Traceback" in traced.stderr
 
 
-def test_a_facade_that_does_not_answer_is_an_error_in_one_line(empty: Home) -> None:
+def test_a_facade_that_does_not_answer_is_an_error_in_one_line(empty_home: Home) -> None:
     url = f"http://127.0.0.1:{free_port()}"
 
-    ran = empty.run("job", "list", "--url", url, JOBAUTO_TOKEN="x")
+    ran = empty_home.run("job", "list", "--url", url, JOBAUTO_TOKEN="x")
 
     assert ran.returncode == 1
     assert f"the facade at {url} does not answer" in ran.stderr
     assert ran.stderr.count("\n") == 1
 
 
-def test_a_token_is_not_sent_in_clear_to_another_machine(empty: Home) -> None:
-    ran = empty.run("job", "list", "--url", "http://jobs.example.org", JOBAUTO_TOKEN="x")
+def test_a_token_is_not_sent_in_clear_to_another_machine(empty_home: Home) -> None:
+    ran = empty_home.run("job", "list", "--url", "http://jobs.example.org", JOBAUTO_TOKEN="x")
 
     assert ran.returncode == 1
     assert "https" in ran.stderr
 
 
-def test_definitions_come_over_standard_input_too(empty: Home) -> None:
-    good = empty.run("app", "validate", "-", "--json", stdin=json.dumps(APPLICATION))
-    bad = empty.run("app", "validate", "-", stdin='{\n "name": "x"}')
+def test_definitions_come_over_standard_input_too(empty_home: Home) -> None:
+    good = empty_home.run("app", "validate", "-", "--json", stdin=json.dumps(APPLICATION))
+    bad = empty_home.run("app", "validate", "-", stdin='{\n "name": "x"}')
 
     assert (good.returncode, json.loads(good.stdout)["valid"]) == (0, True)
     assert bad.returncode == 1
@@ -263,14 +218,16 @@ def test_there_are_no_colours_without_a_terminal_and_none_where_no_color_is_set(
 
 
 def test_a_worker_token_in_the_environment_is_out_of_it_before_the_worker_works(
-    empty: Home,
+    empty_home: Home,
 ) -> None:
     told = {
         "JOBAUTO_WORKER_TOKEN": "jobauto_worker_x",
         "JOBAUTO_URL": f"http://127.0.0.1:{free_port()}",
     }
     worker = subprocess.Popen(
-        [JOBAUTO, "worker", "start", "--pool", "x"], env=empty.environment | told, cwd=empty.path
+        [JOBAUTO, "worker", "start", "--pool", "x"],
+        env=empty_home.environment | told,
+        cwd=empty_home.path,
     )
     try:
         process = Path(f"/proc/{worker.pid}")

@@ -18,12 +18,9 @@ import httpx
 import pytest
 
 from jobauto_prefect.local_socket import FOLDER, NAME, is_answering
-from tests.integration.test_app_commands import prepared
-from tests.integration.test_command_line import COMPANY, Home
+from tests.support.homes import COMPANY, Home
 from tests.support.paths import JOBAUTO
 from tests.support.ports import free_port
-
-__all__ = ["prepared"]
 
 NOBODY = 65534
 STARTS_WITHIN = 60  # seconds
@@ -64,8 +61,8 @@ class Served(Home):
 
 
 @pytest.fixture
-def served(tmp_path: Path, prepared: Path) -> Iterator[Served]:
-    shutil.copytree(prepared, tmp_path / "home")
+def served(tmp_path: Path, prepared_home: Path) -> Iterator[Served]:
+    shutil.copytree(prepared_home, tmp_path / "home")
     home = Served(tmp_path)
     yield home
     with contextlib.suppress(ProcessLookupError):

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.integration.test_plan_and_apply import Place, place, prepared
 from tests.support.corpus import CORPUS, needs_corpus
+from tests.support.prefect_home import PrefectHome
 from tests.support.secrets import secret
-
-__all__ = ["place", "prepared"]
 
 TYPES = CORPUS / "credential-types"
 SECRET = secret("s3cret-p1n")
 
 
 @needs_corpus
-def test_every_type_of_the_corpus_is_imported_older_spellings_included(place: Place) -> None:
+def test_every_type_of_the_corpus_is_imported_older_spellings_included(
+    place: PrefectHome,
+) -> None:
     said = place.told("credential-type", "import", str(TYPES))["imported"]
     files = {path.name for path in TYPES.glob("*.json")}
     assert {one["file"].rpartition("/")[2] for one in said} == files
@@ -40,7 +40,7 @@ def test_every_type_of_the_corpus_is_imported_older_spellings_included(place: Pl
     assert [one["action"] for one in again["imported"]] == ["unchanged"]
 
 
-def test_a_type_with_faults_stops_the_import_with_their_places(place: Place) -> None:
+def test_a_type_with_faults_stops_the_import_with_their_places(place: PrefectHome) -> None:
     good = {"code": "Good", "name": "Good", "fields": []}
     bad = {"code": "b", "name": "Bad", "fields": [{"id": "1 A", "type": "odd"}]}
     place.write(good_json=json.dumps(good), bad_json=json.dumps(bad))
@@ -51,7 +51,7 @@ def test_a_type_with_faults_stops_the_import_with_their_places(place: Place) -> 
     assert place.told("credential-type", "list") == {}
 
 
-def bank(place: Place) -> list[dict[str, Any]]:
+def bank(place: PrefectHome) -> list[dict[str, Any]]:
     return [
         {
             "kind": "credential_type",
@@ -71,9 +71,13 @@ def bank(place: Place) -> list[dict[str, Any]]:
     ]
 
 
-def test_files_name_credentials_and_what_is_exported_changes_nothing(place: Place) -> None:
+def test_files_name_credentials_and_what_is_exported_changes_nothing(
+    place: PrefectHome,
+) -> None:
     place.records(
-        *bank(place), place.template("One", credentials=["Main"]), app_json=place.definition()
+        *bank(place),
+        place.template("One", credentials=["Main"]),
+        app_json=place.definition(),
     )
     place.apply()
     template = next(iter(place.told("template", "list").values()))
@@ -96,7 +100,7 @@ def test_files_name_credentials_and_what_is_exported_changes_nothing(place: Plac
 
 
 @pytest.mark.parametrize("asked", [(), ("--yes",)])
-def test_secrets_are_revealed_to_who_says_so(place: Place, asked: tuple[str, ...]) -> None:
+def test_secrets_are_revealed_to_who_says_so(place: PrefectHome, asked: tuple[str, ...]) -> None:
     place.records(*bank(place))
     place.apply()
     named = f"{place.slug}/Main"
@@ -109,7 +113,7 @@ def test_secrets_are_revealed_to_who_says_so(place: Place, asked: tuple[str, ...
 
 
 def test_an_address_in_a_file_changes_together_with_its_secret_on_the_command_line(
-    place: Place,
+    place: PrefectHome,
 ) -> None:
     def files(host: str, url: str) -> None:
         kind, company, credential = bank(place)

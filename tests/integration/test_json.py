@@ -16,8 +16,8 @@ from jobauto_prefect.ledger.records import Delivery, Event, OutputLine, Task
 from jobauto_prefect.ledger.states import TaskState
 from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.test_app_commands import Here
 from tests.support.definitions import PROBE
+from tests.support.homes import InProcessHome
 from tests.support.paths import ROOT
 from tests.support.secrets import SECRET, secret
 
@@ -174,7 +174,7 @@ def test_the_json_of_every_command_is_documented_and_tried() -> None:
 def test_every_command_prints_the_json_that_is_documented(
     tmp_path: Path, prefect_server: str
 ) -> None:
-    home = Here(tmp_path)
+    home = InProcessHome(tmp_path)
     home.environment |= {"PREFECT_API_URL": prefect_server, "JOBAUTO_POOL": "json"}
     definition = {**PROBE, "uuid": "00000000-0000-4000-8000-00000000aaaa", "name": "Probe"}
     spare = {**PROBE, "uuid": "00000000-0000-4000-8000-00000000bbbb", "name": "Spare"}
@@ -203,7 +203,7 @@ def test_every_command_prints_the_json_that_is_documented(
             assert fits(one, named) == [], (command, one)
 
 
-def add_what_takes_a_worker(home: Here) -> None:
+def add_what_takes_a_worker(home: InProcessHome) -> None:
     """A line of output, a window that was missed, an event whose rule could not start."""
     path = Path(home.environment["JOBAUTO_HOME"])
     ledger = open_ledger(Settings(home=path))

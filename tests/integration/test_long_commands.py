@@ -10,9 +10,8 @@ import pytest
 
 from jobauto_prefect.ledger.database.announcements import plain_url
 from jobauto_prefect.settings import Settings
-from tests.integration.test_app_commands import Here
-from tests.integration.test_command_line import Home
 from tests.support.databases import database
+from tests.support.homes import Home, InProcessHome
 from tests.support.waits import eventually
 
 WAITING_LONG = """
@@ -25,7 +24,7 @@ AND wait_event_type = 'Lock' AND clock_timestamp() - query_start > interval '1 s
 def home(tmp_path: Path) -> Iterator[Home]:
     """A home on PostgreSQL where an answer may take half a second, and to `apply` a minute."""
     with database("postgresql", tmp_path) as url:
-        home = Here(tmp_path)
+        home = InProcessHome(tmp_path)
         home.environment |= {
             "JOBAUTO_DATABASE_URL": url,
             "JOBAUTO_DATABASE_ANSWER_SECONDS": "0.5",

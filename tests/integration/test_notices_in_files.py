@@ -2,11 +2,8 @@
 
 import yaml
 
-from tests.integration.test_app_commands import prepared
-from tests.integration.test_owners_in_files import Files, app, company, files, template
+from tests.support.record_files import FilesHome, app, company, template
 from tests.support.secrets import secret
-
-__all__ = ["files", "prepared"]
 
 NOTICES = {
     "mail": {"on": ["failure", "recovery"], "to": ["ops@acme.example"]},
@@ -16,7 +13,7 @@ NOTICES = {
 NOBODY = {"mail": {"on": [], "to": []}}
 
 
-def test_files_say_who_is_told_but_for_the_address_of_slack(files: Files) -> None:
+def test_files_say_who_is_told_but_for_the_address_of_slack(files: FilesHome) -> None:
     documents = [
         {**company("acme"), "notices": NOTICES},
         app("Probe"),
@@ -39,14 +36,14 @@ def test_files_say_who_is_told_but_for_the_address_of_slack(files: Files) -> Non
     said = {one["kind"]: one.get("notices") for one in yaml.safe_load_all(exported)
             if "kind" in one}  # fmt: skip
     assert said == {"company": NOTICES, "runtemplate": NOBODY}
-    files.write({**company("acme"), "notices": NOTICES | {"finished_by": "+2h"}})
+    files.write_records({**company("acme"), "notices": NOTICES | {"finished_by": "+2h"}})
     files.told("apply", "files.yaml", "--yes")
     assert files.told("company", "show", "acme")["notices"]["slack"]["uri"] == "********"
 
 
-def test_wrong_notices_in_a_file_are_refused_with_their_place(files: Files) -> None:
+def test_wrong_notices_in_a_file_are_refused_with_their_place(files: FilesHome) -> None:
     wrong = {"mail": {"on": ["ever"], "to": ["x"]}, "slack": {"on": [], "uri": "https://h/"}}
-    files.write({**company("acme"), "notices": wrong})
+    files.write_records({**company("acme"), "notices": wrong})
     refused = files.run("plan", "files.yaml")
     assert refused.returncode == 1
     for word in ("/notices/mail/on/0", "/notices/mail/to/0", "/notices/slack"):

@@ -17,13 +17,10 @@ from jobauto_prefect.ledger.jobs.workers import Registration, WorkerRecord, regi
 from jobauto_prefect.ledger.records import Company, CredentialType, Job, RunTemplate
 from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
-from tests.integration.test_app_commands import Here, prepared
-from tests.integration.test_command_line import Home
+from tests.support.homes import Home, InProcessHome
 from tests.support.ports import free_port
 from tests.support.secrets import SECRET
 from tests.support.servers import facade, prefect_client
-
-__all__ = ["prepared"]
 
 DEFINITION = {
     "$schema": "https://example.org/schema.json",
@@ -36,10 +33,10 @@ POOL = "operators"
 
 
 @pytest.fixture
-def home(tmp_path: Path, prepared: Path, prefect_server: str) -> Home:
+def home(tmp_path: Path, prepared_home: Path, prefect_server: str) -> Home:
     """A home with two companies and a run template each."""
-    shutil.copytree(prepared, tmp_path / "home")
-    home = Here(tmp_path)
+    shutil.copytree(prepared_home, tmp_path / "home")
+    home = InProcessHome(tmp_path)
     home.environment |= {
         "PREFECT_API_URL": prefect_server,
         "JOBAUTO_POOL": POOL,
@@ -203,7 +200,7 @@ def test_the_doctor_names_what_is_wrong_and_the_command_that_helps(served: Home)
 
 
 def test_the_doctor_of_an_empty_home_says_what_to_run_first(tmp_path: Path) -> None:
-    home = Here(tmp_path)
+    home = InProcessHome(tmp_path)
     nothing = checks(home, code=1)
     assert "there is no installation in" in nothing["database"][0]["message"]
     assert "jobauto up" in nothing["database"][0]["fix"]

@@ -5,20 +5,18 @@ from typing import Any
 
 import pytest
 
-from tests.integration.test_command_line import Home, empty
+from tests.support.homes import Home
 from tests.support.secrets import secret
-
-__all__ = ["empty"]
 
 
 @pytest.fixture
-def home(empty: Home) -> Home:
+def home(empty_home: Home) -> Home:
     """A home with a key, tables and one super_admin."""
     for words in (("secrets", "init"), ("db", "upgrade")):
-        assert empty.run(*words).returncode == 0
+        assert empty_home.run(*words).returncode == 0
     create = ("user", "create", "anna", "--role", "super_admin", "--password-stdin")
-    assert empty.run(*create, stdin=secret("Dlouhe.heslo-77")).returncode == 0
-    return empty
+    assert empty_home.run(*create, stdin=secret("Dlouhe.heslo-77")).returncode == 0
+    return empty_home
 
 
 def told(home: Home, *words: str, stdin: str = "") -> Any:

@@ -1,98 +1,24 @@
 """`jobauto plan`, `apply` and `export` with a real Prefect."""
 
-import json
 import shutil
 import signal
 import sqlite3
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
-from uuid import uuid4
 
 import pytest
 
-from tests.integration.test_app_commands import Here, prepared
-from tests.support.counting_proxy import Counted, counted
 from tests.support.paths import JOBAUTO, ROOT
+from tests.support.prefect_home import PATIENCE, PrefectHome
 from tests.support.secrets import SECRET
-from tests.support.servers import prefect_client
 
-__all__ = ["prepared"]
-
-PATIENCE = 150  # seconds; what somebody who was killed had taken is free after 60
 EXAMPLES = ROOT / "deployments" / "examples"
 
 
-class Place(Here):
-    """A home whose commands reach Prefect through a counter; `slug` is its own company."""
-
-    def __init__(self, path: Path, prefect: Counted, api: str) -> None:
-        super().__init__(path)
-        self.slug = f"co-{uuid4().hex[:8]}"
-        self.prefect = prefect
-        self.rest = prefect_client(api)
-        self.environment |= {"PREFECT_API_URL": prefect.url, "JOBAUTO_POOL": f"pool-{self.slug}"}
-
-    def told(self, *words: str, code: int = 0) -> Any:
-        """What a command says as JSON."""
-        done = self.run(*words, "--json")
-        assert done.returncode == code, (done.stdout, done.stderr)
-        return json.loads(done.stdout)
-
-    def actions(self, *words: str, code: int = 0) -> dict[str, str]:
-        """What `plan` says becomes of each record."""
-        planned = self.told("plan", "files", *words, code=code)
-        return {f"{one['kind']} {one['title']}": one["action"] for one in planned["changes"]}
-
-    def apply(self, *words: str) -> Any:
-        """Apply the files, and see that Prefect knows of it."""
-        applied = said = self.told("apply", "files", "--yes", *words)
-        until = time.monotonic() + PATIENCE
-        while said["waiting_for_prefect"]:  # it was busy
-            assert time.monotonic() < until
-            said = self.told("apply", "files", "--yes", *words)
-        return applied
-
-    def deployments(self) -> dict[str, Any]:
-        """The deployments of the company in Prefect, by the name of the run template."""
-        tags = {"deployments": {"tags": {"all_": [f"company:{self.slug}"]}}, "limit": 200}
-        found = self.rest.post("/deployments/filter", json=tags).raise_for_status().json()
-        return {one["name"].partition(" - ")[2]: one for one in found}
-
-    def definition(self, **members: Any) -> str:
-        """A definition whose name is this company's own."""
-        return json.dumps(
-            {
-                "$schema": "https://example.org/schema.json",
-                "name": {"en": f"Probe {self.slug}", "cs": f"Sonda {self.slug}"},
-                "description": "Looks",
-                "executable": "probe",
-                "environment": {"COUNT": {"type": "integer"}, "KEY": {"type": "password"}},
-                **members,
-            }
-        )
-
-    def company(self, **members: Any) -> dict[str, Any]:
-        return {"kind": "company", "slug": self.slug, "name": "Company", **members}
-
-    def template(self, name: str, **members: Any) -> dict[str, Any]:
-        app = f"Sonda {self.slug}"
-        return {"kind": "runtemplate", "company": self.slug, "app": app, "name": name, **members}
-
-    def records(self, *records: Mapping[str, Any], **more: str) -> None:
-        self.write(rest_json=json.dumps(records), **more)
-
-
-@pytest.fixture
-def place(tmp_path: Path, prepared: Path, prefect_server: str) -> Iterator[Place]:
-    shutil.copytree(prepared, tmp_path / "home")
-    with counted(prefect_server, tmp_path) as prefect:
-        yield Place(tmp_path, prefect, prefect_server)
-
-
-def test_files_are_applied_once_and_then_nothing_is_written_anywhere(place: Place) -> None:
+def test_files_are_applied_once_and_then_nothing_is_written_anywhere(
+    place: PrefectHome,
+) -> None:
     place.records(
         place.company(), place.template("One", interv="d"), place.template("Two", env={"COUNT": 2}),
         app_json=place.definition(),
@@ -118,7 +44,9 @@ def test_files_are_applied_once_and_then_nothing_is_written_anywhere(place: Plac
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.soak)])
-def test_many_run_templates_are_compared_in_a_handful_of_reads(place: Place, count: int) -> None:
+def test_many_run_templates_are_compared_in_a_handful_of_reads(
+    place: PrefectHome, count: int
+) -> None:
     place.records(
         place.company(),
         *(
@@ -139,8 +67,12 @@ def test_many_run_templates_are_compared_in_a_handful_of_reads(place: Place, cou
     ]  # fmt: skip
 
 
-def test_an_edit_is_shown_member_by_member_and_made(place: Place) -> None:
-    place.records(place.company(), place.template("One", note="Old"), app_json=place.definition())
+def test_an_edit_is_shown_member_by_member_and_made(place: PrefectHome) -> None:
+    place.records(
+        place.company(),
+        place.template("One", note="Old"),
+        app_json=place.definition(),
+    )
     place.apply()
     place.records(
         place.company(), place.template("One", note="New", interv="h", env={"COUNT": 3}),
@@ -165,7 +97,9 @@ def test_an_edit_is_shown_member_by_member_and_made(place: Place) -> None:
     assert set(place.actions().values()) == {"unchanged"}
 
 
-def test_what_was_changed_or_deleted_in_prefect_is_shown_and_restored(place: Place) -> None:
+def test_what_was_changed_or_deleted_in_prefect_is_shown_and_restored(
+    place: PrefectHome,
+) -> None:
     place.records(
         place.company(), place.template("Gone", interv="d"), place.template("Paused", interv="d"),
         place.template("Limited"), place.template("Kept"), app_json=place.definition(),
@@ -219,7 +153,7 @@ def templates_in(ledger: sqlite3.Connection) -> int:
 
 
 @pytest.mark.parametrize("tells", [False, True])
-def test_apply_leaves_all_or_nothing_where_it_is_killed(place: Place, tells: bool) -> None:
+def test_apply_leaves_all_or_nothing_where_it_is_killed(place: PrefectHome, tells: bool) -> None:
     """While it writes, or once it has and tells Prefect."""
     names = {f"T{number}" for number in range(30)}
     place.records(
@@ -250,7 +184,9 @@ def test_apply_leaves_all_or_nothing_where_it_is_killed(place: Place, tells: boo
     assert set(after.values()) == {"unchanged"}
 
 
-def test_pruning_deletes_what_only_the_files_owned_and_no_longer_name(place: Place) -> None:
+def test_pruning_deletes_what_only_the_files_owned_and_no_longer_name(
+    place: PrefectHome,
+) -> None:
     place.records(
         place.company(), place.template("Mine"), place.template("Free"),
         place.template("Shared", labels=["mine", "theirs"]), app_json=place.definition(),
@@ -276,7 +212,7 @@ def test_pruning_deletes_what_only_the_files_owned_and_no_longer_name(place: Pla
 
 
 def test_pruning_stops_before_the_first_change_where_something_else_needs_a_record(
-    place: Place,
+    place: PrefectHome,
 ) -> None:
     place.records(place.company(labels=["old"]), app_json=place.definition())
     place.apply()
@@ -293,7 +229,7 @@ def test_pruning_stops_before_the_first_change_where_something_else_needs_a_reco
 
 
 def test_everything_is_exported_as_files_that_change_nothing_here_and_make_it_elsewhere(
-    place: Place, tmp_path_factory: pytest.TempPathFactory, prepared: Path
+    place: PrefectHome, tmp_path_factory: pytest.TempPathFactory, prepared_home: Path
 ) -> None:
     slug = place.slug
     place.records(
@@ -325,8 +261,8 @@ def test_everything_is_exported_as_files_that_change_nothing_here_and_make_it_el
     text = place.run("export")
     own = place.run("export", "--company", slug)
     here = place.told("plan", "out")
-    there = Place(tmp_path_factory.mktemp("there"), place.prefect, str(place.rest.base_url))
-    shutil.copytree(prepared, there.path / "home")
+    there = PrefectHome(tmp_path_factory.mktemp("there"), place.prefect, str(place.rest.base_url))
+    shutil.copytree(prepared_home, there.path / "home")
     (there.path / "files").mkdir()
     (there.path / "files" / "all.yaml").write_text(text.stdout)
     there.told("apply", "files", "--yes")
@@ -346,7 +282,9 @@ def test_everything_is_exported_as_files_that_change_nothing_here_and_make_it_el
     assert place.run("export", "-o", "out").returncode == 1, "nothing is written over"
 
 
-def test_files_hold_no_secrets_and_every_fault_is_told_before_a_change(place: Place) -> None:
+def test_files_hold_no_secrets_and_every_fault_is_told_before_a_change(
+    place: PrefectHome,
+) -> None:
     place.records(
         place.company(env={"KEY": "hush", "PERL5OPT": "-Mx"}),
         {"kind": "credential_type", "code": "bank", "name": "Bank",

@@ -2,13 +2,10 @@
 
 import json
 
-from tests.integration.test_app_commands import prepared
-from tests.integration.test_owners_in_files import Files, app, company, files, template
-
-__all__ = ["files", "prepared"]
+from tests.support.record_files import FilesHome, app, company, template
 
 
-def test_files_attach_topics_and_say_which_there_are_not(files: Files) -> None:
+def test_files_attach_topics_and_say_which_there_are_not(files: FilesHome) -> None:
     documents = [
         {**company("acme"), "topics": ["money", "inner"]},
         {"kind": "topic", "name": "money"},
@@ -22,15 +19,15 @@ def test_files_attach_topics_and_say_which_there_are_not(files: Files) -> None:
     shown = files.told("template", "show", "acme/t")
     assert (shown["topics"], shown["all_topics"]) == (["inner"], ["inner", "money"])
     assert set(files.actions(code=0).values()) == {"unchanged"}
-    files.write({**company("acme"), "topics": ["nothing"]})
+    files.write_records({**company("acme"), "topics": ["nothing"]})
     refused = files.run("plan", "files.yaml")
     assert refused.returncode == 1
     assert "there is no topic 'nothing'" in refused.stderr
-    files.write({**company("acme"), "topics": []})
+    files.write_records({**company("acme"), "topics": []})
     assert files.actions() == {"company acme": "update"}
 
 
-def test_topics_come_back_as_they_were_exported(files: Files) -> None:
+def test_topics_come_back_as_they_were_exported(files: FilesHome) -> None:
     files.apply(company("acme"), {"kind": "topic", "name": "money"}, app("Probe"), template("acme"))
     words = ("--company", "acme", "--template", "acme/t", "--app", "Probe")
     attached = files.told("topic", "attach", "money", *words)["changed"]
@@ -49,13 +46,13 @@ def test_topics_come_back_as_they_were_exported(files: Files) -> None:
     assert files.run("topic", "attach", "money").returncode == 2
 
 
-def test_a_topic_that_is_borne_is_not_pruned(files: Files) -> None:
+def test_a_topic_that_is_borne_is_not_pruned(files: FilesHome) -> None:
     money = {"kind": "topic", "name": "money", "labels": ["team"]}
     files.apply(money, {**company("acme"), "topics": ["money"], "labels": ["team"]})
-    files.write({**company("acme"), "topics": ["money"], "labels": ["team"]})
+    files.write_records({**company("acme"), "topics": ["money"], "labels": ["team"]})
     planned = files.told("plan", "files.yaml", "--prune", code=0)
     assert [one["action"] for one in planned["changes"]] == ["unchanged"]
-    files.write({"kind": "company", "slug": "other", "name": "Other", "labels": ["team"]})
+    files.write_records({"kind": "company", "slug": "other", "name": "Other", "labels": ["team"]})
     planned = files.told("plan", "files.yaml", "--prune", code=3)
     assert {one["title"]: one["action"] for one in planned["changes"]} == {
         "other": "create", "money": "delete", "acme": "delete"

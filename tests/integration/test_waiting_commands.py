@@ -11,11 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_app_commands import Here, prepared
-from tests.integration.test_command_line import APPLICATION, COMPANY, TEMPLATE, Home
+from tests.support.homes import APPLICATION, COMPANY, TEMPLATE, Home, InProcessHome
 from tests.support.paths import JOBAUTO
-
-__all__ = ["prepared"]
 
 ENDS_WITHIN = 60  # seconds
 TAKES_INTERRUPTS = ("env", "--default-signal=INT")
@@ -23,10 +20,10 @@ TAKES_INTERRUPTS = ("env", "--default-signal=INT")
 
 
 @pytest.fixture(scope="module")
-def applied(tmp_path_factory: pytest.TempPathFactory, prepared: Path) -> Path:
+def applied(tmp_path_factory: pytest.TempPathFactory, prepared_home: Path) -> Path:
     """A home with a run template, where no worker ever was and Prefect is away, to copy."""
-    home = Here(tmp_path_factory.mktemp("applied"))
-    shutil.copytree(prepared, home.path / "home")
+    home = InProcessHome(tmp_path_factory.mktemp("applied"))
+    shutil.copytree(prepared_home, home.path / "home")
     home.write(app_json=json.dumps(APPLICATION), rest_yaml=COMPANY + "---\n" + TEMPLATE)
     assert home.run("apply", "files", "--yes").returncode == 0
     return home.path
@@ -36,7 +33,7 @@ def applied(tmp_path_factory: pytest.TempPathFactory, prepared: Path) -> Path:
 def home(tmp_path: Path, applied: Path) -> Home:
     """A copy of `applied`."""
     shutil.copytree(applied, tmp_path, dirs_exist_ok=True)
-    return Here(tmp_path)
+    return InProcessHome(tmp_path)
 
 
 class Waiting:
