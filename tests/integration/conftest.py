@@ -15,9 +15,11 @@ from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support import contract_check
 from tests.support.claims import DEPLOYMENT, start_workers
+from tests.support.company_pair import CompanyPair, make_company_pair
 from tests.support.counting_proxy import counted
 from tests.support.databases import KINDS, database, migrated_database
 from tests.support.homes import Home, InProcessHome
+from tests.support.permission_table import make_company_records
 from tests.support.ports import free_port
 from tests.support.prefect_home import PrefectHome
 from tests.support.record_files import FilesHome
@@ -140,3 +142,15 @@ def files(prepared_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("jobauto_prefect.cli.connection.client.PATIENCE_SECONDS", 0.0)
     shutil.copytree(prepared_home, tmp_path / "home")
     return FilesHome(tmp_path)
+
+
+@pytest.fixture
+def record_ids(rest: httpx.Client, ledger: Ledger) -> dict[str, int]:
+    """One record of each kind, all of one company; nothing depends on any of them."""
+    return make_company_records(rest, ledger)
+
+
+@pytest.fixture
+def pair(facade_url: str, rest: httpx.Client, ledger: Ledger) -> CompanyPair:
+    """Each of two companies has one record of each kind, and one of each is shared."""
+    return make_company_pair(facade_url, rest, ledger)

@@ -8,9 +8,7 @@ from sqlalchemy import func, select
 
 from jobauto_prefect.ledger.records import AuditEntry
 from jobauto_prefect.ledger.store import Ledger
-from tests.integration.test_permissions import TABLE, Row, _filled, world
-
-__all__ = ["world"]
+from tests.support.permission_table import TABLE, Row, fill_in
 
 KINDS = {
     "app": "App",
@@ -77,13 +75,13 @@ def _weight(row: Row) -> int:
 
 @pytest.mark.spec("1.9", "1.10")
 def test_every_changing_route_leaves_one_entry_with_before_and_after(
-    rest: httpx.Client, ledger: Ledger, world: dict[str, int]
+    rest: httpx.Client, ledger: Ledger, record_ids: dict[str, int]
 ) -> None:
     blocked = []
     for row in sorted(CHANGING, key=_weight):
         newest = _newest(ledger)
-        path = row.path.format(**world)
-        answer = rest.request(row.method, path, json=_filled(row.body, world))
+        path = row.path.format(**record_ids)
+        answer = rest.request(row.method, path, json=fill_in(row.body, record_ids))
         if answer.status_code == 409:  # what the creating rows made depends on it
             blocked.append(row.path)
             assert _after(ledger, newest) == []
@@ -97,15 +95,15 @@ def test_every_changing_route_leaves_one_entry_with_before_and_after(
             assert entry.actor == "root"
             assert (entry.door, entry.address) == ("rest", "127.0.0.1")
             assert entry.request_id == answer.headers["x-request-id"]
-        _check_changes(row, entries[_expected(row)], world)
+        _check_changes(row, entries[_expected(row)], record_ids)
     assert len(blocked) <= 6
 
 
 def test_deleting_by_a_filter_leaves_one_entry_for_each_job(
-    rest: httpx.Client, ledger: Ledger, world: dict[str, int]
+    rest: httpx.Client, ledger: Ledger, record_ids: dict[str, int]
 ) -> None:
     jobs = [
-        rest.post("/job/", json={"runtemplate_id": world["runtemplate"]}).json()["id"]
+        rest.post("/job/", json={"runtemplate_id": record_ids["runtemplate"]}).json()["id"]
         for _ in range(2)
     ]
     for job in jobs:
@@ -117,10 +115,10 @@ def test_deleting_by_a_filter_leaves_one_entry_for_each_job(
     assert len(written) == len(_after(ledger, newest))
 
 
-def _check_changes(row: Row, entry: AuditEntry, world: dict[str, int]) -> None:
+def _check_changes(row: Row, entry: AuditEntry, record_ids: dict[str, int]) -> None:
     if row.method == "DELETE":
         return
-    for name, value in (_filled(row.body, world) or {}).items():
+    for name, value in (fill_in(row.body, record_ids) or {}).items():
         if name in entry.changes and not isinstance(value, dict | list):
             before, after = entry.changes[name]
             assert after == value
@@ -139,7 +137,7 @@ def _after(ledger: Ledger, newest: int) -> list[AuditEntry]:
 
 @pytest.mark.parametrize("collection", ["apps", "jobs", "users", "auditlog", "credentials"])
 def test_reading_leaves_none(
-    rest: httpx.Client, ledger: Ledger, world: dict[str, int], collection: str
+    rest: httpx.Client, ledger: Ledger, record_ids: dict[str, int], collection: str
 ) -> None:
     newest = _newest(ledger)
     assert rest.get(f"/{collection}.json").is_success
@@ -147,22 +145,22 @@ def test_reading_leaves_none(
 
 
 def test_what_is_refused_changes_nothing_but_may_leave_an_entry(
-    rest: httpx.Client, ledger: Ledger, world: dict[str, int]
+    rest: httpx.Client, ledger: Ledger, record_ids: dict[str, int]
 ) -> None:
     newest = _newest(ledger)
     bad: list[tuple[str, dict[str, Any]]] = [
         ("/company/", {"slug": "x y", "name": "n"}),
         ("/app/", {"name": "half"}),
-        ("/runtemplate/", {"id": world["runtemplate"], "interv": "q"}),
-        ("/job/", {"runtemplate_id": world["runtemplate"], "env": {"COUNT": "many"}}),
+        ("/runtemplate/", {"id": record_ids["runtemplate"], "interv": "q"}),
+        ("/job/", {"runtemplate_id": record_ids["runtemplate"], "env": {"COUNT": "many"}}),
     ]
     for path, body in bad:
         assert rest.post(path, json=body).status_code == 400
     assert _after(ledger, newest) == []
 
 
-def test_deletions_can_be_looked_for(rest: httpx.Client, world: dict[str, int]) -> None:
-    assert rest.delete(f"/topic/{world['topic']}.json").is_success
+def test_deletions_can_be_looked_for(rest: httpx.Client, record_ids: dict[str, int]) -> None:
+    assert rest.delete(f"/topic/{record_ids['topic']}.json").is_success
     found = rest.get("/auditlog.json", params={"action": "delete", "entity_type": "Topic"}).json()
     (entry,) = found.values()
-    assert entry["entity_id"] == world["topic"]
+    assert entry["entity_id"] == record_ids["topic"]

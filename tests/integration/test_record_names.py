@@ -11,11 +11,9 @@ from jobauto_prefect.definitions.records.actions import Action
 from jobauto_prefect.definitions.records.slugs import code_of
 from jobauto_prefect.facade.compat.translation import PREFIXES
 from jobauto_prefect.facade.http.addresses import CONTRACT
-from tests.integration.test_ownership import World, world
+from tests.support.company_pair import CompanyPair
 from tests.support.definitions import PROBE
 from tests.support.records import ok
-
-__all__ = ["world"]
 
 UUID = "6a2c6d4e-30e4-4f6b-9d6e-7c8ad9f2b0aa"
 ADDRESSES = (CONTRACT, *PREFIXES)
@@ -164,14 +162,14 @@ def test_bodies_take_names_and_name_those_that_are_not_there(
     assert ok(windows)["windows"] == []
 
 
-def test_names_of_others_are_not_there_as_their_ids_are_not(world: World) -> None:
-    theirs = world.template("there", world.records["app"]["there"]["id"])
+def test_names_of_others_are_not_there_as_their_ids_are_not(pair: CompanyPair) -> None:
+    theirs = pair.template("there", pair.records["app"]["there"]["id"])
     both = (f"/runtemplate/{theirs['id']}.json", "/runtemplate/there%2Ft.json")
-    for address, http in world.everywhere("here"):
+    for address, http in pair.everywhere("here"):
         for path in (*both, "/company/there.json", "/app/there-app.json"):
             assert http.get(path).status_code == 404, (address, path)
         assert "there is no runtemplate there/t" in http.get(both[1]).text
-        for filter_ in ({"company_id": "there"}, {"company_id": world.companies["there"]}):
+        for filter_ in ({"company_id": "there"}, {"company_id": pair.companies["there"]}):
             listed = http.get("/runtemplates.json", params=filter_)
             assert len(ok(listed, 200)) == 0
         body = {"company_id": "here", "app_id": "there-app", "name": "n"}

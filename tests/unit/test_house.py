@@ -1,6 +1,7 @@
 """The house keeps its order: names that a stranger knows, rooms of a size one can look over."""
 
 import ast
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import jobauto_prefect
+from tests.support.paths import ROOT
 
 PACKAGE = Path(jobauto_prefect.__file__).parent
 FOLDER_SIZES = range(5, 16)
@@ -27,6 +29,10 @@ PARALLEL = (
     {"runtime/executors/containers", "runtime/executors/kubernetes", "runtime"},
 )
 """Folders that hold the same subjects: a base name may be in each."""
+
+SHARED = ("tests.support", "tests.conformance")
+IMPORT = re.compile(r"^\s*(?:from|import) (tests[.\w]*)", re.MULTILINE)
+"""Of a test module; those in the texts of programs that a test starts count, too."""
 
 PRIVATE_WORDS = {
     *("Wish", "WishKind", "Turn", "Fact", "KeptAnswer", "OwedAction", "Neighbours", "Story"),
@@ -106,3 +112,14 @@ def test_classes_have_words_of_the_field() -> None:
     ]
 
     assert not private
+
+
+def test_tests_share_by_way_of_their_support() -> None:
+    crossed = [
+        f"{path.relative_to(ROOT)}: {module}"
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for module in IMPORT.findall(path.read_text())
+        if not module.startswith(SHARED)
+    ]
+
+    assert not crossed
