@@ -479,7 +479,7 @@ class OutboxWorker:
                 await asyncio.to_thread(outbox.complete, ledger, message)
 
     async def _refused(self, message: OutboxMessage, error: PrefectRefuses) -> None:
-        """Retry what registers something until Prefect takes it; give up what changes a run."""
+        """Retry what registers or makes something until Prefect takes it; give up the rest."""
         logger.warning("%s %s is refused: %s", message.kind, message.subject_id, error)
         if message.priority == Priority.REGISTRATION or message.kind == OutboxKind.CREATE_RUN:
             await self._retry_later(message, str(error))
