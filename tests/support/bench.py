@@ -33,10 +33,12 @@ class Bench:
 
     @property
     def ledger(self) -> Ledger:
+        """The ledger."""
         return self.context.ledger
 
     @property
     def prefect(self) -> PrefectApi:
+        """A client of the real Prefect."""
         return self.context.prefect
 
     async def claimed(self) -> tuple[int, UUID]:
@@ -60,6 +62,7 @@ class Bench:
             return job.id
 
     def change(self, job_id: int, **members: Any) -> UUID | None:
+        """Change the record of a job; its flow run."""
         with self.ledger.writing(SERVICE) as session:
             job = session.get_one(Job, job_id)
             for name, value in members.items():
@@ -67,37 +70,46 @@ class Bench:
             return job.flow_run_id
 
     def end(self, job_id: int, state: str = "succeeded") -> None:
+        """The job is over now."""
         severity = "warning" if state == "warning" else "success"
         self.change(job_id, state=state, severity=severity, message="so", end=self.ledger.clock())
 
     def later(self, span: timedelta = SETTLED_FOR) -> None:
+        """Let time go by: what was written is settled then."""
         self.ahead[0] += span
 
     def story(self, job_id: int) -> RunStatus:
+        """What Prefect is to show of a job."""
         with self.ledger.reading() as session:
             return run_status_of(job_with_context(session, job_id), self.context.settings)
 
     async def state(self, run: UUID) -> str:
+        """The type of the state that Prefect shows."""
         shown: str = (await self.prefect.get(f"/flow_runs/{run}"))["state_type"]
         return shown
 
     async def looks(self, run: UUID) -> tuple[str, list[str]]:
-        found = await self.prefect.get(f"/flow_runs/{run}")
-        return found["name"], sorted(found["tags"])
+        """Name and tags that Prefect shows."""
+        shown = await self.prefect.get(f"/flow_runs/{run}")
+        return shown["name"], sorted(shown["tags"])
 
     async def history(self, run: UUID) -> list[str]:
+        """The types of all states a flow run was in."""
         states = await self.prefect.get(f"/flow_run_states/?flow_run_id={run}")
         return [state["type"] for state in states]
 
     def job(self, job_id: int) -> Job:
+        """The record of a job."""
         with self.ledger.reading() as session:
             return session.get_one(Job, job_id)
 
     def notices(self, job_id: int) -> list[str]:
+        """The lines of a job's output."""
         with self.ledger.reading() as session:
-            found = session.query(OutputLine).filter(OutputLine.job_id == job_id)
-            return [line.text for line in found]
+            lines = session.query(OutputLine).filter(OutputLine.job_id == job_id)
+            return [line.text for line in lines]
 
     def waiting(self) -> list[str]:
+        """The kinds of messages that wait for Prefect."""
         with self.ledger.reading() as session:
             return [message.kind for message in session.query(OutboxMessage)]

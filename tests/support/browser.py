@@ -89,8 +89,8 @@ class Entry:
     @property
     def choices(self) -> list[str]:
         """What can be chosen, where there is a choice."""
-        found = self._controls("select:not(.p-native-select__control--placeholder) option")
-        return [str(option.get_attribute("value")) for option in found]
+        options = self._controls("select:not(.p-native-select__control--placeholder) option")
+        return [str(option.get_attribute("value")) for option in options]
 
     @property
     def value(self) -> Any:
@@ -120,16 +120,16 @@ class RunForm:
 
     def _look(self) -> dict[str, Entry] | None:
         """The parameters, once all of them are there: what is asked next is below them."""
-        found = {}
+        entries = {}
         # What Vue draws anew in the middle of looking at it is looked at again.
         with contextlib.suppress(WebDriverException):
             for element in self._browser.find_elements(By.CSS_SELECTOR, ".schema-form-property"):
                 keys = element.find_elements(
                     By.CSS_SELECTOR, ".schema-form-property__markdown code"
                 )
-                found[keys[-1].text if keys else ""] = Entry(element)
+                entries[keys[-1].text if keys else ""] = Entry(element)
             below = self._browser.find_elements(By.XPATH, "//*[text()='Validate parameters']")
-            return found if below and found and "" not in found else None
+            return entries if below and entries and "" not in entries else None
         return None
 
     def submit(self) -> None:

@@ -26,22 +26,22 @@ def check(answer: httpx.Response) -> None:
 
 def disagreements(answer: httpx.Response) -> Iterator[str]:
     """What an answer has that the document does not say; of paths it does not name, nothing."""
-    found = _operation(answer.request.method, urlsplit(str(answer.request.url)).path)
-    if found is None:
+    operation = _operation(answer.request.method, urlsplit(str(answer.request.url)).path)
+    if operation is None:
         return
-    said = found["responses"].get(str(answer.status_code))
-    if said is None:
+    response = operation["responses"].get(str(answer.status_code))
+    if response is None:
         yield f"status {answer.status_code} is not documented"
         return
-    said = _resolved(said)
-    for name, header in said.get("headers", {}).items():
+    response = _resolved(response)
+    for name, header in response.get("headers", {}).items():
         if header.get("required") and name.lower() not in answer.headers:
             yield f"the header {name} is missing"
     media_type = answer.headers.get("content-type", "").partition(";")[0]
-    if media_type not in said["content"]:
+    if media_type not in response["content"]:
         yield f"{media_type} is not documented"
-    elif "schema" in said["content"][media_type]:
-        yield from _faults(answer.json(), said["content"][media_type]["schema"])
+    elif "schema" in response["content"][media_type]:
+        yield from _faults(answer.json(), response["content"][media_type]["schema"])
 
 
 def _faults(value: Any, schema: dict[str, Any]) -> Iterator[str]:
@@ -55,7 +55,7 @@ def _strict(schema: dict[str, Any]) -> dict[str, Any]:
         return {**schema, "additionalProperties": _strict(schema["additionalProperties"])}
     if schema.get("$ref", "").endswith(("Application", "DefinitionMembers")):
         return schema  # definitions may have members of their own
-    if any("Application" in one.get("$ref", "") for one in schema.get("allOf", ())):
+    if any("Application" in part.get("$ref", "") for part in schema.get("allOf", ())):
         return schema
     return {**schema, "unevaluatedProperties": False}
 
@@ -66,21 +66,21 @@ def _validator(schema: str) -> Draft202012Validator:
     return Draft202012Validator(whole, format_checker=FormatChecker(("date-time",)))
 
 
-def _resolved(said: dict[str, Any]) -> dict[str, Any]:
-    if "$ref" not in said:
-        return said
-    target: dict[str, Any] = document()["components"]["responses"][said["$ref"].split("/")[-1]]
+def _resolved(response: dict[str, Any]) -> dict[str, Any]:
+    if "$ref" not in response:
+        return response
+    target: dict[str, Any] = document()["components"]["responses"][response["$ref"].split("/")[-1]]
     return target
 
 
 def _operation(method: str, path: str) -> dict[str, Any] | None:
-    base = next((one for one in BASES if path.startswith(f"{one}/")), None)
+    base = next((prefix for prefix in BASES if path.startswith(f"{prefix}/")), None)
     if base is None:
         return None
     for pattern, methods in _patterns():
         if method.lower() in methods and pattern.fullmatch(path.removeprefix(base)):
-            found: dict[str, Any] = methods[method.lower()]
-            return found
+            operation: dict[str, Any] = methods[method.lower()]
+            return operation
     return None
 
 

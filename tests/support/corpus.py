@@ -15,8 +15,8 @@ needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="no corpus beside 
 
 def verdicts() -> list[dict[str, Any]]:
     """What each file is expected to be: `file`, `verdict`, `errors`."""
-    found = CORPUS / "expected.json"
-    return json.loads(found.read_text("utf-8")) if found.exists() else []
+    expected = CORPUS / "expected.json"
+    return json.loads(expected.read_text("utf-8")) if expected.exists() else []
 
 
 def source(name: str) -> bytes:

@@ -37,7 +37,7 @@ class Counted:
 @contextlib.contextmanager
 def counted(api: str, home: Path) -> Iterator[Counted]:
     """A server that passes everything on to Prefect's API at this address."""
-    found = Counted()
+    calls = Counted()
     # Prefect closes an idle connection after a while: one is gone before it would be used then.
     upstream = httpx.AsyncClient(timeout=30, limits=httpx.Limits(keepalive_expiry=1))
 
@@ -52,14 +52,14 @@ def counted(api: str, home: Path) -> Iterator[Counted]:
             params=request.query_params,
         )
         if answer.status_code != BUSY:
-            found.calls.append(f"{request.method} {path}")
+            calls.calls.append(f"{request.method} {path}")
         kind = answer.headers.get("content-type")
         return Response(answer.content, answer.status_code, media_type=kind)
 
     app = Starlette(routes=[Route("/{path:path}", passed_on, methods=METHODS)])
     with serving(app, Settings(home=home)) as port:
-        found.url = f"http://127.0.0.1:{port}/api"
-        yield found
+        calls.url = f"http://127.0.0.1:{port}/api"
+        yield calls
 
 
 class CountingTransport(httpx.AsyncHTTPTransport):

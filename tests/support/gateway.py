@@ -88,8 +88,8 @@ class Gateway:
 
     def trail(self, **wanted: Any) -> list[dict[str, Any]]:
         """The audit entries with these members, the newest first."""
-        found = self.rest.get("/auditlog.json", params={"limit": 1000}).json()
-        return [one for one in found.values() if wanted.items() <= one.items()]
+        entries = self.rest.get("/auditlog.json", params={"limit": 1000}).json()
+        return [entry for entry in entries.values() if wanted.items() <= entry.items()]
 
     def environment(self, login: str, password: str = PASSWORD) -> dict[str, str]:
         """For Prefect's own programs."""

@@ -46,9 +46,9 @@ def _commands(body: str) -> Iterator[Command]:
         yield Command(words, "".join(answer))
 
 
-def is_answer(expected: str, said: str) -> bool:
+def is_answer(expected: str, answer: str) -> bool:
     """Whether a program said what a document says it does."""
-    return re.fullmatch(_pattern(_tidy(expected)), _tidy(said), re.DOTALL) is not None
+    return re.fullmatch(_pattern(_tidy(expected)), _tidy(answer), re.DOTALL) is not None
 
 
 def _tidy(text: str) -> str:

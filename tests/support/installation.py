@@ -81,8 +81,8 @@ class Town:
     def switch_off(self) -> None:
         """No further windows; what runs goes on."""
         self.templates = [
-            eventually(lambda one=one: self._switched_off(one["id"]), PATIENCE)
-            for one in self.templates
+            eventually(lambda template=template: self._switched_off(template["id"]), PATIENCE)
+            for template in self.templates
         ]
 
     def _switched_off(self, number: int) -> dict[str, Any] | None:
@@ -130,7 +130,7 @@ class Town:
 
     def until_all_tasks_ended(self) -> None:
         """Return when no task is open or running."""
-        eventually(lambda: not any(one.state in LIVE_TASKS for one in self._tasks()), PATIENCE)
+        eventually(lambda: not any(task.state in LIVE_TASKS for task in self._tasks()), PATIENCE)
 
     def _tasks(self) -> list[Task]:
         with self.ledger.reading() as session:
@@ -141,30 +141,32 @@ class Town:
         with self.ledger.reading() as session:
             tasks = {task.id: task for task in session.query(Task)}
             jobs = {job.id: job for job in session.query(Job)}
-        found = Findings(Counter(task.state for task in tasks.values()))
+        findings = Findings(Counter(task.state for task in tasks.values()))
         owed = Counter(self.windows())
         owed.subtract((task.runtemplate_id, task.window_start) for task in tasks.values())
         for window, count in owed.items():
             if count:
-                (found.missed if count > 0 else found.extra).append(f"{window}: task {count:+}")
+                (findings.missed if count > 0 else findings.extra).append(
+                    f"{window}: task {count:+}"
+                )
         begun = Counter(task for _, task in self.starts())
         for task in tasks.values():
-            self._judge(task, begun[task.id], found)
+            self._judge(task, begun[task.id], findings)
         for job, count in Counter(job for job, _ in self.starts()).items():
             if count > 1 or job not in jobs:
-                found.extra.append(f"job {job} started {count} times")
-        return found
+                findings.extra.append(f"job {job} started {count} times")
+        return findings
 
-    def _judge(self, task: Task, begun: int, found: Findings) -> None:
-        said = f"task {task.id} {task.state} ({task.reason}: {task.message})"
-        said += f", {begun} of {task.attempts} began"
+    def _judge(self, task: Task, begun: int, findings: Findings) -> None:
+        story = f"task {task.id} {task.state} ({task.reason}: {task.message})"
+        story += f", {begun} of {task.attempts} began"
         if task.state in ("fulfilled", "fulfilled_late"):
             if not begun:
-                found.missed.append(said)
+                findings.missed.append(story)
         elif task.reason != TaskReason.INACTIVE:
-            found.missed.append(said)  # each outage was shorter than a window
+            findings.missed.append(story)  # each outage was shorter than a window
         if begun > task.attempts or (task.state == "missed" and begun):
-            found.extra.append(said)
+            findings.extra.append(story)
 
     def cut_database(self) -> None:
         """End every session of the ledger's database, as its restart would."""
@@ -272,7 +274,7 @@ def _parts(settings: Settings, prefect_url: str, relay: Relay, token: str) -> di
         worker("worker-1", relay.port),
         worker("worker-2", settings.api_port),
     ]
-    return {one.name: one for one in made}
+    return {made_part.name: made_part for made_part in made}
 
 
 def _populate(made: Town) -> None:

@@ -85,7 +85,11 @@ def _skipped(first: datetime, shown: datetime, step: timedelta) -> Iterator[date
 def days_of_change(zone: ZoneInfo) -> tuple[date, ...]:
     """Days in UTC at which the clock is set otherwise than a day before: nearly all there are."""
     weeks = [FIRST + timedelta(weeks=number) for number in range((LAST - FIRST).days // 7)]
-    changed = [one for one, other in pairwise(weeks) if _offset(one, zone) != _offset(other, zone)]
+    changed = [
+        week
+        for week, next_week in pairwise(weeks)
+        if _offset(week, zone) != _offset(next_week, zone)
+    ]
     days = (week + timedelta(days=number) for week in changed for number in range(7))
     return tuple(day for day in days if _offset(day, zone) != _offset(day + DAY, zone))
 
@@ -126,15 +130,17 @@ def days(draw: st.DrawFn, zone: ZoneInfo) -> datetime:
     """The beginning of a day in UTC: any day, or one of a clock change or around it."""
     any_day = st.dates(FIRST, LAST)
     changes = days_of_change(zone)
-    near = st.sampled_from(changes) if changes else any_day
-    return _at(draw(st.one_of(any_day, near))) - timedelta(days=draw(st.integers(0, 1)))
+    close_to_a_change = st.sampled_from(changes) if changes else any_day
+    return _at(draw(st.one_of(any_day, close_to_a_change))) - timedelta(
+        days=draw(st.integers(0, 1))
+    )
 
 
 @st.composite
 def fields(draw: st.DrawFn, low: int, high: int, names: tuple[str, ...] = ()) -> Field:
     """A field whose numbers are from `low` to `high`, `names` for the first of them."""
 
-    def said(number: int) -> str:
+    def written(number: int) -> str:
         named = number - low < len(names) and draw(st.booleans())
         return names[number - low] if named else str(number)
 
@@ -142,11 +148,11 @@ def fields(draw: st.DrawFn, low: int, high: int, names: tuple[str, ...] = ()) ->
     for _ in range(draw(st.integers(1, 3))):
         first, last = sorted(draw(st.tuples(*[st.integers(low, high)] * 2)))
         step = draw(st.integers(1, high))
-        text, found = draw(
+        text, meant = draw(
             st.sampled_from(
                 [
-                    (said(first), {first}),
-                    (f"{said(first)}-{said(last)}", set(range(first, last + 1))),
+                    (written(first), {first}),
+                    (f"{written(first)}-{written(last)}", set(range(first, last + 1))),
                     # 5-5/2 would be 5/2: from five on.
                     (f"{low}-{last}/{step}", set(range(low, last + 1, step)))
                     if low < last
@@ -157,7 +163,7 @@ def fields(draw: st.DrawFn, low: int, high: int, names: tuple[str, ...] = ()) ->
             )
         )
         parts.append(text)
-        numbers |= found
+        numbers |= meant
     return Field(",".join(parts), frozenset(numbers))
 
 

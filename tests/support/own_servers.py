@@ -67,12 +67,12 @@ _ANY = {"mysql": "mysql", "postgresql": "postgres"}
 
 
 def _program(name: str) -> str:
-    found = shutil.which(name, path=SYSTEM)
-    if found is None:
+    path = shutil.which(name, path=SYSTEM)
+    if path is None:
         if os.environ.get("JOBAUTO_TEST_REQUIRE_SERVICES") == "1":
             raise FileNotFoundError(name)
         pytest.skip(f"there is no {name}")
-    return found
+    return path
 
 
 def _mysql(folder: Path, port: int) -> OwnServer:

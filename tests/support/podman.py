@@ -66,8 +66,8 @@ class Podman:
     def containers(self) -> list[dict[str, Any]]:
         """All there are, ended ones too."""
         with contextlib.closing(self.client()) as client:
-            found: list[dict[str, Any]] = client.containers(all=True)
-            return found
+            containers: list[dict[str, Any]] = client.containers(all=True)
+            return containers
 
 
 @contextlib.contextmanager

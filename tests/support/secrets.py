@@ -64,8 +64,8 @@ def check(answer: httpx.Response) -> None:
     launches, revealed = "/internal/" in address, "/reveal" in address
     if launches or revealed or "include_secrets" in address + repr(request.read()):
         return
-    found = list(excerpts(answer.read()))
-    assert found == [], f"{request.method} {address} says a secret"
+    leaked = list(excerpts(answer.read()))
+    assert leaked == [], f"{request.method} {address} says a secret"
 
 
 SAYS_NO_SECRET = {"response": [check]}
@@ -102,8 +102,8 @@ def check_postgresql(url: str) -> None:
             sql.SQL(" UNION ALL ").join(parts), "|".join(FORMS)
         )
         rows = connection.execute(query).fetchall()
-    found = [f"{place}: …{one}…" for place, row in rows for one in excerpts(row.encode())]
-    assert found == [], "a table has a secret"
+    leaked = [f"{place}: …{excerpt}…" for place, row in rows for excerpt in excerpts(row.encode())]
+    assert leaked == [], "a table has a secret"
 
 
 @pytest.hookimpl(trylast=True)
@@ -122,8 +122,8 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Say where secrets are; the first folder is named after the test that made it."""
-    found = config.stash.get(FINDINGS, [])
-    if found:
+    findings = config.stash.get(FINDINGS, [])
+    if findings:
         terminalreporter.section("secrets of the tests are in files", red=True, bold=True)
-        for each in found:
-            terminalreporter.line(each)
+        for finding in findings:
+            terminalreporter.line(finding)

@@ -36,13 +36,13 @@ sys.exit(int(os.environ.get("FORCE_EXITCODE", "0")))
 
 def commands() -> dict[int, str]:
     """The command lines of all processes there are."""
-    found = {}
+    lines = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
             with contextlib.suppress(OSError):
                 words = (folder / "cmdline").read_bytes().split(b"\0")
-                found[int(folder.name)] = b" ".join(words).decode(errors="replace").strip()
-    return found
+                lines[int(folder.name)] = b" ".join(words).decode(errors="replace").strip()
+    return lines
 
 
 class Service:
@@ -94,8 +94,8 @@ class Service:
     def said(self, event: str, **members: Any) -> dict[str, Any] | None:
         """The last event of that name with these members."""
         wanted = {"event": event, **members}
-        found = [each for each in self.events if wanted.items() <= each.items()]
-        return found[-1] if found else None
+        matching = [members for members in self.events if wanted.items() <= members.items()]
+        return matching[-1] if matching else None
 
     def process_has_ended(self) -> bool:
         """Whether `jobauto up` is gone."""
@@ -120,12 +120,12 @@ class Service:
     def processes(self) -> dict[int, str]:
         """The processes that know of this home, by their environment, and their commands."""
         mark = f"JOBAUTO_HOME={self.home}".encode()
-        found = {}
+        known = {}
         for pid, command in commands().items():
             with contextlib.suppress(OSError):
                 if mark in Path(f"/proc/{pid}/environ").read_bytes():
-                    found[pid] = command
-        return found
+                    known[pid] = command
+        return known
 
     def jobauto(
         self, *words: str, stdin: str = "", environment: dict[str, str] | None = None
@@ -163,9 +163,9 @@ class Service:
 
     def admin(self) -> tuple[str, str]:
         """Login and password of the first user."""
-        said = self.said("admin")
-        assert said is not None
-        return said["login"], said["password"]
+        admin = self.said("admin")
+        assert admin is not None
+        return admin["login"], admin["password"]
 
     def rest(self) -> httpx.Client:
         """A client of the facade that is signed in."""

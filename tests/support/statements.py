@@ -31,9 +31,9 @@ class Statements(Relay):
     def asked(self, client: socket.socket, data: bytes) -> None:
         """Note what is in it."""
         reader = self._clients.setdefault(client, _Client())
-        found = list(reader.statements(data))
-        self.executed.extend(found)
-        if self.lose_answer_to is not None and self.lose_answer_to in found:
+        statements = list(reader.statements(data))
+        self.executed.extend(statements)
+        if self.lose_answer_to is not None and self.lose_answer_to in statements:
             self.hang_answers()
 
     @property

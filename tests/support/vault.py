@@ -41,13 +41,13 @@ def vault() -> Iterator[Vault]:
         def do_GET(self) -> None:
             made.asked.append(self.path)
             mount, _, path = self.path.removeprefix("/v1/").partition("/data/")
-            found = made.secrets.get(f"{mount}/{path}")
+            values = made.secrets.get(f"{mount}/{path}")
             if self.headers["X-Vault-Token"] != TOKEN:
                 self._answer(403, {"errors": ["permission denied"]})
-            elif found is None:
+            elif values is None:
                 self._answer(404, {"errors": []})
             else:
-                self._answer(200, {"data": {"data": found, "metadata": {"version": 1}}})
+                self._answer(200, {"data": {"data": values, "metadata": {"version": 1}}})
 
         def _answer(self, status: int, body: Mapping[str, Any]) -> None:
             content = json.dumps(body).encode()

@@ -58,8 +58,8 @@ class Plant:
 
     def other_template(self, name: str) -> "Plant":
         """The same, with the template of that name."""
-        found = self.rest.get("/runtemplates.json").raise_for_status().json().values()
-        return replace(self, template=next(one for one in found if one["name"] == name))
+        templates = self.rest.get("/runtemplates.json").raise_for_status().json().values()
+        return replace(self, template=next(each for each in templates if each["name"] == name))
 
     def marked(self, name: str) -> list[str]:
         """The lines of one kind of mark."""
@@ -68,8 +68,8 @@ class Plant:
 
     def job(self, job_id: int) -> dict[str, Any]:
         """The record of a job."""
-        found: dict[str, Any] = self.rest.get(f"/job/{job_id}.json").raise_for_status().json()
-        return found
+        record: dict[str, Any] = self.rest.get(f"/job/{job_id}.json").raise_for_status().json()
+        return record
 
     def post_job(self, scheduled: str | None = None, **env: str | int) -> int:
         """A new job of the template, now or at a time; its marks are in this test's folder."""
@@ -86,8 +86,7 @@ class Plant:
             job = self.job(job_id)
             return job if job["end"] else None
 
-        found: dict[str, Any] = eventually(over)
-        return found
+        return eventually(over)
 
     def deployment_id(self) -> str:
         """The template's deployment, once it is applied."""
@@ -95,11 +94,10 @@ class Plant:
         def applied() -> str | None:
             names = [f"{self.pool} - {self.template['name']}"]
             query = {"deployments": {"name": {"any_": names}}}
-            found = self.prefect.post("/deployments/filter", json=query).json()
-            return found[0]["id"] if found else None
+            deployments = self.prefect.post("/deployments/filter", json=query).json()
+            return deployments[0]["id"] if deployments else None
 
-        deployment: str = eventually(applied)
-        return deployment
+        return eventually(applied)
 
     def click_run(self, **parameters: Any) -> str:
         """What the Run button of Prefect's UI does: every field is submitted."""
@@ -112,8 +110,8 @@ class Plant:
 
     def flow_run(self, flow_run_id: str) -> dict[str, Any]:
         """A flow run of Prefect."""
-        found: dict[str, Any] = self.prefect.get(f"/flow_runs/{flow_run_id}").json()
-        return found
+        run: dict[str, Any] = self.prefect.get(f"/flow_runs/{flow_run_id}").json()
+        return run
 
     def run_in(self, flow_run_id: str, *states: str) -> dict[str, Any]:
         """A flow run, once it is in one of these types of state."""
@@ -122,8 +120,7 @@ class Plant:
             run = self.flow_run(flow_run_id)
             return run if run["state_type"] in states else None
 
-        found: dict[str, Any] = eventually(there)
-        return found
+        return eventually(there)
 
     def run_named(self, flow_run_id: str, ending: str) -> dict[str, Any]:
         """The flow run, once its name ends so."""
@@ -132,13 +129,12 @@ class Plant:
             run = self.flow_run(flow_run_id)
             return run if run["name"].endswith(ending) else None
 
-        run: dict[str, Any] = eventually(named)
-        return run
+        return eventually(named)
 
     def run_of(self, job_id: int) -> str:
         """The flow run of a job, once it is known."""
         label = {"flow_runs": {"name": {"like_": f"#{job_id}"}}}
-        found: str = eventually(
+        flow_run_id: str = eventually(
             lambda: next(
                 (
                     run["id"]
@@ -148,7 +144,7 @@ class Plant:
                 None,
             )
         )
-        return found
+        return flow_run_id
 
     def set_state(self, flow_run_id: str, state: str) -> None:
         """What Prefect's UI does for a state."""
@@ -163,20 +159,19 @@ class Plant:
 
     def until_jobs_of(self, flow_run_id: str) -> list[dict[str, Any]]:
         """The jobs of a flow run, once there are any."""
-        found: list[dict[str, Any]] = eventually(lambda: self.jobs_of(flow_run_id))
-        return found
+        return eventually(lambda: self.jobs_of(flow_run_id))
 
     def logs_of(self, flow_run_id: str) -> list[dict[str, Any]]:
         """The output of a flow run's job as Prefect's log has it."""
         query = {"logs": {"flow_run_id": {"any_": [flow_run_id]}}}
-        found = self.prefect.post("/logs/filter", json=query).raise_for_status().json()
-        return [line for line in found if line["name"] == "jobauto"]
+        lines = self.prefect.post("/logs/filter", json=query).raise_for_status().json()
+        return [line for line in lines if line["name"] == "jobauto"]
 
     def artifacts_of(self, flow_run_id: str) -> list[dict[str, Any]]:
         """The artifacts of a flow run in Prefect."""
         query = {"artifacts": {"flow_run_id": {"any_": [flow_run_id]}}}
-        found: list[dict[str, Any]] = self.prefect.post("/artifacts/filter", json=query).json()
-        return found
+        artifacts: list[dict[str, Any]] = self.prefect.post("/artifacts/filter", json=query).json()
+        return artifacts
 
     def until_gone(self) -> None:
         """Return when no process of a probe lives."""
@@ -211,9 +206,9 @@ class Plant:
         path = f"/work_pools/{pool or self.pool}/workers/filter"
 
         def online() -> bool:
-            found = self.prefect.post(path, json={})
-            return found.is_success and any(
-                one["name"] == name and one["status"] == "ONLINE" for one in found.json()
+            answer = self.prefect.post(path, json={})
+            return answer.is_success and any(
+                worker["name"] == name and worker["status"] == "ONLINE" for worker in answer.json()
             )
 
         eventually(online, 60)

@@ -20,6 +20,7 @@ from tests.support.servers import client, facade, user_token
 async def bench(
     ledger: Ledger, facade_settings: Settings, prefect_server: str
 ) -> AsyncIterator[Bench]:
+    """A ledger whose clock the test sets, beside a real Prefect."""
     pool = f"pool-{facade_settings.url.rpartition(':')[2]}"
     settings = facade_settings.model_copy(update={"pool": pool})
     with facade(settings, ledger) as url, client(f"{url}/api/v1", user_token(ledger)) as rest:

@@ -16,8 +16,9 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import RunTemplate
 from tests.support.corpus import valid_documents
 from tests.support.servers import OPERATOR
+from tests.support.simulation.habits import Codes, Habits
 from tests.support.simulation.matcher import Outage
-from tests.support.simulation.world import Codes, Habits, World
+from tests.support.simulation.world import World
 
 ZONES = ("Europe/Prague", "America/New_York", "UTC", "Asia/Kolkata", "Australia/Lord_Howe")
 KINDS: Sequence[tuple[int, Mapping[str, Any]]] = (
@@ -35,8 +36,8 @@ KINDS: Sequence[tuple[int, Mapping[str, Any]]] = (
 
 def tables() -> list[Codes]:
     """The exit codes of the collection's definitions."""
-    found = (document.get("exitCodes") for document in valid_documents().values())
-    return [table for table in found if table]
+    declared = (document.get("exitCodes") for document in valid_documents().values())
+    return [table for table in declared if table]
 
 
 def install(world: World, codes: Sequence[Codes]) -> dict[int, Schedule]:
@@ -61,10 +62,10 @@ def install(world: World, codes: Sequence[Codes]) -> dict[int, Schedule]:
         write_company(write(slug="acme", name="Acme", timezone="Europe/Prague"))
         session.flush()
         world.template_of, schedules = {}, {}
-        for number, said in enumerate(_templates(world.chance)):
+        for number, members in enumerate(_templates(world.chance)):
             app = number % len(codes)
             fields = {"company": "acme", "app": f"Simulated {app}", "name": f"Template {number}"}
-            template: RunTemplate = write_template(write(**fields, **said)).record
+            template: RunTemplate = write_template(write(**fields, **members)).record
             template.deployment_id = UUID(int=number + 1)
             world.template_of[template.deployment_id] = template.id
             usual = timedelta(minutes=world.chance.uniform(0.2, 20))
@@ -97,14 +98,14 @@ def _templates(chance: random.Random) -> Iterator[dict[str, Any]]:
 
 def outages(chance: random.Random, start: datetime, days: int) -> list[Outage]:
     """Parts that are away: for minutes, for hours, some for more than a day."""
-    found = []
+    away = []
     for _ in range(days // 2):
         began = start + timedelta(days=chance.uniform(0, days))
         hours = chance.choice([0.02, 0.1, 0.5, 0.5, 2, 5, 30])
         part = chance.choice(["services", "database", "crash", "cut"])
         lasts = timedelta(hours=hours * chance.uniform(0.5, 1.5))
-        found.append(Outage(part, began, min(began + lasts, start + timedelta(days=days))))
-    return sorted(found, key=lambda one: one.start)
+        away.append(Outage(part, began, min(began + lasts, start + timedelta(days=days))))
+    return sorted(away, key=lambda outage: outage.start)
 
 
 def few_outages(start: datetime) -> list[Outage]:

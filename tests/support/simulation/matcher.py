@@ -65,7 +65,11 @@ def match(
     `parallel` are the templates two windows of which may run at once.
     """
     verdict = Verdict(windows=sum(map(len, owed.values())), processes=len(processes))
-    windows = {(key, one.start): one for key, found in owed.items() for one in found}
+    windows = {
+        (template, window.start): window
+        for template, template_windows in owed.items()
+        for window in template_windows
+    }
     by_task: dict[int | None, list[Process]] = defaultdict(list)
     by_template: dict[int, list[Process]] = defaultdict(list)
     for process in processes:
@@ -89,10 +93,12 @@ def match(
         verdict.missed += _unexplained(task, window, own, around, outages)
     verdict.missed += [f"no task for {key}" for key in windows.keys() - known.keys()]
     verdict.extra += [f"{count} tasks for {key}" for key, count in known.items() if count > 1]
-    verdict.extra += [f"process of job {one.job_id} is owed nothing" for one in by_task[None]]
-    for template, found in by_template.items():
+    verdict.extra += [
+        f"process of job {process.job_id} is owed nothing" for process in by_task[None]
+    ]
+    for template, ran in by_template.items():
         if template not in parallel:
-            verdict.extra += _at_once(found)
+            verdict.extra += _at_once(ran)
     return verdict
 
 
@@ -105,9 +111,9 @@ def _too_much(task: Task, own: Sequence[Process]) -> Iterator[str]:
 
 
 def _at_once(processes: Sequence[Process]) -> Iterator[str]:
-    for one, other in pairwise(sorted(processes, key=lambda process: process.started)):
-        if one.ended is None or one.ended > other.started:
-            yield f"the processes of jobs {one.job_id} and {other.job_id} ran at once"
+    for earlier, later in pairwise(sorted(processes, key=lambda process: process.started)):
+        if earlier.ended is None or earlier.ended > later.started:
+            yield f"the processes of jobs {earlier.job_id} and {later.job_id} ran at once"
 
 
 def _unexplained(
@@ -138,15 +144,18 @@ def _cause(
 ) -> bool:
     if task.reason == TaskReason.MISFIRE:
         parts = ("services", "database")
-        return any(one.part in parts and one.start <= window.launch_at < one.end for one in outages)
+        return any(
+            outage.part in parts and outage.start <= window.launch_at < outage.end
+            for outage in outages
+        )
     until = max(task.deadline, task.created_at)
     if task.reason == TaskReason.DEADLINE and any(
-        one.start < until and one.end > window.launch_at for one in outages
+        outage.start < until and outage.end > window.launch_at for outage in outages
     ):
         return True
     return any(
-        one.started <= until
-        and (one.settled_at is None or one.settled_at >= window.launch_at)
-        and one.task_id != task.id
-        for one in around
+        process.started <= until
+        and (process.settled_at is None or process.settled_at >= window.launch_at)
+        and process.task_id != task.id
+        for process in around
     )

@@ -6,10 +6,10 @@ Time, Prefect's flow runs, the worker and the processes are the simulation's; no
 import heapq
 import itertools
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
 from uuid import UUID
 
 from sqlalchemy import delete, select, update
@@ -31,6 +31,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Claim, Ending, PrefectState, Report
 from jobauto_prefect.settings import Settings
 from tests.support.claims import instance_of, start_workers
+from tests.support.simulation.habits import Habits
 from tests.support.simulation.matcher import Outage, Process
 
 LOOK = timedelta(minutes=15)
@@ -39,8 +40,6 @@ LOOK = timedelta(minutes=15)
 SECOND = timedelta(seconds=1)
 WORKER = "w0"
 INSTANCE = UUID(instance_of(WORKER))
-
-Codes = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(slots=True)
@@ -53,30 +52,6 @@ class Run:
     number: int = 0
     turn: int = 0
     over: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Habits:
-    """How the processes of a template behave."""
-
-    codes: Codes
-    usual: timedelta
-
-    def process(self, chance: random.Random) -> tuple[int, bool, timedelta]:
-        """An exit code, whether it fulfils, and how long it takes."""
-        declared = [int(code) for code in self.codes]
-        drawn = chance.random()
-        code = 0
-        if drawn > 0.97:
-            code = 99
-        elif drawn > 0.8 and declared:
-            code = chance.choice(declared)
-        severity = self.codes.get(str(code), {}).get("severity", "error" if code else "success")
-        if str(code) in self.codes and "severity" not in self.codes[str(code)]:
-            severity = "error"
-        slow = chance.random() > 0.985
-        takes = chance.uniform(0.5, 14) * timedelta(hours=1) if slow else self.usual
-        return code, severity in ("success", "info", "warning"), takes * chance.uniform(0.5, 1.5)
 
 
 class World:
@@ -102,6 +77,7 @@ class World:
         self._order = itertools.count()
 
     def at(self, instant: datetime, action: Callable[[], None]) -> None:
+        """Something happens at an instant, or at once where that has passed."""
         heapq.heappush(self._queue, (max(instant, self.now), next(self._order), action))
 
     def begin(self, outages: Sequence[Outage]) -> None:
@@ -109,7 +85,7 @@ class World:
         self.outages = outages
         for outage in self.outages:
             if outage.part in ("crash", "cut"):
-                self.at(outage.start, lambda one=outage: self._lose_worker(one))  # type: ignore[misc]
+                self.at(outage.start, partial(self._lose_worker, outage))
         self.at(self.now, self._tick)
 
     def run(self, until: datetime) -> None:
@@ -121,7 +97,11 @@ class World:
 
     def _back(self, *parts: str) -> datetime | None:
         """When all these parts are there again; None: they are."""
-        ends = [o.end for o in self.outages if o.part in parts and o.start <= self.now < o.end]
+        ends = [
+            outage.end
+            for outage in self.outages
+            if outage.part in parts and outage.start <= self.now < outage.end
+        ]
         return max(ends, default=None)
 
     def _tick(self) -> None:
@@ -138,14 +118,16 @@ class World:
     def _carry(self) -> None:
         """What Prefect is told."""
         with self.ledger.engine.begin() as connection:
-            said = delete(OutboxMessage).returning(
+            taken = delete(OutboxMessage).returning(
                 OutboxMessage.id, OutboxMessage.kind, OutboxMessage.subject_id
             )
-            wishes = sorted(connection.execute(said).all())
-            made = [one.subject_id for one in wishes if one.kind == OutboxKind.CREATE_RUN]
-            found = select(Job.id, Job.schedule, RunTemplate.deployment_id).join(RunTemplate)
+            messages = sorted(connection.execute(taken).all())
+            made = [
+                message.subject_id for message in messages if message.kind == OutboxKind.CREATE_RUN
+            ]
+            query = select(Job.id, Job.schedule, RunTemplate.deployment_id).join(RunTemplate)
             jobs = (
-                connection.execute(found.where(Job.id.in_(made), Job.flow_run_id.is_(None))).all()
+                connection.execute(query.where(Job.id.in_(made), Job.flow_run_id.is_(None))).all()
                 if made
                 else []
             )
@@ -162,13 +144,13 @@ class World:
                     self.duplicates += 1
                     delay = timedelta(seconds=self.chance.uniform(0, 900))
                     self._start(Run(self._uuid(), job_id, deployment_id), schedule + delay)
-        for one in wishes:
-            run_of = self._runs.get(one.subject_id)
+        for message in messages:
+            run_of = self._runs.get(message.subject_id)
             if run_of is None:
                 continue
-            if one.kind == OutboxKind.RESCHEDULE_RUN:
+            if message.kind == OutboxKind.RESCHEDULE_RUN:
                 self._start(run_of, self.now)
-            elif one.kind == OutboxKind.CANCEL_RUN:
+            elif message.kind == OutboxKind.CANCEL_RUN:
                 run_of.over = True
 
     def _uuid(self) -> UUID:
@@ -284,7 +266,7 @@ class World:
             self.at(back + lease, lambda: self._reap(outage))
             return
         for process, claim_id in list(self._running.values()):
-            said = Report(
+            loss = Report(
                 claim_id=claim_id,
                 worker=WORKER,
                 ending=Ending.LOST,
@@ -294,7 +276,7 @@ class World:
             try:
                 with self.ledger.writing(SERVICE) as session:
                     job = job_with_context(session, process.job_id)
-                    mark_lost(session, job, said, self.settings)
+                    mark_lost(session, job, loss, self.settings)
             except Conflict:
                 continue
         self._carry()

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.definitions import check
+from tests.support.definition_rules import faults
 from tests.support.documents import RICHEST, SMALLEST
-from tests.support.format_reading import faults
 
 ROUNDS = 1000  # documents of each seed
 
