@@ -42,7 +42,7 @@ class Database:
 
     @property
     def file(self) -> Path:
-        """Its file, where it is SQLite."""
+        """The database's file, where it is SQLite."""
         return sqlite.file_of(self.url)
 
     def dump(self, target: Path, progress: Progress) -> str:

@@ -116,8 +116,9 @@ class PrefectApi:
 
     @functools.cached_property
     def _client(self) -> httpx.AsyncClient:
-        """Made by the first call: loading what it needs takes a tenth of a command, and most
-        ask Prefect nothing.
+        """The client, made by the first call.
+
+        Loading what it needs takes a tenth of a command, and most ask Prefect nothing.
         """
         return self._open()
 

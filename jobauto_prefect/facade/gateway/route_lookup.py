@@ -16,7 +16,7 @@ class HasPath(Protocol):
 
     @property
     def path(self) -> str:
-        """As in Prefect's document, without `/api`."""
+        """The path as in Prefect's document, without `/api`."""
 
 
 P = TypeVar("P", bound=HasPath)

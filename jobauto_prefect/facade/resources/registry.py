@@ -138,12 +138,12 @@ class Resource:
 
     @property
     def item(self) -> str:
-        """Its name in paths of records: `runtemplate`."""
+        """The resource's name in paths of records: `runtemplate`."""
         return self.record_kind.item
 
     @property
     def collection(self) -> str:
-        """Its name in paths of lists: `runtemplates`."""
+        """The resource's name in paths of lists: `runtemplates`."""
         return self.record_kind.collection
 
     @property

@@ -30,7 +30,7 @@ class RetentionBody(TypedDict, total=False):
 
 
 class CompanyRetentionBody(RetentionBody, total=False):
-    """The same of a company, which has events besides."""
+    """Bounds of what is kept of a company: those of its run templates, and of its events."""
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
 
