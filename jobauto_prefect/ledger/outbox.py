@@ -1,6 +1,7 @@
 """The outbox: what Prefect is to be told, committed with the record it speaks of.
 
-`engine/outbox_worker.py` handles the messages; here they are enqueued, claimed and completed.
+Here messages are enqueued, claimed and completed; `engine/message_handlers.py` says what each kind
+does, and `engine/outbox_worker.py` does it.
 """
 
 from collections.abc import Sequence

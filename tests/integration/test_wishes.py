@@ -12,7 +12,8 @@ from sqlalchemy import select
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.flow_runs.unclaimed_runs import UnclaimedRuns
-from jobauto_prefect.engine.outbox_worker import OutboxWorker, handle
+from jobauto_prefect.engine.message_handlers import handle
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.engine.services.reconciler import Reconciler
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue

@@ -15,7 +15,7 @@ from jobauto_prefect.engine.flow_runs.operations import (
     read_runs,
     read_states,
 )
-from jobauto_prefect.engine.outbox_worker import add_line, show_end
+from jobauto_prefect.engine.message_handlers import add_line, show_end
 from jobauto_prefect.engine.work_pools import POOL_TYPE
 from jobauto_prefect.errors import Conflict, NotFound, PrefectRefuses, PrefectUnavailable
 from jobauto_prefect.jobs.outcome.cancellation import cancel

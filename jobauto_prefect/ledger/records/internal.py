@@ -13,9 +13,9 @@ from jobauto_prefect.ledger.base import SEALED, Base, BigId
 class OutboxMessage(Base):
     """A message of the outbox: a change to make in Prefect, committed with its record.
 
-    `kind` is a name in `engine/outbox_worker.py`, `subject_id` the id of the record. A message that
-    is being handled is claimed until `taken_until`; a completed one is deleted. Those of the lowest
-    `priority` number come first, the oldest of them before the others.
+    `kind` is a name in `engine/message_handlers.py`, `subject_id` the id of the record. A message
+    that is being handled is claimed until `taken_until`; a completed one is deleted. Those of the
+    lowest `priority` number come first, the oldest of them before the others.
     """
 
     __tablename__ = "outbox_message"

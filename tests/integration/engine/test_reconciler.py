@@ -6,7 +6,8 @@ import pytest
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.flow_runs import operations
-from jobauto_prefect.engine.outbox_worker import REFUSED_FOR, OutboxWorker
+from jobauto_prefect.engine.message_handlers import REFUSED_FOR
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.engine.services.reconciler import DOUBTED, Reconciler
 from jobauto_prefect.errors import PrefectUnavailable
 from jobauto_prefect.jobs import waits

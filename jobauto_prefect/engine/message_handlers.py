@@ -1,0 +1,292 @@
+"""What each kind of message of the outbox tells Prefect."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.flow_runs import operations
+from jobauto_prefect.engine.flow_runs.run_parameters import run_parameters
+from jobauto_prefect.engine.sync import pauses
+from jobauto_prefect.engine.sync.application_flows import apply_app, retire_app
+from jobauto_prefect.engine.sync.credentials import (
+    apply_credential,
+    apply_credential_type,
+    retire_credential,
+    retire_type,
+)
+from jobauto_prefect.engine.sync.deployments import retire
+from jobauto_prefect.engine.sync.event_rules import apply_rule, retire_rule
+from jobauto_prefect.engine.sync.template_deployments import apply_template
+from jobauto_prefect.errors import (
+    NotFound,
+    PrefectRefuses,
+)
+from jobauto_prefect.jobs.claims.launch import run_name
+from jobauto_prefect.jobs.outcome.cancellation import block
+from jobauto_prefect.jobs.outcome.results import (
+    PREFECT_STATES,
+    end_transition,
+    labels_of,
+    run_status_of,
+)
+from jobauto_prefect.jobs.windows.task_events import task_event
+from jobauto_prefect.ledger import outbox
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import attempts, leases, windows
+from jobauto_prefect.ledger.jobs.flow_runs import awaits_run, is_of_window, run_key, window_key
+from jobauto_prefect.ledger.outbox import OutboxKind
+from jobauto_prefect.ledger.queries.jobs import artifacts_of, job_with_context
+from jobauto_prefect.ledger.records import Job, OutboxMessage, Task
+from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
+from jobauto_prefect.monitoring import tracing
+from jobauto_prefect.runtime.protocol import PrefectState, RunStatus
+
+logger = logging.getLogger(__name__)
+
+OF_JOBS = (OutboxKind.CANCEL_RUN, OutboxKind.SHOW_JOB, OutboxKind.RESCHEDULE_RUN)
+GONE = "Prefect could not be told how this job ended: its flow run was deleted there"
+
+REFUSED_FOR = timedelta(minutes=5)
+"""Prefect's refusal of a job's flow run counts once it has lasted so long."""
+
+CORRECT = "correct what it names, in the run template or in Prefect, and start the job again"
+
+
+async def handle(context: EngineContext, message: OutboxMessage) -> bool:
+    """Handle a message; twice does no harm. True: it is removed already.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer; the message has to come again.
+        Conflict: Prefect refuses what it is told.
+    """
+    return bool(await HANDLERS[OutboxKind(message.kind)](context, message))
+
+
+async def _apply_template(context: EngineContext, message: OutboxMessage) -> bool:
+    return await apply_template(context, message.subject_id, message) is not None
+
+
+async def _create_run(context: EngineContext, message: OutboxMessage) -> bool:
+    """Create the flow run of a scheduled job; the job's id in its parameters ties the two.
+
+    A refusal may pass, as somebody corrects what it names or ends an upgrade; a job whose run is
+    refused for some minutes can't start, now and later.
+    """
+    start = await asyncio.to_thread(_read_start, context, message.subject_id)
+    if start is None:
+        return False
+    job, parameters, is_stale = start
+    with tracing.span("create flow run", job.traceparent, {"jobauto.job_id": job.id}):
+        return await _create_run_of(context, message, job, parameters, is_stale=is_stale)
+
+
+async def _create_run_of(
+    context: EngineContext,
+    message: OutboxMessage,
+    job: Job,
+    parameters: dict[str, Any],
+    *,
+    is_stale: bool,
+) -> bool:
+    if job.task_id is not None and await pauses.adopt_pauses(context, [job.runtemplate_id]):
+        return False  # somebody paused the deployment in Prefect: its windows have ended
+    try:
+        run = await _run_of(context, job, parameters, is_stale=is_stale)
+    except PrefectRefuses as error:
+        if context.ledger.clock() - message.created_at < REFUSED_FOR:
+            raise  # it comes again, and until then the job says what it waits for
+        await asyncio.to_thread(_block, context, job.id, f"{error}; {CORRECT}")
+        return False
+    await asyncio.to_thread(_bind, context, job.id, run, message)
+    return True
+
+
+def _read_start(context: EngineContext, job_id: int) -> tuple[Job, dict[str, Any], bool] | None:
+    """Return a job that is to have a flow run, and the run's parameters.
+
+    The last item says whether its template waits to be applied. None: it is to have no run.
+    """
+    with context.ledger.reading() as session:
+        try:
+            job = job_with_context(session, job_id)
+        except NotFound:
+            return None
+        if not awaits_run(job):
+            return None
+        parameters = run_parameters(job, context.ledger.box)
+        return job, parameters, windows.is_apply_pending(session, job.runtemplate_id)
+
+
+async def _run_of(
+    context: EngineContext, job: Job, parameters: Mapping[str, Any], *, is_stale: bool
+) -> UUID:
+    """Return the flow run of a job, of a deployment that says what the record does.
+
+    Starts come before registrations: a template that waits to be applied is applied here, or the
+    run would have the values and the work pool of yesterday. So is one whose deployment Prefect
+    finds wrong: somebody may have changed it there.
+
+    Raises:
+        PrefectRefuses: it does not take the run, also of a deployment that was just applied.
+    """
+    deployment_id = job.runtemplate.deployment_id
+    if deployment_id is not None and not is_stale:
+        try:
+            return await _new_run(context, job, deployment_id, parameters)
+        except NotFound:
+            logger.info("deployment %s is gone; it is made again", deployment_id)
+        except PrefectRefuses as error:
+            logger.info("deployment %s is applied again: %s", deployment_id, error)
+    applied = await apply_template(context, job.runtemplate_id)
+    if applied is None:
+        raise NotFound(f"run template {job.runtemplate_id} is gone")
+    return await _new_run(context, job, applied.deployment_id, parameters)
+
+
+async def _new_run(
+    context: EngineContext, job: Job, deployment_id: UUID, parameters: Mapping[str, Any]
+) -> UUID:
+    return await operations.create_run(
+        context.prefect,
+        deployment_id,
+        parameters=parameters,
+        scheduled=job.schedule,
+        name=run_name(job),
+        labels=labels_of(job),
+        idempotency_key=window_key(job.runtemplate, job.schedule)
+        if is_of_window(job)
+        else run_key(job),
+    )
+
+
+def _block(context: EngineContext, job_id: int, why: str) -> None:
+    with context.ledger.writing(SERVICE) as session:
+        job = job_with_context(session, job_id)
+        attempts.lock_job(session, job)
+        if awaits_run(job):
+            block(session, job, why)
+
+
+def _read_job(context: EngineContext, job_id: int) -> Job | None:
+    with context.ledger.reading() as session:
+        try:
+            return job_with_context(session, job_id)
+        except NotFound:
+            return None
+
+
+def _bind(context: EngineContext, job_id: int, flow_run_id: UUID, message: OutboxMessage) -> None:
+    with context.ledger.writing(SERVICE) as session:
+        outbox.remove(session, message)
+        job = session.get(Job, job_id)
+        if job is not None and job.flow_run_id is None:
+            job.flow_run_id = flow_run_id
+            if job.state not in LIVE_JOBS:  # it ended while its run was being made
+                outbox.enqueue(session, OutboxKind.CANCEL_RUN, job_id)
+
+
+async def _cancel_run(context: EngineContext, message: OutboxMessage) -> None:
+    """Ask the flow run of a job to end; show that a cancelled job is."""
+    job = await asyncio.to_thread(_read_job, context, message.subject_id)
+    if job is None or job.flow_run_id is None:
+        return
+    why = job.cancel_reason or job.message or ""
+    if job.state not in LIVE_JOBS and PREFECT_STATES[job.state] is PrefectState.CANCELLED:
+        # Whoever else tells this end tells the same: it counts once.
+        story = RunStatus(
+            state=PrefectState.CANCELLED,
+            message=job.message or why,
+            transition_id=end_transition(job),
+        )
+        is_present = await operations.set_state(context.prefect, job.flow_run_id, story)
+    else:
+        is_present = await operations.cancel_run(context.prefect, job.flow_run_id, why)
+    if not is_present:
+        await asyncio.to_thread(add_line, context, job.id, GONE)
+
+
+async def _show_job(context: EngineContext, message: OutboxMessage) -> None:
+    """Show in its flow run how a job ended."""
+    job = await asyncio.to_thread(_read_job, context, message.subject_id)
+    if job is None or job.flow_run_id is None or job.state in LIVE_JOBS:
+        return
+    if not await show_end(context, job.id, job.flow_run_id):
+        await asyncio.to_thread(add_line, context, job.id, GONE)
+
+
+async def show_end(
+    context: EngineContext, job_id: int, flow_run_id: UUID, *, force: bool = False
+) -> bool:
+    """Show the end of a job in its flow run; what its files say is not known any more.
+
+    False: it is gone. `force`: whatever Prefect's rules say of what may follow which state.
+    """
+    story = await asyncio.to_thread(_story, context, job_id)
+    return await operations.show_status(context.prefect, flow_run_id, story, force=force)
+
+
+def add_line(context: EngineContext, job_id: int, text: str) -> None:
+    """Append a notice to a job's output, once."""
+    with context.ledger.writing(SERVICE) as session:
+        leases.add_notice(session, job_id, text)
+
+
+def _story(context: EngineContext, job_id: int) -> RunStatus:
+    with context.ledger.reading() as session:
+        job = job_with_context(session, job_id)
+        return run_status_of(job, context.settings, artifacts_of(session, job_id))
+
+
+async def _reschedule_run(context: EngineContext, message: OutboxMessage) -> None:
+    """Reschedule the flow run of a scheduled job to when the job now says."""
+    job = await asyncio.to_thread(_read_job, context, message.subject_id)
+    if job is not None and job.flow_run_id is not None and job.state == JobState.SCHEDULED:
+        later = RunStatus(state=PrefectState.SCHEDULED, message="rescheduled", at=job.schedule)
+        await operations.set_state(context.prefect, job.flow_run_id, later)
+
+
+async def _retire_deployment(context: EngineContext, message: OutboxMessage) -> None:
+    """Delete a deployment and its waiting runs."""
+    await retire(context.prefect, UUID(message.payload["id"]))
+
+
+async def _delete_run(context: EngineContext, message: OutboxMessage) -> None:
+    """Delete a flow run; one that is gone does no harm."""
+    await context.prefect.delete(f"/flow_runs/{message.payload['id']}")
+
+
+async def _tell_task(context: EngineContext, message: OutboxMessage) -> None:
+    """Emit the event that a window failed or was missed."""
+    event = await asyncio.to_thread(_event_of, context, message)
+    if event is not None:
+        await context.prefect.post("/events", [event])
+
+
+def _event_of(context: EngineContext, message: OutboxMessage) -> dict[str, Any] | None:
+    with context.ledger.reading() as session:
+        task = session.get(Task, message.subject_id)
+        return None if task is None else task_event(task, message.created_at)
+
+
+HANDLERS: Mapping[OutboxKind, Callable[[EngineContext, OutboxMessage], Awaitable[bool | None]]] = {
+    OutboxKind.APPLY_APP: apply_app,
+    OutboxKind.RETIRE_FLOW: retire_app,
+    OutboxKind.APPLY_TEMPLATE: _apply_template,
+    OutboxKind.CREATE_RUN: _create_run,
+    OutboxKind.CANCEL_RUN: _cancel_run,
+    OutboxKind.SHOW_JOB: _show_job,
+    OutboxKind.RESCHEDULE_RUN: _reschedule_run,
+    OutboxKind.RETIRE_DEPLOYMENT: _retire_deployment,
+    OutboxKind.DELETE_RUN: _delete_run,
+    OutboxKind.TELL_TASK: _tell_task,
+    OutboxKind.APPLY_RULE: apply_rule,
+    OutboxKind.RETIRE_AUTOMATION: retire_rule,
+    OutboxKind.APPLY_CREDENTIAL_TYPE: apply_credential_type,
+    OutboxKind.RETIRE_BLOCK_TYPE: retire_type,
+    OutboxKind.APPLY_CREDENTIAL: apply_credential,
+    OutboxKind.RETIRE_BLOCK: retire_credential,
+}
