@@ -54,7 +54,8 @@ def keep_windows(
         schedule = schedule_of(template.interv, template.cron, zone, template.delay)
     kept = _as_text(schedule) if schedule else None
     if kept != template.kept_schedule:
-        open_windows(session, [template], now)
+        if template.kept_schedule is not None:
+            open_windows(session, [template], now)
         template.kept_schedule = kept
         template.next_window = template.next_schedule = None
         if schedule is not None:
