@@ -19,7 +19,8 @@ from jobauto_prefect.runtime.protocol import (
 from jobauto_prefect.runtime.worker_config import KubernetesConfig
 from jobauto_prefect.runtime.worker_context import WorkerContext
 from tests.support.breakable import Relay
-from tests.support.kubernetes.api import Fault, SimulatedCluster
+from tests.support.kubernetes.api import SimulatedCluster
+from tests.support.kubernetes.faults import Fault
 from tests.support.launches import POD_IMAGE, Opened, in_cluster, left_in
 from tests.support.paths import ROOT
 from tests.support.recorder import Recorder, texts

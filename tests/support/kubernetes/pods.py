@@ -19,12 +19,12 @@ REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 def expanded(word: str, variables: Mapping[str, str]) -> str:
     """As Kubernetes does with `command`: `$(NAME)` of a known name, and `$$` for a dollar."""
 
-    def one(match: re.Match[str]) -> str:
+    def value_of(match: re.Match[str]) -> str:
         if match[0] == "$$":
             return "$"
         return variables.get(match[1], match[0])
 
-    return REFERENCE.sub(one, word)
+    return REFERENCE.sub(value_of, word)
 
 
 def nanoseconds() -> str:
@@ -47,6 +47,7 @@ class Container:
 
     @property
     def is_over(self) -> bool:
+        """Whether its process has ended."""
         return "terminated" in self.state
 
     def end(self, code: int, reason: str, message: str = "") -> None:
@@ -68,7 +69,8 @@ class Pod:
         self.running: asyncio.Task[None] | None = None
 
     def container(self, name: str) -> Container | None:
-        return next((one for one in self.containers if one.name == name), None)
+        """The container of a name."""
+        return next((container for container in self.containers if container.name == name), None)
 
     @property
     def status(self) -> dict[str, Any]:
@@ -76,8 +78,8 @@ class Pod:
         return {
             "phase": self.phase,
             "containerStatuses": [
-                {"name": one.name, "state": one.state, "restartCount": 0}
-                for one in self.containers
+                {"name": container.name, "state": container.state, "restartCount": 0}
+                for container in self.containers
                 if "containerStatuses" not in self.extra
             ],
             **self.extra,
@@ -148,8 +150,8 @@ class Pod:
         self._settle()
 
     def _settle(self) -> None:
-        if all(one.is_over for one in self.containers) and self.phase != "Failed":
-            codes = [one.state["terminated"]["exitCode"] for one in self.containers]
+        if all(container.is_over for container in self.containers) and self.phase != "Failed":
+            codes = [container.state["terminated"]["exitCode"] for container in self.containers]
             self.phase = "Failed" if any(codes) else "Succeeded"
         self.changed()
 
