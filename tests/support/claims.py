@@ -34,6 +34,7 @@ def start_workers(ledger: Ledger, pool: str = "jobauto") -> None:
 
 
 def claim_of(flow_run_id: UUID | None = None, **members: Any) -> Claim:
+    """A claim of a flow run of the template, by worker w1 where nothing else is said."""
     return {
         "claim_id": str(uuid4()),
         "flow_run_id": str(flow_run_id or uuid4()),
@@ -66,6 +67,7 @@ def renewal_of(number: int, worker: str = "w1", **members: Any) -> dict[str, Any
 
 
 def granted(claims: httpx.Client, claim: Claim) -> dict[str, Any]:
+    """The launch that a claim is granted."""
     answer = claims.post("/claims", json=claim)
     assert answer.status_code == 200, answer.text
     launch: dict[str, Any] = answer.json()["launch"]
@@ -74,6 +76,7 @@ def granted(claims: httpx.Client, claim: Claim) -> dict[str, Any]:
 
 
 def refused(claims: httpx.Client, claim: Claim) -> tuple[str, str, str]:
+    """Why a claim is refused, and the state and message for Prefect."""
     answer = claims.post("/claims", json=claim)
     assert answer.status_code == 200, answer.text
     refusal = answer.json()["refusal"]
@@ -82,6 +85,7 @@ def refused(claims: httpx.Client, claim: Claim) -> tuple[str, str, str]:
 
 
 def report_of(launch: dict[str, Any], **members: Any) -> dict[str, Any]:
+    """A report that the process of a launch has ended well, but for these members."""
     now = datetime.now(UTC).isoformat()
     return {
         "claim_id": launch["claim_id"],
@@ -95,6 +99,7 @@ def report_of(launch: dict[str, Any], **members: Any) -> dict[str, Any]:
 
 
 def report(claims: httpx.Client, launch: dict[str, Any], **members: Any) -> dict[str, Any]:
+    """The answer to such a report."""
     answer = claims.post(f"/jobs/{launch['job_id']}/report", json=report_of(launch, **members))
     assert answer.status_code == 200, answer.text
     body: dict[str, Any] = answer.json()

@@ -25,6 +25,7 @@ from jobauto_prefect.ledger.states import LIVE_TASKS, TaskReason
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import Part, Relay
+from tests.support.paths import JOBAUTO
 from tests.support.ports import free_port
 from tests.support.processes import clean_environment
 from tests.support.servers import client, prefect_client, user_token, worker_token
@@ -146,9 +147,8 @@ class Town:
         owed.subtract((task.runtemplate_id, task.window_start) for task in tasks.values())
         for window, count in owed.items():
             if count:
-                (findings.missed if count > 0 else findings.extra).append(
-                    f"{window}: task {count:+}"
-                )
+                kind = findings.missed if count > 0 else findings.extra
+                kind.append(f"{window}: task {count:+}")
         begun = Counter(task for _, task in self.starts())
         for task in tasks.values():
             self._judge(task, begun[task.id], findings)
@@ -253,7 +253,6 @@ def _parts(settings: Settings, prefect_url: str, relay: Relay, token: str) -> di
     }
     argv, environment = prefect_command(settings, clean_environment())
     environment |= {"PREFECT_SERVER_DATABASE_CONNECTION_URL": prefect_url}
-    jobauto = str(Path(sys.executable).parent / "jobauto")
 
     def part(name: str, argv: list[str], environment: dict[str, str]) -> Part:
         return Part(name, argv, environment, home / f"{name}.log")
@@ -268,9 +267,9 @@ def _parts(settings: Settings, prefect_url: str, relay: Relay, token: str) -> di
 
     made = [
         part("prefect", argv, environment),
-        part("facade", [jobauto, "api", "start"], ours),
-        part("services-1", [jobauto, "services", "start"], ours),
-        part("services-2", [jobauto, "services", "start"], ours),
+        part("facade", [JOBAUTO, "api", "start"], ours),
+        part("services-1", [JOBAUTO, "services", "start"], ours),
+        part("services-2", [JOBAUTO, "services", "start"], ours),
         worker("worker-1", relay.port),
         worker("worker-2", settings.api_port),
     ]

@@ -38,14 +38,17 @@ class Cron:
 
     @property
     def text(self) -> str:
+        """As it is written."""
         fields = (self.minute, self.hour, self.day, self.month, self.weekday)
         return " ".join(field.text for field in fields)
 
     @cached_property
     def names_times(self) -> bool:
+        """Whether it names minutes and hours, and does not count them all."""
         return self.minute.text[0] != "*" and self.hour.text[0] != "*"
 
     def shows(self, wall: datetime) -> bool:
+        """Whether a wall clock that shows this is at one of its times."""
         in_time = wall.minute in self.minute.numbers and wall.hour in self.hour.numbers
         return in_time and wall.month in self.month.numbers and self._day(wall)
 
@@ -171,6 +174,7 @@ EACH = st.just(Field("*", frozenset(range(60))))
 
 
 def mostly_each(field: st.SearchStrategy[Field]) -> st.SearchStrategy[Field]:
+    """Two times of three `*`."""
     return st.one_of(EACH, EACH, field)
 
 
@@ -185,6 +189,7 @@ CRONS = st.builds(
 
 
 def only(number: int) -> Field:
+    """A field of one number."""
     return Field(str(number), frozenset({number}))
 
 

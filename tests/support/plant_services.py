@@ -1,11 +1,9 @@
 """The services of a plant: worked by hand, or in a process."""
 
 import asyncio
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
@@ -13,6 +11,7 @@ from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.engine.services.window_scheduler import MissingRunMonitor, WindowScheduler
 from jobauto_prefect.engine.sync.drift_monitor import DriftMonitor
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
+from tests.support.paths import JOBAUTO
 from tests.support.processes import running
 from tests.support.waits import eventually
 from tests.support.workers import Plant
@@ -104,7 +103,6 @@ class Watch:
 @contextmanager
 def services(plant: Plant) -> Iterator[None]:
     """What finds silent workers."""
-    jobauto = str(Path(sys.executable).parent / "jobauto")
     environment = plant.environment(
         JOBAUTO_HOME=str(plant.home),
         JOBAUTO_DATABASE_URL=plant.settings.ledger_url,
@@ -112,5 +110,5 @@ def services(plant: Plant) -> Iterator[None]:
         JOBAUTO_PREFECT_API_URL=plant.settings.prefect_api_url,
         JOBAUTO_LEASE_SECONDS=str(plant.settings.lease_seconds),
     )
-    with running([jobauto, "services", "start"], environment, plant.home / "services.log"):
+    with running([JOBAUTO, "services", "start"], environment, plant.home / "services.log"):
         yield

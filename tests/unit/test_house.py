@@ -30,6 +30,9 @@ PARALLEL = (
 )
 """Folders that hold the same subjects: a base name may be in each."""
 
+MOST_LINES = 300
+"""Of a module that tests share."""
+
 SHARED = ("tests.support", "tests.conformance")
 IMPORT = re.compile(r"^\s*(?:from|import) (tests[.\w]*)", re.MULTILINE)
 """Of a test module; those in the texts of programs that a test starts count, too."""
@@ -123,3 +126,13 @@ def test_tests_share_by_way_of_their_support() -> None:
     ]
 
     assert not crossed
+
+
+def test_what_tests_share_can_be_looked_over() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in sorted((ROOT / "tests" / "support").rglob("*.py"))
+        if (lines := len(path.read_text().splitlines())) > MOST_LINES
+    }
+
+    assert not long

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import Part
 from tests.support.claims import claim_of, granted
+from tests.support.paths import JOBAUTO
 from tests.support.processes import clean_environment
 from tests.support.records import make_template
 from tests.support.waits import eventually
@@ -39,7 +39,6 @@ def services_ahead(facade_settings: Settings, facade_url: str) -> Iterator[Path]
             pytest.fail("faketime is not installed")
         pytest.skip("faketime is not installed")
     assert facade_settings.url == facade_url
-    jobauto = str(Path(sys.executable).parent / "jobauto")
     environment = clean_environment() | {
         "JOBAUTO_HOME": str(facade_settings.home),
         "JOBAUTO_CONFIG_DIR": str(facade_settings.home),
@@ -49,7 +48,7 @@ def services_ahead(facade_settings: Settings, facade_url: str) -> Iterator[Path]
         "JOBAUTO_LEASE_SECONDS": str(LEASE_SECONDS),
     }
     log = facade_settings.home / "services.log"
-    argv = ["faketime", "--exclude-monotonic", "-f", "+120s", jobauto, "services", "start"]
+    argv = ["faketime", "--exclude-monotonic", "-f", "+120s", JOBAUTO, "services", "start"]
     services = Part("services", argv, environment, log)
     services.start()
     yield log

@@ -1,11 +1,11 @@
 """`jobauto run --wait` as a real process says what its job waits for, and ends with its result."""
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
 
+from tests.support.paths import JOBAUTO
 from tests.support.plant_services import services
 from tests.support.processes import running
 from tests.support.waits import eventually
@@ -15,7 +15,6 @@ from tests.support.workers import Plant
 @contextmanager
 def waiting_run(plant: Plant, name: str, *options: str) -> Iterator[tuple[Popen[bytes], Path]]:
     """The process, and what it says."""
-    jobauto = str(Path(sys.executable).parent / "jobauto")
     environment = plant.environment(
         JOBAUTO_HOME=str(plant.home),
         JOBAUTO_DATABASE_URL=plant.settings.ledger_url,
@@ -24,7 +23,7 @@ def waiting_run(plant: Plant, name: str, *options: str) -> Iterator[tuple[Popen[
         JOBAUTO_LEASE_SECONDS=str(plant.settings.lease_seconds),
         COLUMNS="1000",
     )
-    argv = [jobauto, "run", f"{plant.pool}/daily", "--wait", "--env", f"MARKS={plant.marks}"]
+    argv = [JOBAUTO, "run", f"{plant.pool}/daily", "--wait", "--env", f"MARKS={plant.marks}"]
     log = plant.home / f"{name}.log"
     with running([*argv, *options], environment, log) as process:
         yield process, log

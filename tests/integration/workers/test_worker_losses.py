@@ -25,6 +25,7 @@ from jobauto_prefect.jobs.claims.context import ClaimContext
 from jobauto_prefect.runtime.protocol import ClaimAnswer
 from tests.support.breakable import Relay
 from tests.support.claims import claim_of, granted
+from tests.support.paths import JOBAUTO
 from tests.support.plant_services import services
 from tests.support.podman import IMAGE, podman
 from tests.support.processes import running
@@ -200,9 +201,8 @@ def _jobauto(plant: Plant, *words: str, code: int = 0) -> str:
         JOBAUTO_LEASE_SECONDS=str(plant.settings.lease_seconds),
         JOBAUTO_TOKEN=plant.rest.headers["Authorization"].removeprefix("Bearer "),
     )
-    jobauto = str(Path(sys.executable).parent / "jobauto")
     done = subprocess.run(
-        [jobauto, *words], env=environment, capture_output=True, text=True, check=False
+        [JOBAUTO, *words], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == code, done.stderr
     return " ".join(done.stdout.split())  # lines are as long as the terminal
