@@ -85,9 +85,10 @@ class World:
             with self.ledger.reading() as session:
                 return session.get_one(EventRule, rule_id or self.rule).automation_id
 
-        answer = self.prefect.get(f"/automations/{eventually(look)}")
-        found: dict[str, Any] = answer.json()
-        return found
+        # Prefect heeds an automation a moment after it has it.
+        automation_id = eventually(look, pause=0.1)
+        answer: dict[str, Any] = self.prefect.get(f"/automations/{automation_id}").json()
+        return answer
 
     def read(self) -> list[int]:
         """Read the source; the ids of its events."""

@@ -11,13 +11,15 @@ Sought = TypeVar("Sought")
 
 
 def eventually(
-    look: Callable[[], Sought | Literal[False] | None], seconds: float = PATIENCE
+    look: Callable[[], Sought | Literal[False] | None],
+    seconds: float = PATIENCE,
+    pause: float = 0.02,
 ) -> Sought:
     """What `look` answers, once it is something."""
     deadline = time.monotonic() + seconds
     while not (answer := look()):
         assert time.monotonic() < deadline, f"nothing came within {seconds} s"
-        time.sleep(0.02)
+        time.sleep(pause)
     return answer
 
 
