@@ -13,6 +13,7 @@ import pytest
 from fastapi.routing import APIRoute
 
 from jobauto_prefect.facade.compat.translation import PREFIXES
+from jobauto_prefect.facade.console import sign_in_page, start_page
 from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.resources.crud import build_contract_router
 from jobauto_prefect.ledger.access.tokens import issue_user_token
@@ -25,6 +26,7 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.permission_table import (
+    CONSOLE,
     ELSEWHERE,
     OPEN,
     PEOPLE,
@@ -47,6 +49,31 @@ def test_every_route_has_a_row_or_is_open() -> None:
     }
     said = {(row.method, _shape(row.path)) for row in TABLE}
     assert {(method, _shape(path)) for method, path in routes - OPEN} == said
+
+
+def test_every_route_of_the_console_has_a_row_and_none_is_in_the_document() -> None:
+    routes = [
+        route
+        for module in (sign_in_page, start_page)
+        for route in module.router.routes
+        if isinstance(route, APIRoute)
+    ]
+    assert {(method, route.path) for route in routes for method in route.methods} == set(CONSOLE)
+    assert not any(route.include_in_schema for route in routes)
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_a_person_may_what_the_table_of_the_console_says(
+    person: str, record_ids: dict[str, int], facade_url: str, ledger: Ledger
+) -> None:
+    token = _token(ledger, person, record_ids["company"])
+    with client(facade_url, token) as signed_in:
+        for (method, path), may in CONSOLE.items():
+            answer = signed_in.request(method, path)
+            expected = {200, 303} if person in may else {403}
+            if (method, path) == ("POST", "/login.html"):
+                expected = {401}  # without a login and a password in its form
+            assert answer.status_code in expected, (method, path)
 
 
 def _shape(path: str) -> str:

@@ -236,3 +236,12 @@ def make_company_records(rest: httpx.Client, ledger: Ledger) -> dict[str, int]:
         ids |= {"task": task.id, "artifact": artifact.id, "entry": 1, "event": event.id}
         ids["worker"] = 7
     return ids
+
+
+CONSOLE: dict[tuple[str, str], set[str]] = {
+    ("GET", "/"): SIGNED_IN,
+    ("GET", "/login.html"): set(PEOPLE),
+    ("POST", "/login.html"): set(PEOPLE),
+    ("POST", "/logout"): set(PEOPLE),
+}
+"""The console's own routes, and who may."""

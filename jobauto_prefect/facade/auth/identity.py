@@ -21,6 +21,7 @@ from jobauto_prefect.facade.auth.permissions import (
 )
 from jobauto_prefect.facade.auth.throttle import SignInThrottle
 from jobauto_prefect.facade.auth.token_cache import TokenCache
+from jobauto_prefect.facade.console.visitor_sessions import session_token
 from jobauto_prefect.facade.http.requests import request_id_of
 from jobauto_prefect.facade.middleware.proxies import OPERATOR
 from jobauto_prefect.facade.service import Service
@@ -38,13 +39,17 @@ NO_CREDENTIALS = "this needs a bearer token or a login and password"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who is asking. `user_id` is None for workers and for the local operator."""
+    """Who is asking. `user_id` is None for workers and for the local operator.
+
+    `in_session`: they signed in at the console, and their browser says so.
+    """
 
     actor: Actor
     rights: Rights = NO_RIGHTS
     worker_pools: tuple[str, ...] | None = None
     user_id: int | None = None
     token_id: int | None = None
+    in_session: bool = False
 
 
 class SignInServices(Protocol):
@@ -191,6 +196,10 @@ def identify(request: Request, service: Service) -> Identity:
     at_socket: Actor | None = getattr(request.state, OPERATOR, None)
     if at_socket is not None and "authorization" not in request.headers:
         return _located(request, Identity(at_socket, EVERYTHING))
+    token = session_token(request) if "authorization" not in request.headers else None
+    if token is not None:
+        identity = check_credentials(service, request, "bearer", token)
+        return replace(identity, in_session=True)
     return check_credentials(service, request, *parse_authorization(request.headers))
 
 

@@ -40,6 +40,8 @@ class View:
     `user` is who is signed in. `names` has names for ids in links, by kind and id:
     `{"app": {"3": "Invoice import"}}`. `languages` are those that pages prefer for texts in
     several, the best first. `as_array`: JSON and YAML show what is keyed by id as an array.
+    `language` is that of a page's own words. `session`: the visitor signed in at the console, so
+    that the page leads there and signs out.
     """
 
     title: str
@@ -60,3 +62,5 @@ class View:
     related: Sequence[PageLink] = ()
     languages: Sequence[str] = ()
     as_array: bool = False
+    language: str = "en"
+    session: bool = False

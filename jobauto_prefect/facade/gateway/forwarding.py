@@ -11,8 +11,9 @@ from jobauto_prefect.errors import Fault, InvalidInput
 MAX_RECORDED = 256 * 1024
 """Bytes of a response that are recorded; of longer ones nothing is."""
 
-DROPPED_HEADERS = frozenset({b"authorization", b"origin"})
-"""Headers that are not passed on: Prefect answers every origin alike."""
+DROPPED_HEADERS = frozenset({b"authorization", b"cookie", b"origin"})
+"""Headers that are not passed on: Prefect answers every origin alike. Browsers send the console's
+cookie to every port of its host."""
 
 
 def inner_scope(

@@ -1,6 +1,7 @@
 """Answers in the format that was asked for: the path's suffix, else the Accept header."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from fastapi import Request
@@ -69,7 +70,15 @@ def respond(
     """Render a view in a format and in the dialect of the address; HTML is the same everywhere."""
     if format_name != "html":
         view = address_of(request).dialect.view(route_of(request), view, requested_fields(request))
+    else:
+        view = replace(view, session=visitor_in_session(request) is not None)
     return _render(format_name, view, status, {**(headers or {}), **warning_header(request)})
+
+
+def visitor_in_session(request: Request) -> Identity | None:
+    """Return who came with a session of the console, which their page is to show."""
+    identity: Identity | None = getattr(request.state, "identity", None)
+    return identity if identity is not None and identity.in_session else None
 
 
 def route_of(request: Request) -> str:
@@ -85,7 +94,9 @@ def _render(format_name: str, view: View, status: int, headers: Mapping[str, str
         from jobauto_prefect.facade.formats.html.page import CONTENT_SECURITY_POLICY
 
         all_headers["Content-Security-Policy"] = CONTENT_SECURITY_POLICY
-        all_headers["Vary"] += ", Accept-Language"
+        all_headers["Vary"] += ", Accept-Language, Cookie"
+        if view.session:
+            all_headers["Referrer-Policy"] = "same-origin"  # the form to sign out says where it is
     return Response(body, status_code=status, headers=all_headers)
 
 
@@ -101,7 +112,15 @@ def respond_error(
     known_suffix = suffix if dot and suffix in FORMATS else None
     format_name = negotiate_error(known_suffix, request.headers.get("accept"))
     translated = address_of(request).dialect.error(error, body)
-    view = View(title=str(body["error"]), item="", data=translated, base=base_of(request))
+    visitor = visitor_in_session(request)
+    view = View(
+        title=str(body["error"]),
+        item="",
+        data=translated,
+        base=base_of(request),
+        user=visitor.actor.name if visitor else "",
+        session=visitor is not None,
+    )
     return _render(format_name, view, status, headers)
 
 

@@ -4,12 +4,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import Request
+from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.errors import JobautoError, Unauthorized
 from jobauto_prefect.facade.auth.identity import identify, require_person, require_worker
+from jobauto_prefect.facade.console.visitor_sessions import SIGN_IN, SIGN_OUT, offers_sign_in
 from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.http.body_sizes import INTERNAL, body_limit, refuse_too_large
 from jobauto_prefect.facade.http.errors import respond_to_error
@@ -17,14 +18,15 @@ from jobauto_prefect.facade.middleware.transport import ROUTE
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.logs import current_log_context
 
-OPEN = re.compile(rf"{CONTRACT}/(ping|login)(\.[^/]+)?")
+OPEN = re.compile(rf"{CONTRACT}/(ping|login)(\.[^/]+)?|{re.escape(SIGN_IN)}")
 """Paths that answer everybody, as `AddressMiddleware` leads to them."""
 
 
 class IdentificationMiddleware:
     """Passes on the requests of those we know, and all requests for what is open to everybody.
 
-    Workers' routes are for workers' tokens alone, all others for users with a role.
+    Workers' routes are for workers' tokens alone, all others for users with a role; to sign out
+    takes none.
     Belongs inside `TransportMiddleware` and `AddressMiddleware`, and outside of everything that
     reads a body, a query or a path. The identity is then in `scope["state"]["identity"]`.
     """
@@ -41,7 +43,7 @@ class IdentificationMiddleware:
         try:
             await _identify(request)
         except JobautoError as error:
-            await respond_to_error(request, error)(scope, receive, send)
+            await _refuse(request, error)(scope, receive, send)
         else:
             try:
                 await self._app(scope, receive, send)
@@ -50,6 +52,15 @@ class IdentificationMiddleware:
                 if route is not None:
                     scope["state"][ROUTE] = route.path.removeprefix(CONTRACT)
                     _note_job(route.path, scope["path_params"])
+
+
+def _refuse(request: Request, error: JobautoError) -> Response:
+    if isinstance(error, Unauthorized) and offers_sign_in(request):
+        # Templates are loaded by the first page: commands ask for none.
+        from jobauto_prefect.facade.console.sign_in_page import respond_signed_out
+
+        return respond_signed_out(request)
+    return respond_to_error(request, error)
 
 
 def _note_job(route: str, parts: Mapping[str, Any]) -> None:
@@ -66,6 +77,6 @@ async def _identify(request: Request) -> None:
     if not is_open:
         request.state.identity = await run_in_threadpool(identify, request, service)
     refuse_too_large(request.headers, body_limit(path, service.settings))
-    if not is_open:
+    if not is_open and path != SIGN_OUT:
         kind = require_worker if path.startswith(INTERNAL) else require_person
         await kind(request.state.identity)

@@ -1,7 +1,7 @@
 """Signing in and out, and what this service holds about oneself."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 from urllib.parse import parse_qsl
 
@@ -25,7 +25,8 @@ from jobauto_prefect.facade.serializers.users import (
     serialize_token,
     serialize_user,
 )
-from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.ledger.access.sign_ins import Account
 from jobauto_prefect.ledger.access.tokens import bearer, issue_user_token
 from jobauto_prefect.ledger.audit.trail import Actor, WritingSession, write_entry
 from jobauto_prefect.ledger.queries.lists import Condition, Selection, page
@@ -79,13 +80,13 @@ SignInFields = Annotated[Fields, Depends(read_sign_in_fields)]
 
 def login(request: Request, fields: SignInFields, service: CurrentService) -> Response:
     """Issue a token for a login and a password: JSON, form, query, or a Basic header."""
+    if _wants_form(fields, request):
+        from jobauto_prefect.facade.console.sign_in_page import respond_with_form
+
+        return respond_with_form(request)
     name, password = _read_credentials(fields, request)
     user = sign_in(service, request, name, password)
-    actor = with_request_origin(request, Actor(name=user.login, door="rest", user_id=user.user_id))
-    expires_at = service.ledger.clock() + LOGIN_TOKEN_LIFETIME
-    with service.ledger.writing(actor) as session:
-        text, _ = issue_user_token(session, get_record(session, User, user.user_id), expires_at)
-        write_entry(session, "Login", "login", {}, entity_id=user.user_id)
+    text, expires_at = issue_login_token(service, request, user, LOGIN_TOKEN_LIFETIME)
     data = {
         "token": text,
         "expires_at": expires_at.isoformat(),
@@ -94,6 +95,24 @@ def login(request: Request, fields: SignInFields, service: CurrentService) -> Re
         "message": f"signed in as {user.login}",
     }
     return respond_plain(request, None, "Signed in", data)
+
+
+def issue_login_token(
+    service: Service, request: Request, user: Account, lifetime: timedelta
+) -> tuple[str, datetime]:
+    """Issue a token for somebody who has signed in; return its text and when it expires."""
+    actor = with_request_origin(request, Actor(name=user.login, door="rest", user_id=user.user_id))
+    expires_at = service.ledger.clock() + lifetime
+    with service.ledger.writing(actor) as session:
+        text, _ = issue_user_token(session, get_record(session, User, user.user_id), expires_at)
+        write_entry(session, "Login", "login", {}, entity_id=user.user_id)
+    return text, expires_at
+
+
+def _wants_form(fields: Fields, request: Request) -> bool:
+    """Tell whether somebody opened the page, and has sent no credentials yet."""
+    is_page = request.method == "GET" and request.path_params.get("suffix") == "html"
+    return is_page and not fields and "authorization" not in request.headers
 
 
 def _read_credentials(fields: Fields, request: Request) -> tuple[str, str]:

@@ -30,11 +30,12 @@ def list_workers(request: Request, who: CurrentUser, service: CurrentService) ->
         pools = None if companies is None else visible_pools(service, who)
         listed = workers.list_workers(session, pools, companies)
         frozen = present_freeze(session, service.ledger.clock()) is not None
-        data = {worker.record.name: _worker_fields(service, worker, frozen) for worker in listed}
+        data = {worker.record.name: worker_fields(service, worker, frozen) for worker in listed}
     return respond_plain(request, who, "Workers", data)
 
 
-def _worker_fields(service: Service, listed: ListedWorker, frozen: bool) -> dict[str, Any]:
+def worker_fields(service: Service, listed: ListedWorker, frozen: bool) -> dict[str, Any]:
+    """Serialize a worker, and whether it works."""
     worker = listed.record
     lease, now = service.settings.lease_seconds, service.ledger.clock()
     state = "silent"

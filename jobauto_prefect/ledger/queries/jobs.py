@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.errors import NotFound
@@ -138,6 +138,28 @@ def jobs_by_state(session: Session, companies: Collection[int] | None) -> dict[s
     if companies is not None:
         query = query.where(Job.company_id.in_(companies))
     return {row[0]: row[1] for row in session.execute(query).all()}
+
+
+def ended_by_day(
+    session: Session,
+    companies: Collection[int] | None,
+    states: Collection[JobState],
+    midnights: Sequence[datetime],
+) -> dict[tuple[int, str], int]:
+    """Count the jobs that ended in these states, by day and state; `companies` None: of all.
+
+    Day 0 is from the first of `midnights` to the second, the last day from the last one on.
+    """
+    later = [(Job.end < midnight, day) for day, midnight in enumerate(midnights[1:])]
+    day = case(*later, else_=len(later)).label("day")
+    query = (
+        select(day, Job.state, func.count())
+        .where(Job.end >= midnights[0], Job.state.in_(states), Job.retired_at.is_(None))
+        .group_by("day", Job.state)
+    )
+    if companies is not None:
+        query = query.where(Job.company_id.in_(companies))
+    return {(row[0], row[1]): row[2] for row in session.execute(query).all()}
 
 
 def repeated_jobs(session: Session, companies: Collection[int] | None) -> int:

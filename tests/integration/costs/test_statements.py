@@ -80,6 +80,19 @@ async def test_a_list(counted: CountedFacade, path: str) -> None:
     _require(counted, LISTS[path], commits=0)
 
 
+@pytest.mark.parametrize("jobs", [1, 8])
+async def test_the_start_page(counted: CountedFacade, jobs: int) -> None:
+    template = await _apply(counted)
+    for _ in range(jobs):
+        await counted.made("/job/", {"runtemplate_id": template})
+    address = "http://127.0.0.1/"
+    await counted.rest.get(address)
+    with counted.asked.during():
+        answer = await counted.rest.get(address)
+    assert answer.is_success
+    _require(counted, 22, commits=0)
+
+
 async def test_a_read_begins_no_transaction(counted: CountedFacade) -> None:
     await counted.template()
     with counted.asked.during():

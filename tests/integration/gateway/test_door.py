@@ -38,6 +38,14 @@ def test_without_credentials_nothing_is_answered_but_files_and_health(gate: Gate
         assert root.post(f"{gate.pages}/dashboard").status_code == 403
 
 
+def test_the_consoles_cookie_opens_nothing_of_prefect(gate: Gateway) -> None:
+    token = gate.rest.headers["authorization"].removeprefix("Bearer ")
+    cookie = {"Cookie": f"jobauto_session={token}"}
+    with gate.anonymous() as nobody:
+        assert nobody.get("/version", headers=cookie).status_code == 401
+        assert nobody.post("/flow_runs/filter", json={}, headers=cookie).status_code == 401
+
+
 def test_a_page_is_not_answered_with_a_challenge(gate: Gateway) -> None:
     with gate.anonymous() as nobody:
         for header in ({"X-PREFECT-UI": "true"}, {"Sec-Fetch-Mode": "cors"}):

@@ -19,6 +19,7 @@ from jobauto_prefect.facade.formats.html.cell_model import Cell, CellContext
 from jobauto_prefect.facade.formats.html.cells import choose_language, draw_field
 from jobauto_prefect.facade.formats.html.dates import parse_time
 from jobauto_prefect.facade.formats.html.labels import field_label
+from jobauto_prefect.facade.formats.html.layout_texts import LAYOUT_TEXTS
 from jobauto_prefect.facade.formats.html.scalars import parse_web_address
 from jobauto_prefect.facade.formats.json_yaml import Record, list_records, to_plain
 from jobauto_prefect.facade.formats.negotiation import FORMATS
@@ -89,24 +90,38 @@ def _details(view: View) -> Cell | None:
     return draw_field(view.data, "details", CellContext("", view.base))
 
 
-def render_page(template: str, view: View, **parts: Any) -> bytes:
-    """Render a page of one of the templates; `parts` are what it names."""
+def render_page(template: str, view: View, *, here: str = "", **parts: Any) -> bytes:
+    """Render a page of one of the templates; `parts` are what it names.
+
+    `here` is the current entry of the navigation, where the view does not say it.
+    """
+    words = LAYOUT_TEXTS[view.language]
     text = (
         _templates()
         .get_template(template)
         .render(
             view=view,
+            words=words,
             style=Markup(STYLE),  # noqa: S704 - it is our own file
-            navigation=[*((kind.collection, kind.many) for kind in KINDS.values()), *_OTHERS],
-            here=_collection(view),
-            formats=list(_formats(view)) if view.path and not _is_error(view) else [],
+            navigation=[(path, words.names.get(path, name)) for path, name in _NAVIGATION],
+            here=here or _collection(view),
+            formats=list(_formats(view)) if _has_formats(view) else [],
             **parts,
         )
     )
     return text.encode("utf-8", "replace")
 
 
-_OTHERS = (("status", "Status"), ("index", "Index"))
+_NAVIGATION: Final = (
+    *((kind.collection, kind.many) for kind in KINDS.values()),
+    ("status", "Status"),
+    ("index", "Index"),
+)
+
+
+def _has_formats(view: View) -> bool:
+    """Tell whether the page leads to its other formats: a session counts for pages alone."""
+    return bool(view.path) and not view.session and not _is_error(view)
 
 
 @cache

@@ -1,0 +1,150 @@
+"""What the start page shows, read from the ledger with as many statements for one job as for all.
+
+Everything is of the companies whose jobs the visitor may read.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, time, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.resources.prefect_status import visible_pools
+from jobauto_prefect.facade.resources.workers import worker_fields
+from jobauto_prefect.facade.service import Service
+from jobauto_prefect.jobs.waits import wait_reasons
+from jobauto_prefect.jobs.windows.closed_time import freeze_message
+from jobauto_prefect.ledger.jobs.freezes import present_freeze
+from jobauto_prefect.ledger.jobs.workers import list_workers
+from jobauto_prefect.ledger.queries.jobs import ended_by_day
+from jobauto_prefect.ledger.queries.lists import Condition, Page, Selection, page
+from jobauto_prefect.ledger.queries.lookup import names_of
+from jobauto_prefect.ledger.records import Company, Job, RunTemplate, Task
+from jobauto_prefect.ledger.states import FAILED_JOBS, SUCCESSFUL_JOBS, JobState, TaskState
+from jobauto_prefect.ledger.store import ReadingSession
+
+DAYS = 14
+MAX_SHOWN = 6  # jobs or windows of each section
+
+BAD = (*FAILED_JOBS, JobState.BLOCKED)
+"""Jobs of which nothing came."""
+
+NOTEWORTHY = (*BAD, JobState.WARNING)
+
+
+@dataclass(frozen=True, slots=True)
+class DayResult:
+    """How many jobs ended well and badly on a day; `begins` is its midnight."""
+
+    begins: datetime
+    good: int
+    bad: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All of it as of one instant `at`; `since` is when yesterday began.
+
+    `ended` counts the noteworthy jobs since then by their state, `newest_ended` are some of them.
+    `wait_reasons` are by job; `template_names` and `company_names` by id as text. `frozen` is why
+    nothing starts; None: it does.
+    """
+
+    at: datetime
+    since: datetime
+    running: Page
+    waiting: Page
+    wait_reasons: Mapping[int, str]
+    ended: Mapping[str, int]
+    newest_ended: Page
+    missed: Page
+    workers: Sequence[Mapping[str, Any]]
+    days: Sequence[DayResult]
+    template_names: Mapping[str, str]
+    company_names: Mapping[str, str]
+    frozen: str | None
+
+
+def read_overview(service: Service, who: Identity) -> Overview:
+    """Read what there is for this visitor to see."""
+    at = service.ledger.clock()
+    companies = who.rights.companies_with("jobs.read")
+    pools = None if companies is None else visible_pools(service, who)
+    midnights = last_midnights(at, ZoneInfo(service.settings.timezone))
+    since = midnights[-2]
+    with service.ledger.reading() as session:
+        running = _jobs(session, companies, "-begin", Condition("state", JobState.RUNNING))
+        waiting = _jobs(session, companies, "schedule", Condition("state", JobState.SCHEDULED))
+        ended = _jobs(
+            session,
+            companies,
+            "-end",
+            Condition("state", NOTEWORTHY, "in"),
+            Condition("end", since, "ge"),
+            count=False,
+        )
+        missed = _missed_windows(session, companies, since)
+        jobs = [*running.records, *waiting.records, *ended.records]
+        templates = {job.runtemplate_id for job in jobs}
+        templates |= {task.runtemplate_id for task in missed.records}
+        owners = {job.company_id for job in jobs}
+        owners |= {task.runtemplate.company_id for task in missed.records}
+        freeze = present_freeze(session, at)
+        listed = list_workers(session, pools, companies)
+        counts = ended_by_day(session, companies, (*SUCCESSFUL_JOBS, *BAD), midnights)
+        return Overview(
+            at=at,
+            since=since,
+            running=running,
+            waiting=waiting,
+            wait_reasons=wait_reasons(session, waiting.records, service.settings, at),
+            ended={
+                state: sum(counts.get((day, state), 0) for day in (DAYS - 2, DAYS - 1))
+                for state in NOTEWORTHY
+            },
+            newest_ended=ended,
+            missed=missed,
+            workers=[worker_fields(service, worker, freeze is not None) for worker in listed],
+            days=[
+                DayResult(midnight, _sum(counts, day, SUCCESSFUL_JOBS), _sum(counts, day, BAD))
+                for day, midnight in enumerate(midnights)
+            ],
+            template_names=names_of(session, RunTemplate, templates),
+            company_names=names_of(session, Company, owners),
+            frozen=None if freeze is None else freeze_message(freeze),
+        )
+
+
+def last_midnights(at: datetime, zone: ZoneInfo) -> list[datetime]:
+    """Return when each of the last days began, today included, where clocks go by this zone."""
+    today = at.astimezone(zone).date()
+    days = [today - timedelta(days=before) for before in reversed(range(DAYS))]
+    return [datetime.combine(day, time(), zone) for day in days]
+
+
+def _jobs(
+    session: ReadingSession,
+    companies: frozenset[int] | None,
+    order: str,
+    *conditions: Condition,
+    count: bool = True,
+) -> Page:
+    chosen = Selection(companies, conditions, order, MAX_SHOWN, count=count)
+    return page(session, Job, chosen)
+
+
+def _missed_windows(
+    session: ReadingSession, companies: frozenset[int] | None, since: datetime
+) -> Page:
+    """Read the windows that were missed, and of which nobody said that this is all right."""
+    conditions = (
+        Condition("state", TaskState.MISSED),
+        Condition("deadline", since, "ge"),
+        Condition("excuse", None),
+    )
+    return page(session, Task, Selection(companies, conditions, "-deadline", MAX_SHOWN))
+
+
+def _sum(counts: Mapping[tuple[int, str], int], day: int, states: Sequence[JobState]) -> int:
+    return sum(counts.get((day, state), 0) for state in states)

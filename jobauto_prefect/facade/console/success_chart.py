@@ -1,0 +1,95 @@
+"""The line of success over two weeks: where its points are; `templates/start.html` draws it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from jobauto_prefect.facade.console.overview import DayResult
+from jobauto_prefect.facade.console.texts import Texts
+
+WIDTH, HEIGHT = 560, 210
+LEFT, RIGHT, TOP, BOTTOM = 52, 30, 14, 32
+LABEL_EVERY = 3  # days
+GRID = (0, 50, 100)  # percent
+
+
+@dataclass(frozen=True, slots=True)
+class ChartDay:
+    """A day: `share` is the percentage of jobs that ended well, None where none ended."""
+
+    x: float
+    y: float
+    label: str
+    share: int | None
+    good: int
+    bad: int
+    has_label: bool
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """`lines` and `areas` are points of polylines: days without jobs interrupt them."""
+
+    days: Sequence[ChartDay]
+    lines: Sequence[str]
+    areas: Sequence[str]
+    grid: Sequence[tuple[int, float]]
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = LEFT
+    right: int = WIDTH - RIGHT
+
+
+def draw_success(days: Sequence[DayResult], texts: Texts) -> Chart:
+    """Place the days from left to right, and 100 % at the top."""
+    step = (WIDTH - LEFT - RIGHT) / max(1, len(days) - 1)
+    placed = [
+        _place(result, LEFT + step * number, (len(days) - 1 - number) % LABEL_EVERY == 0, texts)
+        for number, result in enumerate(days)
+    ]
+    runs = list(_unbroken(placed))
+    return Chart(
+        days=placed,
+        lines=[_points(run) for run in runs],
+        areas=[f"{run[0].x:.1f},{_y(0)} {_points(run)} {run[-1].x:.1f},{_y(0)}" for run in runs],
+        grid=[(percent, _y(percent)) for percent in GRID],
+    )
+
+
+def _place(result: DayResult, x: float, has_label: bool, texts: Texts) -> ChartDay:
+    total = result.good + result.bad
+    # Rounded down: 100 % is said of days on which nothing failed.
+    share = 100 * result.good // total if total else None
+    month = texts.months[result.begins.month - 1]
+    label = texts.date.format(day=result.begins.day, month=month)
+    told = texts.share.format(share=share, total=total) if total else texts.no_jobs
+    return ChartDay(
+        x=round(x, 1),
+        y=_y(share or 0),
+        label=label,
+        share=share,
+        good=result.good,
+        bad=result.bad,
+        has_label=has_label,
+        note=f"{label}: {told}",
+    )
+
+
+def _y(percent: int) -> float:
+    return round(TOP + (HEIGHT - TOP - BOTTOM) * (100 - percent) / 100, 1)
+
+
+def _unbroken(days: Sequence[ChartDay]) -> Iterator[list[ChartDay]]:
+    run: list[ChartDay] = []
+    for day in days:
+        if day.share is not None:
+            run.append(day)
+        elif run:
+            yield run
+            run = []
+    if run:
+        yield run
+
+
+def _points(days: Sequence[ChartDay]) -> str:
+    return " ".join(f"{day.x},{day.y}" for day in days)

@@ -1,0 +1,89 @@
+"""Sessions of the console: a cookie that names a token, and the requests at which it counts."""
+
+from datetime import timedelta
+
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+
+from jobauto_prefect.errors import Forbidden
+from jobauto_prefect.facade.http.addresses import CONTRACT
+
+START = "/"
+SIGN_IN = "/login.html"
+SIGN_OUT = "/logout"
+ADDRESSES = frozenset({START, SIGN_OUT})
+"""The console's own addresses that want somebody who is signed in."""
+
+SESSION_LIFETIME = timedelta(hours=12)
+_COOKIE = "jobauto_session"
+
+
+def session_token(request: Request) -> str | None:
+    """Return the token that the cookie of a request names; None where there is none that counts.
+
+    It counts at the console's own addresses and for the contract's pages. Every other address
+    knows the Authorization header alone.
+
+    Raises:
+        Forbidden: the request changes something, and nothing says that a page from here sent it.
+    """
+    if request.scope["path"] in ADDRESSES or _is_page(request):
+        token = request.cookies.get(_cookie_name(request))
+        if token and request.method != "GET" and not _is_from_own_page(request):
+            raise Forbidden("only this console's own pages may do this; open it and try again")
+        return token or None
+    return None
+
+
+def offers_sign_in(request: Request) -> bool:
+    """Tell whether somebody unknown is shown the form here, and not asked by the browser."""
+    return request.scope["path"] in ADDRESSES or (
+        _is_page(request)
+        and _cookie_name(request) in request.cookies
+        and "authorization" not in request.headers
+    )
+
+
+def keep_session(request: Request, response: Response, token: str) -> None:
+    """Let the browser come with this token from now on."""
+    response.set_cookie(
+        _cookie_name(request),
+        token,
+        max_age=int(SESSION_LIFETIME.total_seconds()),
+        path="/",
+        secure=_is_encrypted(request),
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def forget_session(request: Request, response: Response) -> None:
+    """Let the browser forget its token."""
+    response.delete_cookie(
+        _cookie_name(request),
+        path="/",
+        secure=_is_encrypted(request),
+        httponly=True,
+        samesite="strict",
+    )
+
+
+def _is_page(request: Request) -> bool:
+    path: str = request.scope["path"]
+    return request.method == "GET" and path.startswith(f"{CONTRACT}/") and path.endswith(".html")
+
+
+def _is_encrypted(request: HTTPConnection) -> bool:
+    """Tell whether HTTPS is spoken; without it nobody but this machine is answered."""
+    return request.url.scheme == "https"
+
+
+def _cookie_name(request: HTTPConnection) -> str:
+    # With this prefix browsers take it over HTTPS alone, and from no other host of the domain.
+    return f"__Host-{_COOKIE}" if _is_encrypted(request) else _COOKIE
+
+
+def _is_from_own_page(request: Request) -> bool:
+    """Tell whether a browser says so; an Origin of elsewhere did not come so far."""
+    fetched = request.headers.get("sec-fetch-site")
+    return fetched == "same-origin" if fetched is not None else "origin" in request.headers

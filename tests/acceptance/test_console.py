@@ -1,0 +1,76 @@
+"""The console of a running service, in a real browser."""
+
+from collections.abc import Iterator
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from tests.support.browser import PAGE_WITHIN, chromium
+from tests.support.service import Service
+from tests.support.waits import eventually
+
+
+@pytest.fixture
+def browser() -> Iterator[webdriver.Chrome]:
+    with chromium() as browser:
+        browser.execute_cdp_cmd("Network.enable", {})
+        yield browser
+
+
+def _prefer(browser: webdriver.Chrome, language: str) -> None:
+    headers = {"headers": {"Accept-Language": language}}
+    browser.execute_cdp_cmd("Network.setExtraHTTPHeaders", headers)
+
+
+def _text(browser: webdriver.Chrome) -> str:
+    return browser.find_element(By.TAG_NAME, "body").text
+
+
+def _refused_by_policy(browser: webdriver.Chrome) -> list[str]:
+    messages = [str(entry["message"]) for entry in browser.get_log("browser")]
+    return [message for message in messages if "Content Security Policy" in message]
+
+
+def test_an_operator_signs_in_looks_and_signs_out_by_keyboard_in_two_languages(
+    service: Service, browser: webdriver.Chrome
+) -> None:
+    login, password = service.admin()
+    name = "Root file system"
+    templates = service.rest().get("/api/v1/runtemplates.json").json().values()
+    (template,) = [template for template in templates if template["name"] == name]
+    body = {"runtemplate_id": template["id"], "env": {"WARN_PERCENT": 0}}
+    answer = service.rest().post("/api/v1/job/", json=body).raise_for_status()
+    service.job_in(answer.json()["id"], "warning")
+
+    _prefer(browser, "cs")
+    browser.get(f"{service.url}/")
+    assert "Přihlášení" in _text(browser)
+    # The form has the focus, and asks nobody by the browser's own window.
+    browser.switch_to.active_element.send_keys(login, Keys.TAB, "wrong", Keys.ENTER)
+    eventually(lambda: "Jméno nebo heslo není správné." in _text(browser), PAGE_WITHIN)
+    browser.switch_to.active_element.send_keys(password, Keys.ENTER)
+    eventually(lambda: browser.title.startswith("Přehled"), PAGE_WITHIN)
+    assert browser.current_url == f"{service.url}/"
+    for text in ("Běží", "Čeká", "Úspěšnost za dva týdny", "Odhlásit", name, login):
+        assert text in _text(browser)
+    assert browser.execute_script("return document.cookie") == ""
+
+    _prefer(browser, "en")
+    browser.refresh()
+    for text in ("Running", "Waiting", "Success over two weeks", "Sign out", name):
+        assert text in _text(browser)
+    browser.find_element(By.LINK_TEXT, name).click()
+    eventually(lambda: browser.title.startswith("Job "), PAGE_WITHIN)
+    browser.find_element(By.LINK_TEXT, "Start").click()
+    eventually(lambda: browser.title.startswith("Start"), PAGE_WITHIN)
+    assert _refused_by_policy(browser) == []
+
+    button = browser.find_element(By.CSS_SELECTOR, ".visitor button")
+    button.send_keys(Keys.ENTER)
+    eventually(lambda: browser.current_url == f"{service.url}/login.html", PAGE_WITHIN)
+    assert browser.get_cookies() == []
+    browser.get(f"{service.url}/")
+    assert "Sign in" in _text(browser)
+    assert name not in _text(browser)

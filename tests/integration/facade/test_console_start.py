@@ -1,0 +1,187 @@
+"""The start page: it tells what an operator wants to know, of what its visitor may see."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import CompanyUser, Job, Task, User, WorkerRecord
+from jobauto_prefect.ledger.store import Ledger
+from tests.support.console import add_user, links, submit, visitor
+from tests.support.definitions import PROBE
+
+HOSTILE = '<script>alert("x")</script> & Co.'
+
+
+@pytest.fixture
+def companies(rest: httpx.Client, ledger: Ledger) -> dict[str, dict[str, Any]]:
+    """Two companies with jobs and windows of each kind; and their workers."""
+    app = rest.post("/app/", json=PROBE).json()["id"]
+    made = {}
+    for slug, template in (("acme", "Invoices"), ("globex", HOSTILE)):
+        company = rest.post("/company/", json={"slug": slug, "name": f"{slug} Ltd."}).json()["id"]
+        body = {"app_id": app, "company_id": company, "name": template}
+        made[slug] = {"company": company, "template": rest.post("/runtemplate/", json=body).json()}
+    now = ledger.clock()
+    with ledger.writing(SERVICE) as session:
+        for slug, ids in made.items():
+            of = {
+                "app_id": app,
+                "company_id": ids["company"],
+                "runtemplate_id": ids["template"]["id"],
+                "schedule_type": "adhoc",
+                "executor": "Native",
+                "schedule": now - timedelta(minutes=9),
+            }
+            ended = {"begin": now - timedelta(minutes=8), "end": now}
+            long_ago = {"begin": now - timedelta(days=5), "end": now - timedelta(days=5)}
+            session.add_all(
+                [
+                    Job(**of, state="running", begin=now - timedelta(minutes=8)),
+                    Job(**of, state="scheduled"),
+                    Job(**of, **ended, state="failed", exitcode=5, message=f"no rows at {slug}"),
+                    Job(**of, **ended, state="warning", message=f"some rows at {slug}"),
+                    Job(**of, **ended, state="succeeded"),
+                    Job(**of, **long_ago, state="failed", message=f"long ago at {slug}"),
+                ]
+            )
+            window = {
+                "runtemplate_id": ids["template"]["id"],
+                "window_end": now,
+                "deadline": now,
+                "state": "missed",
+            }
+            hour = timedelta(hours=1)
+            session.add(Task(**window, window_start=now - hour, message=f"nobody was at {slug}"))
+            excused = {"message": f"a holiday at {slug}", "excuse": "closed", "excused_by": "x"}
+            session.add(Task(**window, window_start=now - 2 * hour, **excused))
+        silent = now - timedelta(days=1)
+        worker = {"host": "vm1", "instance": uuid4(), "pool": "jobauto"}
+        session.add(WorkerRecord(name="vm1-jobauto", seen_at=silent, limit=4, **worker))
+    return made
+
+
+@pytest.fixture
+def browser(facade_url: str, companies: dict[str, Any], ledger: Ledger) -> httpx.Client:
+    """Somebody who sees everything and is signed in."""
+    add_user(ledger)
+    browser = visitor(facade_url)
+    assert submit(browser).status_code == 303
+    return browser
+
+
+def test_it_tells_what_runs_waits_failed_and_was_missed(browser: httpx.Client) -> None:
+    page = browser.get("/").text
+
+    for text in (
+        "Invoices",
+        "acme Ltd.",
+        "no rows at acme",
+        "some rows at acme",
+        "nobody was at acme",
+        "exit code 5",
+        "no worker is alive in work pool jobauto",
+        "vm1-jobauto",
+        "0 of 4",
+        "silent",
+        "Success over two weeks",
+    ):
+        assert text in page, text
+    for text in ("long ago at", "a holiday at"):
+        assert text not in page, text
+    figures = dict(_figures(page))
+    assert figures == {
+        "Running": "2",
+        "Waiting": "2",
+        "Failed": "2",
+        "With a warning": "2",
+        "Windows missed": "2",
+        "Workers": "0/1",
+    }
+
+
+def _figures(page: str) -> list[tuple[str, str]]:
+    tiles = page.split('<ul class="tiles">')[1].split("</ul>", maxsplit=1)[0].split("<li>")[1:]
+    texts = [tile.replace("</b><span>", "|").split("<b>")[1].split("</span>")[0] for tile in tiles]
+    return [(label, figure) for figure, _, label in (text.partition("|") for text in texts)]
+
+
+def test_every_link_leads_somewhere(browser: httpx.Client) -> None:
+    addresses = links(browser.get("/").text)
+    assert len(addresses) > 20
+    for address in sorted(addresses):
+        assert browser.get(address).status_code == 200, address
+
+
+def test_the_line_has_a_point_for_each_day_with_jobs(browser: httpx.Client) -> None:
+    page = browser.get("/").text
+    assert page.count("<circle") == 2
+    assert ": 66 % of 6 jobs</title>" in page  # today
+    assert ": 0 % of 2 jobs</title>" in page  # five days ago
+
+
+def test_it_is_in_the_language_of_the_visitor(browser: httpx.Client) -> None:
+    english = browser.get("/").text
+    czech = browser.get("/", headers={"Accept-Language": "cs"}).text
+    assert '<html lang="en">' in english
+    assert '<html lang="cs">' in czech
+    for english_text, czech_text in (
+        ("Windows missed", "Zmeškaná okna"),
+        ("Sign out", "Odhlásit"),
+        ("Run templates", "Šablony spuštění"),
+        ("exit code 5", "návratový kód 5"),
+    ):
+        assert english_text in english
+        assert english_text not in czech
+        assert czech_text in czech
+
+
+def test_names_are_texts_and_nothing_else(browser: httpx.Client) -> None:
+    page = browser.get("/").text
+    assert "&lt;script&gt;alert(&#34;x&#34;)&lt;/script&gt; &amp; Co." in page
+    assert "<script" not in page
+
+
+@pytest.mark.parametrize("slug", ["acme", "globex"])
+def test_a_member_sees_their_company_alone(
+    facade_url: str, companies: dict[str, Any], ledger: Ledger, slug: str
+) -> None:
+    add_user(ledger, "eva", "viewer")
+    with ledger.writing(SERVICE) as session:
+        user = session.scalars(select(User).where(User.login == "eva")).one()
+        company = companies[slug]["company"]
+        session.add(CompanyUser(company_id=company, user_id=user.id, role="viewer"))
+    other = "globex" if slug == "acme" else "acme"
+    with visitor(facade_url) as browser:
+        submit(browser)
+        page = browser.get("/").text
+    assert f"{slug} Ltd." in page
+    assert f"no rows at {slug}" in page
+    assert other not in page
+    assert companies[other]["template"]["name"] not in page
+    assert set(dict(_figures(page)).values()) == {"1", "0/1"}
+    assert ": 66 % of 3 jobs</title>" in page
+
+
+def test_a_member_of_no_company_sees_an_empty_page(
+    facade_url: str, companies: dict[str, Any], ledger: Ledger
+) -> None:
+    add_user(ledger, "eva", "viewer")
+    with visitor(facade_url) as browser:
+        submit(browser)
+        page = browser.get("/").text
+    assert "Ltd." not in page
+    assert "vm1" not in page
+    assert "Nothing failed and nothing warned." in page
+    assert set(dict(_figures(page)).values()) == {"0", "0/0"}
+
+
+def test_a_freeze_is_said_first(browser: httpx.Client, rest: httpx.Client) -> None:
+    rest.put("/maintenance.json", json={"reason": "new disks"}).raise_for_status()
+    page = browser.get("/").text
+    assert 'class="banner"' in page
+    assert "new disks" in page
