@@ -74,7 +74,7 @@ def read_overview(service: Service, who: Identity) -> Overview:
     midnights = last_midnights(at, ZoneInfo(service.settings.timezone))
     since = midnights[-2]
     with service.ledger.reading() as session:
-        running = _jobs(session, companies, "-begin", Condition("state", JobState.RUNNING))
+        running = _jobs(session, companies, "-id", Condition("state", JobState.RUNNING))
         waiting = _jobs(session, companies, "schedule", Condition("state", JobState.SCHEDULED))
         ended = _jobs(
             session,

@@ -107,7 +107,7 @@ def _list_address(collection: str, **query: str) -> str:
     return f"{CONTRACT}/{collection}.html?{urlencode(query)}"
 
 
-RUNNING = _list_address("jobs", state=JobState.RUNNING, order="-begin")
+RUNNING = _list_address("jobs", state=JobState.RUNNING)
 WAITING = _list_address("jobs", state=JobState.SCHEDULED, order="schedule")
 MISSED = _list_address("tasks", state=TaskState.MISSED, order="-deadline")
 WORKERS = f"{CONTRACT}/workers.html"
