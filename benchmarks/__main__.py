@@ -9,6 +9,7 @@ longer than its share, is a row without a value; the others go on.
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 import time
@@ -37,6 +38,7 @@ NAMES = (
     "gateway",
     "masking",
     "commands",
+    "apply",
 )
 LONGEST_SECONDS = 240
 PACKAGES = ("jobauto-prefect", "prefect", "fastapi", "sqlalchemy", "uvicorn")
@@ -46,16 +48,17 @@ Row = dict[str, Any]
 
 def _rows(name: str) -> list[Row]:
     argv = [sys.executable, "-m", f"benchmarks.{name}", "--json"]
+    process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
-        done = subprocess.run(
-            argv, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=True
-        )
-    except subprocess.CalledProcessError as error:
-        why = (error.stderr.strip().splitlines() or ["no reason was given"])[-1]
-        return [_missing(name, why)]
+        printed, errors = process.communicate(timeout=LONGEST_SECONDS)
     except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)  # it ends what it has started
+        process.communicate()
         return [_missing(name, f"took longer than {LONGEST_SECONDS} s")]
-    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if process.returncode:
+        why = (errors.strip().splitlines() or ["no reason was given"])[-1]
+        return [_missing(name, why)]
+    return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
 
 
 def _missing(name: str, why: str) -> Row:
