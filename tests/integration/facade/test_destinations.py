@@ -18,7 +18,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.adapters import adapter_database
 from tests.support.ports import free_port
-from tests.support.records import make_template
+from tests.support.records import make_template, post
 from tests.support.secrets import secret
 from tests.support.servers import OPERATOR, client, facade
 
@@ -35,13 +35,6 @@ ERP: dict[str, Any] = {
         {"keyword": "ERP_TOKEN", "type": "secret"},
     ],
 }
-
-
-def post(rest: httpx.Client, path: str, status: int = 201, **body: Any) -> dict[str, Any]:
-    answer = rest.post(path, json=body)
-    assert answer.status_code == status, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
 
 
 def asked(rest: httpx.Client, path: str, **body: Any) -> dict[str, str]:
