@@ -26,9 +26,9 @@ class _Server(uvicorn.Server):
 
     async def main_loop(self) -> None:
         self._loop = asyncio.get_running_loop()
-        await self.on_tick(0)  # the date of the answers
-        while not self.should_exit:
-            await self._ending.wait()
+        while not await self.on_tick(0):  # the date of the answers
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), 1)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         for listening in self.servers:
