@@ -1,6 +1,7 @@
 """From a change to a flow run, over a real Prefect: automations, and what they miss."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from datetime import timedelta
 from typing import Any
@@ -33,6 +34,8 @@ from tests.support.records import make_template
 from tests.support.secrets import SECRET
 from tests.support.servers import client, reach_prefect, worker_token
 from tests.support.waits import eventually
+
+HEEDED_AFTER = 2  # seconds; Prefect loads an automation after its commit, and nothing shows when
 
 pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
 
@@ -85,8 +88,8 @@ class World:
             with self.ledger.reading() as session:
                 return session.get_one(EventRule, rule_id or self.rule).automation_id
 
-        # Prefect heeds an automation a moment after it has it.
-        automation_id = eventually(look, pause=0.1)
+        automation_id = eventually(look)
+        time.sleep(HEEDED_AFTER)
         answer: dict[str, Any] = self.prefect.get(f"/automations/{automation_id}").json()
         return answer
 

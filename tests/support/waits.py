@@ -13,13 +13,12 @@ Sought = TypeVar("Sought")
 def eventually(
     look: Callable[[], Sought | Literal[False] | None],
     seconds: float = PATIENCE,
-    pause: float = 0.02,
 ) -> Sought:
     """What `look` answers, once it is something."""
     deadline = time.monotonic() + seconds
     while not (answer := look()):
         assert time.monotonic() < deadline, f"nothing came within {seconds} s"
-        time.sleep(pause)
+        time.sleep(0.02)
     return answer
 
 
