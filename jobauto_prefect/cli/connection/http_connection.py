@@ -6,7 +6,7 @@ import gc
 import ipaddress
 import logging
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from urllib.parse import urlsplit
 
 import httpx
@@ -77,6 +77,17 @@ def _is_this_machine(host: str) -> bool:
         return False
 
 
+@contextlib.contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Load something for the rest of the process without looking through it for garbage."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 @contextlib.asynccontextmanager
 async def connect_in_process(
     writes: bool, *, takes_long: bool = False
@@ -89,10 +100,9 @@ async def connect_in_process(
     Raises:
         NotReady: the installation lacks its key or its tables; the message says what helps.
     """
-    # A tenth of a command's time went into looking through what it loads for garbage.
-    gc.disable()
+    with _no_garbage_collection():
+        from jobauto_prefect.facade.app import create_app
     from jobauto_prefect.cli.service.home_lock import read_addresses
-    from jobauto_prefect.facade.app import create_app
     from jobauto_prefect.ledger.audit.trail import Actor
     from jobauto_prefect.ledger.database.engine import long_limits
     from jobauto_prefect.ledger.store import open_ledger
@@ -105,8 +115,6 @@ async def connect_in_process(
     limits = long_limits(settings) if takes_long else None
     ledger = await asyncio.to_thread(open_ledger, settings, limits=limits)
     app = create_app(settings, ledger, Actor(name=local_operator(), door="cli"))
-    gc.freeze()
-    gc.enable()
     transport = httpx.ASGITransport(app=app)
     carrying = app.router.lifespan_context(app) if writes else contextlib.nullcontext()
     try:
