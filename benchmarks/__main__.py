@@ -78,6 +78,8 @@ def _machine() -> dict[str, Any]:
 
 def main() -> None:
     """Run those that are named, or all."""
+    # In the background interrupts are ignored, and what is started would ignore ours.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     began, machine = time.monotonic(), _machine()
     rows: list[Row] = []
     for name in sys.argv[1:] or NAMES:
