@@ -36,7 +36,7 @@ def session_token(request: Request) -> str | None:
 
 
 def offers_sign_in(request: Request) -> bool:
-    """Tell whether somebody unknown is shown the form here, and not asked by the browser."""
+    """Whether somebody unknown is shown the form here, and not asked by the browser."""
     return request.scope["path"] in ADDRESSES or (
         _is_page(request)
         and _cookie_name(request) in request.cookies
@@ -74,7 +74,7 @@ def _is_page(request: Request) -> bool:
 
 
 def _is_encrypted(request: HTTPConnection) -> bool:
-    """Tell whether HTTPS is spoken; without it nobody but this machine is answered."""
+    """Whether HTTPS is spoken; without it nobody but this machine is answered."""
     return request.url.scheme == "https"
 
 
@@ -84,6 +84,6 @@ def _cookie_name(request: HTTPConnection) -> str:
 
 
 def _is_from_own_page(request: Request) -> bool:
-    """Tell whether a browser says so; an Origin of elsewhere did not come so far."""
+    """Whether a browser says so; an Origin of elsewhere did not come so far."""
     fetched = request.headers.get("sec-fetch-site")
     return fetched == "same-origin" if fetched is not None else "origin" in request.headers

@@ -110,7 +110,7 @@ def issue_login_token(
 
 
 def _wants_form(fields: Fields, request: Request) -> bool:
-    """Tell whether somebody opened the page, and has sent no credentials yet."""
+    """Whether somebody opened the page, and has sent no credentials yet."""
     is_page = request.method == "GET" and request.path_params.get("suffix") == "html"
     return is_page and not fields and "authorization" not in request.headers
 

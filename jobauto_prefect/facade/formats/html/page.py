@@ -120,7 +120,7 @@ _NAVIGATION: Final = (
 
 
 def _has_formats(view: View) -> bool:
-    """Tell whether the page leads to its other formats: a session counts for pages alone."""
+    """Whether the page leads to its other formats: a session counts for pages alone."""
     return bool(view.path) and not view.session and not _is_error(view)
 
 
