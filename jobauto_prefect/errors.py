@@ -15,6 +15,7 @@
     │   ├── StalePlan          of files to apply; carries the plan as it is now
     │   ├── Locked             another process is at it just now
     │   └── PrefectRefuses     what Prefect is told is invalid to it, now and later
+    ├── RecordExists           one that was to be new is there already
     ├── NotAcceptable          a format that is not spoken; carries those that are
     ├── Unauthorized           no credentials, or bad ones
     ├── Forbidden              known, but not allowed
@@ -119,6 +120,10 @@ class MissingReference(NotFound):
 
 class Conflict(JobautoError):
     """The state of the record forbids what was asked."""
+
+
+class RecordExists(JobautoError):
+    """A record that was to be new is there already."""
 
 
 class KeyTaken(Conflict):

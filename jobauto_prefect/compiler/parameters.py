@@ -139,7 +139,9 @@ def parameter_name(key: str) -> str:
 
 def _titles(variables: Mapping[str, Variable], language: str) -> dict[str, str]:
     """Return what a form calls each parameter; where two would be called alike, with their keys."""
-    titles = {name: _lead(variable, language)[0] for name, variable in variables.items()}
+    titles = {
+        name: split_description(variable, language)[0] for name, variable in variables.items()
+    }
     counted = Counter(titles.values())
     return {
         name: title if counted[title] == 1 else f"{title} ({variables[name].key})"
@@ -147,9 +149,9 @@ def _titles(variables: Mapping[str, Variable], language: str) -> dict[str, str]:
     }
 
 
-def _lead(variable: Variable, language: str) -> tuple[str, str]:
+def split_description(variable: Variable, *languages: str) -> tuple[str, str]:
     """Return the title, the first sentence of the description or the key's words; and the rest."""
-    description = pick_text(variable.description, language).strip()
+    description = pick_text(variable.description, *languages).strip()
     first, rest = _first_sentence(description)
     title = first.rstrip(".: ")
     if not title or len(title) > LONGEST_TITLE:
@@ -182,7 +184,7 @@ def _description(variable: Variable, language: str) -> str:
     """Return what the title leaves out, hint, the choices' labels and the key, as paragraphs."""
     labels = [(option.value, pick_text(option.label, language)) for option in variable.options]
     choices = "; ".join(f"{value}: {label}" for value, label in labels if label and label != value)
-    parts = [_lead(variable, language)[1], pick_text(variable.hint, language), choices]
+    parts = [split_description(variable, language)[1], pick_text(variable.hint, language), choices]
     return "\n\n".join(part for part in (*parts, f"`{variable.key}`") if part)
 
 

@@ -39,7 +39,8 @@ from jobauto_prefect.engine.worker.state_reporter import (
 from jobauto_prefect.errors import Conflict, JobautoError, NotReady
 from jobauto_prefect.jobs.appearance import RunAppearance
 from jobauto_prefect.monitoring.tracing import begin_tracing
-from jobauto_prefect.runtime.facade_client import FacadeClient, retry_until_answered
+from jobauto_prefect.retries import retry_until_available
+from jobauto_prefect.runtime.facade_client import FacadeClient
 from jobauto_prefect.runtime.launch.claim import LaunchClaim
 from jobauto_prefect.runtime.protocol import (
     ApplicationDocument,
@@ -67,7 +68,7 @@ async def load(app_id: int, settings: Settings, patience_seconds: float) -> Flow
         try:
             async with asyncio.timeout(patience_seconds):
                 return compile_flow(
-                    await retry_until_answered(client.application, app_id), settings
+                    await retry_until_available(client.application, app_id), settings
                 )
         except TimeoutError:
             return compile_flow(await client.application(app_id), settings)

@@ -31,10 +31,15 @@ REGISTRATIONS_TAKEN = 2 * AT_ONCE
 """So many are taken at once: looking for each one would cost as much as what it is about."""
 
 
+AWAY_SECONDS = 1.0
+"""How long nothing is tried where Prefect did not answer."""
+
+
 class OutboxWorker:
     """Handles messages that are due, some at once; starts and ends first.
 
-    `wake` may be called from any thread. What fails comes again, later each time.
+    `wake` may be called from any thread. What fails comes again, later each time. Where Prefect
+    does not answer, one message every `AWAY_SECONDS` finds out for all of them when it is back.
     """
 
     def __init__(self, context: EngineContext, poll_seconds: float | None = None) -> None:
@@ -56,6 +61,7 @@ class OutboxWorker:
 
         self._more_may_wait = True
         self._locked = 0
+        self._away_until = 0.0
 
     @property
     def is_running(self) -> bool:
@@ -113,7 +119,7 @@ class OutboxWorker:
         self._due.clear()
         self._begin_own(group)
         self._begin_registrations(group)
-        while self._more_may_wait and (free := AT_ONCE - len(self._in_hand)) > 0:
+        while self._more_may_wait and (free := self._limit(AT_ONCE) - len(self._in_hand)) > 0:
             self._more_may_wait = False
             wants_registrations = not self._registrations and self._has_hand_for_registration()
             try:
@@ -130,7 +136,7 @@ class OutboxWorker:
 
     def _begin_own(self, group: asyncio.TaskGroup) -> None:
         """Begin with the messages that somebody waits for."""
-        while self._own and len(self._in_hand) < OWN_AT_ONCE:
+        while self._own and len(self._in_hand) < self._limit(OWN_AT_ONCE):
             self._begin_taken(group, self._own.popleft())
 
     def _begin_registrations(self, group: asyncio.TaskGroup) -> None:
@@ -156,7 +162,14 @@ class OutboxWorker:
 
     def _has_hand_for_registration(self) -> bool:
         registrations = list(self._in_hand.values()).count(Priority.REGISTRATION)
-        return len(self._in_hand) < AT_ONCE and registrations < REGISTRATIONS_AT_ONCE
+        is_free = len(self._in_hand) < self._limit(AT_ONCE)
+        return is_free and registrations < REGISTRATIONS_AT_ONCE
+
+    def _limit(self, at_once: int) -> int:
+        """Return how many messages may be in hand."""
+        if self.prefect_away is None:
+            return at_once
+        return int(asyncio.get_running_loop().time() >= self._away_until)
 
     async def _claim(self, most: int, registrations: int) -> Sequence[OutboxMessage]:
         """Claim the next messages; what a thread takes that can't be stopped goes back."""
@@ -187,10 +200,14 @@ class OutboxWorker:
             self._locked += 1
             self._call_later(wait, self._unlocked)
         except PrefectRefuses as error:
+            self._go_on()
             await self._refused(message, error)
         except JobautoError as error:
             logger.warning("%s %s is put off: %s", message.kind, message.subject_id, error)
-            self.prefect_away = str(error) if isinstance(error, PrefectUnavailable) else None
+            if isinstance(error, PrefectUnavailable):
+                self._pause(error)
+            else:
+                self._go_on()
             await self._retry_later(message, str(error))
         except asyncio.CancelledError:
             outbox.release(ledger, message)  # this process ends; another one need not wait
@@ -199,9 +216,19 @@ class OutboxWorker:
             logger.exception("%s %s failed", message.kind, message.subject_id)
             await self._retry_later(message, "an error in this program")
         else:
-            self.prefect_away = None
+            self._go_on()
             if not is_removed:
                 await asyncio.to_thread(outbox.complete, ledger, message)
+
+    def _pause(self, error: PrefectUnavailable) -> None:
+        self.prefect_away = str(error)
+        self._away_until = asyncio.get_running_loop().time() + AWAY_SECONDS
+        self._call_later(timedelta(seconds=AWAY_SECONDS), self._look_again)
+
+    def _go_on(self) -> None:
+        if self.prefect_away is not None:
+            self.prefect_away = None
+            self._look_again()
 
     async def _refused(self, message: OutboxMessage, error: PrefectRefuses) -> None:
         """Retry what registers or makes something until Prefect takes it; give up the rest."""

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlalchemy import ColumnElement, and_, case, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, case, delete, func, select, update
 from sqlalchemy.orm import Session, aliased
 
 from jobauto_prefect.definitions.records.notices import (
@@ -22,7 +22,7 @@ from jobauto_prefect.definitions.records.notices import (
     Recipient,
     recipients,
 )
-from jobauto_prefect.ledger import locks
+from jobauto_prefect.ledger import locks, queues
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.records import Notice, RunTemplate
 
@@ -228,7 +228,7 @@ def mark_sent(session: WritingSession, batch: Batch) -> None:
 def retry_later(session: WritingSession, batch: Batch, error: str) -> None:
     """Retry a message later, with growing pauses; give up what is too old."""
     now = session.clock()
-    wait = min(FIRST_WAIT * 2 ** min(batch.attempts, 20), LONGEST_WAIT)
+    wait = queues.pause_after(batch.attempts, FIRST_WAIT, LONGEST_WAIT)
     given_up = Notice.created_at < now - GIVEN_UP_AFTER
     session.execute(
         _of(batch).values(
@@ -256,8 +256,8 @@ def _held(batch: UUID, target: str) -> tuple[ColumnElement[bool], ...]:
 
 
 def _is_due(now: datetime) -> tuple[ColumnElement[bool], ...]:
-    free = or_(Notice.taken_until.is_(None), Notice.taken_until < now)
-    return Notice.state == NoticeState.OWED, Notice.due_at <= now, free
+    due = queues.is_due(Notice.due_at, Notice.taken_until, now)
+    return Notice.state == NoticeState.OWED, *due
 
 
 def failing_notices(session: Session) -> list[Failing]:

@@ -9,13 +9,12 @@ from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, select, update
 from sqlalchemy.orm import Session
 
+from jobauto_prefect.ledger import queues
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
-from jobauto_prefect.ledger.records import (
-    OutboxMessage,
-)
+from jobauto_prefect.ledger.records import OutboxMessage
 
 if TYPE_CHECKING:
     from jobauto_prefect.ledger.store import Ledger
@@ -27,6 +26,7 @@ WRITER_SPAN = timedelta(seconds=10)
 """How long a message is its writer's, who carries it out right after the commit. Where the writer
 dies, others carry it out after that; where it is slow, beside it, which does no harm."""
 
+FIRST_WAIT = timedelta(seconds=0.5)
 LONGEST_WAIT = timedelta(minutes=5)
 LOCKED_WAIT = timedelta(seconds=0.2)
 
@@ -152,8 +152,8 @@ def claim_due(ledger: "Ledger", most: int, registrations: int) -> Sequence[Outbo
 
 
 def _due(now: datetime, lowest: Priority) -> tuple[ColumnElement[bool], ...]:
-    free = or_(OutboxMessage.taken_until.is_(None), OutboxMessage.taken_until < now)
-    return OutboxMessage.priority <= lowest, OutboxMessage.not_before <= now, free
+    due = queues.is_due(OutboxMessage.not_before, OutboxMessage.taken_until, now)
+    return OutboxMessage.priority <= lowest, *due
 
 
 def _is_message(message: OutboxMessage) -> ColumnElement[bool]:
@@ -185,7 +185,7 @@ def release(ledger: "Ledger", taken: OutboxMessage) -> None:
 
 def retry_later(ledger: "Ledger", taken: OutboxMessage, error: str) -> timedelta:
     """Release a message whose handling failed; return when it is due again, later each time."""
-    wait = min(timedelta(seconds=0.5 * 2**taken.attempts), LONGEST_WAIT)
+    wait = queues.pause_after(taken.attempts, FIRST_WAIT, LONGEST_WAIT)
     _postpone(ledger, taken, wait, attempts=taken.attempts + 1, error=error)
     return wait
 

@@ -1,10 +1,7 @@
 """The worker's side of the claims API (`/internal/v1`)."""
 
-import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, Self, TypeVar
 from uuid import UUID
 
 import httpx
@@ -13,15 +10,12 @@ from pydantic import BaseModel, ValidationError
 from jobauto_prefect import certificates
 from jobauto_prefect.clock import SharedClock
 from jobauto_prefect.errors import (
-    Conflict,
     FacadeUnavailable,
     Fault,
-    Forbidden,
     InvalidInput,
     JobautoError,
-    NotFound,
-    Unauthorized,
 )
+from jobauto_prefect.http_statuses import BUSY, REFUSALS
 from jobauto_prefect.logs import current_log_context
 from jobauto_prefect.runtime.output.artifacts import Artifact
 from jobauto_prefect.runtime.protocol import (
@@ -38,36 +32,8 @@ from jobauto_prefect.runtime.protocol import (
     WorkerWelcome,
 )
 
-logger = logging.getLogger(__name__)
-
-FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 5.0
 TIMEOUT_SECONDS = 15.0
-AGAIN = frozenset({408, 425, 429})
-REFUSALS: Mapping[int, type[JobautoError]] = {
-    401: Unauthorized,
-    403: Forbidden,
-    404: NotFound,
-    409: Conflict,
-}
-
-Answer = TypeVar("Answer")
-Asked = ParamSpec("Asked")
 Body = TypeVar("Body", bound=BaseModel)
-
-
-async def retry_until_answered(
-    ask: Callable[Asked, Awaitable[Answer]], *asked: Asked.args, **named: Asked.kwargs
-) -> Answer:
-    """Retry until the facade answers, however long it is away; refusals are raised."""
-    pause = FIRST_PAUSE_SECONDS
-    while True:
-        try:
-            return await ask(*asked, **named)
-        except FacadeUnavailable as error:
-            logger.debug("trying again in %.1f s: %s", pause, error)
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 
 class FacadeClient:
@@ -191,7 +157,7 @@ def _read(response: httpx.Response, answer: type[Body]) -> Body:
 
 def _refusal(response: httpx.Response) -> JobautoError:
     status, message = response.status_code, _message(response)
-    if status >= 500 or status in AGAIN:
+    if status >= 500 or status in BUSY:
         return FacadeUnavailable(message)
     if status in REFUSALS:
         return REFUSALS[status](message)

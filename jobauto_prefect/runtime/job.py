@@ -13,8 +13,9 @@ from jobauto_prefect.errors import (
     Unauthorized,
     WorkerUnable,
 )
+from jobauto_prefect.retries import retry_until_available
 from jobauto_prefect.runtime.executor import Execution
-from jobauto_prefect.runtime.facade_client import FacadeClient, retry_until_answered
+from jobauto_prefect.runtime.facade_client import FacadeClient
 from jobauto_prefect.runtime.output.artifacts import Artifact, plain_values
 from jobauto_prefect.runtime.output.lines import Output, Stream
 from jobauto_prefect.runtime.output.masking import Masker
@@ -156,7 +157,7 @@ class Job:
         job_id, claim_id = self.launch.job_id, self.launch.claim_id
         for file in self.launch.inputs:
             try:
-                content = await retry_until_answered(
+                content = await retry_until_available(
                     self._client.input, job_id, claim_id, file.artifact_id
                 )
             except JobautoError as error:
@@ -251,7 +252,7 @@ class Job:
         job_id, claim_id = self.launch.job_id, self.launch.claim_id
         while (artifact := await asyncio.to_thread(next, artifacts, None)) is not None:
             try:
-                await retry_until_answered(self._client.artifact, job_id, claim_id, artifact)
+                await retry_until_available(self._client.artifact, job_id, claim_id, artifact)
             except JobautoError as error:
                 collector.notices.append(f"not kept: {artifact.path}: {error}")
             self._read_values(artifact)
@@ -266,7 +267,7 @@ class Job:
     async def _send_report(self, report: Report) -> ReportAnswer | None:
         job_id, answer = self.launch.job_id, None
         try:
-            answer = await retry_until_answered(self._client.report, job_id, report)
+            answer = await retry_until_available(self._client.report, job_id, report)
         except JobautoError as error:
             logger.warning("the outcome of job %s was refused: %s", job_id, error)
             if isinstance(error, Unauthorized | Forbidden):

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping
 
 from jobauto_prefect.clock import Clock
 from jobauto_prefect.errors import Forbidden, JobautoError, StartFailed, Unauthorized
+from jobauto_prefect.retries import retry_until_available
 from jobauto_prefect.runtime.executor import Executor
-from jobauto_prefect.runtime.facade_client import FacadeClient, retry_until_answered
+from jobauto_prefect.runtime.facade_client import FacadeClient
 from jobauto_prefect.runtime.output.sender import in_batches
 from jobauto_prefect.runtime.protocol import Ending, LeftoverJob, Report
 from jobauto_prefect.runtime.watchdog import process_table
@@ -100,7 +101,7 @@ async def _send_output(client: FacadeClient, record: JobRecord) -> None:
     """Send the lines the predecessor could not send; the ledger ignores repeated ones."""
     try:
         for lines in in_batches(record.unsent):
-            await retry_until_answered(client.output, record.job_id, record.claim_id, lines)
+            await retry_until_available(client.output, record.job_id, record.claim_id, lines)
     except (Unauthorized, Forbidden):
         raise
     except JobautoError as error:
@@ -109,7 +110,7 @@ async def _send_output(client: FacadeClient, record: JobRecord) -> None:
 
 async def _tell(client: FacadeClient, record: JobRecord, report: Report) -> None:
     try:
-        await retry_until_answered(client.report, record.job_id, report)
+        await retry_until_available(client.report, record.job_id, report)
     except (Unauthorized, Forbidden):
         raise
     except JobautoError as error:

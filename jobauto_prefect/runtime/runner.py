@@ -10,8 +10,9 @@ from typing import Self
 from jobauto_prefect.errors import JobautoError, StartFailed
 from jobauto_prefect.logs import current_log_context, log_context, valid_traceparent
 from jobauto_prefect.monitoring import tracing
+from jobauto_prefect.retries import retry_until_available
 from jobauto_prefect.runtime.executor import Execution, Executor
-from jobauto_prefect.runtime.facade_client import FacadeClient, retry_until_answered
+from jobauto_prefect.runtime.facade_client import FacadeClient
 from jobauto_prefect.runtime.fitness import NAME, Fitness
 from jobauto_prefect.runtime.held_jobs import HeldJobs
 from jobauto_prefect.runtime.job import Confirm, Job, OnLines, Outcome
@@ -183,7 +184,7 @@ class Runner:
             ended_at=self._clock(),
         )
         try:
-            answer = await retry_until_answered(self._client.report, launch.job_id, report)
+            answer = await retry_until_available(self._client.report, launch.job_id, report)
         except JobautoError as error:
             logger.warning("the outcome of job %s was refused: %s", launch.job_id, error)
             return Outcome(report, None)

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from uuid import uuid4
 
+from jobauto_prefect.retries import retry_until_available
 from jobauto_prefect.runtime.executor import ExecutorContext
 from jobauto_prefect.runtime.executors.registry import open_executors
 from jobauto_prefect.runtime.executors.users import parse_user_names, parse_users
-from jobauto_prefect.runtime.facade_client import FacadeClient, retry_until_answered
+from jobauto_prefect.runtime.facade_client import FacadeClient
 from jobauto_prefect.runtime.fitness import (
     DISK,
     PROCESSES,
@@ -68,7 +69,7 @@ async def open_worker(plan: WorkerConfig) -> AsyncIterator[WorkerContext]:
             run_as=parse_user_names(plan.run_as),
             limit=plan.limit,
         )
-        welcome = await retry_until_answered(client.hello, hello)
+        welcome = await retry_until_available(client.hello, hello)
 
         async def start_watchdog() -> Watchdog:
             return await Watchdog.start(

@@ -10,6 +10,7 @@ from email.policy import SMTP
 from email.utils import format_datetime
 from typing import Any
 
+from jobauto_prefect.console_addresses import page_address
 from jobauto_prefect.definitions.records.notices import Occasion
 from jobauto_prefect.ledger.notices import Batch
 from jobauto_prefect.ledger.records import Notice
@@ -69,11 +70,10 @@ def _details(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _links(notice: Notice, settings: Settings) -> Iterator[tuple[str, str]]:
-    records = f"{settings.url}/api/v1"
     if notice.job_id is not None:
-        yield f"job {notice.job_id}", f"{records}/job/{notice.job_id}.html"
+        yield f"job {notice.job_id}", page_address(settings.url, "job", notice.job_id)
     elif notice.task_id is not None:
-        yield f"task {notice.task_id}", f"{records}/task/{notice.task_id}.html"
+        yield f"task {notice.task_id}", page_address(settings.url, "task", notice.task_id)
     run = notice.data.get("flow_run_id")
     if run:
         yield "run in Prefect", f"{settings.prefect_ui}/runs/flow-run/{run}"

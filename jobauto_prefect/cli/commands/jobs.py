@@ -1,5 +1,6 @@
 """`jobauto job` and `jobauto run`: start jobs, see what came of them, end them."""
 
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,12 +20,16 @@ from jobauto_prefect.cli.records.tables import JOBS
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client
-    from jobauto_prefect.cli.output.job_progress import WaitOptions
 
 group = typer.Typer(help="Jobs: one attempt each.", no_args_is_help=True)
 
 JobName = Annotated[str, job_argument()]
 JobNumber = Annotated[int, number_argument("job")]
+
+
+def _values_option(help_: str) -> Any:
+    return typer.Option("--env", "-e", metavar="KEY=VALUE", help=help_)
+
 
 Wait = Annotated[bool, typer.Option("--wait", help="Show its output and end with its result.")]
 EnvFile = Annotated[
@@ -137,10 +142,7 @@ def delete(job: JobNumber, yes: Yes = False, as_json: Json = False, url: Url = N
 @group.command()
 def retry(
     job: JobName,
-    env: Annotated[
-        list[str] | None,
-        typer.Option("--env", "-e", metavar="KEY=VALUE", help="Instead of the value it had."),
-    ] = None,
+    env: Annotated[list[str] | None, _values_option("Instead of the value it had.")] = None,
     env_file: EnvFile = None,
     wait: Wait = False,
     timeout: Timeout = None,
@@ -153,15 +155,11 @@ def retry(
 
     Examples: jobauto job retry 12 --wait · jobauto job retry acme/backup
     """
-    from jobauto_prefect.cli.files.job_values import read_job_values
-    from jobauto_prefect.cli.output.job_progress import start_job
 
-    values = read_job_values(env, env_file)
+    async def named(client: "Client") -> dict[str, Any]:
+        return {"retry_of": await find_job_id(client, job)}
 
-    async def fields(client: "Client") -> dict[str, Any]:
-        return {"retry_of": await find_job_id(client, job), "env": values}
-
-    start_job(fields, _wait_options(wait, timeout), as_json, url)
+    _start(named, (env, env_file), (wait, timeout), as_json, url)
 
 
 def run(
@@ -173,10 +171,7 @@ def run(
             autocompletion=complete_names("runtemplate"),
         ),
     ],
-    env: Annotated[
-        list[str] | None,
-        typer.Option("--env", "-e", metavar="KEY=VALUE", help="A value for this job alone."),
-    ] = None,
+    env: Annotated[list[str] | None, _values_option("A value for this job alone.")] = None,
     env_file: EnvFile = None,
     wait: Wait = False,
     timeout: Timeout = None,
@@ -190,20 +185,30 @@ def run(
 
     Example: jobauto run acme/backup --env TARGET=/mnt/backup --wait
     """
+
+    async def named(client: "Client") -> dict[str, Any]:
+        return {"runtemplate_id": await find_id(client, "runtemplate", template)}
+
+    _start(named, (env, env_file), (wait, timeout), as_json, url)
+
+
+def _start(
+    named: "Callable[[Client], Coroutine[Any, Any, dict[str, Any]]]",
+    given: tuple[list[str] | None, Path | None],
+    waiting: tuple[bool, float | None],
+    as_json: bool,
+    url: str | None,
+) -> None:
+    """Start a job of what is named, with the values given on the command line and in a file."""
     from jobauto_prefect.cli.files.job_values import read_job_values
-    from jobauto_prefect.cli.output.job_progress import start_job
+    from jobauto_prefect.cli.output.job_progress import WaitOptions, start_job
 
-    values = read_job_values(env, env_file)
-
-    async def fields(client: "Client") -> dict[str, Any]:
-        return {"runtemplate_id": await find_id(client, "runtemplate", template), "env": values}
-
-    start_job(fields, _wait_options(wait, timeout), as_json, url)
-
-
-def _wait_options(wait: bool, timeout: float | None) -> "WaitOptions | None":
+    values = read_job_values(*given)
+    wait, timeout = waiting
     if timeout is not None and not wait:
         raise typer.BadParameter("there is no waiting without --wait", param_hint="--timeout")
-    from jobauto_prefect.cli.output.job_progress import WaitOptions
 
-    return WaitOptions(timeout) if wait else None
+    async def fields(client: "Client") -> dict[str, Any]:
+        return {**await named(client), "env": values}
+
+    start_job(fields, WaitOptions(timeout) if wait else None, as_json, url)

@@ -12,16 +12,13 @@ from typing import Any, TypeVar
 from jobauto_prefect.cli.connection.protocol import Connection, Request, Response
 from jobauto_prefect.cli.connection.socket_connection import SocketConnection
 from jobauto_prefect.errors import (
-    Conflict,
     Fault,
-    Forbidden,
     InvalidInput,
     JobautoError,
-    NotFound,
     StalePlan,
-    Unauthorized,
     Unavailable,
 )
+from jobauto_prefect.http_statuses import REFUSALS, STATUS
 from jobauto_prefect.local_socket import is_answering
 from jobauto_prefect.variables import home
 
@@ -42,13 +39,7 @@ APPLY_SECONDS = 1800.0
 
 Result = TypeVar("Result")
 
-ERRORS: Mapping[int, type[JobautoError]] = {
-    401: Unauthorized,
-    403: Forbidden,
-    404: NotFound,
-    409: Conflict,
-    503: Unavailable,
-}
+ERRORS: Mapping[int, type[JobautoError]] = {**REFUSALS, STATUS[Unavailable]: Unavailable}
 """What an answer with one of these statuses is raised as."""
 
 

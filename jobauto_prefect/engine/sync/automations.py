@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.compiler.events.automations import AutomationPlan, RuleFacts, automation_plan
+from jobauto_prefect.console_addresses import page_address
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.ledger.records import EventRule, EventSource, RunTemplate
 from jobauto_prefect.ledger.store import ReadingSession
@@ -29,7 +30,7 @@ def desired_automation(
             trigger=trigger,
             target=_name(rule.runtemplate),
             company_slug=rule.runtemplate.company.slug,
-            record_url=f"{settings.url}/api/v1/eventrule/{rule.id}.json",
+            record_url=page_address(settings.url, "eventrule", rule.id),
             source_id=rule.event_source_id,
             template_id=rule.runtemplate_source_id,
             evidence=rule.evidence,

@@ -11,6 +11,7 @@ from jobauto_prefect.compiler.plan import (
     prefect_name,
 )
 from jobauto_prefect.compiler.scheduling.schedule import Schedule, schedule_of
+from jobauto_prefect.console_addresses import page_address
 from jobauto_prefect.definitions.records.credentials import provided_variables
 from jobauto_prefect.engine.sync.flow_names import name_is_shared
 from jobauto_prefect.ledger.queries.events import GivenByRules, given_by_rules
@@ -66,7 +67,7 @@ def _facts_of(
         topics=topics_of(template),
         app_topics=tuple(app.topics),
         language=settings.language,
-        record_url=f"{settings.url}/api/v1/runtemplate/{template.id}.html",
+        record_url=page_address(settings.url, "runtemplate", template.id),
     )
 
 

@@ -22,7 +22,6 @@ from jobauto_prefect.engine.worker.state_reporter import (
     StateReporter,
     appearance_at_start,
     propose_running,
-    retry_until_available,
 )
 from jobauto_prefect.engine.worker.waiting_runs import WaitingRun
 from jobauto_prefect.errors import (
@@ -33,7 +32,7 @@ from jobauto_prefect.errors import (
 )
 from jobauto_prefect.jobs.appearance import RunAppearance
 from jobauto_prefect.logs import current_log_context, log_context
-from jobauto_prefect.runtime.facade_client import retry_until_answered
+from jobauto_prefect.retries import retry_until_available
 from jobauto_prefect.runtime.launch.claim import LaunchClaim
 from jobauto_prefect.runtime.protocol import (
     Claim,
@@ -240,7 +239,7 @@ class RunDriver:
         )
         try:
             return (
-                await retry_until_answered(self._opened.client.report, launch.job_id, report)
+                await retry_until_available(self._opened.client.report, launch.job_id, report)
             ).story
         except JobautoError as error:
             logger.warning("the outcome of job %s was refused: %s", launch.job_id, error)

@@ -5,7 +5,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 from uuid import UUID, uuid4
 
 from jobauto_prefect.engine.api import PrefectApi
@@ -19,36 +19,17 @@ from jobauto_prefect.engine.flow_runs.operations import (
     propose,
     set_state,
 )
-from jobauto_prefect.errors import JobautoError, NotFound, PrefectUnavailable
+from jobauto_prefect.errors import JobautoError, NotFound
 from jobauto_prefect.jobs.appearance import RunAppearance, is_window_name
+from jobauto_prefect.retries import retry_until_available
 from jobauto_prefect.runtime.protocol import Launch, RunStatus
 
 logger = logging.getLogger(__name__)
-
-FIRST_PAUSE_SECONDS = 0.1
-LONGEST_PAUSE_SECONDS = 5.0
 
 MOST_WAITING = 10_000  # runs whose looks wait; beyond that the oldest go without
 
 PLAIN_SUCCESS = {"jobauto.exit_code": 0, "jobauto.severity": "success"}.items()
 """What the labels of nearly all runs would say."""
-
-Result = TypeVar("Result")
-Arguments = ParamSpec("Arguments")
-
-
-async def retry_until_available(
-    tell: Callable[Arguments, Awaitable[Result]], *asked: Arguments.args, **named: Arguments.kwargs
-) -> Result:
-    """Call Prefect until it answers; what it refuses is raised."""
-    pause = FIRST_PAUSE_SECONDS
-    while True:
-        try:
-            return await tell(*asked, **named)
-        except PrefectUnavailable as error:
-            logger.debug("trying again in %.1f s: %s", pause, error)
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
 
 
 async def propose_running(api: PrefectApi, flow_run_id: UUID) -> Proposal | None:

@@ -13,6 +13,7 @@ from jobauto_prefect.compiler.markdown import (
     plain_text,
     section,
 )
+from jobauto_prefect.console_addresses import page_address
 from jobauto_prefect.definitions import Severity, pick_text
 from jobauto_prefect.ledger.records import Artifact, Job, RunTemplate
 from jobauto_prefect.settings import Settings
@@ -44,12 +45,11 @@ def page(
     plain = not (artifacts or job.warnings) and job.event_id is None
     if job.severity == Severity.SUCCESS and plain:
         return None
-    records = f"{settings.url}/api/v1"
     return join_paragraphs(
         f"# {plain_text(title)}",
         f"**{plain_text(job.message or job.state)}**",
-        fact_list(_details(job, records)),
-        section("Artifacts", _artifacts(artifacts, records)),
+        fact_list(_details(job, settings.url)),
+        section("Artifacts", _artifacts(artifacts, settings.url)),
         section("Values", _values(job)),
         section(
             "Produced",
@@ -58,24 +58,24 @@ def page(
     )
 
 
-def _details(job: Job, records: str) -> Iterator[tuple[str, str]]:
+def _details(job: Job, url: str) -> Iterator[tuple[str, str]]:
     yield "Outcome", job.state
     yield "Severity", job.severity or ""
     yield "Exit code", "" if job.exitcode is None else code(str(job.exitcode))
     yield "Duration", _duration(job)
     yield "Command", code(job.command or "")
     yield "Attempt", str(job.attempt) if job.task_id or job.attempt > 1 else ""
-    yield "Task", _link("task", job.task_id, records)
-    yield "Event", _link("event", job.event_id, records)
-    yield "Event rule", _link("eventrule", job.eventrule_id, records, "rule")
-    template = f"{records}/runtemplate/{job.runtemplate_id}.html"
+    yield "Task", _link("task", job.task_id, url)
+    yield "Event", _link("event", job.event_id, url)
+    yield "Event rule", _link("eventrule", job.eventrule_id, url, "rule")
+    template = page_address(url, "runtemplate", job.runtemplate_id)
     yield "Run template", f"[{plain_text(job.runtemplate.name)}]({template})"
-    yield "Record", _link("job", job.id, records)
+    yield "Record", _link("job", job.id, url)
 
 
-def _link(item: str, number: int | None, records: str, word: str | None = None) -> str:
+def _link(item: str, number: int | None, url: str, word: str | None = None) -> str:
     """Return a link to a record of a kind; empty where there is none."""
-    return f"[{word or item} {number}]({records}/{item}/{number}.html)" if number else ""
+    return f"[{word or item} {number}]({page_address(url, item, number)})" if number else ""
 
 
 def _duration(job: Job) -> str:
@@ -86,10 +86,10 @@ def _duration(job: Job) -> str:
     return f"{seconds:.1f} s" if seconds < 60 else str(timedelta(seconds=round(seconds)))
 
 
-def _artifacts(artifacts: Sequence[Artifact], records: str) -> str:
+def _artifacts(artifacts: Sequence[Artifact], url: str) -> str:
     lines = [
         list_item(
-            f"[{plain_text(artifact.name)}]({records}/artifact/{artifact.id})",
+            f"[{plain_text(artifact.name)}]({page_address(url, 'artifact', artifact.id)})",
             (code(artifact.path), _size(artifact.size)),
             "",
         )

@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.definitions.records.actions import Action, ActionMode
+from jobauto_prefect.ledger import queues
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.records import Event, Job, PendingAction, RunTemplate
 from jobauto_prefect.wording import pluralize
@@ -178,7 +179,7 @@ def retry_later(session: WritingSession, action: PendingAction, error: str) -> N
     if now - action.created_at > GIVEN_UP_AFTER:
         mark_dead(action, f"{error}; given up after {pluralize(action.attempts + 1, 'attempt')}")
         return
-    wait = min(FIRST_WAIT * 2 ** min(action.attempts, 20), LONGEST_WAIT)
+    wait = queues.pause_after(action.attempts, FIRST_WAIT, LONGEST_WAIT)
     action.attempts += 1
     action.error, action.due_at, action.taken_until = error, now + wait, None
 
@@ -189,9 +190,9 @@ def release(session: WritingSession, ids: Collection[int]) -> None:
     session.execute(update(PendingAction).where(*taken).values(taken_until=None))
 
 
-def _is_due(now: datetime) -> tuple[Any, ...]:
-    free = or_(PendingAction.taken_until.is_(None), PendingAction.taken_until < now)
-    return PendingAction.state == ActionState.OWED, PendingAction.due_at <= now, free
+def _is_due(now: datetime) -> tuple[ColumnElement[bool], ...]:
+    due = queues.is_due(PendingAction.due_at, PendingAction.taken_until, now)
+    return PendingAction.state == ActionState.OWED, *due
 
 
 def launch_candidates(session: Session, company_id: int, app_id: int) -> Sequence[RunTemplate]:

@@ -1,10 +1,11 @@
 """Queries about jobs, their leases, output and artifacts."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import case, func, select
+from sqlalchemy import Select, case, func, select, union_all
 from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.errors import NotFound
@@ -14,6 +15,7 @@ from jobauto_prefect.ledger.records import (
     Lease,
     OutputLine,
     RunTemplate,
+    Task,
 )
 from jobauto_prefect.ledger.states import JobState
 
@@ -98,26 +100,44 @@ def waiting_since(session: Session, instant: datetime) -> dict[UUID, int]:
     return {row[0]: row[1] for row in session.execute(query).all() if row[0]}
 
 
-def output_of(session: Session, job_id: int, after: int = 0, limit: int = 5000) -> list[OutputLine]:
-    """Return lines of a job's output with a number above `after`, in their order."""
-    query = (
-        select(OutputLine)
-        .where(OutputLine.job_id == job_id, OutputLine.seq > after)
-        .order_by(OutputLine.seq)
-        .limit(limit)
-    )
+@dataclass(frozen=True, slots=True)
+class LineSelection:
+    """Which lines of an output: those with a number above `after` and below `before`.
+
+    `before` None: up to the last. `text` is what they have in them, in any case.
+    """
+
+    after: int = 0
+    before: int | None = None
+    text: str = ""
+
+
+ALL_LINES = LineSelection()
+
+
+def output_of(
+    session: Session, job_id: int, chosen: LineSelection = ALL_LINES, limit: int = 5000
+) -> list[OutputLine]:
+    """Return the first of the chosen lines of a job's output, in their order."""
+    query = _lines_of(job_id, chosen).order_by(OutputLine.seq).limit(limit)
     return list(session.scalars(query))
 
 
-def last_output_of(session: Session, job_id: int, limit: int = 5000) -> list[OutputLine]:
-    """Return the last lines of a job's output, in their order."""
-    query = (
-        select(OutputLine)
-        .where(OutputLine.job_id == job_id)
-        .order_by(OutputLine.seq.desc())
-        .limit(limit)
-    )
+def last_output_of(
+    session: Session, job_id: int, chosen: LineSelection = ALL_LINES, limit: int = 5000
+) -> list[OutputLine]:
+    """Return the last of the chosen lines of a job's output, in their order."""
+    query = _lines_of(job_id, chosen).order_by(OutputLine.seq.desc()).limit(limit)
     return list(session.scalars(query))[::-1]
+
+
+def _lines_of(job_id: int, chosen: LineSelection) -> Select[tuple[OutputLine]]:
+    query = select(OutputLine).where(OutputLine.job_id == job_id, OutputLine.seq > chosen.after)
+    if chosen.before is not None:
+        query = query.where(OutputLine.seq < chosen.before)
+    if chosen.text:
+        query = query.where(OutputLine.text.icontains(chosen.text, autoescape=True))
+    return query
 
 
 def artifacts_of(session: Session, job_id: int) -> Sequence[Artifact]:
@@ -162,9 +182,83 @@ def ended_by_day(
     return {(row[0], row[1]): row[2] for row in session.execute(query).all()}
 
 
+def windows_by_day(
+    session: Session,
+    companies: Collection[int] | None,
+    midnights: Sequence[datetime],
+    *,
+    runtemplate_id: int | None = None,
+    company_id: int | None = None,
+) -> dict[tuple[int, str, bool], int]:
+    """Count the windows that begin on each day, by day, state and whether they are excused.
+
+    Day 0 is from the first of `midnights` to the second; the last of them ends the last day. Of all
+    run templates and companies where none is named; `companies` None: of all.
+    """
+    later = [(Task.window_start < midnight, day) for day, midnight in enumerate(midnights[1:])]
+    day = case(*later, else_=len(later)).label("day")
+    excused = Task.excuse.is_not(None).label("excused")
+    query = (
+        select(day, Task.state, excused, func.count())
+        .where(Task.window_start >= midnights[0], Task.window_start < midnights[-1])
+        .group_by("day", Task.state, "excused")
+    )
+    if runtemplate_id is not None:
+        query = query.where(Task.runtemplate_id == runtemplate_id)
+    if companies is not None or company_id is not None:
+        query = query.join(RunTemplate, RunTemplate.id == Task.runtemplate_id)
+    if companies is not None:
+        query = query.where(RunTemplate.company_id.in_(companies))
+    if company_id is not None:
+        query = query.where(RunTemplate.company_id == company_id)
+    return {(row[0], row[1], bool(row[2])): row[3] for row in session.execute(query).all()}
+
+
 def repeated_jobs(session: Session, companies: Collection[int] | None) -> int:
     """Return how many jobs are no first attempts; None: of all companies."""
     query = select(func.count()).where(Job.attempt > 1, Job.retired_at.is_(None))
     if companies is not None:
         query = query.where(Job.company_id.in_(companies))
     return session.scalar(query) or 0
+
+
+@dataclass(frozen=True, slots=True)
+class LastJob:
+    """One of a run template's last jobs."""
+
+    id: int
+    state: str
+    schedule: datetime
+    begin: datetime | None
+    end: datetime | None
+
+
+def last_jobs_of(
+    session: Session,
+    template_ids: Collection[int],
+    limit: int,
+    companies: Collection[int] | None,
+) -> dict[int, list[LastJob]]:
+    """Return the newest jobs of each of these run templates, the newest last, in one query.
+
+    `companies` None: of all companies. It costs the same however many jobs there were before.
+    """
+    by_template: dict[int, list[LastJob]] = {template_id: [] for template_id in template_ids}
+    if not by_template:
+        return by_template
+    columns = (Job.runtemplate_id, Job.id, Job.state, Job.schedule, Job.begin, Job.end)
+    visible = [Job.retired_at.is_(None)]
+    visible += [] if companies is None else [Job.company_id.in_(companies)]
+    newest = (
+        select(*columns)
+        .where(Job.runtemplate_id == template_id, *visible)
+        .order_by(Job.id.desc())
+        .limit(limit)
+        .subquery()
+        for template_id in by_template
+    )
+    together = union_all(*(select(part) for part in newest)).subquery()
+    rows = session.execute(select(together).order_by(together.c.id)).all()
+    for template_id, *values in rows:
+        by_template[template_id].append(LastJob(*values))
+    return by_template

@@ -24,6 +24,7 @@ from sqlalchemy import (
     Select,
     Text,
     and_,
+    cast,
     false,
     func,
     inspect,
@@ -105,8 +106,9 @@ def company_of(record: Base) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A filter: `column` equals a value, is at least (`ge`) or below (`lt`) it, or is one of them
-    (`in`).
+    """A filter: `column` equals a value, is at least (`ge`) or below (`lt`) it, is one of them
+    (`in`), has it as a part of its text, whatever the case (`contains`), or is a list with it
+    (`has`). `company`: the record is of that company, whatever says so.
     """
 
     column: str
@@ -196,14 +198,32 @@ def _chosen(kind: type[Base], selection: Selection) -> list[ColumnElement[bool]]
 
 
 def _expression(kind: type[Base], condition: Condition) -> ColumnElement[bool]:
+    if condition.how == "company":
+        return IN_COMPANIES[kind]([condition.value])
     column = getattr(kind, condition.column)
     if type(condition.value) is int and not can_hold(column, condition.value):
         return false()
-    if condition.how == "in":
-        among: ColumnElement[bool] = column.in_(condition.value)
-        return among
-    compared: ColumnElement[bool] = getattr(operator, condition.how)(column, condition.value)
+    compare = _COMPARISONS.get(condition.how) or getattr(operator, condition.how)
+    compared: ColumnElement[bool] = compare(column, condition.value)
     return compared
+
+
+def _contains(column: Any, part: str) -> ColumnElement[bool]:
+    contained: ColumnElement[bool] = column.icontains(part, autoescape=True)
+    return contained
+
+
+def _has(column: Any, name: str) -> ColumnElement[bool]:
+    # No name in a list of names has an unescaped quote: what is between two is a whole one.
+    return cast(column, Text).contains(json.dumps(name), autoescape=True)
+
+
+_COMPARISONS: Mapping[str, Callable[[Any, Any], ColumnElement[bool]]] = {
+    "in": lambda column, values: column.in_(values),
+    "contains": _contains,
+    "has": _has,
+}
+"""Those that are no operators of Python."""
 
 
 def _total(session: Session, kind: type[Base], chosen: Sequence[ColumnElement[bool]]) -> int:

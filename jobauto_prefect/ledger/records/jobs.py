@@ -132,6 +132,25 @@ class Job(Audited, Retirable, Base):
             sqlite_where=text("retired_at IS NULL"),
             postgresql_where=text("retired_at IS NULL"),
         ),
+        # What waits is read in the order in which it is due.
+        Index(
+            "ix_job_state_schedule",
+            "state",
+            "schedule",
+            "id",
+            sqlite_where=text("retired_at IS NULL"),
+            postgresql_where=text("retired_at IS NULL"),
+        ),
+        # Days are counted by how their jobs ended, without reading the jobs.
+        Index(
+            "ix_job_ended",
+            "state",
+            "end",
+            "company_id",
+            "retired_at",  # SQLite would look it up in the job
+            sqlite_where=text("retired_at IS NULL"),
+            postgresql_where=text("retired_at IS NULL"),
+        ),
         # Monitoring counts them all at each scrape.
         Index(
             "ix_job_figures",

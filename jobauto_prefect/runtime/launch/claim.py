@@ -4,7 +4,8 @@ from uuid import UUID
 
 from jobauto_prefect.clock import seconds_since_boot
 from jobauto_prefect.errors import Conflict
-from jobauto_prefect.runtime.facade_client import FacadeClient, retry_until_answered
+from jobauto_prefect.retries import retry_until_available
+from jobauto_prefect.runtime.facade_client import FacadeClient
 from jobauto_prefect.runtime.protocol import Claim, ClaimAnswer, Launch
 
 FRESH_LEASES = 0.5
@@ -30,7 +31,7 @@ class LaunchClaim:
         Raises:
             Conflict: leave the run untouched.
         """
-        return await retry_until_answered(self._ask_once)
+        return await retry_until_available(self._ask_once)
 
     async def confirm(self, launch: Launch) -> None:
         """Confirm that the launch is still this worker's, by an answer younger than half a lease.

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 from jobauto_prefect.errors import JobautoError
-from jobauto_prefect.runtime.facade_client import FacadeClient, retry_until_answered
+from jobauto_prefect.retries import retry_until_available
+from jobauto_prefect.runtime.facade_client import FacadeClient
 from jobauto_prefect.runtime.output.lines import Output, take_batch
 from jobauto_prefect.runtime.protocol import Launch, OutputLines
 
@@ -82,6 +83,6 @@ class OutputSender:
             except Exception:  # a hook that fails must not cost the ledger its lines
                 logger.exception("output of job %s was not shown", self._job_id)
         try:
-            await retry_until_answered(self._client.output, self._job_id, self._claim_id, batch)
+            await retry_until_available(self._client.output, self._job_id, self._claim_id, batch)
         except JobautoError as error:
             logger.warning("output of job %s was refused: %s", self._job_id, error)

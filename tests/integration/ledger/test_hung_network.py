@@ -74,7 +74,7 @@ def test_a_commit_that_hangs_is_given_up(engine: Engine, relay: Relay) -> None:
         threads.submit(connection.commit).result(PATIENCE)
 
 
-def test_a_slow_network_within_the_limits_is_no_fault(engine: Engine, relay: Relay) -> None:
+def test_a_slow_network_within_the_limits_is_no_error(engine: Engine, relay: Relay) -> None:
     relay.delay_seconds = 0.05
     assert _answer(engine) == 42
 

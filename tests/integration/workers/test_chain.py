@@ -116,7 +116,7 @@ def test_the_published_example_runs_as_a_chain(manned: Plant) -> None:
     assert job["artifacts"] == []
     assert [one["stdout"] for one in jobs_of(read, 2)] == ["1\n", "two\n"]
 
-    event = f"{manned.settings.url}/api/v1/event/{job['event_id']}.html"
+    event = f"{manned.settings.url}/console/events/{job['event_id']}"
     (page,) = eventually(lambda: process.artifacts_of(job["flow_run_id"]))
     assert f"[event {job['event_id']}]({event})" in page["data"]
     shown = manned.rest.get(f"/job/{job['id']}.html").text

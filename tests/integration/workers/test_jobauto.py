@@ -71,14 +71,14 @@ def test_a_success_and_the_run_button_with_its_fields(manned: Plant) -> None:
     assert "s3cret" not in str(run)
 
 
-def test_a_refused_run_shows_why_and_starts_nothing(plant: Plant) -> None:
-    off = {"id": plant.template["id"], "active": 0}
-    with plant.worker():
-        plant.rest.post("/runtemplate/", json=off).raise_for_status()
-        clicked = plant.click_run()
-        run = plant.run_in(clicked, "FAILED")
-        assert "not active" in run["state"]["message"]
-    assert plant.marked("starts") == []
+def test_a_refused_run_shows_why_and_starts_nothing(manned: Plant) -> None:
+    other = manned.with_template("refused", manned.pool)
+    other.deployment_id()
+    off = {"id": other.template["id"], "active": 0}
+    other.rest.post("/runtemplate/", json=off).raise_for_status()
+    run = other.run_in(other.click_run(), "FAILED")
+    assert "not active" in run["state"]["message"]
+    assert other.marked("starts") == []
 
 
 def test_a_run_for_later_starts_when_it_is_due(manned: Plant) -> None:
@@ -142,25 +142,24 @@ def test_a_worker_that_dies_or_stops_loses_its_job_and_leaves_no_process(
         assert plant.ended(again)["exitcode"] == 0
 
 
-def test_two_workers_start_one_process_for_a_run(plant: Plant) -> None:
-    with plant.worker("w1"), plant.worker("w2"):
-        jobs = [plant.post_job(SECONDS_TO_SLEEP="0.2") for _ in range(10)]
+def test_two_workers_start_one_process_for_a_run(manned: Plant) -> None:
+    with manned.worker("w2"):
+        jobs = [manned.post_job(SECONDS_TO_SLEEP="0.2") for _ in range(10)]
         for job_id in jobs:
-            assert plant.ended(job_id)["exitcode"] == 0
-            plant.run_in(plant.run_of(job_id), "COMPLETED")
-    assert plant.marked("overlaps") == []
-    assert len(plant.marked("starts")) == len(jobs)
+            assert manned.ended(job_id)["exitcode"] == 0
+            manned.run_in(manned.run_of(job_id), "COMPLETED")
+    assert manned.marked("overlaps") == []
+    assert len(manned.marked("starts")) == len(jobs)
 
 
-def test_a_second_living_worker_of_a_name_is_refused(plant: Plant) -> None:
-    with plant.worker("same"):
-        argv = [sys.executable, "-m", "prefect", "worker", "start", "--type", "jobauto"]
-        argv += ["--pool", plant.pool, "--name", "same"]
-        done = subprocess.run(
-            argv, env=plant.environment(), capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 1
-        assert "worker named same works in" in done.stdout + done.stderr
+def test_a_second_living_worker_of_a_name_is_refused(manned: Plant) -> None:
+    argv = [sys.executable, "-m", "prefect", "worker", "start", "--type", "jobauto"]
+    argv += ["--pool", manned.pool, "--name", "w1"]
+    done = subprocess.run(
+        argv, env=manned.environment(), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 1
+    assert "worker named w1 works in" in done.stdout + done.stderr
 
 
 def test_the_limit_holds(plant: Plant) -> None:
@@ -236,12 +235,12 @@ def test_a_second_signal_shortens_the_grace(plant: Plant) -> None:
         plant.until_gone()
 
 
-def test_a_bad_token_ends_the_worker_with_a_sentence(plant: Plant) -> None:
+def test_a_bad_token_ends_the_worker_with_a_sentence(manned: Plant) -> None:
     argv = [sys.executable, "-m", "prefect", "worker", "start", "--type", "jobauto"]
-    argv += ["--pool", plant.pool, "--name", "w1"]
+    argv += ["--pool", manned.pool, "--name", "other"]
     done = subprocess.run(
         argv,
-        env=plant.environment(JOBAUTO_WORKER_TOKEN="wrong"),
+        env=manned.environment(JOBAUTO_WORKER_TOKEN="wrong"),
         capture_output=True,
         text=True,
         timeout=60,

@@ -10,6 +10,7 @@ import pytest
 from jobauto_prefect.engine.prefect_server.process import prefect_command, wait_ready
 from jobauto_prefect.settings import Settings
 from tests.support.ports import free_port
+from tests.support.prefect_database import provide_prefect_database
 from tests.support.processes import clean_environment, running
 from tests.support.waits import eventually
 from tests.support.workers import Plant
@@ -25,6 +26,7 @@ class OwnPrefect:
         self._stack = ExitStack()
 
     def start(self) -> None:
+        provide_prefect_database(self._settings.home)
         argv, environment = prefect_command(self._settings, clean_environment())
         log = self._settings.home / "prefect.log"
         self._stack.enter_context(running(argv, environment, log))

@@ -1,6 +1,9 @@
 """The compiled flow in Prefect's own process worker, beside the jobauto worker."""
 
 import asyncio
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,29 +23,47 @@ from tests.support.waits import eventually
 from tests.support.workers import Plant
 
 
-@pytest.fixture
-def stock(plant: Plant) -> Plant:
+def with_stock_pool(plant: Plant) -> Plant:
     """The same plant, with a template of its own for a pool of stock workers."""
     pool = f"{plant.pool}-stock"
     plant.prefect.post("/work_pools/", json={"name": pool, "type": "process"}).raise_for_status()
     return plant.with_template("stock", pool)
 
 
-def test_both_workers_tell_the_same_story(stock: Plant) -> None:
+@pytest.fixture
+def stock(plant: Plant) -> Plant:
+    """A plant of the test's own for stock workers."""
+    return with_stock_pool(plant)
+
+
+@pytest.fixture(scope="module")
+def manned_by_both(shared_plant: Plant) -> Iterator[Plant]:
+    """The shared plant, with a stock worker beside its own."""
+    plant = with_stock_pool(shared_plant)
+    with stock_worker(plant):
+        yield plant
+
+
+@pytest.fixture
+def manned_stock(manned_by_both: Plant, tmp_path: Path) -> Plant:
+    """The same with marks of the test's own."""
+    return replace(manned_by_both, marks=tmp_path)
+
+
+def test_both_workers_tell_the_same_story(manned_stock: Plant) -> None:
     ends = [{"EXIT_WITH": 0}, {"EXIT_WITH": 3}, {"EXIT_WITH": 7}]
-    ours = stock.other_template("daily")
-    with ours.worker(), stock_worker(stock):
-        runs = [(ours.click_run(**end), stock.click_run(**end)) for end in ends]
-        for one, other in runs:
-            assert told(ours, one) == told(stock, other)
+    stock, ours = manned_stock, manned_stock.other_template("daily")
+    runs = [(ours.click_run(**end), stock.click_run(**end)) for end in ends]
+    for own_run, stock_run in runs:
+        assert told(ours, own_run) == told(stock, stock_run)
     assert stock.marked("overlaps") == []
     assert len(stock.marked("starts")) == 2 * len(ends)
 
 
-def test_an_end_that_the_services_tell_too_counts_once(stock: Plant) -> None:
-    with stock_worker(stock):
-        clicked = [stock.click_run(**end) for end in ({}, {"EXIT_WITH": 7})]
-        shown = [stock.run_in(run, "COMPLETED", "FAILED")["state_type"] for run in clicked]
+def test_an_end_that_the_services_tell_too_counts_once(manned_stock: Plant) -> None:
+    stock = manned_stock
+    clicked = [stock.click_run(**end) for end in ({}, {"EXIT_WITH": 7})]
+    shown = [stock.run_in(run, "COMPLETED", "FAILED")["state_type"] for run in clicked]
     assert shown == ["COMPLETED", "FAILED"]
     with stock.ledger.writing(SERVICE) as session:
         for run in clicked:
@@ -60,15 +81,14 @@ async def carry_all(plant: Plant) -> None:
         await OutboxWorker(EngineContext(plant.ledger, api, plant.settings)).handle_all()
 
 
-def test_cancelling_a_run_of_a_stock_worker_ends_its_process(stock: Plant) -> None:
-    with stock_worker(stock):
-        clicked = stock.click_run(SECONDS_TO_SLEEP=60)
-        eventually(lambda: stock.marked("pids"))
-        stock.set_state(clicked, "CANCELLING")
-        stock.run_in(clicked, "CANCELLED")
-        (job,) = stock.jobs_of(clicked)
-        assert stock.ended(job["id"])["state"] == "cancelled"
-        stock.until_gone()
+def test_cancelling_a_run_of_a_stock_worker_ends_its_process(manned_stock: Plant) -> None:
+    clicked = manned_stock.click_run(SECONDS_TO_SLEEP=60)
+    eventually(lambda: manned_stock.marked("pids"))
+    manned_stock.set_state(clicked, "CANCELLING")
+    manned_stock.run_in(clicked, "CANCELLED")
+    (job,) = manned_stock.jobs_of(clicked)
+    assert manned_stock.ended(job["id"])["state"] == "cancelled"
+    manned_stock.until_gone()
 
 
 def test_a_flow_that_can_not_be_loaded_fails_with_a_sentence(stock: Plant) -> None:

@@ -86,13 +86,13 @@ def test_an_undeclared_name_is_no_placeholder() -> None:
 
 
 @pytest.mark.parametrize("template", ["'open", 'open"', "end\\"])
-def test_a_template_that_cannot_be_split_is_a_fault(template: str) -> None:
+def test_a_template_that_cannot_be_split_is_an_error(template: str) -> None:
     (fault,) = command.faults("run", template, environment())
     assert (fault.pointer, fault.rule) == ("/cmdparamsTemplate", "quoting")
 
 
 @pytest.mark.parametrize("executable", ["", "a\0b"])
-def test_an_executable_no_system_can_start_is_a_fault(executable: str) -> None:
+def test_an_executable_no_system_can_start_is_an_error(executable: str) -> None:
     assert command.faults(executable, "", environment())
 
 

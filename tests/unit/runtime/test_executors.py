@@ -56,7 +56,7 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     executor_kinds.cache_clear()
 
 
-def faults(name: str, settings: dict[str, Any], image: str | None = IMAGE) -> dict[str, str]:
+def errors(name: str, settings: dict[str, Any], image: str | None = IMAGE) -> dict[str, str]:
     return {one.pointer: one.message for one in executor_faults(name, settings, image)}
 
 
@@ -74,12 +74,12 @@ def test_a_package_can_add_one_but_not_replace_ours(
     assert kinds["Native"] is BUILT_IN["Native"]
     assert "Broken can't be loaded" in caplog.text
     assert "Nonsense is no ExecutorKind" in caplog.text
-    assert faults("Slurm", {"partition": "long"}, None) == {}
-    assert "partition" in faults("Native", {"partitions": 1})["/executor_settings/partitions"]
+    assert errors("Slurm", {"partition": "long"}, None) == {}
+    assert "partition" in errors("Native", {"partitions": 1})["/executor_settings/partitions"]
 
 
 def test_an_unknown_one_is_refused_with_the_list() -> None:
-    assert faults("native", {}) == {
+    assert errors("native", {}) == {
         "/executor": "there is no executor native; use Docker, Kubernetes, Native, Podman"
     }
 
@@ -88,13 +88,13 @@ def test_an_unknown_one_is_refused_with_the_list() -> None:
 @pytest.mark.parametrize("image", [None, ""])
 def test_what_runs_images_needs_one(name: str, image: str | None) -> None:
     message = f"executor {name} runs an image, and the application has no ociimage"
-    assert faults(name, {}, image) == {"/executor": message}
-    assert faults(name, {}) == faults("Native", {}, None) == {}
+    assert errors(name, {}, image) == {"/executor": message}
+    assert errors(name, {}) == errors("Native", {}, None) == {}
 
 
 def test_the_name_alone_has_to_be_changed() -> None:
     settings = {"memory": "64m", "network": "none", "service_account": "jobs"}
-    assert [faults(name, settings) for name in BUILT_IN] == [{}] * len(BUILT_IN)
+    assert [errors(name, settings) for name in BUILT_IN] == [{}] * len(BUILT_IN)
     assert settings_for(ContainerSettings, settings).network == "none"
 
 
@@ -110,7 +110,7 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
         "read_only": "perhaps",
         "privileged": True,
     }
-    found = faults("Slurm", settings, None)
+    found = errors("Slurm", settings, None)
     names = {f"/executor_settings/{name}" for name in settings if name != "ulimits"}
     assert set(found) == names | {"/executor", "/executor_settings/ulimits/nofile"}
 
@@ -122,19 +122,19 @@ def test_all_that_is_wrong_is_said_at_once() -> None:
 )
 def test_settings_have_the_types_of_the_published_schema(settings: dict[str, Any]) -> None:
     (name,) = settings
-    assert set(faults("Docker", settings)) == {f"/executor_settings/{name}"}
+    assert set(errors("Docker", settings)) == {f"/executor_settings/{name}"}
     assert not Draft202012Validator(settings_schema()).is_valid(settings)
 
 
 @pytest.mark.parametrize("settings", [{"cpu": 2}, {"cpu": 0.5}], ids=str)
 def test_a_whole_number_is_a_number(settings: dict[str, Any]) -> None:
-    assert faults("Docker", settings) == {}
+    assert errors("Docker", settings) == {}
     assert Draft202012Validator(settings_schema()).is_valid(settings)
 
 
 @pytest.mark.parametrize("network", ["container:other", "ns:/proc/1/ns/net", "../x"])
 def test_networks_of_others_are_refused(network: str) -> None:
-    assert set(faults("Docker", {"network": network})) == {"/executor_settings/network"}
+    assert set(errors("Docker", {"network": network})) == {"/executor_settings/network"}
 
 
 def test_the_published_settings_are_those_there_are() -> None:
@@ -155,7 +155,7 @@ def test_the_published_settings_refuse_the_keys_that_an_executor_refuses(
     setting: str, key: str
 ) -> None:
     value = "1024"
-    assert faults("Docker", {setting: {key: value}})
+    assert errors("Docker", {setting: {key: value}})
     record = {"kind": "runtemplate", "name": "x", "app": "a", "company": "c"}
     found = check_record("runtemplate", {**record, "executor_settings": {setting: {key: value}}})
     assert [(one.pointer, one.rule) for one in found] == [

@@ -1,7 +1,6 @@
 """How a cluster is reached: configuration, credentials, and requests that are retried."""
 
 import asyncio
-import logging
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from kubernetes.aio import config as untyped_config
 from kubernetes.aio.client import Configuration
 
 from jobauto_prefect.errors import NotReady
+from jobauto_prefect.retries import retry
 from jobauto_prefect.runtime.executors.kubernetes.pods import Object
 
 IN_CLUSTER = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -54,9 +54,6 @@ def _namespace_of(file: str | None, context: str | None) -> str:
     return namespace
 
 
-logger = logging.getLogger(__name__)
-
-FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.2, 5.0
 TRANSIENT = (401, 429, 500, 502, 503, 504)  # with 401 the credentials are read anew
 
 Result = TypeVar("Result")
@@ -80,7 +77,7 @@ class ApiError(Exception):
         return self.status in (0, *TRANSIENT) or conflicts
 
 
-async def retry_until_available(
+async def retry_while_transient(
     call: Callable[[], Awaitable[Result]], patience_seconds: float | None = None
 ) -> Result:
     """Retry transient API errors for `patience_seconds`; None retries forever.
@@ -88,19 +85,13 @@ async def retry_until_available(
     Raises:
         ApiError: a permanent error, or the last transient one in time.
     """
-    loop = asyncio.get_running_loop()
-    end = None if patience_seconds is None else loop.time() + patience_seconds
-    pause = FIRST_PAUSE_SECONDS
-    while True:
-        try:
-            return await call()
-        except ApiError as error:
-            pause_now = error.retry_after or pause
-            if not error.is_transient or (end is not None and loop.time() + pause_now > end):
-                raise
-            logger.debug("the cluster is asked again: %s", error)
-        await asyncio.sleep(pause_now)
-        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+    return await retry(call, _pause_of, patience_seconds)
+
+
+def _pause_of(error: Exception, usual: float) -> float | None:
+    if isinstance(error, ApiError) and error.is_transient:
+        return error.retry_after or usual
+    return None
 
 
 def parse_api_error(status: int, answer: Object) -> ApiError:

@@ -10,7 +10,7 @@ from jobauto_prefect.errors import NotReady, StartFailed, WorkerUnable
 from jobauto_prefect.runtime.executor import ExecutorContext, Sink
 from jobauto_prefect.runtime.executors.kubernetes import manifest
 from jobauto_prefect.runtime.executors.kubernetes.cluster import PODS, Cluster
-from jobauto_prefect.runtime.executors.kubernetes.connection import ApiError, retry_until_available
+from jobauto_prefect.runtime.executors.kubernetes.connection import ApiError, retry_while_transient
 from jobauto_prefect.runtime.executors.kubernetes.helm import Releases
 from jobauto_prefect.runtime.executors.kubernetes.job_objects import (
     create_job,
@@ -115,7 +115,7 @@ class KubernetesExecution:
         self._hold = await self._watchdog.hold(self._external_job())
         try:
             # For ever: while there is no answer it may run.
-            await retry_until_available(lambda: cluster.resume(namespace, self._name))
+            await retry_while_transient(lambda: cluster.resume(namespace, self._name))
         except ApiError:
             await self._release()
             raise
@@ -220,7 +220,7 @@ class KubernetesExecution:
         watch = self._watched()
         if seconds < math.ceil(self._context.plan.stop_seconds) and watch.pod is not None:
             name = watch.pod["metadata"]["name"]
-            await retry_until_available(
+            await retry_while_transient(
                 lambda: self._cluster.delete(
                     PODS, self._namespace, name, gracePeriodSeconds=math.ceil(seconds)
                 )

@@ -12,7 +12,7 @@ from functools import partial
 from uuid import UUID
 
 from jobauto_prefect.runtime.executors.kubernetes.cluster import JOBS, PODS, SECRETS, Cluster
-from jobauto_prefect.runtime.executors.kubernetes.connection import retry_until_available
+from jobauto_prefect.runtime.executors.kubernetes.connection import retry_while_transient
 from jobauto_prefect.runtime.executors.kubernetes.secrets import (
     Manifest,
     files_manifest,
@@ -35,7 +35,7 @@ async def create_job(
             not run.
         StartFailed: it can't have the environment.
     """
-    made = await retry_until_available(
+    made = await retry_while_transient(
         partial(cluster.create, JOBS, namespace, job), PATIENCE_SECONDS
     )
     owner = made["metadata"]["uid"]
@@ -43,7 +43,7 @@ async def create_job(
     if files:
         secrets.append(files_manifest(launch, owner, files))
     for secret in secrets:
-        await retry_until_available(
+        await retry_while_transient(
             partial(cluster.create, SECRETS, namespace, secret), PATIENCE_SECONDS
         )
 
@@ -62,7 +62,7 @@ async def delete_job(
 ) -> None:
     """Delete a Job: first its pods, then the Job, then what it owns."""
     name = job_name(job_id, claim_id)
-    await retry_until_available(
+    await retry_while_transient(
         lambda: cluster.delete(JOBS, namespace, name, propagationPolicy="Foreground"),
         patience_seconds,
     )
@@ -88,7 +88,7 @@ async def _has_remaining(
     cluster: Cluster, namespace: str, selector: str, patience_seconds: float | None
 ) -> bool:
     for kind in (JOBS, PODS):
-        answer = await retry_until_available(
+        answer = await retry_while_transient(
             partial(cluster.list_objects, kind, namespace, selector), patience_seconds
         )
         if answer["items"]:

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from jobauto_prefect.runtime.executors.kubernetes.cluster import Cluster
-from jobauto_prefect.runtime.executors.kubernetes.connection import ApiError, retry_until_available
+from jobauto_prefect.runtime.executors.kubernetes.connection import ApiError, retry_while_transient
 from jobauto_prefect.runtime.executors.kubernetes.manifest import COPIES, OutputMount
 from jobauto_prefect.runtime.executors.kubernetes.pod_watch import PodWatch
 from jobauto_prefect.runtime.executors.kubernetes.pods import Object, container_state
@@ -57,7 +57,7 @@ async def copy_files(
             await pod.watch.wait_until(lambda: pod.watch.gone or "running" in pod.read_state)
             if pod.watch.gone:
                 return ["no files were copied: its pod is gone"]
-            return await retry_until_available(
+            return await retry_while_transient(
                 lambda: _copy(pod, place, Path(directory), limit_bytes), PATIENCE_SECONDS
             )
     except TimeoutError:

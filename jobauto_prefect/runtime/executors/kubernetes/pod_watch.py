@@ -4,12 +4,9 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from jobauto_prefect.retries import FIRST_PAUSE_SECONDS, growing_pauses
 from jobauto_prefect.runtime.executors.kubernetes.cluster import EVENTS, PODS, Cluster
-from jobauto_prefect.runtime.executors.kubernetes.connection import (
-    FIRST_PAUSE_SECONDS,
-    LONGEST_PAUSE_SECONDS,
-    ApiError,
-)
+from jobauto_prefect.runtime.executors.kubernetes.connection import ApiError
 from jobauto_prefect.runtime.executors.kubernetes.pods import (
     Finished,
     Object,
@@ -41,18 +38,17 @@ class PodWatch:
 
     async def run(self) -> None:
         """Watch until cancelled."""
-        pause = FIRST_PAUSE_SECONDS
+        pauses = growing_pauses()
         while True:
             try:
                 await self._watch_once()
-                pause = FIRST_PAUSE_SECONDS
+                pauses = growing_pauses()
             except ApiError as error:
                 if error.status == 410:  # what was seen is too old to go on from: look anew
                     continue
                 self.trouble = str(error)
                 logger.info("the pod of %s is looked for again: %s", self._selector, error)
-                await asyncio.sleep(error.retry_after or pause)
-                pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+                await asyncio.sleep(error.retry_after or next(pauses))
 
     async def wait_until(self, condition: Callable[[], bool]) -> None:
         """Wait until the condition holds."""

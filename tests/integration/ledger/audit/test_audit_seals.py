@@ -136,7 +136,7 @@ CHANGES = [
 ]  # fmt: skip
 
 
-def test_a_change_of_any_member_is_found(sealed: Ledger) -> None:
+def test_a_change_of_any_field_is_found(sealed: Ledger) -> None:
     changed = {change.partition(" ")[0] for change in CHANGES}
     assert changed == {column.name for column in AuditEntry.__table__.columns} - {"id"}
     _do(sealed, "CREATE TABLE kept AS SELECT * FROM audit_entry")
