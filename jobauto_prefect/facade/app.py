@@ -17,7 +17,6 @@ from jobauto_prefect.facade.auth.passwords import PasswordVerifier
 from jobauto_prefect.facade.auth.throttle import SignInThrottle
 from jobauto_prefect.facade.auth.token_cache import TokenCache
 from jobauto_prefect.facade.compat.translation import FIELDS, PREFIXES, published_dialect
-from jobauto_prefect.facade.console import sign_in_page, start_page
 from jobauto_prefect.facade.http import errors
 from jobauto_prefect.facade.http.addresses import Address, AddressMiddleware
 from jobauto_prefect.facade.middleware.identification import IdentificationMiddleware
@@ -115,9 +114,13 @@ def create_app(
     app.add_middleware(IdentificationMiddleware)
     app.add_middleware(IgnoredParametersMiddleware)
     contract = build_contract_router()
-    pages = (docs_page.router, sign_in_page.router, start_page.router)
-    for router in (worker_api.router, *pages, metrics.router, contract):
+    for router in (worker_api.router, docs_page.router, metrics.router, contract):
         app.router.routes.extend(router.routes)
+    if operator is None:
+        # The command line's own copy has no visitors, and need not load their pages.
+        from jobauto_prefect.facade.console.pages import add_pages
+
+        add_pages(app)
     return app
 
 

@@ -11,7 +11,7 @@ from jobauto_prefect.facade.formats.xml import render_xml
 
 def _render_html(view: View) -> bytes:
     # Templates are loaded by the first page: commands ask for none.
-    from jobauto_prefect.facade.formats.html.page import render_html
+    from jobauto_prefect.facade.formats.html.contract_pages import render_html
 
     return render_html(view)
 

@@ -1,7 +1,7 @@
 """The routes of Prefect's API: the permission each takes, and the rule that narrows it. Data only.
 
-A route that is not here is refused. `tests/unit/facade/test_gateway_table.py` compares with the
-installed Prefect and names what is missing after an upgrade.
+A route that is not here is refused. `tests/unit/facade/gateway/test_gateway_table.py` compares
+with the installed Prefect and names what is missing after an upgrade.
 """
 
 from collections.abc import Collection, Sequence

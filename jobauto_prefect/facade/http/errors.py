@@ -10,42 +10,18 @@ from starlette.exceptions import HTTPException
 
 from jobauto_prefect.errors import (
     ClaimOver,
-    Conflict,
-    Forbidden,
     InProgress,
     InvalidInput,
     JobautoError,
-    KeyReused,
     NotAcceptable,
-    NotFound,
-    NotReady,
-    PrefectFailed,
     StalePlan,
-    TooLarge,
     TooManyRequests,
-    Unauthorized,
-    Unavailable,
 )
 from jobauto_prefect.facade.http.addresses import CONTRACT, requested_path
 from jobauto_prefect.facade.http.requests import pydantic_faults, request_id_of
 from jobauto_prefect.facade.http.responses import respond_error
 from jobauto_prefect.facade.middleware.methods import allowed_methods
-
-STATUS: Mapping[type[JobautoError], int] = {
-    InvalidInput: 400,
-    Unauthorized: 401,
-    Forbidden: 403,
-    NotFound: 404,
-    NotAcceptable: 406,
-    KeyReused: 422,
-    TooLarge: 413,
-    TooManyRequests: 429,
-    Conflict: 409,
-    PrefectFailed: 502,
-    Unavailable: 503,
-    NotReady: 503,
-    JobautoError: 500,
-}
+from jobauto_prefect.http_statuses import status_of
 
 PHRASES: Mapping[int, str] = {
     400: "Bad Request",
@@ -55,6 +31,7 @@ PHRASES: Mapping[int, str] = {
     405: "Method Not Allowed",
     406: "Not Acceptable",
     409: "Conflict",
+    412: "Precondition Failed",
     413: "Content Too Large",
     422: "Unprocessable Content",
     429: "Too Many Requests",
@@ -65,11 +42,6 @@ PHRASES: Mapping[int, str] = {
 
 CHALLENGES = ('Bearer realm="jobauto"', 'Basic realm="jobauto", charset="UTF-8"')
 """A header each: of several in one, Chromium reads the first and asks nobody for a password."""
-
-
-def status_of(error: JobautoError) -> int:
-    """Return the HTTP status of an error: that of the nearest class in the tree."""
-    return next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
 
 
 def _respond(

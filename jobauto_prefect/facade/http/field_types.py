@@ -172,6 +172,16 @@ def parse_enum(choices: Sequence[str]) -> Convert:
     return convert
 
 
+def parse_enums(choices: Sequence[str]) -> Convert:
+    """Return a converter that accepts some of these words, with commas between them."""
+    convert_word = parse_enum(choices)
+
+    def convert(name: str, given: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(convert_word(name, word) for word in given.split(",")))
+
+    return convert
+
+
 def parse_text(name: str, given: str) -> str:
     """Return a text without NUL."""
     if "\0" in given or len(given) > 255:

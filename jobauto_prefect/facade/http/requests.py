@@ -3,7 +3,7 @@
 import json
 import uuid
 from collections.abc import Collection, Iterable, Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 from urllib.parse import quote
 
 from fastapi import Depends, Request
@@ -36,9 +36,23 @@ IGNORED_PARAMETERS = ("limit", "offset", "order", "token")
 
 
 class Body(BaseModel):
-    """Base of what clients write: unknown fields are errors."""
+    """Base of what clients write: unknown fields are errors.
+
+    A field without a description has that of the field of `record` with the same name; `record` is
+    the model of the record that is written.
+    """
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
+    record: ClassVar[type[BaseModel]] = BaseModel
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Take over the descriptions; pydantic calls it."""
+        super().__pydantic_init_subclass__(**kwargs)
+        described = cls.record.model_fields
+        for name, written in cls.model_fields.items():
+            if written.description is None and name in described:
+                written.description = described[name].description
 
 
 def _unique_fields(pairs: list[tuple[str, Any]]) -> Fields:

@@ -25,6 +25,12 @@ from jobauto_prefect.ledger.store import ReadingSession
 NAMED = {"app": App, "company": Company, "runtemplate": RunTemplate, "user": User}
 """Kinds whose names pages show in links, instead of their ids."""
 
+REFERENCES = {item: (f"{item}_id",) for item in NAMED} | {"user": ("user_id", "launched_by")}
+"""The fields of records that have their ids."""
+
+VIEW_SINK = "view_sink"
+"""In a request's state: a list that takes the view which a page is to be made of, unrendered."""
+
 
 def format_of(request: Request, *, is_list: bool = False) -> str:
     """Return the name of the format a request asks for.
@@ -72,7 +78,7 @@ def respond(
         view = address_of(request).dialect.view(route_of(request), view, requested_fields(request))
     else:
         view = replace(view, session=visitor_in_session(request) is not None)
-    return _render(format_name, view, status, {**(headers or {}), **warning_header(request)})
+    return _send(request, format_name, view, status, {**(headers or {}), **warning_header(request)})
 
 
 def visitor_in_session(request: Request) -> Identity | None:
@@ -85,6 +91,16 @@ def route_of(request: Request) -> str:
     """Return the name of the route that a request was led to."""
     name: str = request.scope["route"].name
     return name
+
+
+def _send(
+    request: Request, format_name: str, view: View, status: int, headers: Mapping[str, str]
+) -> Response:
+    sink: list[View] | None = getattr(request.state, VIEW_SINK, None)
+    if sink is not None:
+        sink.append(view)
+        return Response(status_code=status, headers=dict(headers))
+    return _render(format_name, view, status, headers)
 
 
 def _render(format_name: str, view: View, status: int, headers: Mapping[str, str]) -> Response:
@@ -121,7 +137,7 @@ def respond_error(
         user=visitor.actor.name if visitor else "",
         session=visitor is not None,
     )
-    return _render(format_name, view, status, headers)
+    return _send(request, format_name, view, status, headers)
 
 
 def respond_plain(
@@ -151,5 +167,9 @@ def load_names(
     return {
         item: names_of(session, kind, wanted, companies)
         for item, kind in NAMED.items()
-        if (wanted := {record[f"{item}_id"] for record in records if record.get(f"{item}_id")})
+        if (
+            wanted := {
+                record[name] for record in records for name in REFERENCES[item] if record.get(name)
+            }
+        )
     }

@@ -1,6 +1,5 @@
 """The records of the audit trail, as responses show them."""
 
-from datetime import datetime
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
@@ -34,7 +33,6 @@ class AuditEntry(Record):
         columns=("id", "created_at", "actor", "door", "entity_type", "entity_id", "action"),
     )
 
-    id: int = Field(description="The number of the record.")
     actor: str = Field(
         description="The login of the user, or the name of the service or program, that did it."
     )
@@ -54,4 +52,3 @@ class AuditEntry(Record):
     changes: dict[str, list[Any]] = Field(
         description="Field by field `[before, after]`; of secrets only that they changed."
     )
-    created_at: datetime = Field(description="When it was made.")

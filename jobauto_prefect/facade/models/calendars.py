@@ -18,7 +18,6 @@ class Calendar(Labelled):
         columns=("id", "name", "country", "subdivision", "timezone", "updated_at"),
     )
 
-    id: int = Field(description="The number of the record.")
     name: str = Field(description="The name for people.")
     timezone: str | None = Field(
         description="IANA name of the zone of its days and times; null: that of each run template."

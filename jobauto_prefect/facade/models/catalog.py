@@ -2,23 +2,24 @@
 
 from collections.abc import Mapping
 
-from jobauto_prefect.facade.models.applications import APPLICATION_KIND
+from jobauto_prefect.facade.models.applications import Application
 from jobauto_prefect.facade.models.audit_entries import AuditEntry
 from jobauto_prefect.facade.models.calendars import Calendar
 from jobauto_prefect.facade.models.common import Record, RecordKind
 from jobauto_prefect.facade.models.companies import Company
 from jobauto_prefect.facade.models.credentials import Credential, CredentialType
 from jobauto_prefect.facade.models.event_rules import EventRule, EventSource
-from jobauto_prefect.facade.models.events import Event
-from jobauto_prefect.facade.models.jobs import Job
+from jobauto_prefect.facade.models.events import Event, EventWithDeliveries
+from jobauto_prefect.facade.models.jobs import Job, JobWithOutput
 from jobauto_prefect.facade.models.run_templates import RunTemplate
-from jobauto_prefect.facade.models.tasks import Task
+from jobauto_prefect.facade.models.tasks import Task, TaskWithJobs
 from jobauto_prefect.facade.models.topics import Topic
 from jobauto_prefect.facade.models.users import User
 
 RECORD_MODELS: Mapping[str, type[Record]] = {
     model.record_kind.item: model
     for model in (
+        Application,
         Company,
         RunTemplate,
         Job,
@@ -34,13 +35,21 @@ RECORD_MODELS: Mapping[str, type[Record]] = {
         AuditEntry,
     )
 }
-"""By the name of a record in paths; applications have their definition's fields and no model."""
+"""By the name of a record in paths."""
 
-KINDS: Mapping[str, RecordKind] = {
-    APPLICATION_KIND.item: APPLICATION_KIND,
-    **{item: model.record_kind for item, model in RECORD_MODELS.items()},
+DETAIL_MODELS: Mapping[str, type[Record]] = {
+    model.record_kind.item: model for model in (JobWithOutput, TaskWithJobs, EventWithDeliveries)
 }
+"""Of records that have more on their own than in lists."""
+
+KINDS: Mapping[str, RecordKind] = {item: model.record_kind for item, model in RECORD_MODELS.items()}
 """By the name of a record in paths."""
 
 COLLECTIONS: Mapping[str, RecordKind] = {kind.collection: kind for kind in KINDS.values()}
 """By the name of the list in paths."""
+
+
+def field_titles(item: str) -> Mapping[str, str]:
+    """Return the titles of the fields of a kind of record, by field; "" has none."""
+    model = DETAIL_MODELS.get(item) or RECORD_MODELS.get(item)
+    return model.field_titles() if model else {}

@@ -1,5 +1,6 @@
 """What the models of several records share."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import ClassVar
@@ -24,16 +25,31 @@ class RecordKind:
 
 
 class Record(BaseModel):
-    """What has an address of its own, and a list."""
+    """What has an address of its own, and a list.
+
+    The `title` of a field is what pages call it, where that is not its name in words.
+    """
 
     record_kind: ClassVar[RecordKind]
+
+    id: int = Field(description="The number of the record.")
+    created_at: datetime = Field(title="Created", description="When it was made.")
+
+    @classmethod
+    def field_names(cls) -> Collection[str]:
+        """Return the names of all fields that answers have."""
+        return cls.model_fields
+
+    @classmethod
+    def field_titles(cls) -> dict[str, str]:
+        """Return the titles of the fields that have one."""
+        return {name: field.title for name, field in cls.model_fields.items() if field.title}
 
 
 class Timed(Record):
     """What changes over time."""
 
-    created_at: datetime = Field(description="When it was made.")
-    updated_at: datetime = Field(description="When it was last changed.")
+    updated_at: datetime = Field(title="Changed", description="When it was last changed.")
 
 
 class Labelled(Timed):
@@ -41,6 +57,16 @@ class Labelled(Timed):
 
     labels: list[str] = Field(
         description="The sets of files that own the record; see `jobauto apply --prune`."
+    )
+
+
+class ErrorSummary(BaseModel):
+    """What every error says, whatever its details."""
+
+    error: str = Field(description="The name of the status.")
+    message: str = Field(description="One line for people.")
+    request_id: str = Field(
+        description="The request, as the service's log and the audit log name it."
     )
 
 

@@ -52,11 +52,10 @@ class Company(Labelled):
         pages=(("Members", "users.html"),),
     )
 
-    id: int = Field(description="The number of the record.")
     slug: str = Field(description="Short name, unique: letters, digits, `_` and `-`.")
     name: str = Field(description="The name for people.")
     enabled: bool = Field(description="Whether it may be used.")
-    ic: str | None = Field(description="Registration number.")
+    ic: str | None = Field(title="Registration number", description="Registration number.")
     email: str | None = Field(description="Address for mail.")
     logo: str | None = Field(description="An image: its address, or a data URL.")
     settings: str | None = Field(description="Free text for clients.")
@@ -82,8 +81,9 @@ class Company(Labelled):
         "channel that is left out is as its company says. Written as a whole."
     )
     env: dict[str, str] = Field(
+        title="Environment",
         description="Values by environment key; secret ones are masked in answers. null removes a "
-        "value."
+        "value.",
     )
     prefect_url: str = Field(
         description="Its page in Prefect's UI; null: Prefect does not know of it yet."

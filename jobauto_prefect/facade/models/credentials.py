@@ -55,7 +55,6 @@ class CredentialType(Labelled):
         columns=("id", "name", "code", "version", "description", "company_id", "updated_at"),
     )
 
-    id: int = Field(description="The number of the record.")
     company_id: int | None = Field(
         description="The company it belongs to, and whose run templates alone use it; null: it is "
         "shared."
@@ -95,7 +94,6 @@ class Credential(Labelled):
         columns=("id", "name", "company_id", "credential_type_id", "updated_at"),
     )
 
-    id: int = Field(description="The number of the record.")
     name: str = Field(description="The name for people.")
     company_id: int = Field(description="The company.")
     credential_type_id: int = Field(description="The credential type.")

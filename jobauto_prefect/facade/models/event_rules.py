@@ -21,7 +21,6 @@ class EventSource(Labelled):
         columns=("id", "name", "adapter_type", "db_connection", "db_host", "enabled", "company_id"),
     )
 
-    id: int = Field(description="The number of the record.")
     name: str = Field(description="The name for people.")
     company_id: int | None = Field(description="The company.")
     adapter_type: str = Field(description="What writes the changes into the database.")
@@ -66,10 +65,9 @@ class EventRule(Labelled):
         ),
     )
 
-    id: int = Field(description="The number of the record.")
     event_source_id: int | None = Field(description="The event source whose changes it reacts to.")
     runtemplate_source_id: int | None = Field(
-        description="The run template whose end it reacts to."
+        title="After run template", description="The run template whose end it reacts to."
     )
     runtemplate_id: int = Field(description="The run template.")
     evidence: str | None = Field(description="The kind of record whose changes count; null: any.")

@@ -32,23 +32,31 @@ class Event(Record):
         ),
     )
 
-    id: int = Field(description="The number of the record.")
-    kind: EventKind = Field(description="Whose token it is: a user's or a worker's.")
+    kind: EventKind = Field(
+        description="`change` of an event source, or `completion` of a run template's job."
+    )
     state: Literal["done", "owed", "dead"] = Field(description="Where it stands.")
-    event_source_id: int | None = Field(description="The event source whose changes it reacts to.")
-    runtemplate_id: int | None = Field(description="The run template.")
-    job_id: int | None = Field(description="The job.")
+    event_source_id: int | None = Field(
+        description="The event source that changed; null: it is the end of a job."
+    )
+    runtemplate_id: int | None = Field(
+        description="The run template whose job ended; null: it is a change."
+    )
+    job_id: int | None = Field(description="The job that ended; null: it is a change.")
     company_id: int | None = Field(description="The company.")
     inversion: int | None = Field(description="The number of the change in its source.")
-    evidence: str | None = Field(description="The kind of record whose changes count; null: any.")
-    operation: str = Field(description="Which changes count.")
+    evidence: str | None = Field(
+        description="The kind of record that changed; of the end of a job `job`."
+    )
+    operation: str = Field(
+        description="What was done to the record; of the end of a job how it ended."
+    )
     record_id: str | None = Field(description="The record it is about.")
     depth: int = Field(description="How many ends of jobs led to it; 0: a change.")
     emission_error: str | None = Field(
         description="Why Prefect will not hear of it; null: it has, or will."
     )
     emitted_at: datetime | None = Field(description="When Prefect heard of it; null: not yet.")
-    created_at: datetime = Field(description="When it was made.")
 
 
 class Delivery(BaseModel):
@@ -59,12 +67,12 @@ class Delivery(BaseModel):
         description="Which element of a list it is for, from 0; 0 where the rule does not fan out."
     )
     state: DeliveryState = Field(description="Where it stands.")
-    job_id: int | None = Field(description="The job.")
+    job_id: int | None = Field(description="The job it started; null: none yet.")
     flow_run_id: str | None = Field(description="The flow run in Prefect.")
     due_at: datetime | None = Field(
         description="When this service starts the job itself; null: not yet, or there is one."
     )
-    error: str | None = Field(description="The name of the status.")
+    error: str | None = Field(description="Why it is dead; null: it is not.")
 
 
 class OwedAction(BaseModel):

@@ -33,7 +33,6 @@ class Job(Record):
         pages=(("Whole output", "output.txt"),),
     )
 
-    id: int = Field(description="The number of the record.")
     app_id: int = Field(description="The application.")
     company_id: int = Field(description="The company.")
     runtemplate_id: int = Field(description="The run template.")
@@ -48,22 +47,26 @@ class Job(Record):
     state: JobState = Field(description="Where it stands.")
     severity: Severity | None = Field(description="What the exit code means.")
     message: str | None = Field(description="One line for people.")
-    exitcode: int | None = Field(description="What the command returned; null: nothing yet.")
-    schedule: datetime = Field(description="When it is due.")
+    exitcode: int | None = Field(
+        title="Exit code", description="What the command returned; null: nothing yet."
+    )
+    schedule: datetime = Field(title="Scheduled for", description="When it is due.")
     schedule_type: str = Field(description="What it comes from: a schedule, an event, or somebody.")
-    begin: datetime | None = Field(description="When it started; null: it has not.")
-    end: datetime | None = Field(description="When it ended; null: it has not.")
+    begin: datetime | None = Field(title="Began", description="When it started; null: it has not.")
+    end: datetime | None = Field(title="Ended", description="When it ended; null: it has not.")
     executor: str = Field(
         description="What runs the command: one of these, or one that a package adds."
     )
     launched_by: int | None = Field(description="The user who started it.")
     app_version: str | None = Field(
-        description="The version of the application's definition that ran."
+        title="Application version",
+        description="The version of the application's definition that ran.",
     )
     command: str | None = Field(description="The command line as it ran, secrets masked.")
     env: dict[str, str] = Field(
+        title="Environment",
         description="Values by environment key; secret ones are masked in answers. null removes a "
-        "value."
+        "value.",
     )
     undeclared: list[str] = Field(
         description="Environment keys that had values and were left out, because the definition "
@@ -82,7 +85,6 @@ class Job(Record):
     prefect_url: str | None = Field(
         description="Its page in Prefect's UI; null: Prefect does not know of it yet."
     )
-    created_at: datetime = Field(description="When it was made.")
 
 
 class Artifact(BaseModel):
@@ -101,8 +103,12 @@ class Artifact(BaseModel):
 class JobWithOutput(Job):
     """A job with the end of its output and its artifacts."""
 
-    stdout: str = Field(description="The end of its standard output, at most 64 KiB.")
-    stderr: str = Field(description="The end of its standard error, at most 64 KiB.")
+    stdout: str = Field(
+        title="Standard output", description="The end of its standard output, at most 64 KiB."
+    )
+    stderr: str = Field(
+        title="Standard error", description="The end of its standard error, at most 64 KiB."
+    )
     artifacts: list[Artifact] = Field(description="The files the job left behind.")
 
 

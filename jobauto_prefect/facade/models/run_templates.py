@@ -33,14 +33,14 @@ class RunTemplate(Labelled):
         pages=(("Suggested rules", "suggestions.html"),),
     )
 
-    id: int = Field(description="The number of the record.")
     app_id: int = Field(description="The application.")
     company_id: int = Field(description="The company.")
     name: str = Field(description="The name for people.")
     active: bool = Field(description="Whether it runs at all.")
     interv: Literal["n", "i", "h", "d", "w", "m", "y", "c"] = Field(
+        title="Interval",
         description="How often: n never, i each minute, h hour, d day, w week, m month, y year, c "
-        "as `cron` says."
+        "as `cron` says.",
     )
     cron: str | None = Field(
         description="Five fields of cron, or a nickname like `@daily`, for the interval `c`."
@@ -133,8 +133,9 @@ class RunTemplate(Labelled):
         description="Actions after an error, by their names."
     )
     env: dict[str, str] = Field(
+        title="Environment",
         description="Values by environment key; secret ones are masked in answers. null removes a "
-        "value."
+        "value.",
     )
     credentials: list[int] = Field(
         description="The credentials whose values its jobs get; of one name the later one counts."

@@ -21,13 +21,15 @@ class Task(Record):
         columns=("id", "runtemplate_id", "window_start", "window_end", "state", "attempts"),
     )
 
-    id: int = Field(description="The number of the record.")
     runtemplate_id: int = Field(description="The run template.")
+    company_id: int = Field(description="The company of the run template.")
     state: TaskState = Field(description="Where it stands.")
     reason: TaskReason | None = Field(description="Why.")
     message: str | None = Field(description="One line for people.")
     attempts: int = Field(description="How many jobs have tried.")
-    fulfilled_by_job_id: int | None = Field(description="The job that fulfilled it.")
+    fulfilled_by_job_id: int | None = Field(
+        title="Fulfilled by", description="The job that fulfilled it."
+    )
     excuse: str | None = Field(
         description="Why it is all right that the window failed or was missed."
     )
@@ -36,7 +38,6 @@ class Task(Record):
     window_end: datetime = Field(description="End of the window, not within it.")
     deadline: datetime = Field(description="Until when it may be fulfilled.")
     fulfilled_at: datetime | None = Field(description="When it was fulfilled.")
-    created_at: datetime = Field(description="When it was made.")
 
 
 class TaskWithJobs(Task):

@@ -18,14 +18,13 @@ class Topic(Labelled):
         columns=("id", "name", "description", "color", "company_id"),
     )
 
-    id: int = Field(description="The number of the record.")
     company_id: int | None = Field(
         description="The company it belongs to, and whose run templates alone use it; null: it is "
         "shared."
     )
     name: str = Field(description="The name for people.")
     description: str | None = Field(description="What it is for.")
-    color: str = Field(description="Six hexadecimal digits.")
+    color: str = Field(title="Colour", description="Six hexadecimal digits.")
     prefect_url: str = Field(
         description="Its page in Prefect's UI; null: Prefect does not know of it yet."
     )

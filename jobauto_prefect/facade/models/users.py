@@ -21,11 +21,10 @@ class User(Timed):
         pages=(("Roles", "roles.html"),),
     )
 
-    id: int = Field(description="The number of the record.")
     login: str = Field(description="The name to sign in with.")
     email: str | None = Field(description="Address for mail.")
-    firstname: str | None = Field(description="First name.")
-    lastname: str | None = Field(description="Last name.")
+    firstname: str | None = Field(title="First name", description="First name.")
+    lastname: str | None = Field(title="Last name", description="Last name.")
     enabled: bool = Field(description="Whether it may be used.")
     roles: list[Role] = Field(description="The roles, by name.")
 
@@ -34,7 +33,7 @@ class AssignedRole(BaseModel):
     """A role that a user has."""
 
     id: int = Field(description="The number of the record.")
-    name: Role = Field(description="The name for people.")
+    name: Role = Field(description="The role, as requests name it.")
     display_name: str = Field(description="The name for people.")
     description: str = Field(description="What it is for.")
     assigned_by: str | None = Field(description="Who gave the role.")
@@ -51,3 +50,9 @@ class Token(BaseModel):
     revoked_at: datetime | None = Field(description="When it was revoked.")
     last_used_at: datetime | None = Field(description="When it was last used.")
     created_at: datetime = Field(description="When it was made.")
+
+
+class IssuedToken(Token):
+    """A new token; this is the only answer that has its text."""
+
+    token: str = Field(description="Its text.")

@@ -19,11 +19,15 @@ ERRORS: Mapping[int, str] = {
     404: "There is no such record, or none you may see.",
     406: "The format is not spoken here. `details.formats` are those that are.",
     409: "The state of the record forbids it, or others depend on it.",
+    412: "The record was to be new (`If-None-Match`), and there is one already.",
     413: "The body is larger than the service takes.",
     422: "The `Idempotency-Key` came before, with another request.",
     429: "Too many failed sign-ins of this account: try later, or use a token.",
     503: "The database is away. Try again.",
 }
+OPEN: list[Json] = []
+"""`security` of an operation that anybody may use."""
+
 COMMON_ERRORS = (400, 403, 404, 406, 503)
 SIGN_IN_ERRORS = (401, 429)
 WRITE_ERRORS = (409, 413)
@@ -125,6 +129,12 @@ def parameters() -> Json:
             "request with the same key does nothing more and has the first answer again.",
             "schema": {"type": "string", "pattern": "^[\\x21-\\x7e]{1,255}$"},
         },
+        "IfNoneMatch": {
+            "name": "If-None-Match",
+            "in": "header",
+            "description": "`*`: only a new record is written; where there is one already, 412.",
+            "schema": {"type": "string", "enum": ["*"]},
+        },
     }
 
 
@@ -213,3 +223,30 @@ def json_body(schema: Json, *, required: bool = True, **other_types: Any) -> Jso
         "required": required,
         "content": {"application/json": {"schema": schema}, **other_types},
     }
+
+
+def operation(tag: str, name: str, summary: str, text: str, answers: Json, **more: Any) -> Json:
+    """Describe an operation; `more` are its other keys. Without `security` it takes credentials."""
+    anybody = more.get("security") == OPEN
+    statuses = COMMON_ERRORS if anybody else (*COMMON_ERRORS, *SIGN_IN_ERRORS)
+    return {
+        "operationId": name,
+        "tags": [tag],
+        "summary": summary,
+        "description": text,
+        **more,
+        "responses": answers | error_references(*statuses),
+    }
+
+
+def answer(
+    text: str, shape: str, formats: Sequence[str] = FOR_RECORDS, status: str = "200"
+) -> dict[str, Json]:
+    """Describe a successful answer of one shape."""
+    return {status: {"description": text, "content": media_types(reference(shape), formats)}}
+
+
+def keyed_answer(text: str, shape: str) -> dict[str, Json]:
+    """Describe an object of records of one shape by their keys."""
+    schema = {"type": "object", "additionalProperties": reference(shape)}
+    return {"200": {"description": text, "content": media_types(schema, FOR_RECORDS)}}

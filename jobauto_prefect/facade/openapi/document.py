@@ -6,9 +6,14 @@ from functools import cache
 from jobauto_prefect import __version__
 from jobauto_prefect.facade.models.catalog import KINDS
 from jobauto_prefect.facade.openapi.components import error_responses, parameters
-from jobauto_prefect.facade.openapi.custom_operations import SERVICE, SIGNING_IN, custom_operations
+from jobauto_prefect.facade.openapi.record_operations import record_operations
 from jobauto_prefect.facade.openapi.resource_operations import resource_operations
 from jobauto_prefect.facade.openapi.schemas import Json, component_schemas
+from jobauto_prefect.facade.openapi.service_operations import (
+    SERVICE,
+    SIGNING_IN,
+    service_operations,
+)
 
 ABOUT = """\
 Applications, companies, run templates, jobs and what belongs to them.
@@ -71,7 +76,7 @@ def document() -> Json:
 def paths() -> Json:
     """Describe the operations, by path and method; do not change what is returned."""
     described: Json = {}
-    for operations in (resource_operations(), custom_operations()):
+    for operations in (resource_operations(), service_operations(), record_operations()):
         for path, method, operation in operations:
             described.setdefault(path, {})[method] = operation
     _complete_links(described)

@@ -8,17 +8,11 @@ from pydantic import BaseModel, Field
 from jobauto_prefect.facade.auth.permissions import Role
 from jobauto_prefect.facade.models.applications import ApplicationVersion
 from jobauto_prefect.facade.models.audit_entries import AuditEntry
-from jobauto_prefect.facade.models.calendars import Calendar
-from jobauto_prefect.facade.models.common import Fault
-from jobauto_prefect.facade.models.companies import Company, Member
-from jobauto_prefect.facade.models.credentials import Credential, CredentialType
-from jobauto_prefect.facade.models.event_rules import EventRule, EventSource
-from jobauto_prefect.facade.models.events import Event, EventWithDeliveries
-from jobauto_prefect.facade.models.jobs import Job, JobWithOutput, Output
-from jobauto_prefect.facade.models.run_templates import RunTemplate
-from jobauto_prefect.facade.models.tasks import Task, TaskWithJobs
-from jobauto_prefect.facade.models.topics import Topic
-from jobauto_prefect.facade.models.users import AssignedRole, Token, User
+from jobauto_prefect.facade.models.catalog import DETAIL_MODELS, RECORD_MODELS
+from jobauto_prefect.facade.models.common import ErrorSummary, Fault
+from jobauto_prefect.facade.models.companies import Member
+from jobauto_prefect.facade.models.jobs import Job, Output
+from jobauto_prefect.facade.models.users import AssignedRole, IssuedToken, Token, User
 from jobauto_prefect.facade.openapi import apply_models, suggestion_models
 from jobauto_prefect.facade.openapi.service_models import (
     Drift,
@@ -42,17 +36,12 @@ class Formats(BaseModel):
     formats: list[str] = Field(description="The formats that are spoken.")
 
 
-class Error(BaseModel):
+class Error(ErrorSummary):
     """Every error looks like this, in the format that was asked for."""
 
-    error: str = Field(description="The name of the status.")
-    message: str = Field(description="One line for people.")
     details: list[Fault] | Formats | None = Field(
         default=None,
         description="Every error in the request, or the formats that are spoken.",
-    )
-    request_id: str = Field(
-        description="The request, as the service's log and the audit log name it."
     )
 
 
@@ -138,7 +127,7 @@ class SignedIn(BaseModel):
 
     token: str = Field(description="The token; it is shown here only.")
     expires_at: datetime = Field(description="When it ends to count; null: never.")
-    user: SignedInUser = Field(description="Who has signed in.")
+    user: SignedInUser = Field(description="The user.")
     status: Literal["success"] = Field(description="Always success.")
     message: str = Field(description="One line for people.")
 
@@ -176,26 +165,12 @@ class DataExport(BaseModel):
 
 
 SHAPES: tuple[type[BaseModel], ...] = (
+    *RECORD_MODELS.values(),
+    *DETAIL_MODELS.values(),
     ApplicationVersion,
     AssignedRole,
-    AuditEntry,
-    Company,
-    Credential,
-    CredentialType,
-    Event,
-    EventRule,
-    EventSource,
-    EventWithDeliveries,
-    Job,
-    JobWithOutput,
     Member,
     Output,
-    RunTemplate,
-    Task,
-    TaskWithJobs,
-    Topic,
-    Calendar,
-    User,
     CredentialRevealed,
     DataExport,
     Deleted,
@@ -203,6 +178,7 @@ SHAPES: tuple[type[BaseModel], ...] = (
     Error,
     Forecast,
     Index,
+    IssuedToken,
     JobsByState,
     JobsDeleted,
     MembershipEnded,
@@ -214,6 +190,7 @@ SHAPES: tuple[type[BaseModel], ...] = (
     SignedOut,
     SourceTested,
     Status,
+    Token,
     WorkPool,
     Maintenance,
     WorkerLost,

@@ -11,21 +11,14 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from jobauto_prefect.definitions import schema as definition_schema
 from jobauto_prefect.facade.apply.endpoint import ApplyBody
-from jobauto_prefect.facade.openapi.field_descriptions import describe_field
 from jobauto_prefect.facade.resources.event_replay import ReplayBody
 from jobauto_prefect.facade.resources.maintenance import MaintenanceBody
 from jobauto_prefect.facade.resources.memberships import MemberBody, RolesBody
 from jobauto_prefect.facade.resources.registry import RESOURCES
 from jobauto_prefect.facade.resources.task_actions import ExcuseBody
+from jobauto_prefect.facade.resources.user_tokens import TokenBody
+from jobauto_prefect.facade.writes.application_fields import ApplicationBody
 from jobauto_prefect.facade.writes.base import NEVER_NULL
-from jobauto_prefect.facade.writes.calendars import CalendarBody
-from jobauto_prefect.facade.writes.companies import CompanyBody
-from jobauto_prefect.facade.writes.credential_types import CredentialTypeBody
-from jobauto_prefect.facade.writes.credentials import CredentialBody, TopicBody
-from jobauto_prefect.facade.writes.events import RuleBody, SourceBody
-from jobauto_prefect.facade.writes.jobs import JobBody
-from jobauto_prefect.facade.writes.run_templates import TemplateBody
-from jobauto_prefect.facade.writes.users import UserBody
 from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.queries.names import LOOKS
 
@@ -33,43 +26,25 @@ Json = dict[str, Any]
 SCHEMA_PREFIX = "#/components/schemas/"
 
 BODIES: Mapping[str, str] = {
-    "company": "CompanyBody",
-    "runtemplate": "TemplateBody",
-    "job": "JobBody",
-    "user": "UserBody",
-    "credential": "CredentialBody",
-    "credential_type": "CredentialTypeBody",
-    "topic": "TopicBody",
-    "calendar": "CalendarBody",
-    "eventrule": "RuleBody",
-    "eventsource": "SourceBody",
-    "app": "ApplicationBody",
+    **{resource.item: resource.body.__name__ for resource in RESOURCES if resource.body},
+    "app": ApplicationBody.__name__,
 }
 """Record kind -> schema of what clients write."""
 
 _MODELS = (
-    ApplyBody, CalendarBody, CompanyBody, CredentialBody, CredentialTypeBody, ExcuseBody, JobBody,
-    MaintenanceBody, MemberBody, ReplayBody, RolesBody, RuleBody, SourceBody, TemplateBody,
-    TopicBody, UserBody,
-)  # fmt: skip
+    *(resource.body for resource in RESOURCES if resource.body),
+    *(
+        ApplicationBody,
+        ApplyBody,
+        ExcuseBody,
+        MaintenanceBody,
+        MemberBody,
+        ReplayBody,
+        RolesBody,
+        TokenBody,
+    ),
+)
 
-BOOLEAN: Json = {"anyOf": [{"type": "boolean"}, {"enum": [0, 1, "0", "1", "true", "false"]}]}
-_LABEL = "[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
-LABELS: Json = {
-    "anyOf": [
-        {"type": "array", "items": {"type": "string", "pattern": f"^{_LABEL}$"}, "maxItems": 20},
-        {"type": "string", "pattern": f"^({_LABEL}(,{_LABEL}){{0,19}})?$"},
-        {"type": "object"},
-    ]
-}
-TOPICS: Json = {
-    "description": "The topics to attach, by name or id; in the query with commas. A whole "
-    "definition's own `topics` are kept, and those there are topics for are attached.",
-    "anyOf": [
-        {"type": "array", "items": {"type": ["string", "integer"]}, "maxItems": 50},
-        {"type": "string"},
-    ],
-}
 KEY: Json = {
     "description": "The record to update; without it the natural key tells.",
     "anyOf": [
@@ -122,13 +97,15 @@ def component_schemas() -> Json:
     _, generated = models_json_schema(
         modes, ref_template=f"{SCHEMA_PREFIX}{{model}}", schema_generator=_SchemaGenerator
     )
-    made: Json = {**generated["$defs"], **_definition_schemas(), **_application_schemas()}
+    made: Json = {**generated["$defs"], **_definition_schemas()}
+    _add_definition(made["Application"])
+    _add_partial_definition(made["ApplicationBody"])
     for item, name in BODIES.items():
         key = KEY_OR_NAME if item in KINDS_WITH_NAMES else KEY
         made[name]["properties"] |= {"id": key, f"{item}_id": key}
     made["JobChange"] = _job_change(made["JobBody"])
     for name, schema in made.items():
-        _describe_fields(name, schema)
+        _tidy(name, schema)
     for name, example in load_examples().items():
         made[name]["examples"] = [example]
     return dict(sorted(made.items()))
@@ -145,19 +122,17 @@ def _job_change(body: Json) -> Json:
     }
 
 
-def _describe_fields(name: str, schema: Json) -> None:
-    """Describe each field, and drop what says nothing."""
+def _tidy(name: str, schema: Json) -> None:
+    """Drop what says nothing."""
     if name.startswith("Definition"):
         return
     schema.pop("title", None)
     for field, value in schema.get("properties", {}).items():
+        value.pop("title", None)  # of pages
         if "$ref" not in value and "default" in value and value["default"] is None:
             del value["default"]
         if name in BODIES.values() and field in NEVER_NULL:
             value["anyOf"] = [each for each in value["anyOf"] if each != {"type": "null"}]
-        meaning = describe_field(name, field)
-        if meaning:
-            value.setdefault("description", meaning)
 
 
 def _definition_schemas() -> Json:
@@ -177,54 +152,17 @@ def _part_name(name: str) -> str:
     return f"Definition{name[:1].upper()}{name[1:]}"
 
 
-def _application_schemas() -> Json:
-    required = definition_schema()["required"]
-    times = {
-        name: {"type": "string", "format": "date-time"} for name in ("created_at", "updated_at")
-    }
-    ours = {
-        "id": {"type": "integer"},
-        "company_id": {"type": ["integer", "null"]},
-        "enabled": {"type": "boolean"},
-        "labels": {"type": "array", "items": {"type": "string"}},
-        "topics": {"type": "array", "items": {"type": "string"}},
-        "prefect_url": {"type": ["string", "null"]},
-        **times,
-    }
-    return {
-        "Application": {
-            "description": "An application: the fields of its definition, and ours.",
-            "type": "object",
-            "allOf": [reference("DefinitionMembers")],
-            "required": [*required, *ours],
-            "properties": ours
-            | {
-                "rule_selectors": {
-                    "description": "What event rules can name of the ends of its jobs; only in "
-                    "the record itself.",
-                    "type": "array",
-                    "items": reference("OfferedSelector"),
-                }
-            },
-        },
-        "ApplicationBody": {
-            "description": "A whole definition, or a part of one, which is merged into the one "
-            "there is. Fields of an answer that are not the definition's are read over.",
-            "type": "object",
-            "allOf": [reference("DefinitionMembers")],
-            "anyOf": [
-                {"title": "A whole definition", "required": required},
-                {"title": "A part of one"},
-            ],
-            "properties": {
-                "company_id": {"anyOf": [KEY_OR_NAME, {"type": "null"}]},
-                "enabled": BOOLEAN,
-                "labels": LABELS,
-                "topics": TOPICS,
-                "force": {
-                    **BOOLEAN,
-                    "description": "Take a definition although its version is older.",
-                },
-            },
-        },
-    }
+def _add_definition(application: Json) -> None:
+    """Add the fields of its definition to the record of an application."""
+    application["allOf"] = [reference("DefinitionMembers")]
+    application["required"] += definition_schema()["required"]
+
+
+def _add_partial_definition(body: Json) -> None:
+    """Add a whole definition or a part of one, whose keys `company` and others are its own."""
+    body["allOf"] = [reference("DefinitionMembers")]
+    body["anyOf"] = [
+        {"title": "A whole definition", "required": definition_schema()["required"]},
+        {"title": "A part of one"},
+    ]
+    del body["additionalProperties"], body["properties"]["company"]

@@ -2,13 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-
-class OfferedSelector(BaseModel):
-    """A selector; `type` is that of a field, the format of a whole value, or `file`."""
-
-    selector: str = Field(description="As `env_mapping` takes it.")
-    type: str = Field(description="The type of the value.")
-    description: str = Field(description="What it is for.")
+from jobauto_prefect.facade.models.applications import OfferedSelector
 
 
 class SuggestedMapping(BaseModel):

@@ -26,13 +26,15 @@ from jobauto_prefect.facade.resources import (
     status,
     suggestions,
     task_actions,
+    user_tokens,
     workers,
 )
 from jobauto_prefect.facade.resources.details import details_of, title_of
 from jobauto_prefect.facade.resources.lists import add_list, view_of
 from jobauto_prefect.facade.resources.natural_keys import key_type
 from jobauto_prefect.facade.resources.query_parameters import refuse_unknown_parameters
-from jobauto_prefect.facade.resources.registry import RESOURCES, Resource
+from jobauto_prefect.facade.resources.registry import RESOURCES
+from jobauto_prefect.facade.resources.resource import Resource
 from jobauto_prefect.facade.resources.upserts import add_upsert
 from jobauto_prefect.facade.serializers.jobs import add_job_counts, add_wait_reasons
 from jobauto_prefect.facade.service import CurrentService
@@ -59,6 +61,7 @@ ROUTE_MODULES = (
     event_sources,
     suggestions,
     job_output,
+    user_tokens,
     workers,
 )
 """Modules of routes that follow no pattern."""

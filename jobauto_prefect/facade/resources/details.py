@@ -3,7 +3,7 @@
 from typing import Any
 
 from jobauto_prefect.facade.resources import suggestions
-from jobauto_prefect.facade.resources.registry import Resource
+from jobauto_prefect.facade.resources.resource import Resource
 from jobauto_prefect.facade.serializers.common import JsonObject
 from jobauto_prefect.facade.serializers.events import serialize_event_details
 from jobauto_prefect.facade.serializers.jobs import serialize_job, serialize_job_details

@@ -1,6 +1,7 @@
 """Replaying events: dead letters, and what a rule was too young for."""
 
 from fastapi import APIRouter, Request, Response
+from pydantic import Field
 
 from jobauto_prefect.errors import Conflict
 from jobauto_prefect.facade.auth.access import require_permission
@@ -23,7 +24,7 @@ class ReplayBody(Body):
     that are.
     """
 
-    eventrule_id: Id | None = None
+    eventrule_id: Id | None = Field(default=None, description="The event rule.")
 
 
 def add_routes(router: APIRouter) -> None:

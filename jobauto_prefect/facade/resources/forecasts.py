@@ -1,6 +1,6 @@
 """What will run when."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Annotated, Any
@@ -45,7 +45,10 @@ def list_forecast(
     """Return the windows that start within so many days, of the active templates one may see."""
     now = service.ledger.clock()
     until = now + timedelta(days=days)
-    templates, timings = _load_timings(service, who, runtemplate_id, now)
+    with service.ledger.reading() as session:
+        wanted = runtemplate_id and runtemplate_id.split(",")
+        ids = {_resolve_template(session, who, word) for word in wanted} if wanted else None
+        templates, timings = _load_timings(session, service, who, ids, now)
     launches = list(islice(forecast(timings, now, until), limit + 1))
     data = {
         "from": now.isoformat(),
@@ -59,30 +62,61 @@ def list_forecast(
     return respond_plain(request, who, "Forecast", data)
 
 
+NEAREST = timedelta(days=366)
+"""So far ahead the next launch of a run template is looked for."""
+
+MAX_EXCUSED = 500
+"""So many windows in closed time are passed over to find one that is not."""
+
+
+def next_launches(
+    session: ReadingSession, service: Service, who: Identity, ids: Collection[int]
+) -> Mapping[int, PlannedLaunch]:
+    """Return when each of these run templates starts next, by id; those that do not are left out.
+
+    Where all that is near is in closed time, it is the first of these windows.
+    """
+    now = service.ledger.clock()
+    _, timings = _load_timings(session, service, who, ids, now)
+    launches = {
+        template_id: _first_launch(forecast({template_id: timing}, now, now + NEAREST))
+        for template_id, timing in timings.items()
+    }
+    return {template_id: launch for template_id, launch in launches.items() if launch}
+
+
+def _first_launch(launches: Iterator[PlannedLaunch]) -> PlannedLaunch | None:
+    near = list(islice(launches, 1))
+    if near and near[0].excused:
+        later = (launch for launch in islice(launches, MAX_EXCUSED) if not launch.excused)
+        return next(later, near[0])
+    return near[0] if near else None
+
+
 def _load_timings(
-    service: Service, who: Identity, wanted: str | None, now: datetime
+    session: ReadingSession,
+    service: Service,
+    who: Identity,
+    ids: Collection[int | None] | None,
+    now: datetime,
 ) -> tuple[Mapping[int, RunTemplate], Mapping[int, Timing]]:
-    """Return the run templates that are active, and the timings of those with a schedule, by id."""
+    """Return the run templates that are active, and the timings of those with a schedule, by id.
+
+    `ids` None: of all that one may see.
+    """
     companies = who.rights.companies_with("jobs.read")
-    with service.ledger.reading() as session:
-        ids = (
-            {_resolve_template(session, who, word) for word in wanted.split(",")}
-            if wanted
-            else None
-        )
-        templates = {
-            template.id: template
-            for template in templates_with_context(session, companies)
-            if is_active(template) and (ids is None or template.id in ids)
-        }
-        closed = closed_times(session, templates.values(), now)
-        timings = {
-            template.id: Timing(
-                schedule, closed[template.id], template.misfire, template.next_window
-            )
-            for template in templates.values()
-            if (schedule := template_schedule(template, service.settings.timezone)) is not None
-        }
+    among = None if ids is None else [number for number in ids if number is not None]
+    templates = {
+        template.id: template
+        for template in templates_with_context(session, companies, among)
+        if is_active(template)
+    }
+    closed = closed_times(session, templates.values(), now)
+    timings = {
+        template.id: Timing(schedule, closed[template.id], template.misfire, template.next_window)
+        for template in templates.values()
+        if (schedule := template_schedule(template, service.settings.timezone)) is not None
+    }
     return templates, timings
 
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 import mimetypes
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -16,7 +17,7 @@ from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, Boolean, Integer
 from jobauto_prefect.facade.serializers.jobs import serialize_line
 from jobauto_prefect.facade.service import CurrentService, Service
-from jobauto_prefect.ledger.queries.jobs import output_of
+from jobauto_prefect.ledger.queries.jobs import LineSelection, last_output_of, output_of
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.records import Artifact, Job, OutputLine
 from jobauto_prefect.ledger.states import LIVE_JOBS
@@ -47,39 +48,51 @@ async def output(
     who: CurrentUser,
     service: CurrentService,
     after: Annotated[int, Query(ge=0, le=2**31 - 1), READ_INTEGER] = 0,
+    before: Annotated[int | None, Query(ge=1, le=2**31 - 1), READ_INTEGER] = None,
+    find: Annotated[str, Query(max_length=255, pattern=r"^[^\x00]*$")] = "",
+    tail: Annotated[int | None, Query(ge=1, le=BATCH_LINES), READ_INTEGER] = None,
     follow: Boolean = False,
 ) -> Response:
     """Return output lines with a number above `after`; with `follow` also those still to come.
 
-    As json an object with `lines`, `last` (where to go on) and the `state` after them; as txt
-    the lines alone.
+    `tail` is how many of the chosen lines, the last ones. As json an object with `lines`, `last`
+    (where to go on) and the `state` after them; as txt the lines alone.
     """
     if suffix not in ("json", "txt"):
         raise NotAcceptable(f"output is not spoken as {suffix[:40]}", ("json", "txt"))
-    await asyncio.to_thread(_read_batch, service, job_id, who, after)
-    lines = _stream_batches(service, job_id, who, after, follow=follow)
+    chosen = LineSelection(after, before, find)
+    await asyncio.to_thread(_read_batch, service, job_id, who, chosen, 1)
+    lines = _stream_batches(service, job_id, who, chosen, tail, follow=follow)
     if suffix == "txt":
         return StreamingResponse(_as_text(lines), media_type="text/plain; charset=utf-8")
     return StreamingResponse(_as_json(lines, job_id, after), media_type="application/json")
 
 
 def _read_batch(
-    service: Service, job_id: int, who: Identity, after: int
+    service: Service, job_id: int, who: Identity, chosen: LineSelection, tail: int | None = None
 ) -> tuple[str, list[OutputLine]]:
     with service.ledger.reading() as session:
         state = _get_visible_job(session, job_id, who).state
-        return state, output_of(session, job_id, after, BATCH_LINES)
+        if tail is not None:
+            return state, last_output_of(session, job_id, chosen, tail)
+        return state, output_of(session, job_id, chosen, BATCH_LINES)
 
 
 async def _stream_batches(
-    service: Service, job_id: int, who: Identity, after: int, *, follow: bool
+    service: Service,
+    job_id: int,
+    who: Identity,
+    chosen: LineSelection,
+    tail: int | None,
+    *,
+    follow: bool,
 ) -> AsyncIterator[tuple[str, list[OutputLine]]]:
     """Yield the state before each batch, and its lines; the last batch is empty."""
     while True:
-        state, lines = await asyncio.to_thread(_read_batch, service, job_id, who, after)
+        state, lines = await asyncio.to_thread(_read_batch, service, job_id, who, chosen, tail)
         yield state, lines
         if lines:
-            after = lines[-1].seq
+            chosen, tail = replace(chosen, after=lines[-1].seq), None
         elif follow and state in LIVE_JOBS:
             await asyncio.sleep(FOLLOW_SECONDS)
         else:

@@ -23,8 +23,9 @@ from jobauto_prefect.facade.http.responses import (
     respond,
     route_of,
 )
+from jobauto_prefect.facade.models.catalog import field_titles
 from jobauto_prefect.facade.resources.natural_keys import filter_value
-from jobauto_prefect.facade.resources.registry import Resource
+from jobauto_prefect.facade.resources.resource import Resource
 from jobauto_prefect.facade.serializers.common import JsonObject, key_by_id
 from jobauto_prefect.facade.serializers.jobs import add_job_counts, add_wait_reasons
 from jobauto_prefect.facade.service import CurrentService, Service
@@ -90,6 +91,7 @@ def _list_view(
 ) -> View:
     query = dict(request.query_params)
     first = {name: value for name, value in query.items() if name not in ("cursor", "offset")}
+    titles = field_titles(resource.item)
     return view_of(
         resource,
         request,
@@ -101,7 +103,7 @@ def _list_view(
         total=page.total,
         next_query={**first, "cursor": page.next_cursor} if page.next_cursor else None,
         first_query=first if first != query else None,
-        filters=[looked.shown(name) for name, looked in resource.filters.items()],
+        filters=[looked.shown(name, titles) for name, looked in resource.filters.items()],
         orders=resource.orders,
         columns=resource.record_kind.columns,
         names=names,

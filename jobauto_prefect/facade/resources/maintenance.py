@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Request, Response
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from jobauto_prefect.compiler.scheduling.deadlines import later
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
@@ -30,8 +30,14 @@ class MaintenanceBody(Body):
     (`06:30`); null: until somebody ends it.
     """
 
-    reason: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000)] | None = None
-    until: Annotated[str, StringConstraints(strip_whitespace=True, max_length=100)] | None = None
+    reason: Annotated[str, StringConstraints(strip_whitespace=True, max_length=1000)] | None = (
+        Field(default=None, description="Why, for people.")
+    )
+    until: Annotated[str, StringConstraints(strip_whitespace=True, max_length=100)] | None = Field(
+        default=None,
+        description="When it ends by itself: a time, so long from now (`+2h`), or the next time "
+        "of day (`06:30`) in the zone of the service; null: when somebody ends it.",
+    )
 
 
 def add_routes(router: APIRouter) -> None:

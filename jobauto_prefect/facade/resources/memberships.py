@@ -1,9 +1,9 @@
 """The routes of users' roles and companies' members."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fastapi import APIRouter, Request, Response
-from pydantic import WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.auth.access import require_permission
@@ -12,6 +12,7 @@ from jobauto_prefect.facade.auth.permissions import Membership
 from jobauto_prefect.facade.http.field_types import Boolean
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse_translated
 from jobauto_prefect.facade.http.responses import respond_plain
+from jobauto_prefect.facade.models import companies, users
 from jobauto_prefect.facade.resources.natural_keys import is_name, key_type, resolve_names
 from jobauto_prefect.facade.serializers.common import key_by_id
 from jobauto_prefect.facade.serializers.users import serialize_member, serialize_role
@@ -64,9 +65,16 @@ def _get_visible_user(session: ReadingSession, user_id: int, who: Identity) -> U
 class RolesBody(Body):
     """The roles to give, by their names; with `replace` (the default) instead of the former."""
 
+    record: ClassVar = users.User
+
     roles: list[RoleName]
-    replace: Boolean | None = None
-    assigned_by: Id | ShortText | None = None
+    replace: Boolean | None = Field(
+        default=None,
+        description="Instead of the roles there are (the default), or beside them.",
+    )
+    assigned_by: Id | ShortText | None = Field(
+        default=None, description="Read and not used: it is who asks."
+    )
 
 
 def set_roles(
@@ -109,6 +117,8 @@ MembershipName = Annotated[str, WithJsonSchema({"type": "string", "enum": [*Memb
 
 class MemberBody(Body):
     """A user to make a member of a company."""
+
+    record: ClassVar = companies.Member
 
     user_id: Ref
     role: MembershipName = "viewer"

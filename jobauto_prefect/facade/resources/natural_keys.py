@@ -13,7 +13,8 @@ from jobauto_prefect.facade.auth.access import can_read
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import as_integer, parse_text
 from jobauto_prefect.facade.http.requests import Fields
-from jobauto_prefect.facade.resources.registry import RESOURCES, Filter
+from jobauto_prefect.facade.resources.registry import RESOURCES
+from jobauto_prefect.facade.resources.resource import Filter
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.access.ownership import OwnedRecord
 from jobauto_prefect.ledger.base import Base

@@ -1,24 +1,20 @@
 """The table of resources: names, permissions, lists and writes of each record kind."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
-from jobauto_prefect.facade import formats
 from jobauto_prefect.facade.gateway.routes import AUDITED_KINDS
 from jobauto_prefect.facade.http.field_types import (
-    Convert,
     parse_bool,
     parse_datetime,
     parse_enum,
+    parse_enums,
     parse_int,
     parse_text,
 )
-from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.models.audit_entries import AuditAction
 from jobauto_prefect.facade.models.catalog import KINDS
-from jobauto_prefect.facade.models.common import RecordKind
-from jobauto_prefect.facade.serializers.common import JsonObject
+from jobauto_prefect.facade.resources.resource import Filter, Resource
 from jobauto_prefect.facade.serializers.definitions import (
     serialize_app,
     serialize_calendar,
@@ -36,7 +32,6 @@ from jobauto_prefect.facade.serializers.events import (
 from jobauto_prefect.facade.serializers.jobs import serialize_job, serialize_task
 from jobauto_prefect.facade.serializers.users import serialize_audit_entry, serialize_user
 from jobauto_prefect.facade.writes.applications import write_app
-from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.facade.writes.calendars import CalendarBody, write_calendar
 from jobauto_prefect.facade.writes.companies import CompanyBody, write_company
 from jobauto_prefect.facade.writes.credential_types import CredentialTypeBody, write_credential_type
@@ -51,8 +46,6 @@ from jobauto_prefect.facade.writes.jobs import JobBody, write_job
 from jobauto_prefect.facade.writes.run_templates import TemplateBody, write_template
 from jobauto_prefect.facade.writes.users import UserBody, write_user
 from jobauto_prefect.ledger.events.deliveries import EventKind
-from jobauto_prefect.ledger.queries import lists
-from jobauto_prefect.ledger.queries.lists import Condition
 from jobauto_prefect.ledger.records import (
     App,
     AuditEntry,
@@ -70,91 +63,6 @@ from jobauto_prefect.ledger.records import (
     User,
 )
 from jobauto_prefect.ledger.states import JobState, TaskState
-
-
-@dataclass(frozen=True, slots=True)
-class Filter:
-    """A query parameter of a list: the column it looks at, and how.
-
-    `refers_to` is the kind of record whose id or name it is.
-    """
-
-    column: str
-    convert: Convert
-    how: str = "eq"
-    choices: Sequence[str] = ()
-    refers_to: type[Any] | None = None
-
-    def shown(self, name: str) -> formats.ListFilter:
-        """Return the filter as pages offer it."""
-        kind: Literal["text", "choice", "time", "number"] = "choice" if self.choices else "text"
-        if self.convert is parse_int and self.refers_to is None:
-            kind = "number"
-        if self.convert is parse_datetime:
-            kind = "time"
-        return formats.ListFilter(name, formats.field_label(name), self.choices, kind)
-
-    def condition(self, name: str, given: str) -> Condition:
-        """Return the condition a request asks for. Raises InvalidInput."""
-        return Condition(self.column, self.convert(name, given), self.how)
-
-
-NOT_SHOWN = frozenset(
-    {
-        "applied_paused", "automation_id", "block_document_id", "block_type_id", "catch_up",
-        "claim_id", "deployment_id", "digest", "flow_id", "flow_name", "kept_schedule",
-        "next_schedule", "next_window", "retired_at", "run_number", "start_after", "traceparent",
-        "worker_losses",
-    }
-)  # fmt: skip
-"""Stored columns that no record shows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Resource:
-    """One record kind.
-
-    `parameter` is the query parameter that may name the record in an upsert. `permissions` is
-    the first part of its permissions' names; `audit` is read with `security.audit`. `paged` lists
-    come newest first, 100 at a time; the others whole. `body` is what clients write, None for
-    definitions; `aliases` are other names that some of its fields have. `put`: PUT does what POST
-    does to a record's path; `listed_at_item`: GET at the path for new records is the list. Both
-    are there for one client.
-    """
-
-    record_kind: RecordKind
-    parameter: str
-    kind: type[Any]
-    permissions: str
-    show: Callable[..., JsonObject]
-    write: Callable[[WriteRequest], WriteResult] | None = None
-    deletable: bool = True
-    paged: bool = False
-    filters: Mapping[str, Filter] = field(default_factory=dict)
-    body: type[Body] | None = None
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    put: bool = False
-    listed_at_item: bool = False
-
-    @property
-    def item(self) -> str:
-        """The resource's name in paths of records: `runtemplate`."""
-        return self.record_kind.item
-
-    @property
-    def collection(self) -> str:
-        """The resource's name in paths of lists: `runtemplates`."""
-        return self.record_kind.collection
-
-    @property
-    def orders(self) -> Sequence[str]:
-        """The fields a list can be ordered by: the stored ones that are no text for people."""
-        return [name for name in lists.orderable(self.kind) if name not in NOT_SHOWN]
-
-    @property
-    def read(self) -> str:
-        """The permission that reading takes."""
-        return "security.audit" if self.permissions == "security" else f"{self.permissions}.read"
 
 
 def _reference(column: str) -> Filter:
@@ -176,6 +84,10 @@ def _choice(column: str, choices: Sequence[str]) -> Filter:
     return Filter(column, parse_enum(choices), choices=choices)
 
 
+def _choices(column: str, choices: Sequence[str]) -> Filter:
+    return Filter(column, parse_enums(choices), choices=choices, several=True)
+
+
 ENTITIES = (
     "App", "AuditTrail", "Backup", "Calendar", "Company", "CompanyUser", "Credential",
     "CredentialType", "EventRule", "EventSource", "Freeze", "Job", "Key", "RunTemplate",
@@ -183,23 +95,31 @@ ENTITIES = (
     "Topic", "User", "UserRole", "Login", "Worker", *(f"Prefect {kind}" for kind in AUDITED_KINDS),
 )  # fmt: skip
 
+NAME = Filter("name", parse_text, "contains")
+
 RESOURCES: Sequence[Resource] = (
     Resource(
         KINDS["app"], "appId", App, "applications", serialize_app, write_app,
-        filters={"enabled": Filter("enabled", parse_bool), "company_id": _reference("company_id")},
+        filters={
+            "name": NAME,
+            "enabled": Filter("enabled", parse_bool),
+            "company_id": _reference("company_id"),
+        },
     ),
     Resource(
         KINDS["company"], "companyId", Company, "companies", serialize_company,
         write_company,
-        filters={"enabled": Filter("enabled", parse_bool)},
+        filters={"name": NAME, "enabled": Filter("enabled", parse_bool)},
         body=CompanyBody,
     ),
     Resource(
         KINDS["runtemplate"], "runTemplateId", RunTemplate, "jobs",
         serialize_template, write_template,
         filters={
+            "name": NAME,
             "app_id": _reference("app_id"),
             "company_id": _reference("company_id"),
+            "topic": Filter("topics", parse_text, "has"),
             "active": Filter("active", parse_bool),
         },
         body=TemplateBody, aliases={"iterv": "interv"}, listed_at_item=True,
@@ -207,12 +127,16 @@ RESOURCES: Sequence[Resource] = (
     Resource(
         KINDS["job"], "jobId", Job, "jobs", serialize_job, write_job, paged=True,
         filters={
-            "state": _choice("state", tuple(JobState)),
+            "state": _choices("state", tuple(JobState)),
             "runtemplate_id": _reference("runtemplate_id"),
             "company_id": _reference("company_id"),
             "app_id": _reference("app_id"),
             "from": Filter("schedule", parse_datetime, "ge"),
             "to": Filter("schedule", parse_datetime, "lt"),
+            "ended_from": Filter("end", parse_datetime, "ge"),
+            "ended_to": Filter("end", parse_datetime, "lt"),
+            "message": Filter("message", parse_text, "contains"),
+            "retry_of": _reference("retry_of"),
         },
         body=JobBody,
     ),
@@ -225,6 +149,7 @@ RESOURCES: Sequence[Resource] = (
         KINDS["credential"], "credentialId", Credential, "companies",
         serialize_credential, write_credential,
         filters={
+            "name": NAME,
             "company_id": _reference("company_id"),
             "credential_type_id": _reference("credential_type_id"),
         },
@@ -252,8 +177,9 @@ RESOURCES: Sequence[Resource] = (
         KINDS["task"], "taskId", Task, "jobs", serialize_task,
         deletable=False, paged=True,
         filters={
-            "state": _choice("state", tuple(TaskState)),
+            "state": _choices("state", tuple(TaskState)),
             "runtemplate_id": _reference("runtemplate_id"),
+            "company_id": Filter("company_id", parse_int, "company", refers_to=Company),
             "from": Filter("window_start", parse_datetime, "ge"),
             "to": Filter("window_start", parse_datetime, "lt"),
         },

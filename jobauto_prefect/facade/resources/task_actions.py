@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Request, Response
-from pydantic import StringConstraints
+from pydantic import Field, StringConstraints
 
 from jobauto_prefect.errors import Conflict
 from jobauto_prefect.facade.auth.access import require_permission
@@ -26,7 +26,7 @@ Why = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_
 class ExcuseBody(Body):
     """Why it is all right that a window failed or was missed."""
 
-    why: Why
+    why: Why = Field(description="Why it is all right.")
 
 
 def add_routes(router: APIRouter) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from jobauto_prefect.errors import Fault, Forbidden, InvalidInput, OtherId
+from jobauto_prefect.errors import Fault, Forbidden, InvalidInput, OtherId, RecordExists
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.addresses import address_of
 from jobauto_prefect.facade.http.field_types import Convert, parse_int, parse_text
@@ -30,11 +30,11 @@ from jobauto_prefect.facade.resources.natural_keys import (
     require_id,
     resolve_names,
 )
-from jobauto_prefect.facade.resources.registry import Resource
+from jobauto_prefect.facade.resources.resource import Resource
 from jobauto_prefect.facade.serializers.common import JsonObject
 from jobauto_prefect.facade.serializers.jobs import add_job_counts, add_wait_reasons
 from jobauto_prefect.facade.service import CurrentService, Service
-from jobauto_prefect.facade.writes.applications import read_definition
+from jobauto_prefect.facade.writes.application_fields import read_definition
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult, parse_flag
 from jobauto_prefect.ledger.queries.names import LOOKS
 from jobauto_prefect.ledger.records import App
@@ -137,6 +137,7 @@ def _write(
             carries=service.outbox_worker.is_running,
         )
         written = resource.write(write)
+        _require_new(request, resource, written)
         session.flush()
         shown = resource.show(written.record, service.settings) | attached_topics(written.record)
         add_wait_reasons(session, [written.record], [shown], service.settings, ledger.clock())
@@ -149,6 +150,18 @@ def _write(
     else:
         service.outbox_worker.wake()
     return answered
+
+
+def _require_new(request: Request, resource: Resource, written: WriteResult) -> None:
+    """Require a new record where the request says that it wants no other (RFC 9110, 13.1.2).
+
+    Raises:
+        RecordExists: there was one already; what was written of it is taken back.
+    """
+    if request.headers.get("if-none-match") == "*" and not written.created:
+        named = f"{resource.record_kind.one.lower()} {written.record.id}"
+        raise RecordExists(f"there is one of this name already: {named}; change that one, or "
+                           "choose another name")  # fmt: skip
 
 
 def _pop_key(fields: Fields, resource: Resource) -> int | str | None:

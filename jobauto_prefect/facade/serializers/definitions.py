@@ -5,13 +5,13 @@ import json
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.actions import Action, ActionMode
 from jobauto_prefect.definitions.records.notices import Channel
+from jobauto_prefect.facade.models import calendars, companies, credentials, run_templates, topics
+from jobauto_prefect.facade.models.applications import Application, ApplicationVersion
 from jobauto_prefect.facade.serializers.common import (
     JsonObject,
-    isoformat,
-    pick_fields,
     prefect_link,
+    serialize_fields,
     tag_link,
-    timestamps,
 )
 from jobauto_prefect.facade.writes.env import StoredValues
 from jobauto_prefect.ledger.records import (
@@ -29,88 +29,38 @@ from jobauto_prefect.settings import Settings
 
 def serialize_app(app: App, settings: Settings) -> JsonObject:
     """Return the fields of the definition, and ours."""
-    ours = pick_fields(app, "id", "company_id", "enabled", "topics") | timestamps(app)
-    shown = dict(app.document) | ours
-    shown["prefect_url"] = prefect_link(settings, "flows/flow", app.flow_id)
-    return shown
+    link = prefect_link(settings, "flows/flow", app.flow_id)
+    return dict(app.document) | serialize_fields(Application, app, prefect_url=link)
 
 
 def serialize_version(version: AppVersion) -> JsonObject:
     """Return a former definition, with what it said."""
-    shown = pick_fields(version, "number", "version", "replaced_by")
-    shown["replaced_at"] = isoformat(version.replaced_at)
-    return shown | {"definition": json.loads(version.source.removeprefix("\ufeff"))}
-
-
-COMPANY_FIELDS = (
-    "id",
-    "slug",
-    "name",
-    "enabled",
-    "ic",
-    "email",
-    "logo",
-    "settings",
-    "customer",
-    "timezone",
-    "topics",
-    "calendars",
-    "retention",
-)
+    definition = json.loads(version.source.removeprefix("\ufeff"))
+    return serialize_fields(ApplicationVersion, version, definition=definition)
 
 
 def serialize_company(company: Company, settings: Settings) -> JsonObject:
     """Return a company as answers show it; secret values are masked."""
-    shown = pick_fields(company, *COMPANY_FIELDS) | {"notices": _serialize_notices(company)}
-    shown["env"] = StoredValues(company.env, company.secrets).shown()
-    shown["prefect_url"] = tag_link(settings, f"company:{company.slug}")
-    return shown | timestamps(company)
-
-
-TEMPLATE_FIELDS = (
-    "id",
-    "app_id",
-    "company_id",
-    "name",
-    "active",
-    "interv",
-    "cron",
-    "timezone",
-    "delay",
-    "executor",
-    "executors",
-    "executor_settings",
-    "pool",
-    "queue",
-    "queue_priority",
-    "timeout_seconds",
-    "deadline_offset",
-    "allow_late",
-    "max_attempts",
-    "retry_backoff",
-    "retry_min_gap",
-    "retry_undeclared",
-    "overlap",
-    "misfire",
-    "on_contact_lost",
-    "on_closed",
-    "note",
-    "topics",
-    "calendars",
-    "retention",
-)
+    return serialize_fields(
+        companies.Company,
+        company,
+        notices=_serialize_notices(company),
+        env=StoredValues(company.env, company.secrets).shown(),
+        prefect_url=tag_link(settings, f"company:{company.slug}"),
+    )
 
 
 def serialize_template(template: RunTemplate, settings: Settings) -> JsonObject:
     """Return a run template as answers show it; `env` are its own values, secret ones masked."""
-    shown = pick_fields(template, *TEMPLATE_FIELDS)
-    shown["env"] = StoredValues(template.env, template.secrets).shown()
-    shown["credentials"] = [assignment.credential_id for assignment in template.assignments]
-    shown["blocks"] = template.blocks
-    shown["notices"] = _serialize_notices(template)
-    shown |= {mode: _serialize_actions(template, mode) for mode in ActionMode}
-    shown["prefect_url"] = prefect_link(settings, "deployments/deployment", template.deployment_id)
-    return shown | timestamps(template)
+    return serialize_fields(
+        run_templates.RunTemplate,
+        template,
+        env=StoredValues(template.env, template.secrets).shown(),
+        credentials=[assignment.credential_id for assignment in template.assignments],
+        notices=_serialize_notices(template),
+        prefect_url=prefect_link(settings, "deployments/deployment", template.deployment_id),
+        **{mode.value: _serialize_actions(template, mode) for mode in ActionMode},
+    )
 
 
 def _serialize_actions(template: RunTemplate, mode: ActionMode) -> JsonObject:
@@ -130,50 +80,23 @@ def _serialize_notices(record: Company | RunTemplate) -> JsonObject:
     return shown
 
 
-TYPE_FIELDS = (
-    "id",
-    "company_id",
-    "uuid",
-    "code",
-    "name",
-    "description",
-    "translations",
-    "version",
-    "url",
-    "homepage",
-    "logo",
-    "tags",
-    "fields",
-    "availability",
-    "source",
-    "stock",
-)
-
-
 def serialize_credential_type(kind: CredentialType, _settings: Settings) -> JsonObject:
     """Return a credential type as answers show it."""
-    return pick_fields(kind, *TYPE_FIELDS) | timestamps(kind)
+    return serialize_fields(credentials.CredentialType, kind)
 
 
 def serialize_credential(credential: Credential, _settings: Settings) -> JsonObject:
     """Return a credential as answers show it; secret values are masked."""
-    names = ("id", "name", "company_id", "credential_type_id", "max_jobs")
     values = StoredValues(credential.values, credential.secrets).shown()
-    return pick_fields(credential, *names) | {"values": values} | timestamps(credential)
-
-
-CALENDAR_FIELDS = (
-    *("id", "name", "timezone", "country", "subdivision"),
-    *("days", "times", "periods"),
-)
+    return serialize_fields(credentials.Credential, credential, values=values)
 
 
 def serialize_calendar(calendar: Calendar, _settings: Settings) -> JsonObject:
     """Return a calendar as answers show it."""
-    return pick_fields(calendar, *CALENDAR_FIELDS) | timestamps(calendar)
+    return serialize_fields(calendars.Calendar, calendar)
 
 
 def serialize_topic(topic: Topic, settings: Settings) -> JsonObject:
     """Return a topic as answers show it."""
-    shown = pick_fields(topic, "id", "company_id", "name", "description", "color")
-    return shown | {"prefect_url": tag_link(settings, f"topic:{topic.name}")} | timestamps(topic)
+    link = tag_link(settings, f"topic:{topic.name}")
+    return serialize_fields(topics.Topic, topic, prefect_url=link)

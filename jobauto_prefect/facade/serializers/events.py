@@ -4,75 +4,27 @@ import json
 from collections.abc import Sequence
 
 from jobauto_prefect.definitions.mask import MASK
-from jobauto_prefect.facade.serializers.common import JsonObject, isoformat, pick_fields, timestamps
+from jobauto_prefect.facade.models import event_rules, events
+from jobauto_prefect.facade.serializers.common import JsonObject, serialize_fields
 from jobauto_prefect.ledger.records import Delivery, Event, EventRule, EventSource, PendingAction
 from jobauto_prefect.settings import Settings
-
-SOURCE_FIELDS = (
-    "id",
-    "name",
-    "company_id",
-    "adapter_type",
-    "db_connection",
-    "db_host",
-    "db_port",
-    "db_database",
-    "db_username",
-    "enabled",
-    "poll_interval",
-    "consume",
-    "last_processed_id",
-    "poll_error",
-)
 
 
 def serialize_source(source: EventSource, _settings: Settings) -> JsonObject:
     """Return an event source as answers show it; its password is masked."""
-    shown = pick_fields(source, *SOURCE_FIELDS) | {"polled_at": isoformat(source.polled_at)}
-    return shown | {"db_password": MASK if source.db_password else None} | timestamps(source)
-
-
-RULE_FIELDS = (
-    "id",
-    "event_source_id",
-    "runtemplate_source_id",
-    "runtemplate_id",
-    "evidence",
-    "operation",
-    "on",
-    "fan_out",
-    "enabled",
-    "priority",
-)
+    password = MASK if source.db_password else None
+    return serialize_fields(event_rules.EventSource, source, db_password=password)
 
 
 def serialize_rule(rule: EventRule, _settings: Settings) -> JsonObject:
     """Return an event rule as answers show it."""
-    mapping = {"env_mapping": json.loads(rule.env_mapping)}
-    return pick_fields(rule, *RULE_FIELDS) | mapping | timestamps(rule)
-
-
-EVENT_FIELDS = (
-    "id",
-    "kind",
-    "state",
-    "event_source_id",
-    "runtemplate_id",
-    "job_id",
-    "company_id",
-    "inversion",
-    "evidence",
-    "operation",
-    "record_id",
-    "depth",
-    "emission_error",
-)
+    mapping = json.loads(rule.env_mapping)
+    return serialize_fields(event_rules.EventRule, rule, env_mapping=mapping)
 
 
 def serialize_event(event: Event, _settings: Settings) -> JsonObject:
     """Return an event as answers show it."""
-    times = {name: isoformat(getattr(event, name)) for name in ("emitted_at", "created_at")}
-    return pick_fields(event, *EVENT_FIELDS) | times
+    return serialize_fields(events.Event, event)
 
 
 def serialize_event_details(
@@ -80,12 +32,7 @@ def serialize_event_details(
 ) -> JsonObject:
     """Return what is known of an event, and what it owes."""
     shown = [
-        pick_fields(delivery, "element", "state", "job_id", "error")
-        | {
-            "eventrule_id": delivery.rule_id,
-            "flow_run_id": str(delivery.flow_run_id) if delivery.flow_run_id else None,
-            "due_at": isoformat(delivery.due_at),
-        }
+        serialize_fields(events.Delivery, delivery, eventrule_id=delivery.rule_id)
         for delivery in deliveries
     ]
     return {"data": event.data, "deliveries": shown, "actions": list(map(_owed_action, actions))}
@@ -93,6 +40,5 @@ def serialize_event_details(
 
 def _owed_action(action: PendingAction) -> JsonObject:
     """Return one action; the query of a webhook's address may be a secret and is not shown."""
-    shown = pick_fields(action, "id", "kind", "state", "attempts", "job_id", "error")
-    times = {name: isoformat(getattr(action, name)) for name in ("due_at", "done_at")}
-    return shown | {"target": action.target.partition("?")[0] or None} | times
+    target = action.target.partition("?")[0] or None
+    return serialize_fields(events.OwedAction, action, target=target)

@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
+from jobauto_prefect.facade.models import jobs as models
+from jobauto_prefect.facade.models import tasks
 from jobauto_prefect.facade.serializers.common import (
     JsonObject,
     isoformat,
-    pick_fields,
     prefect_link,
+    serialize_fields,
 )
 from jobauto_prefect.jobs import waits
 from jobauto_prefect.ledger.queries.run_templates import work_of_templates
@@ -18,47 +20,13 @@ from jobauto_prefect.settings import Settings
 MAX_OUTPUT_BYTES = 64 * 1024
 
 
-JOB_FIELDS = (
-    "id",
-    "app_id",
-    "company_id",
-    "runtemplate_id",
-    "task_id",
-    "attempt",
-    "retry_of",
-    "event_id",
-    "eventrule_id",
-    "state",
-    "severity",
-    "message",
-    "exitcode",
-    "schedule_type",
-    "executor",
-    "launched_by",
-    "app_version",
-    "command",
-    "env",
-    "undeclared",
-    "warnings",
-    "worker",
-    "pid",
-    "cancel_reason",
-    "note",
-)
-
-
 def serialize_job(job: Job, settings: Settings) -> JsonObject:
     """Return a job as lists show it: without output and artifacts.
 
     What it waits for is others' to know: see `add_wait_reasons`.
     """
-    shown = pick_fields(job, *JOB_FIELDS) | {"waits_for": None}
-    shown |= {
-        name: isoformat(getattr(job, name)) for name in ("schedule", "begin", "end", "created_at")
-    }
-    shown["flow_run_id"] = str(job.flow_run_id) if job.flow_run_id else None
-    shown["prefect_url"] = prefect_link(settings, "runs/flow-run", job.flow_run_id)
-    return shown
+    link = prefect_link(settings, "runs/flow-run", job.flow_run_id)
+    return serialize_fields(models.Job, job, waits_for=None, prefect_url=link)
 
 
 def add_wait_reasons(
@@ -103,12 +71,7 @@ def serialize_job_details(lines: Sequence[OutputLine], artifacts: Sequence[Artif
 
 
 def _serialize_artifact(artifact: Artifact) -> JsonObject:
-    link = {"href": f"/api/v1/artifact/{artifact.id}"}
-    return (
-        link
-        | pick_fields(artifact, "id", "name", "path", "type", "content_type", "size")
-        | {"created_at": isoformat(artifact.created_at)}
-    )
+    return serialize_fields(models.Artifact, artifact, href=f"/api/v1/artifact/{artifact.id}")
 
 
 def _tail_of(lines: Sequence[OutputLine], stream: str) -> str:
@@ -118,12 +81,9 @@ def _tail_of(lines: Sequence[OutputLine], stream: str) -> str:
 
 def serialize_line(line: OutputLine) -> JsonObject:
     """Return one line of output as answers show it."""
-    return pick_fields(line, "seq", "stream", "text") | {"at": isoformat(line.at)}
+    return serialize_fields(models.OutputLine, line)
 
 
 def serialize_task(task: Task, _settings: Settings) -> JsonObject:
     """Return a task as answers show it; its own record has its attempts besides."""
-    names = ["id", "runtemplate_id", "state", "reason", "message", "attempts"]
-    names += ["fulfilled_by_job_id", "excuse", "excused_by"]
-    times = ("window_start", "window_end", "deadline", "fulfilled_at", "created_at")
-    return pick_fields(task, *names) | {name: isoformat(getattr(task, name)) for name in times}
+    return serialize_fields(tasks.Task, task, company_id=task.runtemplate.company_id)

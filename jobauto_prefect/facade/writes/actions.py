@@ -67,19 +67,19 @@ ON = BeforeValidator(_expand_switch)
 class ChainBody(Body):
     """Another run template starts."""
 
-    runtemplate_id: Ref
+    runtemplate_id: Ref = Field(description="The run template that starts.")
 
 
 class LaunchBody(Body):
     """An application starts, by its only run template in the company."""
 
-    app_id: Ref
+    app_id: Ref = Field(description="The application that starts.")
 
 
 class RescheduleBody(Body):
     """The same run template starts again, with the same values, `delay` seconds later."""
 
-    delay: Delay = HOUR
+    delay: Delay = Field(default=HOUR, description="Seconds until it starts again.")
 
 
 class StopBody(Body):
@@ -91,8 +91,8 @@ class WebHookBody(Body):
     to be given again, or null: without one nothing is signed.
     """
 
-    uri: WebAddress
-    secret: ShortText | None = None
+    uri: WebAddress = Field(description="The address that is told.")
+    secret: ShortText | None = Field(default=None, description="Key of the signature.")
 
 
 class ActionsBody(BaseModel):
@@ -102,16 +102,24 @@ class ActionsBody(BaseModel):
         extra="forbid", json_schema_extra={"additionalProperties": {"enum": [False, None]}}
     )
 
-    chain: Annotated[ChainBody | None, ON, OrSwitch(ChainBody)] = Field(None, alias=Action.CHAIN)
+    chain: Annotated[ChainBody | None, ON, OrSwitch(ChainBody)] = Field(
+        None, alias=Action.CHAIN, description="Another run template starts."
+    )
     launch: Annotated[LaunchBody | None, ON, OrSwitch(LaunchBody)] = Field(
-        None, alias=Action.LAUNCH
+        None,
+        alias=Action.LAUNCH,
+        description="An application starts, by its only run template in the company.",
     )
     reschedule: Annotated[RescheduleBody | None, ON, OrSwitch(RescheduleBody)] = Field(
-        None, alias=Action.RESCHEDULE
+        None,
+        alias=Action.RESCHEDULE,
+        description="The same run template starts again, with the same values.",
     )
-    stop: Annotated[StopBody | None, ON, OrSwitch(StopBody)] = Field(None, alias=Action.STOP)
+    stop: Annotated[StopBody | None, ON, OrSwitch(StopBody)] = Field(
+        None, alias=Action.STOP, description="The run template follows its schedule no more."
+    )
     webhook: Annotated[WebHookBody | None, ON, OrSwitch(WebHookBody)] = Field(
-        None, alias=Action.WEBHOOK
+        None, alias=Action.WEBHOOK, description="An address is told."
     )
 
     @model_validator(mode="before")

@@ -11,13 +11,18 @@ from jobauto_prefect.definitions import (
     validate,
     version_numbers,
 )
-from jobauto_prefect.errors import Conflict, Fault, InvalidDefinition
-from jobauto_prefect.facade.http.requests import WHOLE_BODY, Body, Fields, read_json_object
-from jobauto_prefect.facade.http.requests import parse as parse_body
-from jobauto_prefect.facade.writes.base import LabelledBody, WriteRequest, WriteResult, parse_flag
+from jobauto_prefect.errors import Conflict, Fault
+from jobauto_prefect.facade.http.requests import WHOLE_BODY, Fields
+from jobauto_prefect.facade.writes.application_fields import (
+    ApplicationBody,
+    complete_document,
+    document_in,
+    parse_application,
+    read_definition,
+)
+from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.facade.writes.env import StoredValues, seal_exposed
 from jobauto_prefect.facade.writes.ownership import (
-    OwnedBody,
     Owner,
     apply_owner,
     authorize_definition,
@@ -28,7 +33,6 @@ from jobauto_prefect.facade.writes.ownership import (
     select_named,
 )
 from jobauto_prefect.facade.writes.topics import (
-    TopicRefs,
     apply_existing_topics,
     apply_topics,
     require_own_topics,
@@ -42,37 +46,6 @@ from jobauto_prefect.ledger.queries.run_templates import templates_of_app
 from jobauto_prefect.ledger.queries.topics import enqueue_bearer
 from jobauto_prefect.ledger.records import App, AppVersion, Company, RunTemplate
 
-READ_ONLY = ("created_at", "updated_at", "prefect_url")
-"""What every record that was read has: where one comes back these are no keys of a document."""
-
-OURS = ("enabled", "company_id")
-RECORD_FIELDS = ("id", "enabled", "company_id", "labels", "topics", "rule_selectors", *READ_ONLY)
-"""What records have beside the definition, which may have keys of these names, too."""
-
-UNREADABLE = frozenset({"duplicate", "number", "text", "key", "depth", "size", "syntax"})
-
-
-class TopicsBody(Body):
-    """The topics of an application, in a request that is a definition besides."""
-
-    topics: TopicRefs
-
-
-REQUIRED = ("$schema", "name", "description", "executable", "environment")
-
-
-def read_definition(raw: bytes) -> Fields:
-    """Return the keys of a body that is a definition or a part of one.
-
-    Raises:
-        InvalidDefinition: it is not JSON that can be kept; every error is in it.
-    """
-    report = validate(raw)
-    unreadable = not isinstance(report.document, dict)
-    if unreadable or any(fault.rule in UNREADABLE for fault in report.faults):
-        raise InvalidDefinition(report.faults)
-    return dict(report.document)
-
 
 def write_app(write: WriteRequest) -> WriteResult:
     """Write an application: a whole definition replaces that of its uuid, else name; a part merges.
@@ -82,15 +55,14 @@ def write_app(write: WriteRequest) -> WriteResult:
         Conflict: its version is older than the one that is here, and `force` is not said; or it
             can't belong to that company.
     """
-    force = parse_flag(write.fields.pop("force", False), "/force")
-    labels, owner = _pop_labels(write), _resolve_owner(write)
-    topics = _parse_topics(write)
+    body = parse_application(write)
+    owner = resolve_owner(write, body)
     is_definition = write.fields.pop("definition", None) is WHOLE_BODY
-    given = read_definition(write.raw) if is_definition else _document_in(write)
+    given = read_definition(write.raw) if is_definition else document_in(write)
     app = _find_app(write, given, owner)
     if app is None:
         authorize_definition(write, owner)
-    document = given if is_definition else _complete(write, app, given)
+    document = given if is_definition else complete_document(write, app, given)
     created, warnings = app is None, list[Fault]()
     if app is not None:
         require_administrator(write, app, _identity_changed(app, document))
@@ -101,34 +73,19 @@ def write_app(write: WriteRequest) -> WriteResult:
             # Before it is added: a query would flush it, and what it holds so far be a version.
             warnings += _namesakes(write, app, definition, owner)
             write.session.add(app)
-        elif not force:
+        elif not body.force:
             _refuse_older(app, definition)
         _store_definition(write, app, definition)
     elif _is_raw(write, document):
         app.source = write.raw.decode()  # the same, written in another way
     if apply_owner(write, app, owner):
         _seal_values(write, app, app.definition)
-    if "enabled" in write.fields:
-        app.enabled = parse_flag(write.fields["enabled"], "/enabled")
-    if labels is not None:
-        app.labels = labels
-    warnings += _apply_topics(write, app, topics, given)
+    for name in body.model_fields_set & {"enabled", "labels"}:
+        setattr(app, name, getattr(body, name))
+    warnings += _apply_topics(write, app, body, given)
     required = app.definition.requirements
     unknown = unknown_requirements(write.session, required, app.company_id)
     return WriteResult(app, created, [*warnings, *unknown])
-
-
-def _document_in(write: WriteRequest) -> Fields:
-    """Return the keys of the definition, or of a part of one, among those of a request."""
-    ours = (*OURS, *RECORD_FIELDS) if _is_record(write) else OURS
-    ours = (*ours, "topics") if _says_topics(write) else ours
-    return {name: value for name, value in write.fields.items() if name not in ours}
-
-
-def _resolve_owner(write: WriteRequest) -> Owner:
-    """Return whose it is to be; a definition may have a key `company` of its own."""
-    given = {name: write.fields[name] or None for name in ("company_id",) if name in write.fields}
-    return resolve_owner(write, parse_body(OwnedBody, given))
 
 
 def _identity_changed(app: App, document: Fields) -> set[str]:
@@ -148,67 +105,14 @@ def _namesakes(write: WriteRequest, app: App, definition: Definition, owner: Own
     return namesake_warnings(write, app, apps_named(write.session, _text(write, definition.name)))
 
 
-def _complete(write: WriteRequest, app: App | None, given: Fields) -> Fields:
-    """Return what is given, over what there is of it: a whole definition stands alone."""
-    if app is None:
-        return {**write.defaults, **given}
-    whole = all(name in given for name in REQUIRED)
-    if whole and _is_record(write):
-        own = {name: app.document[name] for name in app.document if name in RECORD_FIELDS}
-        return {
-            name: given.get(name, own.get(name))
-            for name in dict.fromkeys((*write.fields, *own))
-            if name in given or name in own
-        }
-    return given if whole else {**app.document, **given}
-
-
-def _pop_labels(write: WriteRequest) -> list[str] | None:
-    """Take the labels given, as a list or with commas; an object of that name is the definition's.
-
-    None: no labels are given.
-    """
-    given = write.fields.get("labels")
-    if not isinstance(given, str | list):
-        return None
-    del write.fields["labels"]
-    listed = [word for word in given.split(",") if word] if isinstance(given, str) else given
-    return parse_body(LabelledBody, {"labels": listed}).labels
-
-
-def _says_topics(write: WriteRequest) -> bool:
-    """Whether `topics` are those attached, and not the definition's own.
-
-    They are attached in the query, in a part of a definition without its `executable`, and in a
-    record that was read.
-    """
-    if "topics" not in write.fields:
-        return False
-    is_part = "executable" not in write.fields
-    return is_part or _is_record(write) or "topics" not in read_json_object(write.raw)
-
-
-def _is_record(write: WriteRequest) -> bool:
-    return all(name in write.fields for name in READ_ONLY)
-
-
-def _parse_topics(write: WriteRequest) -> list[int | str] | None:
-    """Return the topics that are attached; None: nothing is said."""
-    if not _says_topics(write):
-        return None
-    given = write.fields["topics"]
-    listed = [word.strip() for word in given.split(",")] if isinstance(given, str) else given
-    return parse_body(TopicsBody, {"topics": listed}).topics
-
-
 def _apply_topics(
-    write: WriteRequest, app: App, topics: list[int | str] | None, document: Fields
+    write: WriteRequest, app: App, body: ApplicationBody, document: Fields
 ) -> list[Fault]:
     """Attach what is said, else what a definition lists itself and there are topics for."""
     before, listed = app.topics, document.get("topics")
     warnings = list[Fault]()
-    if topics is not None:
-        apply_topics(write, app, topics)
+    if "topics" in body.model_fields_set:
+        apply_topics(write, app, body.topics)
     elif isinstance(listed, list) and all(isinstance(name, str) for name in listed):
         warnings = apply_existing_topics(write, app, listed)
     require_own_topics(write, app)

@@ -1,7 +1,7 @@
 """Which credentials, and which blocks of other people in Prefect, a run template has."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StringConstraints
 
@@ -9,6 +9,7 @@ from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.auth.access import can_read
 from jobauto_prefect.facade.http.requests import Body
+from jobauto_prefect.facade.models.run_templates import TemplateBlock
 from jobauto_prefect.facade.writes.base import Id, Name, WriteRequest
 from jobauto_prefect.jobs.claims.credential_warnings import requirement_warnings, withheld_warnings
 from jobauto_prefect.ledger.queries.credentials import credential_named
@@ -25,6 +26,8 @@ Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,1
 
 class BlockBody(Body):
     """A Prefect block of other people; `env` maps variables to its fields (`a.b` is b in a)."""
+
+    record: ClassVar = TemplateBlock
 
     block: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,200}/[a-z0-9-]{1,200}$")]
     env: dict[Variable, Annotated[str, StringConstraints(min_length=1, max_length=200)]] = Field(

@@ -4,9 +4,9 @@ fields given.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
@@ -16,6 +16,7 @@ from jobauto_prefect.facade.auth.access import can_read, require_permission
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, OrText, as_bool
 from jobauto_prefect.facade.http.requests import Body, Fields, read_json_object
+from jobauto_prefect.facade.models.common import Labelled
 from jobauto_prefect.facade.writes.env import StoredValues, merge_values
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.base import Base
@@ -36,8 +37,15 @@ Id = Annotated[int, Field(ge=1, le=2**31 - 1), READ_INTEGER, OrText(r"^[1-9][0-9
 Ref = Annotated[Id, OrText("[^0-9]")]
 """The id of a record; where the request had a name, the route has put the id in its place."""
 
-Label = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
+LABEL = "[A-Za-z0-9][A-Za-z0-9_.-]{0,63}"
+"""A label, as a pattern."""
+
+Label = Annotated[str, StringConstraints(pattern=f"^{LABEL}$")]
 Labels = Annotated[list[Label], Field(max_length=20)]
+
+CompanySlug = Annotated[
+    str | None, Field(description="Slug of the company, instead of `company_id`.")
+]
 
 OBJECT_TEXT: tuple[JsonSchemaValue, ...] = (
     {"type": "string", "contentMediaType": "application/json", "contentSchema": {"type": "object"}},
@@ -67,6 +75,8 @@ def parse_object(value: Any) -> Any:
 
 class LabelledBody(Body):
     """Base of the bodies of records that files can own."""
+
+    record: ClassVar[type[BaseModel]] = Labelled
 
     labels: Labels = Field(default_factory=list)
 

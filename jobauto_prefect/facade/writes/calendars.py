@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints
 
@@ -12,6 +12,7 @@ from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.http.field_types import Boolean
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.models import calendars
 from jobauto_prefect.facade.writes.base import (
     Id,
     LabelledBody,
@@ -46,7 +47,10 @@ Moment = Annotated[
         r"(Z|[+-][0-9]{2}:[0-9]{2})?$"
     ),
 ]
-Title = Annotated[str, StringConstraints(max_length=255)]
+Title = Annotated[
+    Annotated[str, StringConstraints(max_length=255)] | None,
+    Field(description="Why, for people."),
+]
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 MAX_YEARLY_DAYS = 364  # days between the first and the last one
 
@@ -54,10 +58,10 @@ MAX_YEARLY_DAYS = 364  # days between the first and the last one
 class DaysBody(Body):
     """A day, or all days from `date` to `until`; `yearly`: in each year."""
 
-    date: Day
-    until: Day | None = None
-    yearly: Boolean = False
-    title: Title | None = None
+    date: Day = Field(description="The day, or the first one.")
+    until: Day | None = Field(default=None, description="The last day; null: there is one.")
+    yearly: Boolean = Field(default=False, description="Whether they are closed in each year.")
+    title: Title = None
 
 
 class TimesBody(Body):
@@ -68,18 +72,24 @@ class TimesBody(Body):
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
-    from_: Clock = Field(alias="from")
-    to: Clock
-    weekdays: list[Weekday] = Field(default_factory=list, max_length=7)
-    title: Title | None = None
+    from_: Clock = Field(alias="from", description="When it begins, `HH:MM`.")
+    to: Clock = Field(
+        description="When it is over, `HH:MM`; where that is not later, on the next day."
+    )
+    weekdays: list[Weekday] = Field(
+        default_factory=list,
+        max_length=7,
+        description="The days on which it begins; none: each.",
+    )
+    title: Title = None
 
 
 class PeriodBody(Body):
     """A period that comes once. Times without an offset are on the clock of the calendar."""
 
-    start: Moment
-    end: Moment
-    title: Title | None = None
+    start: Moment = Field(description="When it begins.")
+    end: Moment = Field(description="When it is over.")
+    title: Title = None
 
 
 class CalendarBody(LabelledBody):
@@ -89,13 +99,27 @@ class CalendarBody(LabelledBody):
     public holidays; this needs the extra `holidays`.
     """
 
+    record: ClassVar = calendars.Calendar
+
     name: Name | None = None
     timezone: ShortText | None = None
     country: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")] | None = None
     subdivision: ShortText | None = None
-    days: list[DaysBody] = Field(default_factory=list, max_length=1000)
-    times: list[TimesBody] = Field(default_factory=list, max_length=100)
-    periods: list[PeriodBody] = Field(default_factory=list, max_length=1000)
+    days: list[DaysBody] = Field(
+        default_factory=list,
+        max_length=1000,
+        description="Closed days, instead of those there are.",
+    )
+    times: list[TimesBody] = Field(
+        default_factory=list,
+        max_length=100,
+        description="Closed times of day, instead of those there are.",
+    )
+    periods: list[PeriodBody] = Field(
+        default_factory=list,
+        max_length=1000,
+        description="Closed periods that come once, instead of those there are.",
+    )
 
 
 LISTS = ("days", "times", "periods")

@@ -1,7 +1,7 @@
 """Companies."""
 
 from itertools import count
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -11,6 +11,7 @@ from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.facade.auth.access import can_read
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.models import companies
 from jobauto_prefect.facade.writes.base import (
     LabelledBody,
     LongText,
@@ -42,6 +43,8 @@ class CompanyBody(LabelledBody):
     """A company. `slug` is its natural key, without one its `name`; `env` its values for all its
     templates.
     """
+
+    record: ClassVar = companies.Company
 
     slug: Slug | None = None
     name: Name | None = None

@@ -1,7 +1,7 @@
 """Credential types."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -12,6 +12,7 @@ from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.http.field_types import READ_NUMBER, Boolean
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.models import credentials
 from jobauto_prefect.facade.writes.base import (
     LongText,
     Name,
@@ -57,6 +58,8 @@ LOCALIZED = ("name", "description")
 class CredentialField(Body):
     """One field of a credential type; `keyword` is the environment key it fills."""
 
+    record: ClassVar = credentials.CredentialTypeField
+
     keyword: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
     type: Literal[
         "string", "text", "password", "secret", "integer", "float", "bool", "url", "email",
@@ -81,6 +84,8 @@ class AvailabilityBody(Body):
     there, jobs wait `retry_seconds` until they ask again.
     """
 
+    record: ClassVar = credentials.Availability
+
     url: Annotated[str, StringConstraints(max_length=2000, pattern=r"^[^\x00\s]+$")] | None = None
     command: Annotated[list[Word], Field(min_length=1, max_length=50)] | None = None
     timeout_seconds: Annotated[float, Field(gt=0, le=10), READ_NUMBER] = 5
@@ -90,10 +95,16 @@ class AvailabilityBody(Body):
 class CredentialTypeBody(OwnedBody):
     """A credential type, known by its uuid, else its code in any case."""
 
+    record: ClassVar = credentials.CredentialType
+
     uuid: Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f-]{36}$")] | None = None
     code: Annotated[Slug, StringConstraints(min_length=2)] | None = None
-    name: LocalizedName | None = None
-    description: LocalizedText | None = None
+    name: LocalizedName | None = Field(
+        default=None, description="The name for people: a text, or texts by language."
+    )
+    description: LocalizedText | None = Field(
+        default=None, description="What it is for: a text, or texts by language."
+    )
     version: ShortText | None = None
     url: ShortText | None = None
     homepage: ShortText | None = None

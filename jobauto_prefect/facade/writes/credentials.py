@@ -1,7 +1,7 @@
 """Credentials and topics."""
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StringConstraints, WithJsonSchema, field_validator
 
@@ -16,7 +16,9 @@ from jobauto_prefect.definitions.records.credentials import (
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 from jobauto_prefect.facade.http.field_types import READ_NUMBER
 from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.models import credentials, topics
 from jobauto_prefect.facade.writes.base import (
+    CompanySlug,
     LabelledBody,
     LongText,
     Name,
@@ -67,13 +69,20 @@ class CredentialBody(LabelledBody):
     jobs as `max_jobs` may use it at a time; null: as many as like.
     """
 
+    record: ClassVar = credentials.Credential
+
     name: Name | None = None
     company_id: Ref | None = None
-    company: str | None = None
+    company: CompanySlug = None
     credential_type_id: Ref | None = None
-    credential_type: str | None = None
+    credential_type: str | None = Field(
+        default=None, description="Code of the credential type, instead of `credential_type_id`."
+    )
     values: dict[str, Any] = Field(default_factory=dict)
-    value: Any = None
+    value: Any = Field(
+        default=None,
+        description="The value of a type that has one field, instead of `values`.",
+    )
     max_jobs: Annotated[int, Field(ge=1, le=10_000), READ_NUMBER] | None = None
 
 
@@ -234,6 +243,8 @@ def _missing_warnings(lacking: Sequence[str]) -> Iterator[Fault]:
 
 class TopicBody(OwnedBody):
     """A topic, known by its name; `color` is six hexadecimal digits."""
+
+    record: ClassVar = topics.Topic
 
     name: Name | None = None
     description: LongText | None = None

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -15,6 +15,7 @@ from jobauto_prefect.definitions.records.source_addresses import (
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, UNSIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.models import event_rules
 from jobauto_prefect.facade.writes.base import (
     OBJECT_TEXT,
     LabelledBody,
@@ -57,9 +58,14 @@ class SourceBody(LabelledBody):
     none any more.
     """
 
+    record: ClassVar = event_rules.EventSource
+
     name: Name | None = None
     company_id: Ref | None = None
-    company: str | None = None
+    company: str | None = Field(
+        default=None,
+        description="Slug of the company, instead of `company_id`; without both, of no one.",
+    )
     adapter_type: Name = "abraflexi-webhook"
     db_connection: Literal["mysql", "pgsql", "sqlite"] = "mysql"
     db_host: ShortText = "localhost"
@@ -149,6 +155,8 @@ class RuleBody(LabelledBody):
     `runtemplate_id`. `env_mapping` is an object, or its JSON text; with `fan_out` there is a job
     for each element of a list in it.
     """
+
+    record: ClassVar = event_rules.EventRule
 
     event_source_id: Ref | None = None
     runtemplate_source_id: Ref | None = None

@@ -1,6 +1,6 @@
 """POST /job/: schedule a run, change one that waits, cancel one."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
@@ -13,6 +13,7 @@ from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.http.field_types import Timestamp
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.models import jobs
 from jobauto_prefect.facade.writes.base import Id, LongText, Ref, WriteRequest, WriteResult
 from jobauto_prefect.facade.writes.env import (
     StoredValues,
@@ -51,13 +52,22 @@ class JobBody(Body):
     `scheduled` is "now", ISO 8601, or `Y-m-d H:i:s` in UTC.
     """
 
+    record: ClassVar = jobs.Job
+
     runtemplate_id: Ref | None = None
     retry_of: Id | None = None
-    scheduled: Annotated[Timestamp | None, WithJsonSchema(SCHEDULED)] = None
-    executor: ExecutorName | None = None
+    scheduled: Annotated[Timestamp | None, WithJsonSchema(SCHEDULED)] = Field(
+        default=None,
+        description="When to run: `now` (the default), an ISO 8601 time, or `Y-m-d H:i:s` in UTC.",
+    )
+    executor: ExecutorName | None = Field(
+        default=None, description="Instead of the run template's; one of its `executors`."
+    )
     env: dict[str, Any] = Field(default_factory=dict)
-    state: Literal["cancelled"] | None = None
-    reason: LongText | None = None
+    state: Literal["cancelled"] | None = Field(
+        default=None, description="`cancelled` ends the job."
+    )
+    reason: LongText | None = Field(default=None, description="Why it is cancelled.")
     note: LongText | None = None
 
     @field_validator("scheduled", mode="before")

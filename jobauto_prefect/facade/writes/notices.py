@@ -4,7 +4,7 @@ import hashlib
 import hmac
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
@@ -13,6 +13,7 @@ from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.notices import Channel, Occasion
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.http.requests import Body
+from jobauto_prefect.facade.models.companies import MailNotices, Notices, SlackNotices
 from jobauto_prefect.facade.writes.base import ShortText, WriteRequest
 from jobauto_prefect.ledger.records import Company, RunTemplate
 from jobauto_prefect.settings import WEB_ADDRESS, MailAddress
@@ -27,6 +28,8 @@ SlackAddress = Annotated[str, Field(max_length=2000, pattern=rf"{WEB_ADDRESS}|^\
 class MailBody(Body):
     """Mail to these addresses, on these occasions; on none: nobody, whatever the company says."""
 
+    record: ClassVar = MailNotices
+
     on: Occasions
     to: Annotated[list[MailAddress], Field(max_length=20, json_schema_extra={"uniqueItems": True})]
 
@@ -34,8 +37,13 @@ class MailBody(Body):
 class SlackBody(Body):
     """A webhook in Slack's form. A `uri` that is masked or left out stays as it is."""
 
+    record: ClassVar = SlackNotices
+
     on: Occasions
-    uri: SlackAddress | None = None
+    uri: SlackAddress | None = Field(
+        default=None,
+        description="The address, kept encrypted; masked or left out: stays as it is.",
+    )
 
 
 class NoticesBody(Body):
@@ -43,6 +51,8 @@ class NoticesBody(Body):
 
     A window is late where it is not done when `finished_by` says, without it at its deadline.
     """
+
+    record: ClassVar = Notices
 
     mail: MailBody | None = None
     slack: SlackBody | None = None

@@ -4,9 +4,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pydantic import Field
+
 from jobauto_prefect.errors import Conflict, Fault, Forbidden, MissingReference
 from jobauto_prefect.facade.auth.access import can_read, require_permission
-from jobauto_prefect.facade.writes.base import LabelledBody, Ref, WriteRequest, resolve_company
+from jobauto_prefect.facade.writes.base import (
+    CompanySlug,
+    LabelledBody,
+    Ref,
+    WriteRequest,
+    resolve_company,
+)
 from jobauto_prefect.ledger.access.ownership import (
     OwnedRecord,
     is_usable,
@@ -32,8 +40,12 @@ NOUNS: Mapping[type[Any], str] = {
 class OwnedBody(LabelledBody):
     """Base of the bodies of records that are shared, or one company's."""
 
-    company_id: Ref | None = None
-    company: str | None = None
+    company_id: Ref | None = Field(
+        default=None,
+        description="The company it belongs to, and whose run templates alone use it; null: it is "
+        "shared. System-wide roles alone change it.",
+    )
+    company: CompanySlug = None
 
 
 OWNER = frozenset(OwnedBody.model_fields) - frozenset(LabelledBody.model_fields)

@@ -22,11 +22,16 @@ class RetentionBody(TypedDict, total=False):
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
 
-    jobs_days: Days
-    jobs_count: Count
-    output_days: Days
-    runs_days: Days
-    tasks_days: Days
+    jobs_days: Annotated[Days, Field(description="Days an ended job is kept.")]
+    jobs_count: Annotated[Count, Field(description="Ended jobs of a run template that are kept.")]
+    output_days: Annotated[
+        Days, Field(description="Days output and artifacts of an ended job are kept.")
+    ]
+    runs_days: Annotated[
+        Days,
+        Field(description="Days Prefect keeps the flow run of an ended job, and its logs."),
+    ]
+    tasks_days: Annotated[Days, Field(description="Days after its deadline an ended task is kept.")]
 
 
 class CompanyRetentionBody(RetentionBody, total=False):
@@ -34,4 +39,6 @@ class CompanyRetentionBody(RetentionBody, total=False):
 
     __pydantic_config__ = ConfigDict(extra="forbid")  # type: ignore[misc]
 
-    events_days: Days
+    events_days: Annotated[
+        Days, Field(description="Days an event is kept, with its deliveries and actions.")
+    ]

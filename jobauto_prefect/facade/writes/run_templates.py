@@ -1,7 +1,7 @@
 """Run templates."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StringConstraints, WithJsonSchema
 
@@ -22,6 +22,7 @@ from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, READ_NUMBER, Boolean, OrText
 from jobauto_prefect.facade.http.requests import Fields
 from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.models import run_templates
 from jobauto_prefect.facade.serializers.definitions import serialize_template
 from jobauto_prefect.facade.writes.actions import Actions, ActionsBody, apply_actions
 from jobauto_prefect.facade.writes.assignments import (
@@ -33,6 +34,7 @@ from jobauto_prefect.facade.writes.assignments import (
     require_own_credentials,
 )
 from jobauto_prefect.facade.writes.base import (
+    CompanySlug,
     LabelledBody,
     LongText,
     Name,
@@ -88,11 +90,17 @@ class TemplateBody(LabelledBody):
     `company` (its slug).
     """
 
+    record: ClassVar = run_templates.RunTemplate
+
     app_id: Ref | None = None
-    app_uuid: str | None = None
-    app: str | None = None
+    app_uuid: str | None = Field(
+        default=None, description="uuid of the application, instead of `app_id`."
+    )
+    app: str | None = Field(
+        default=None, description="Name of the application, instead of `app_id`."
+    )
     company_id: Ref | None = None
-    company: str | None = None
+    company: CompanySlug = None
     name: Name | None = None
     active: Boolean = True
     interv: Annotated[str, WithJsonSchema({"type": "string", "enum": [*CODES]})] = "n"
@@ -126,7 +134,12 @@ class TemplateBody(LabelledBody):
     success: Actions = Field(default_factory=ActionsBody)
     fail: Actions = Field(default_factory=ActionsBody)
     env: dict[str, Any] = Field(default_factory=dict)
-    credentials: list[CredentialRef] = Field(default_factory=list, max_length=50)
+    credentials: list[CredentialRef] = Field(
+        default_factory=list,
+        max_length=50,
+        description="Ids of credentials, or their names within the company, instead of those "
+        "there are.",
+    )
     blocks: list[BlockBody] = Field(default_factory=list, max_length=20)
 
 

@@ -1,8 +1,8 @@
 """Users."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from pydantic import StringConstraints, WithJsonSchema
+from pydantic import Field, StringConstraints, WithJsonSchema
 
 from jobauto_prefect.errors import Forbidden
 from jobauto_prefect.facade.auth.passwords import hash_password, refuse_weak
@@ -10,6 +10,7 @@ from jobauto_prefect.facade.auth.permissions import Role
 from jobauto_prefect.facade.http.field_types import Boolean
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.models import users
 from jobauto_prefect.facade.writes import memberships
 from jobauto_prefect.facade.writes.base import (
     ShortText,
@@ -33,12 +34,16 @@ RoleName = Annotated[str, WithJsonSchema({"type": "string", "enum": [*Role]})]
 class UserBody(Body):
     """A user, known by its login."""
 
+    record: ClassVar = users.User
+
     login: Login | None = None
     email: ShortText | None = None
     firstname: ShortText | None = None
     lastname: ShortText | None = None
     enabled: Boolean = True
-    password: Annotated[str, StringConstraints(max_length=1000)] | None = None
+    password: Annotated[str, StringConstraints(max_length=1000)] | None = Field(
+        default=None, description="Stored as a hash only, never in an answer."
+    )
     roles: list[RoleName] | None = None
 
 

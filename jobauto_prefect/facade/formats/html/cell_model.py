@@ -46,7 +46,8 @@ class Cell:
 class CellContext:
     """Where a value stands: in a record of kind `item`, `depth` tables deep.
 
-    `brief`: in a list, where a value has one line. `names` and `languages` are those of the view.
+    `brief`: in a list, where a value has one line. `names` and `languages` are those of the view,
+    `titles` those of the kind's fields.
     """
 
     item: str
@@ -55,6 +56,7 @@ class CellContext:
     depth: int = 0
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     languages: Sequence[str] = ()
+    titles: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

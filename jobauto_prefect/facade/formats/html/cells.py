@@ -16,7 +16,7 @@ from jobauto_prefect.facade.formats.html.cell_model import (
 from jobauto_prefect.facade.formats.html.labels import field_label
 from jobauto_prefect.facade.formats.html.scalars import draw_list_name, draw_scalar
 from jobauto_prefect.facade.formats.json_yaml import Record, dump_json
-from jobauto_prefect.facade.models.catalog import COLLECTIONS, KINDS
+from jobauto_prefect.facade.models.catalog import COLLECTIONS, KINDS, field_titles
 from jobauto_prefect.wording import pluralize
 
 MAX_DEPTH = 4  # tables inside each other; below them is JSON
@@ -112,12 +112,13 @@ def _records(member: FieldValue) -> Cell | None:
     records = list(value.values()) if isinstance(value, dict) else value
     if not all(isinstance(record, dict) for record in records):
         return None
-    below = replace(_nest(member), item=_nested_kind(member))
+    item = _nested_kind(member)
+    below = replace(_nest(member), item=item, titles=field_titles(item) or member.place.titles)
     columns = _columns(records, below.item)
     if not columns or (len(columns) > MAX_COLUMNS and not below.item):
         return None
     rows = [[draw_field(record, name, below) for name in columns] for record in records]
-    heads = [field_label(name) for name in columns]
+    heads = [field_label(name, below.titles) for name in columns]
     if isinstance(value, dict) and "id" not in columns:
         heads = ["", *heads]
         rows = [[Cell("code", key), *row] for key, row in zip(value, rows, strict=True)]

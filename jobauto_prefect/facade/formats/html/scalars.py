@@ -144,7 +144,7 @@ def _picture(member: FieldValue) -> Cell | None:
     if member.name not in {"logo", "image"} or not isinstance(member.value, str):
         return None
     if _PICTURE.fullmatch(member.value):
-        return Cell("image", field_label(member.name), href=member.value)
+        return Cell("image", field_label(member.name, member.place.titles), href=member.value)
     return None
 
 

@@ -1,0 +1,190 @@
+"""The operations that write records: what a body may say, and where the answer leads."""
+
+from collections.abc import Mapping, Sequence
+
+from jobauto_prefect.facade.http.idempotency import REPLAYED
+from jobauto_prefect.facade.openapi import components
+from jobauto_prefect.facade.openapi.components import (
+    COMMON_ERRORS,
+    FOR_RECORDS,
+    SIGN_IN_ERRORS,
+    WRITE_ERRORS,
+)
+from jobauto_prefect.facade.openapi.resource_words import (
+    describe,
+    schema_name,
+    singular,
+    to_pascal_case,
+)
+from jobauto_prefect.facade.openapi.schemas import BODIES, Json, reference
+from jobauto_prefect.facade.resources.resource import Resource
+
+NATURAL_KEYS: Mapping[str, str] = {
+    "app": "`uuid`, else its `name` within its company or among the shared ones",
+    "company": "`slug`, without one by its `name`",
+    "runtemplate": "`name` within its company",
+    "user": "`login`",
+    "credential": "`name` within its company",
+    "credential_type": "`uuid`, else its `code` within its company or among the shared ones",
+    "topic": "`name` within its company or among the shared ones",
+    "eventsource": "`name`",
+    "calendar": "`name`",
+}
+
+REQUIRED_GROUPS: Mapping[str, Sequence[Sequence[str]]] = {
+    "company": (["name"],),
+    "runtemplate": (["name"], ["app_id", "app_uuid", "app"], ["company_id", "company"]),
+    "job": (["runtemplate_id", "retry_of"],),
+    "user": (["login"],),
+    "credential": (
+        ["name"],
+        ["company_id", "company"],
+        ["credential_type_id", "credential_type"],
+    ),
+    "credential_type": (["code"], ["name"]),
+    "topic": (["name"],),
+    "calendar": (["name"],),
+    "eventrule": (["runtemplate_id"], ["event_source_id", "runtemplate_source_id"]),
+    "eventsource": (["name"], ["db_database"]),
+}
+"""What a new record needs: a field of each group."""
+
+WRITE_NOTES: Mapping[str, str] = {
+    "app": " A definition that is older than the one there is needs `force`.",
+    "job": " Without an id a run is scheduled, now or at `scheduled`. With one, `scheduled` and "
+    "`note` change while it waits, and `state` `cancelled` ends it (this needs `jobs.execute`).",
+}
+
+LINKS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "app": {"definition": ("getDefinition", "appId"), "versions": ("listVersions", "appId")},
+    "company": {"members": ("listMembers", "companyId"), "assign": ("assignMember", "companyId")},
+    "user": {
+        "roles": ("listRoles", "userId"),
+        "setRoles": ("setRoles", "userId"),
+        "tokens": ("listTokens", "userId"),
+    },
+    "job": {"output": ("getOutput", "jobId")},
+}
+"""Further operations on a record: name of the link, operation, parameter."""
+
+BODY_LINKS: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "runtemplate": {"run": ("writeJob", "runtemplate_id")},
+}
+"""Operations whose body names a record."""
+
+
+def describe_write(resource: Resource) -> Json:
+    natural_key = NATURAL_KEYS.get(resource.item)
+    key = f" Without an id it is known by its {natural_key}." if natural_key else ""
+    needed = " and ".join(
+        " or ".join(f"`{field}`" for field in group)
+        for group in REQUIRED_GROUPS.get(resource.item, ())
+    )
+    key += f" A new one needs {needed or 'a whole definition'}."
+    actions = f"{resource.permissions}.create` or `{resource.permissions}.update"
+    text = (
+        f"Creates or updates: an update changes only the fields given. The id may be in the query "
+        f"(`{resource.parameter}`) or in the body (`id` or `{resource.item}_id`).{key}"
+        f"{WRITE_NOTES.get(resource.item, '')}"
+    )
+    named = components.query_parameter(
+        resource.parameter,
+        "The record to update.",
+        components.number_or_name(singular(resource)),
+    )
+    return {
+        **describe(resource, "Write", singular(resource), actions, text),
+        "parameters": [
+            named,
+            *_body_parameters(resource),
+            components.shared_parameter("IdempotencyKey"),
+            components.shared_parameter("IfNoneMatch"),
+        ],
+        "requestBody": components.json_body(_create_or_update(resource), required=False),
+        "responses": _write_responses(resource) | components.error_references(412),
+    }
+
+
+def describe_update(resource: Resource) -> Json:
+    changed = "JobChange" if resource.item == "job" else BODIES[resource.item]
+    return {
+        **describe(
+            resource, "Update", singular(resource), f"{resource.permissions}.update",
+            "Changes the fields given.",
+        ),
+        "parameters": [
+            components.path_key(resource.parameter, singular(resource)),
+            components.suffix_parameter(FOR_RECORDS),
+            components.shared_parameter("IdempotencyKey"),
+        ],
+        "requestBody": components.json_body(reference(changed), required=False),
+        "responses": _write_responses(resource),
+    }  # fmt: skip
+
+
+def _body_parameters(resource: Resource) -> list[Json]:
+    if resource.item != "app":
+        return []
+    text = (
+        "The body is a definition and nothing else: fields such as `id` and `enabled` are kept "
+        "as its own. What is ours is in the query."
+    )
+    return [components.query_parameter("definition", text, {"type": "boolean", "default": False})]
+
+
+def _create_or_update(resource: Resource) -> Json:
+    """Describe the body, with what a new record needs."""
+    body = reference(BODIES[resource.item])
+    if resource.item not in REQUIRED_GROUPS:
+        return body
+    groups = [
+        {"required": group}
+        if len(group) == 1
+        else {"anyOf": [{"required": [field]} for field in group]}
+        for group in REQUIRED_GROUPS[resource.item]
+    ]
+    new = {"title": "A new one", "allOf": groups}
+    return {"allOf": [body], "anyOf": [new, {"title": "A change of one that is there"}]}
+
+
+def _write_responses(resource: Resource) -> Json:
+    record = schema_name(resource)
+    shown = [reference(record), reference("Written")]
+    schema: Json = {"allOf": shown}
+    if resource.item == "job":
+        schema["properties"] = {"job_id": {"type": "integer", "description": "The same as `id`."}}
+    return {
+        "201": {
+            "description": f"The {singular(resource)}, whether it is new or was there.",
+            "headers": {"Location": components.LOCATION, REPLAYED: components.REPLAYED},
+            "content": components.media_types(schema, FOR_RECORDS),
+            "links": _links(resource),
+        },
+        **components.error_references(*COMMON_ERRORS, *SIGN_IN_ERRORS, *WRITE_ERRORS, 422),
+    }
+
+
+def _links(resource: Resource) -> Json:
+    """Describe where the id of a written record leads."""
+    words = to_pascal_case(singular(resource))
+    links = {
+        verb: _link(f"{verb}{words}", resource.parameter)
+        for verb in ("get", "update", *(("delete",) if resource.deletable else ()))
+    }
+    for name, (operation, parameter) in LINKS.get(resource.item, {}).items():
+        links[name] = _link(operation, parameter)
+    for name, (operation, field) in BODY_LINKS.get(resource.item, {}).items():
+        links[name] = {
+            "operationId": operation,
+            "requestBody": {field: "$response.body#/id"},
+            "description": f"The id is the body's `{field}`.",
+        }
+    return links
+
+
+def _link(operation: str, parameter: str) -> Json:
+    return {
+        "operationId": operation,
+        "parameters": {parameter: "$response.body#/id"},
+        "description": f"The id is the `{parameter}`.",
+    }

@@ -1,0 +1,99 @@
+"""What a kind of records is to the contract: names, permissions, lists and writes."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jobauto_prefect.facade import formats
+from jobauto_prefect.facade.http.field_types import (
+    Convert,
+    parse_datetime,
+    parse_int,
+)
+from jobauto_prefect.facade.http.requests import Body
+from jobauto_prefect.facade.models.catalog import RECORD_MODELS
+from jobauto_prefect.facade.models.common import RecordKind
+from jobauto_prefect.facade.serializers.common import JsonObject
+from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
+from jobauto_prefect.ledger.queries import lists
+from jobauto_prefect.ledger.queries.lists import Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A query parameter of a list: the column it looks at, and how.
+
+    `refers_to` is the kind of record whose id or name it is. `several`: it may be some of the
+    choices, with commas between them.
+    """
+
+    column: str
+    convert: Convert
+    how: str = "eq"
+    choices: Sequence[str] = ()
+    refers_to: type[Any] | None = None
+    several: bool = False
+
+    def shown(self, name: str, titles: Mapping[str, str]) -> formats.ListFilter:
+        """Return the filter as pages offer it; `titles` are those of the list's fields."""
+        kind: Literal["text", "choice", "time", "number"] = "choice" if self.choices else "text"
+        if self.convert is parse_int and self.refers_to is None:
+            kind = "number"
+        if self.convert is parse_datetime:
+            kind = "time"
+        return formats.ListFilter(name, formats.field_label(name, titles), self.choices, kind)
+
+    def condition(self, name: str, given: str) -> Condition:
+        """Return the condition a request asks for. Raises InvalidInput."""
+        value = self.convert(name, given)
+        if self.several and len(value) > 1:
+            return Condition(self.column, value, "in")
+        return Condition(self.column, value[0] if self.several else value, self.how)
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One record kind.
+
+    `parameter` is the query parameter that may name the record in an upsert. `permissions` is
+    the first part of its permissions' names. `paged` lists come newest first, 100 at a time; the
+    others whole. `body` is what clients write, None for
+    definitions; `aliases` are other names that some of its fields have. `put`: PUT does what POST
+    does to a record's path; `listed_at_item`: GET at the path for new records is the list. Both
+    are there for one client.
+    """
+
+    record_kind: RecordKind
+    parameter: str
+    kind: type[Any]
+    permissions: str
+    show: Callable[..., JsonObject]
+    write: Callable[[WriteRequest], WriteResult] | None = None
+    deletable: bool = True
+    paged: bool = False
+    filters: Mapping[str, Filter] = field(default_factory=dict)
+    body: type[Body] | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    put: bool = False
+    listed_at_item: bool = False
+
+    @property
+    def item(self) -> str:
+        """The resource's name in paths of records: `runtemplate`."""
+        return self.record_kind.item
+
+    @property
+    def collection(self) -> str:
+        """The resource's name in paths of lists: `runtemplates`."""
+        return self.record_kind.collection
+
+    @property
+    def orders(self) -> Sequence[str]:
+        """The fields a list can be ordered by: the stored ones that are no text for people."""
+        shown = RECORD_MODELS[self.item].field_names()
+        return [name for name in lists.orderable(self.kind) if name in shown]
+
+    @property
+    def read(self) -> str:
+        """The permission that reading takes."""
+        return "security.audit" if self.permissions == "security" else f"{self.permissions}.read"
