@@ -1,16 +1,40 @@
-"""How the console's pages are sent."""
+"""How the console's pages are sent: their frame, their navigation, and what they may load."""
 
+import base64
+import hashlib
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Final
 
-from fastapi import Request, Response
+from fastapi import FastAPI, Request, Response
+from markupsafe import Markup
 
-from jobauto_prefect.facade.console.texts import TEXTS, choose_page_language
+from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.console.contract import ContractError
+from jobauto_prefect.facade.console.navigation import navigation_of
+from jobauto_prefect.facade.console.notifications import NOTIFICATIONS
 from jobauto_prefect.facade.formats import View
+from jobauto_prefect.facade.formats.html.page_language import choose_page_language, translator
+from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.responses import languages_of
 
 REFERRER_POLICY = "same-origin"
 """With `no-referrer` browsers would not say from where a form of ours is sent."""
+
+HTMX: Final = f"{CONSOLE}/static/htmx.js"
+
+router = late_routes.router(include_in_schema=False)
+
+
+@router.get(HTMX)
+def send_htmx() -> Response:
+    """Send htmx (https://htmx.org, 0BSD), which pages name with its hash."""
+    script = _file("static", "htmx.min.js")
+    headers = {"ETag": f'"{script.digest}"', "Cache-Control": "private, max-age=86400"}
+    return Response(script.text, media_type="text/javascript", headers=headers)
 
 
 def language_of(request: Request) -> str:
@@ -18,26 +42,102 @@ def language_of(request: Request) -> str:
     return choose_page_language(languages_of(request))
 
 
+def respond_in_console(
+    request: Request,
+    who: Identity,
+    template: str,
+    title: str,
+    *,
+    here: str = "",
+    status: int = 200,
+    is_live: bool = False,
+    **parts: Any,
+) -> Response:
+    """Send a page of the console to somebody who is signed in.
+
+    `here` is the label of the navigation's current entry. `title` is translated already. `is_live`:
+    the page loads htmx, to follow what changes; without scripts it shows what there is.
+    """
+    view = View(
+        title=title,
+        item="",
+        data={},
+        user=who.actor.name,
+        language=language_of(request),
+        languages=languages_of(request),
+        session=who.in_session,
+    )
+    done = NOTIFICATIONS.get(request.query_params.get("done", ""), "")
+    return respond_with_page(
+        template,
+        view,
+        status,
+        is_live=is_live,
+        here=here,
+        navigation=navigation_of(who),
+        notification=translator(view.language)(done),
+        **parts,
+    )
+
+
 def respond_with_page(
     template: str,
     view: View,
     status: int = 200,
     headers: Mapping[str, str] | None = None,
+    *,
+    is_live: bool = False,
     **parts: Any,
 ) -> Response:
-    """Send a page of one of the templates; it has the words of its language as `texts`."""
+    """Send a page of one of the templates."""
     # Templates are loaded by the first page: commands ask for none.
-    from jobauto_prefect.facade.formats.html.page import CONTENT_SECURITY_POLICY, render_page
+    from jobauto_prefect.facade.formats.html.page import content_security_policy, render_page
 
-    body = render_page(template, view, texts=TEXTS[view.language], **parts)
+    style = _file("templates", "console.css")
+    script = _file("static", "htmx.min.js") if is_live else None
+    body = render_page(
+        template,
+        view,
+        console_style=Markup(style.text),  # noqa: S704 - it is our own file
+        script=script and {"address": HTMX, "digest": script.digest},
+        **parts,
+    )
+    policy = content_security_policy(style.digest, script.digest if script else "")
     return Response(
         body,
         status_code=status,
         headers={
             "Content-Type": "text/html; charset=utf-8",
-            "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+            "Content-Security-Policy": policy,
             "Referrer-Policy": REFERRER_POLICY,
             "Vary": "Accept-Language, Authorization, Cookie",
             **(headers or {}),
         },
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file of the console; `digest` is its SHA-384 as policies and `integrity` name it."""
+
+    text: str
+    digest: str
+
+
+@cache
+def _file(folder: str, name: str) -> _File:
+    content = (resources.files(__package__) / folder / name).read_bytes()
+    digest = base64.b64encode(hashlib.sha384(content).digest()).decode()
+    return _File(content.decode(), f"sha384-{digest}")
+
+
+def add_error_pages(app: FastAPI) -> None:
+    """Show what the contract refused as a page of the console."""
+
+    @app.exception_handler(ContractError)
+    def _refused(request: Request, error: ContractError) -> Response:
+        title = translator(language_of(request))("This is not possible")
+        who: Identity = request.state.identity
+        return respond_in_console(
+            request, who, "refusal.html", title, status=error.status, error=error
+        )

@@ -11,7 +11,6 @@ from fastapi.responses import RedirectResponse
 from jobauto_prefect.errors import TooManyRequests, Unauthorized
 from jobauto_prefect.facade.auth.identity import Identity, current_identity, sign_in
 from jobauto_prefect.facade.console.page_response import language_of, respond_with_page
-from jobauto_prefect.facade.console.texts import TEXTS
 from jobauto_prefect.facade.console.visitor_sessions import (
     SESSION_LIFETIME,
     SIGN_IN,
@@ -22,6 +21,7 @@ from jobauto_prefect.facade.console.visitor_sessions import (
 )
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.dates import format_duration
+from jobauto_prefect.facade.formats.html.page_language import translator
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import requested_path
 from jobauto_prefect.facade.http.requests import RawBody
@@ -50,14 +50,16 @@ def sign_in_by_form(raw: RawBody, request: Request, service: CurrentService) -> 
     """Begin a session, and lead to the page that was wanted."""
     fields = dict(parse_qsl(raw.decode("utf-8", "replace"), keep_blank_values=True))
     login, wanted = fields.get("login", ""), local_address(fields.get("next", ""))
-    texts = TEXTS[language_of(request)]
+    translate = translator(language_of(request))
     try:
         account = sign_in(service, request, login, fields.get("password", ""))
     except Unauthorized:
-        return respond_with_form(request, 401, wanted=wanted, login=login, fault=texts.wrong)
+        return respond_with_form(
+            request, 401, wanted=wanted, login=login, fault=translate("Login or password is wrong.")
+        )
     except TooManyRequests as error:
         again = format_duration(timedelta(seconds=error.retry_after))
-        fault = texts.throttled.format(time=again)
+        fault = translate("Too many failed attempts. Try again in {time}.", time=again)
         answer = respond_with_form(request, 429, wanted=wanted, login=login, fault=fault)
         answer.headers["Retry-After"] = str(error.retry_after)
         return answer
@@ -83,20 +85,42 @@ def sign_out(
 
 
 def respond_signed_out(request: Request) -> Response:
-    """Ask somebody unknown to sign in, instead of the page they wanted."""
+    """Ask somebody unknown to sign in, instead of the page they wanted.
+
+    Whoever follows a link from another site comes without the cookie, and is known as soon as the
+    page asks for itself.
+    """
     wanted = _requested_address(request) if request.method == "GET" else START
-    return respond_with_form(request, 401, wanted=local_address(wanted))
+    return respond_with_form(
+        request, 401, wanted=local_address(wanted), asks_again=_is_from_another_site(request)
+    )
 
 
 def respond_with_form(
-    request: Request, status: int = 200, *, wanted: str = START, login: str = "", fault: str = ""
+    request: Request,
+    status: int = 200,
+    *,
+    wanted: str = START,
+    login: str = "",
+    fault: str = "",
+    asks_again: bool = False,
 ) -> Response:
-    """Send the sign-in page; `fault` says why it is shown again."""
+    """Send the sign-in page; `fault` says why it is shown again.
+
+    `asks_again`: it asks for its own address once more, as soon as it is there.
+    """
     language = language_of(request)
-    view = View(title=TEXTS[language].sign_in, item="", data={}, language=language)
+    view = View(title=translator(language)("Sign in"), item="", data={}, language=language)
     headers = {"WWW-Authenticate": CHALLENGE} if status == 401 else {}
     return respond_with_page(
-        "sign_in.html", view, status, headers, wanted=wanted, login=login, fault=fault
+        "sign_in.html",
+        view,
+        status,
+        headers,
+        wanted=wanted,
+        login=login,
+        fault=fault,
+        asks_again=asks_again,
     )
 
 
@@ -112,3 +136,8 @@ def _requested_address(request: Request) -> str:
     query: bytes = request.scope["query_string"]
     path = raw.partition(b"?")[0]
     return (path + (b"?" + query if query else b"")).decode("ascii", "replace")
+
+
+def _is_from_another_site(request: Request) -> bool:
+    """Whether somebody opens a page by a link of another site; browsers say so."""
+    return request.method == "GET" and request.headers.get("sec-fetch-site") == "cross-site"

@@ -8,13 +8,14 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
+from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import CurrentUser
+from jobauto_prefect.facade.console.moments import format_span
 from jobauto_prefect.facade.console.overview import BAD, NOTEWORTHY, Overview, read_overview
-from jobauto_prefect.facade.console.page_response import language_of, respond_with_page
+from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
 from jobauto_prefect.facade.console.success_chart import draw_success
-from jobauto_prefect.facade.console.texts import TEXTS, Texts
 from jobauto_prefect.facade.console.visitor_sessions import START
-from jobauto_prefect.facade.formats import View
+from jobauto_prefect.facade.formats.html.page_language import Translator, translator
 from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import CONTRACT
@@ -78,25 +79,18 @@ class Section:
 @router.get(START)
 def show_start(request: Request, who: CurrentUser, service: CurrentService) -> Response:
     """Show the start page."""
-    language = language_of(request)
-    texts = TEXTS[language]
+    translate = translator(language_of(request))
     overview = read_overview(service, who)
-    view = View(
-        title=texts.start,
-        item="",
-        data={},
-        user=who.actor.name,
-        language=language,
-        session=who.in_session,
-    )
-    return respond_with_page(
+    return respond_in_console(
+        request,
+        who,
         "start.html",
-        view,
-        here="start",
-        tiles=_tiles(overview, texts),
-        troubles=_troubles(overview, texts, service.settings.pool),
-        work=_work(overview, texts),
-        chart=draw_success(overview.days, texts),
+        translate("Start"),
+        here="Start",
+        tiles=_tiles(overview, translate),
+        troubles=_troubles(overview, translate, service.settings.pool),
+        work=_work(overview, translate),
+        chart=draw_success(overview.days, translate),
         zone=service.settings.timezone,
         frozen=overview.frozen,
         at=overview.at,
@@ -104,90 +98,97 @@ def show_start(request: Request, who: CurrentUser, service: CurrentService) -> R
 
 
 def _list_address(collection: str, **query: str) -> str:
-    return f"{CONTRACT}/{collection}.html?{urlencode(query)}"
+    return f"{CONSOLE}/{collection}?{urlencode(query, safe=',')}"
 
 
 RUNNING = _list_address("jobs", state=JobState.RUNNING)
 WAITING = _list_address("jobs", state=JobState.SCHEDULED, order="schedule")
-MISSED = _list_address("tasks", state=TaskState.MISSED, order="-deadline")
+MISSED = _list_address("tasks", state=TaskState.MISSED)
 WORKERS = f"{CONTRACT}/workers.html"
 
 
-def _ended_address(overview: Overview, states: Sequence[JobState]) -> str:
-    """Address the list of the most frequent of these states: lists have one at a time."""
-    most = max(states, key=lambda state: overview.ended[state])
-    return _list_address("jobs", state=most, order="-end")
+def _ended_address(states: Sequence[JobState]) -> str:
+    """Address the list of the jobs that ended so since yesterday."""
+    return _list_address("jobs", state=",".join(states), since="yesterday", order="-end")
 
 
-def _tiles(overview: Overview, texts: Texts) -> list[Tile]:
+def _tiles(overview: Overview, translate: Translator) -> list[Tile]:
     working = sum(worker["state"] == "working" for worker in overview.workers)
     known = sum(worker["state"] != "lost" for worker in overview.workers)
     failed = sum(overview.ended[state] for state in BAD)
     warned = overview.ended[JobState.WARNING]
     missed = overview.missed.total or 0
     return [
-        Tile(texts.running, str(overview.running.total), RUNNING, "live"),
-        Tile(texts.waiting, str(overview.waiting.total), WAITING),
+        Tile(translate("Running"), str(overview.running.total), RUNNING, "live"),
+        Tile(translate("Waiting"), str(overview.waiting.total), WAITING),
         Tile(
-            texts.failed,
+            translate("Failed"),
             str(failed),
-            _ended_address(overview, BAD),
+            _ended_address(BAD),
             "bad" if failed else "",
-            texts.since,
+            translate("since yesterday"),
         ),
         Tile(
-            texts.warnings,
+            translate("With a warning"),
             str(warned),
-            _ended_address(overview, [JobState.WARNING]),
+            _ended_address([JobState.WARNING]),
             "warn" if warned else "",
-            texts.since,
+            translate("since yesterday"),
         ),
-        Tile(texts.missed, str(missed), MISSED, "bad" if missed else "", texts.since),
-        Tile(texts.workers, f"{working}/{known}", WORKERS, "bad" if working < known else ""),
+        Tile(
+            translate("Windows missed"),
+            str(missed),
+            MISSED,
+            "bad" if missed else "",
+            translate("since yesterday"),
+        ),
+        Tile(translate("Workers"), f"{working}/{known}", WORKERS, "bad" if working < known else ""),
     ]
 
 
-def _troubles(overview: Overview, texts: Texts, pool: str) -> list[Section]:
+def _troubles(overview: Overview, translate: Translator, pool: str) -> list[Section]:
     return [
         Section(
             "ended",
-            texts.ended,
-            _ended_address(overview, NOTEWORTHY),
-            [_ended(job, overview, texts) for job in overview.newest_ended.records],
-            texts.no_ended,
+            translate("Failed or warned since yesterday"),
+            _ended_address(NOTEWORTHY),
+            [_ended(job, overview, translate) for job in overview.newest_ended.records],
+            translate("Nothing failed and nothing warned. All is well."),
         ),
         Section(
             "missed",
-            texts.missed,
+            translate("Windows missed"),
             MISSED,
-            [_missed(task, overview, texts) for task in overview.missed.records],
-            texts.no_missed,
+            [_missed(task, overview, translate) for task in overview.missed.records],
+            translate("No window was missed since yesterday."),
         ),
         Section(
             "workers",
-            texts.workers,
+            translate("Workers"),
             WORKERS,
-            [_worker(worker, texts) for worker in _most_wanted(overview.workers)],
-            texts.no_workers.format(pool=pool),
+            [_worker(worker, translate) for worker in _most_wanted(overview.workers)],
+            translate(
+                "No worker has reported. Start one: jobauto worker start --pool {pool}", pool=pool
+            ),
         ),
     ]
 
 
-def _work(overview: Overview, texts: Texts) -> list[Section]:
+def _work(overview: Overview, translate: Translator) -> list[Section]:
     return [
         Section(
             "waiting",
-            texts.waiting,
+            translate("Waiting"),
             WAITING,
-            [_waiting(job, overview, texts) for job in overview.waiting.records],
-            texts.no_waiting,
+            [_waiting(job, overview, translate) for job in overview.waiting.records],
+            translate("No job is waiting."),
         ),
         Section(
             "running",
-            texts.running,
+            translate("Running"),
             RUNNING,
-            [_running(job, overview, texts) for job in overview.running.records],
-            texts.no_running,
+            [_running(job, overview, translate) for job in overview.running.records],
+            translate("No job is running."),
         ),
     ]
 
@@ -195,48 +196,48 @@ def _work(overview: Overview, texts: Texts) -> list[Section]:
 def _job(job: Job, overview: Overview, **members: Any) -> Line:
     return Line(
         name=overview.template_names.get(str(job.runtemplate_id), f"#{job.id}"),
-        href=f"{CONTRACT}/job/{job.id}.html",
+        href=f"{CONSOLE}/jobs/{job.id}",
         company=overview.company_names.get(str(job.company_id), ""),
         **members,
     )
 
 
-def _running(job: Job, overview: Overview, texts: Texts) -> Line:
+def _running(job: Job, overview: Overview, translate: Translator) -> Line:
     begin = job.begin or job.schedule
-    lasting = texts.lasting.format(time=format_span(overview.at - begin))
+    lasting = translate("for {time}", time=format_span(overview.at - begin))
     return _job(job, overview, when=lasting, moment=begin, aside=job.worker or "")
 
 
-def _waiting(job: Job, overview: Overview, texts: Texts) -> Line:
+def _waiting(job: Job, overview: Overview, translate: Translator) -> Line:
     left = job.schedule - overview.at
     is_due = left <= timedelta(0)
-    when = (texts.overdue if is_due else texts.in_time).format(time=format_span(abs(left)))
+    when = translate("due {time} ago" if is_due else "in {time}", time=format_span(abs(left)))
     why = overview.wait_reasons.get(job.id, "")
-    aside = texts.any_moment if is_due and not why else ""
+    aside = translate("It may start at any moment.") if is_due and not why else ""
     return _job(job, overview, when=when, moment=job.schedule, note=_clip(why), aside=aside)
 
 
-def _ended(job: Job, overview: Overview, texts: Texts) -> Line:
+def _ended(job: Job, overview: Overview, translate: Translator) -> Line:
     end = job.end or job.schedule
-    code = "" if job.exitcode is None else texts.exit_code.format(code=job.exitcode)
+    code = "" if job.exitcode is None else translate("exit code {code}", code=job.exitcode)
     return _job(
         job,
         overview,
-        when=texts.ago.format(time=format_span(overview.at - end)),
+        when=translate("{time} ago", time=format_span(overview.at - end)),
         moment=end,
-        state=texts.states.get(job.state, job.state),
+        state=translate(job.state),
         tone=TONES[job.state],
         note=_clip(job.message or ""),
         aside=code,
     )
 
 
-def _missed(task: Task, overview: Overview, texts: Texts) -> Line:
+def _missed(task: Task, overview: Overview, translate: Translator) -> Line:
     return Line(
         name=overview.template_names.get(str(task.runtemplate_id), f"#{task.id}"),
-        href=f"{CONTRACT}/task/{task.id}.html",
+        href=f"{CONSOLE}/tasks/{task.id}",
         company=overview.company_names.get(str(task.runtemplate.company_id), ""),
-        when=texts.ago.format(time=format_span(overview.at - task.deadline)),
+        when=translate("{time} ago", time=format_span(overview.at - task.deadline)),
         moment=task.deadline,
         note=_clip(task.message or ""),
     )
@@ -248,31 +249,23 @@ def _most_wanted(workers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
     return sorted(known, key=lambda worker: worker["state"] == "working")[:MAX_WORKERS]
 
 
-def _worker(worker: Mapping[str, Any], texts: Texts) -> Line:
+def _worker(worker: Mapping[str, Any], translate: Translator) -> Line:
     limit, free, state = worker["limit"], worker["free"], worker["state"]
     busy = len(worker["jobs"]) if limit is None else limit - free
-    load = str(busy) if limit is None else texts.free_of.format(running=busy, limit=limit)
+    load = (
+        str(busy) if limit is None else translate("{running} of {limit}", running=busy, limit=limit)
+    )
     hindrances = "; ".join(str(why) for why in worker["hindrances"].values())
     return Line(
         name=worker["name"],
         href=WORKERS,
         company=worker["pool"],
-        state=texts.states.get(state, state),
+        state=translate(state),
         tone=WORKER_TONES.get(state, ""),
         note=_clip(hindrances),
         aside=load,
         share=min(100, 100 * busy // limit) if limit else None,
     )
-
-
-def format_span(span: timedelta) -> str:
-    """Format a time in its largest unit: `40 s`, `5 min`, `3 h`, `2 d`."""
-    seconds = max(0, int(span.total_seconds()))
-    for unit, size in (("d", 2 * 86400), ("h", 2 * 3600), ("min", 60)):
-        if seconds >= size:
-            whole = {"d": 86400, "h": 3600, "min": 60}[unit]
-            return f"{seconds // whole} {unit}"
-    return f"{seconds} s"
 
 
 def _clip(text: str) -> str:

@@ -4,12 +4,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jobauto_prefect.facade.console.overview import DayResult
-from jobauto_prefect.facade.console.texts import Texts
+from jobauto_prefect.facade.formats.html.page_language import Translator
 
 WIDTH, HEIGHT = 560, 210
 LEFT, RIGHT, TOP, BOTTOM = 52, 30, 14, 32
 LABEL_EVERY = 3  # days
 GRID = (0, 50, 100)  # percent
+
+
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +43,11 @@ class Chart:
     right: int = WIDTH - RIGHT
 
 
-def draw_success(days: Sequence[DayResult], texts: Texts) -> Chart:
+def draw_success(days: Sequence[DayResult], translate: Translator) -> Chart:
     """Place the days from left to right, and 100 % at the top."""
     step = (WIDTH - LEFT - RIGHT) / max(1, len(days) - 1)
     placed = [
-        _place(result, LEFT + step * number, (len(days) - 1 - number) % LABEL_EVERY == 0, texts)
+        _place(result, LEFT + step * number, (len(days) - 1 - number) % LABEL_EVERY == 0, translate)
         for number, result in enumerate(days)
     ]
     runs = list(_unbroken(placed))
@@ -56,13 +59,17 @@ def draw_success(days: Sequence[DayResult], texts: Texts) -> Chart:
     )
 
 
-def _place(result: DayResult, x: float, has_label: bool, texts: Texts) -> ChartDay:
+def _place(result: DayResult, x: float, has_label: bool, translate: Translator) -> ChartDay:
     total = result.good + result.bad
     # Rounded down: 100 % is said of days on which nothing failed.
     share = 100 * result.good // total if total else None
-    month = texts.months[result.begins.month - 1]
-    label = texts.date.format(day=result.begins.day, month=month)
-    told = texts.share.format(share=share, total=total) if total else texts.no_jobs
+    month = translate(MONTHS[result.begins.month - 1])
+    label = translate("{day} {month}", day=result.begins.day, month=month)
+    told = (
+        translate("{share} % of {total} jobs", share=share, total=total)
+        if total
+        else translate("no job ended")
+    )
     return ChartDay(
         x=round(x, 1),
         y=_y(share or 0),

@@ -5,14 +5,13 @@ from datetime import timedelta
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
+from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.errors import Forbidden
 from jobauto_prefect.facade.http.addresses import CONTRACT
 
 START = "/"
 SIGN_IN = "/login.html"
 SIGN_OUT = "/logout"
-ADDRESSES = frozenset({START, SIGN_OUT})
-"""The console's own addresses that want somebody who is signed in."""
 
 SESSION_LIFETIME = timedelta(hours=12)
 _COOKIE = "jobauto_session"
@@ -27,7 +26,7 @@ def session_token(request: Request) -> str | None:
     Raises:
         Forbidden: the request changes something, and nothing says that a page from here sent it.
     """
-    if request.scope["path"] in ADDRESSES or _is_page(request):
+    if _is_console(request) or _is_page(request):
         token = request.cookies.get(_cookie_name(request))
         if token and request.method != "GET" and not _is_from_own_page(request):
             raise Forbidden("only this console's own pages may do this; open it and try again")
@@ -37,7 +36,7 @@ def session_token(request: Request) -> str | None:
 
 def offers_sign_in(request: Request) -> bool:
     """Whether somebody unknown is shown the form here, and not asked by the browser."""
-    return request.scope["path"] in ADDRESSES or (
+    return _is_console(request) or (
         _is_page(request)
         and _cookie_name(request) in request.cookies
         and "authorization" not in request.headers
@@ -68,6 +67,12 @@ def forget_session(request: Request, response: Response) -> None:
     )
 
 
+def _is_console(request: Request) -> bool:
+    """Whether this is an address of the console that wants somebody who is signed in."""
+    path: str = request.scope["path"]
+    return path in (START, SIGN_OUT) or path.startswith(f"{CONSOLE}/")
+
+
 def _is_page(request: Request) -> bool:
     path: str = request.scope["path"]
     return request.method == "GET" and path.startswith(f"{CONTRACT}/") and path.endswith(".html")
@@ -79,8 +84,14 @@ def _is_encrypted(request: HTTPConnection) -> bool:
 
 
 def _cookie_name(request: HTTPConnection) -> str:
-    # With this prefix browsers take it over HTTPS alone, and from no other host of the domain.
-    return f"__Host-{_COOKIE}" if _is_encrypted(request) else _COOKIE
+    """Return what the cookie is called.
+
+    Over HTTPS its prefix lets browsers take it from this very host alone. Cookies know no ports:
+    over plain HTTP the name has it, so that two installations of a machine do not share a session.
+    """
+    if _is_encrypted(request):
+        return f"__Host-{_COOKIE}"
+    return f"{_COOKIE}_{request.url.port or 80}"
 
 
 def _is_from_own_page(request: Request) -> bool:

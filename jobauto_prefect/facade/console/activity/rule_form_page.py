@@ -1,0 +1,144 @@
+"""The forms that change an event rule and make a new one."""
+
+from typing import get_args
+
+from fastapi import Request
+
+from jobauto_prefect.facade.console.activity.event_pages import RULES, source_names
+from jobauto_prefect.facade.console.contract import Contract
+from jobauto_prefect.facade.console.records.form_fields import (
+    FieldGroup,
+    FormField,
+    fields_of,
+    values_of,
+)
+from jobauto_prefect.facade.console.records.record_views import (
+    Choices,
+    RecordForm,
+    add_form_routes,
+    language_parts,
+    read_choices,
+    require,
+)
+from jobauto_prefect.facade.formats.html.page_language import Translator
+from jobauto_prefect.facade.formats.json_yaml import dump_json
+from jobauto_prefect.facade.http import late_routes
+from jobauto_prefect.facade.models.event_rules import EventRule, Operation
+
+HERE = "Events"
+ENDS: tuple[str, ...] = get_args(EventRule.model_fields["on"].annotation)
+OPERATIONS: tuple[str, ...] = get_args(Operation)
+CREATE, UPDATE = "jobs.create", "jobs.update"
+
+router = late_routes.router(include_in_schema=False)
+
+
+async def _new_form(request: Request, contract: Contract) -> RecordForm:
+    translate, languages = language_parts(request)
+    if not contract.who.rights.anywhere(CREATE):
+        require(contract.who, CREATE, None)
+    sources = list((await source_names(contract)).items())
+    templates = await read_choices(contract, "runtemplates", languages)
+    groups = _groups(sources, templates, translate)
+    return RecordForm(
+        title=translate("New event rule"),
+        here=HERE,
+        action=f"{RULES}/new",
+        target="/eventrule/",
+        collection="rules",
+        groups=groups,
+        values=values_of(fields_of(groups), None),
+        back=RULES,
+        submit=translate("Save"),
+    )
+
+
+async def _edit_form(request: Request, contract: Contract, rule_id: int) -> RecordForm:
+    translate, languages = language_parts(request)
+    rule = (await contract.read(f"/eventrule/{rule_id}")).data
+    template = (await contract.read(f"/runtemplate/{rule['runtemplate_id']}")).data
+    require(contract.who, UPDATE, template["company_id"])
+    sources = list((await source_names(contract)).items())
+    choices = await read_choices(contract, "runtemplates", languages)
+    groups = _groups(sources, choices, translate)
+    shown = rule | {"env_mapping": dump_json(rule["env_mapping"]) if rule["env_mapping"] else ""}
+    return RecordForm(
+        title=translate("Edit the event rule"),
+        here=HERE,
+        action=f"{RULES}/{rule_id}/edit",
+        target=f"/eventrule/{rule_id}.json",
+        collection="rules",
+        groups=groups,
+        values=values_of(fields_of(groups), shown),
+        back=f"{RULES}/{rule_id}",
+        submit=translate("Save"),
+    )
+
+
+def _groups(sources: Choices, templates: Choices, translate: Translator) -> list[FieldGroup]:
+    nothing = ("", translate("nothing"))
+    ends = [(end, translate(end)) for end in ENDS]
+    operations = [(operation, translate(operation)) for operation in OPERATIONS]
+    return [
+        FieldGroup(
+            translate("When a run template ends"),
+            [
+                FormField(
+                    "/runtemplate_source_id",
+                    translate("Run template"),
+                    "choice",
+                    choices=[nothing, *templates],
+                ),
+                FormField(
+                    "/on", translate("Which ends"), "choice", choices=ends, default="success"
+                ),
+            ],
+        ),
+        FieldGroup(
+            translate("Or when an event source changes"),
+            [
+                FormField(
+                    "/event_source_id",
+                    translate("Event source"),
+                    "choice",
+                    choices=[nothing, *sources],
+                ),
+                FormField(
+                    "/evidence",
+                    translate("Kind of record"),
+                    hint=translate("Empty means: any record."),
+                ),
+                FormField(
+                    "/operation",
+                    translate("Which changes"),
+                    "choice",
+                    choices=operations,
+                    default="any",
+                ),
+            ],
+        ),
+        FieldGroup(
+            translate("Starts"),
+            [
+                FormField(
+                    "/runtemplate_id",
+                    translate("Run template"),
+                    "choice",
+                    choices=templates,
+                    is_required=True,
+                ),
+                FormField(
+                    "/env_mapping",
+                    translate("Values from the event"),
+                    "long",
+                    translate("JSON: the key of a value, and where it stands in the event."),
+                ),
+                FormField("/fan_out", translate("a job for each element of a list"), "flag"),
+                FormField("/priority", translate("Priority"), "number", default=0, blank=0),
+                FormField("/enabled", translate("enabled"), "flag", default=True),
+            ],
+        ),
+    ]
+
+
+add_form_routes(router, RULES, "eventrule", _edit_form, _new_form)

@@ -1,0 +1,232 @@
+"""The console's own calls of the contract: in this process, with the visitor's credentials.
+
+What a page shows and what its forms change goes through the contract's own routes, so that rights,
+checks and audit are those of every other client.
+"""
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any
+from urllib.parse import quote, urlencode
+
+from fastapi import Depends, Request, Response
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.console.visitor_sessions import session_token
+from jobauto_prefect.facade.formats import View
+from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.facade.http.idempotency import HEADER as IDEMPOTENCY_KEY
+from jobauto_prefect.facade.http.requests import request_id_of
+from jobauto_prefect.facade.http.responses import VIEW_SINK
+
+PASSED_ON = ("user-agent", "host", "accept-language", "traceparent")
+"""Headers of the visitor's request that the console's calls have, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputError:
+    """What is wrong with a field; `pointer` is its place in the body, "" for the whole of it."""
+
+    pointer: str
+    message: str
+
+
+class ContractError(JobautoError):
+    """The contract refused a call; `status` is that of its answer."""
+
+    def __init__(self, status: int, message: str, errors: Sequence[InputError] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        self.errors = errors
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    status: int
+    body: bytes
+
+
+class Contract:
+    """The contract as the visitor of a page sees it."""
+
+    def __init__(self, request: Request, who: Identity) -> None:
+        self.who = who
+        self._request = request
+        self._app: ASGIApp = request.app
+
+    async def read(self, path: str, query: Mapping[str, Any] | None = None) -> View:
+        """Read what the contract's page at `/path` shows, with names, filters and paging.
+
+        `query` fields that are None or "" are left out.
+
+        Raises:
+            ContractError: it is refused, or there is no such thing.
+        """
+        views: list[View] = []
+        answer = await self._call("GET", f"{path}.html", query or {}, state={VIEW_SINK: views})
+        if not views:
+            raise ContractError(answer.status, HTTPStatus(answer.status).phrase)
+        if answer.status >= 400:
+            raise _error_of(answer.status, views[0].data)
+        return views[0]
+
+    async def fetch(self, path: str, query: Mapping[str, Any] | None = None) -> Any:
+        """Read what the contract answers as JSON; `query` as `read` has it.
+
+        Raises:
+            ContractError: it is refused, or there is no such thing.
+        """
+        answer = await self._call("GET", path, query or {}, {"accept": "application/json"})
+        data = json.loads(answer.body or b"null")
+        if answer.status >= 400:
+            raise _error_of(answer.status, data)
+        return data
+
+    async def fetch_bytes(self, path: str) -> bytes:
+        """Read a file of the contract.
+
+        Raises:
+            ContractError: it is refused, or there is no such thing.
+        """
+        answer = await self._call("GET", path, {})
+        if answer.status >= 400:
+            raise ContractError(answer.status, HTTPStatus(answer.status).phrase)
+        return answer.body
+
+    def pass_on(self, path: str, headers: Mapping[str, str] | None = None) -> Response:
+        """Return an answer that is the contract's own, piece by piece, with these headers more."""
+        return _PassedOn(self._app, self._scope("GET", path, {}, {}, 0, {}), headers or {})
+
+    async def write(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        key: str = "",
+        is_new: bool = False,
+    ) -> Any:
+        """Change something, and return what the contract answers; `key` is the Idempotency-Key.
+
+        `is_new`: a record that is there already is not changed.
+
+        Raises:
+            ContractError: it is refused; nothing has changed.
+        """
+        headers = {"accept": "application/json", "content-type": "application/json"}
+        if key:
+            headers[IDEMPOTENCY_KEY.lower()] = key
+        if is_new:
+            headers["if-none-match"] = "*"
+        content = b"" if body is None else json.dumps(body).encode()
+        answer = await self._call(method, path, {}, headers, content)
+        data = json.loads(answer.body or b"null")
+        if answer.status >= 400:
+            raise _error_of(answer.status, data)
+        return data
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any],
+        headers: Mapping[str, str] | None = None,
+        content: bytes = b"",
+        state: Mapping[str, Any] | None = None,
+    ) -> _Answer:
+        scope = self._scope(method, path, query, {**(headers or {})}, len(content), state or {})
+        sent: list[Message] = []
+
+        body = iter([{"type": "http.request", "body": content, "more_body": False}])
+
+        async def receive() -> Message:
+            for message in body:
+                return message
+            await asyncio.Event().wait()  # the visitor stays: whoever streams watches for that
+            raise AssertionError
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        await self._app(scope, receive, send)
+        (status,) = (part["status"] for part in sent if part["type"] == "http.response.start")
+        return _Answer(status, b"".join(part.get("body", b"") for part in sent))
+
+    def _scope(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, Any],
+        headers: dict[str, str],
+        length: int,
+        state: Mapping[str, Any],
+    ) -> Scope:
+        outer = self._request.scope
+        given = self._request.headers
+        headers |= {name: given[name] for name in PASSED_ON if name in given}
+        headers["authorization"] = given.get("authorization") or self._session()
+        headers["x-request-id"] = request_id_of(self._request)
+        headers["content-length"] = str(length)
+        raw_path = quote(f"{CONTRACT}{path}", safe="/%")
+        fields = {name: value for name, value in query.items() if value not in (None, "")}
+        return {
+            "type": "http",
+            "asgi": outer["asgi"],
+            "http_version": "1.1",
+            "method": method,
+            "scheme": outer["scheme"],
+            "path": f"{CONTRACT}{path}",
+            "raw_path": raw_path.encode(),
+            "query_string": urlencode(fields).encode(),
+            "root_path": "",
+            "headers": [(name.encode(), text.encode("latin-1")) for name, text in headers.items()],
+            "client": outer.get("client"),
+            "server": outer.get("server"),
+            "state": dict(state),
+        }
+
+    def _session(self) -> str:
+        return f"Bearer {session_token(self._request)}"
+
+
+async def current_contract(request: Request, who: CurrentUser) -> Contract:
+    """Return the contract for the visitor of this request."""
+    return Contract(request, who)
+
+
+class _PassedOn(Response):
+    """An answer of the contract that is sent as it comes: files and logs may be long."""
+
+    def __init__(self, app: ASGIApp, inner: Scope, more: Mapping[str, str]) -> None:
+        super().__init__()
+        self._app, self._inner, self._more = app, inner, more
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Let the contract answer; it hears of a visitor who goes away."""
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] < 400:
+                MutableHeaders(scope=message).update(self._more)
+            await send(message)
+
+        await self._app(self._inner, receive, sending)
+
+
+CurrentContract = Annotated[Contract, Depends(current_contract)]
+
+
+def _error_of(status: int, body: Any) -> ContractError:
+    body = body if isinstance(body, Mapping) else {}
+    details = body.get("details")
+    errors = [
+        InputError(str(error.get("pointer", "")), str(error.get("message", "")))
+        for error in (details if isinstance(details, list) else ())
+        if isinstance(error, Mapping)
+    ]
+    return ContractError(status, str(body.get("message", "")), errors)

@@ -1,0 +1,114 @@
+"""Files that a job left behind, as far as a page shows what is in them."""
+
+import json
+import mimetypes
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.facade.console.contract import Contract
+
+MAX_PREVIEWED = 64 * 1024  # bytes of a text
+MAX_PICTURE = 4 * 1024 * 1024  # bytes
+MAX_PREVIEWS = 8  # texts of a page
+MAX_VALUES = 100  # rows of a table
+PICTURES = frozenset({"image/png", "image/jpeg"})
+"""Those that are sent as what they are; SVG would be run."""
+
+TEXTS = frozenset({"text/plain", "text/csv", "application/json", "text/markdown"})
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactPreview:
+    """A file; of `picture`, `values`, `document` and `text` at most one is there.
+
+    `values` are those of a JSON object whose values are plain, `document` is Markdown as HTML.
+    """
+
+    name: str
+    path: str
+    href: str
+    size: str
+    picture: str = ""
+    values: Sequence[tuple[str, str]] = ()
+    document: Markup | None = None
+    text: str = ""
+
+
+async def preview_artifacts(
+    contract: Contract, artifacts: Sequence[Mapping[str, Any]]
+) -> list[ArtifactPreview]:
+    """Read what the page shows of a job's files.
+
+    Raises:
+        ContractError: one is there no more.
+    """
+    previews, texts = [], 0
+    for artifact in artifacts:
+        kind = mimetypes.guess_type(artifact["path"])[0] or ""
+        is_text = kind in TEXTS and artifact["size"] <= MAX_PREVIEWED and texts < MAX_PREVIEWS
+        content = b""
+        if is_text:
+            texts += 1
+            content = await contract.fetch_bytes(f"/artifact/{artifact['id']}")
+        previews.append(_preview(artifact, kind, content))
+    return previews
+
+
+def _preview(artifact: Mapping[str, Any], kind: str, content: bytes) -> ArtifactPreview:
+    href = f"{CONSOLE}/artifacts/{artifact['id']}"
+    is_picture = kind in PICTURES and artifact["size"] <= MAX_PICTURE
+    text = content.decode("utf-8", "replace").replace("\0", "")
+    values = _plain_values(text) if kind == "application/json" else []
+    document = render_markdown(text) if kind == "text/markdown" else None
+    return ArtifactPreview(
+        name=artifact["name"],
+        path=artifact["path"],
+        href=href,
+        size=format_size(artifact["size"]),
+        picture=href if is_picture else "",
+        values=values,
+        document=document,
+        text="" if values or document else _pretty(text, kind),
+    )
+
+
+def render_markdown(text: str) -> Markup:
+    """Render Markdown; HTML in it stays text, and pictures from elsewhere are left out."""
+    from markdown_it import MarkdownIt  # where it is needed: commands load all pages
+
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    return Markup(markdown.render(text))  # noqa: S704 - it has no HTML but the renderer's own
+
+
+def format_size(size: int) -> str:
+    """Format a number of bytes: `999 B`, `1.5 kB`, `20.0 MB`."""
+    if size < 1000:
+        return f"{size} B"
+    return f"{size / 1000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"
+
+
+def _plain_values(text: str) -> list[tuple[str, str]]:
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    is_plain = isinstance(data, dict) and 0 < len(data) <= MAX_VALUES
+    if not is_plain or any(isinstance(value, dict | list) for value in data.values()):
+        return []
+    return [
+        (name, value if isinstance(value, str) else json.dumps(value))
+        for name, value in data.items()
+    ]
+
+
+def _pretty(text: str, kind: str) -> str:
+    if kind != "application/json":
+        return text
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text

@@ -1,0 +1,182 @@
+"""The list of jobs: narrowed and ordered by its address, with searches that are kept."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from urllib.parse import parse_qsl, urlencode
+from uuid import uuid4
+from zoneinfo import ZoneInfo
+
+from fastapi import Request, Response
+from fastapi.responses import RedirectResponse
+
+from jobauto_prefect.facade.auth.permissions import Rights
+from jobauto_prefect.facade.console.contract import CurrentContract
+from jobauto_prefect.facade.console.forms import SentForm
+from jobauto_prefect.facade.console.jobs.job_page import JOBS
+from jobauto_prefect.facade.console.jobs.job_words import JobWords
+from jobauto_prefect.facade.console.jobs.saved_searches import (
+    MAX_NAME,
+    MAX_SEARCHES,
+    PREDEFINED,
+    SavedSearch,
+    is_possible,
+    keep_searches,
+    read_searches,
+)
+from jobauto_prefect.facade.console.moments import CurrentTime
+from jobauto_prefect.facade.console.overview import last_midnights
+from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
+from jobauto_prefect.facade.console.records.record_views import read_choices
+from jobauto_prefect.facade.formats import View
+from jobauto_prefect.facade.formats.html.page_language import Translator, translator
+from jobauto_prefect.facade.http import late_routes
+from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.facade.http.responses import languages_of
+from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.ledger.states import JobState
+
+PAGE = 50
+MAX_CHOICES = 500
+PASSED_ON = ("runtemplate_id", "company_id", "app_id", "from", "to", "message", "order", "cursor")
+"""Fields of the query that are those of the contract's list."""
+
+SINCE: Mapping[str, tuple[str, int]] = {
+    "today": ("today", 1),
+    "yesterday": ("since yesterday", 2),
+    "week": ("within seven days", 7),
+}
+"""When jobs ended: what it is called, and how many days that is, today included."""
+
+ORDERS: Mapping[str, str] = {"schedule": "Due", "begin": "Began", "end": "Ended"}
+
+router = late_routes.router(include_in_schema=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOrder:
+    """A column the list can be ordered by; `sorted_as` is its aria-sort."""
+
+    label: str
+    href: str
+    sorted_as: str
+
+
+@router.get(JOBS)
+async def list_jobs(
+    request: Request, contract: CurrentContract, service: CurrentService, now: CurrentTime
+) -> Response:
+    """List the jobs that the query asks for."""
+    translate, languages = translator(language_of(request)), languages_of(request)
+    asked = normalize_query(request.query_params.multi_items())
+    query = {name: asked[name] for name in PASSED_ON if name in asked}
+    query |= {"state": asked.get("state", ""), "limit": str(PAGE)}
+    if asked.get("since") in SINCE:
+        since = _midnight(now, service.settings.timezone, SINCE[asked["since"]][1])
+        query["ended_from"] = since.isoformat()
+    view = await contract.read("/jobs", query)
+    narrowed = {name: asked[name] for name in ("company_id", "app_id") if name in asked}
+    templates = narrowed | {"limit": str(MAX_CHOICES), "order": "name"}
+    kept = {name: value for name, value in asked.items() if name != "cursor"}
+    words = JobWords(view, now, translate)
+    searches = [SavedSearch(translate(search.name), search.query) for search in PREDEFINED]
+    return respond_in_console(
+        request,
+        contract.who,
+        "jobs/jobs.html",
+        translate("Jobs"),
+        here="Jobs",
+        jobs=[words.line_of(job) for job in view.data.values()],
+        total=view.total,
+        asked=asked,
+        states=[(state, translate(state)) for state in JobState],
+        chosen_states=asked.get("state", "").split(","),
+        since=[(name, translate(label)) for name, (label, _) in SINCE.items()],
+        companies=await read_choices(contract, "companies", languages),
+        applications=await read_choices(contract, "apps", languages),
+        templates=await read_choices(contract, "runtemplates", languages, templates),
+        columns=_column_orders(kept, translate),
+        searches=searches,
+        own_searches=read_searches(request),
+        query=urlencode(kept, safe=","),
+        can_save=_can_save(request, kept),
+        is_narrowed=bool(set(kept) - {"order"}),
+        next_href=_next_href(view, kept),
+        first_href=f"{JOBS}?{urlencode(kept, safe=',')}" if "cursor" in asked else "",
+        contract_href=f"{CONTRACT}/jobs.html?{urlencode({**query, 'limit': ''}, safe=',')}",
+        allowed=bulk_actions(contract.who.rights),
+        key=uuid4().hex,
+    )
+
+
+@router.post(f"{JOBS}/searches/add")
+async def add_search(request: Request, form: SentForm) -> Response:
+    """Keep a search of the visitor's own; one of the same name is replaced."""
+    search = SavedSearch(" ".join(form.get("name", "").split())[:MAX_NAME], form.get("query", ""))
+    others = [other for other in read_searches(request) if other.name != search.name]
+    answer = RedirectResponse(f"{search.href if is_possible(search) else JOBS}", 303)
+    if is_possible(search) and len(others) < MAX_SEARCHES:
+        keep_searches(request, answer, [*others, search])
+    return answer
+
+
+@router.post(f"{JOBS}/searches/remove")
+async def remove_search(request: Request, form: SentForm) -> Response:
+    """Forget a search of the visitor's own."""
+    answer = RedirectResponse(JOBS, 303)
+    name = form.get("name", "")
+    keep_searches(
+        request, answer, [search for search in read_searches(request) if search.name != name]
+    )
+    return answer
+
+
+def normalize_query(pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the fields of a query that say something; of several states one text with commas."""
+    states = [value for name, value in pairs if name == "state" and value]
+    fields = {"state": ",".join(dict.fromkeys(",".join(states).split(",")))} if states else {}
+    return fields | {
+        name: value
+        for name, value in pairs
+        if value and name in (*PASSED_ON, "since") and name != "state"
+    }
+
+
+def bulk_actions(rights: Rights) -> Sequence[str]:
+    """Return what a visitor may do with several jobs, at least in one company."""
+    needed = {
+        "retry": ("jobs.execute", "jobs.create"),
+        "cancel": ("jobs.execute",),
+        "excuse": ("jobs.update",),
+    }
+    return [
+        action for action, permissions in needed.items() if any(map(rights.anywhere, permissions))
+    ]
+
+
+def _midnight(now: datetime, zone: str, days: int) -> datetime:
+    return last_midnights(now, ZoneInfo(zone))[-days]
+
+
+def _column_orders(kept: Mapping[str, str], translate: Translator) -> dict[str, ColumnOrder]:
+    orders = {}
+    for name, label in ORDERS.items():
+        present = kept.get("order", "")
+        state = {name: "ascending", f"-{name}": "descending"}.get(present, "none")
+        wanted = name if present == f"-{name}" else f"-{name}"
+        href = f"{JOBS}?{urlencode({**kept, 'order': wanted}, safe=',')}"
+        orders[name] = ColumnOrder(translate(label), href, state)
+    return orders
+
+
+def _can_save(request: Request, kept: Mapping[str, str]) -> bool:
+    known = [search.query for search in (*PREDEFINED, *read_searches(request))]
+    query = urlencode(kept, safe=",")
+    return dict(parse_qsl(query)) not in [dict(parse_qsl(other)) for other in known]
+
+
+def _next_href(view: View, kept: Mapping[str, str]) -> str:
+    if view.next_query is None:
+        return ""
+    query = {**kept, "cursor": view.next_query["cursor"]}
+    return f"{JOBS}?{urlencode(query, safe=',')}"

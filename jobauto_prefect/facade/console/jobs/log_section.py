@@ -1,0 +1,116 @@
+"""The part of a job's log that a page shows: its end, what was before, or lines with a text."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlencode
+
+from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.facade.console.contract import Contract
+from jobauto_prefect.facade.console.jobs.terminal_text import TerminalText, TextPart
+from jobauto_prefect.ledger.states import LIVE_JOBS
+
+PAGE_LINES = 1000
+MAX_LIVE_LINES = 5000  # on a page that follows: then it begins anew with the end
+CONTEXT_LINES = 200  # after a line that was found
+MAX_SOUGHT = 255  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line; `number` counts over all streams."""
+
+    number: int
+    is_error: bool
+    at: str
+    parts: Sequence[TextPart]
+
+
+@dataclass(frozen=True, slots=True)
+class LogSection:
+    """Lines, and where the others are.
+
+    `earlier` and `end` are addresses of the page with other lines, `next_lines` that of the lines
+    to come; each "" where there are none. `begins_anew`: they stand for those shown before.
+    """
+
+    job_id: int
+    lines: Sequence[LogLine]
+    state: str
+    sought: str = ""
+    earlier: str = ""
+    end: str = ""
+    next_lines: str = ""
+    begins_anew: bool = False
+
+    def context_of(self, number: int) -> str:
+        """Address the page that has a line with those around it."""
+        return _page(self.job_id, f"L{number}", before=number + CONTEXT_LINES)
+
+
+async def read_log(
+    contract: Contract, job_id: int, *, before: int | None = None, sought: str = ""
+) -> LogSection:
+    """Read the end of a log, or of what is before a line; with `sought` only lines that have it.
+
+    Raises:
+        ContractError: there is no such job, or none the visitor may see.
+    """
+    sought = sought.replace("\0", "")[:MAX_SOUGHT]
+    query = {"tail": PAGE_LINES, "before": before, "find": sought}
+    answer = await contract.fetch(f"/job/{job_id}/output.json", query)
+    lines = _lines_of(answer, sought)
+    has_earlier = len(lines) == PAGE_LINES if sought else bool(lines) and lines[0].number > 1
+    follows = before is None and not sought and answer["state"] in LIVE_JOBS
+    first = lines[0].number if lines else 1
+    return LogSection(
+        job_id=job_id,
+        lines=lines,
+        state=answer["state"],
+        sought=sought,
+        earlier=_page(job_id, before=first, find=sought) if has_earlier else "",
+        end="" if before is None else _page(job_id, find=sought),
+        next_lines=_next(job_id, answer, first) if follows else "",
+    )
+
+
+async def read_next_lines(contract: Contract, job_id: int, after: int, first: int) -> LogSection:
+    """Read what came after a line, for a page that shows the lines from `first` on.
+
+    Raises:
+        ContractError: there is no such job, or none the visitor may see.
+    """
+    query = {"tail": PAGE_LINES, "after": after}
+    answer = await contract.fetch(f"/job/{job_id}/output.json", query)
+    lines = _lines_of(answer)
+    has_gap = bool(lines) and lines[0].number > after + 1
+    if has_gap or answer["last"] - first >= MAX_LIVE_LINES:
+        return replace(await read_log(contract, job_id), begins_anew=True)
+    state = answer["state"]
+    follows = state in LIVE_JOBS
+    return LogSection(
+        job_id, lines, state, next_lines=_next(job_id, answer, first) if follows else ""
+    )
+
+
+def _lines_of(answer: Mapping[str, Any], sought: str = "") -> list[LogLine]:
+    terminals = {"stdout": TerminalText(), "stderr": TerminalText()}
+    return [
+        LogLine(
+            number=line["seq"],
+            is_error=line["stream"] == "stderr",
+            at=line["at"],
+            parts=terminals[line["stream"]].parts_of(line["text"], sought),
+        )
+        for line in answer["lines"]
+    ]
+
+
+def _page(job_id: int, place: str = "log", **query: Any) -> str:
+    fields = urlencode({name: value for name, value in query.items() if value})
+    return f"{CONSOLE}/jobs/{job_id}{'?' if fields else ''}{fields}#{place}"
+
+
+def _next(job_id: int, answer: Mapping[str, Any], first: int) -> str:
+    query = {"after": answer["last"], "first": first, "state": answer["state"]}
+    return f"{CONSOLE}/jobs/{job_id}/log?{urlencode(query)}"

@@ -1,0 +1,62 @@
+"""All pages of the console: who adds one adds it here."""
+
+from fastapi import FastAPI
+
+from jobauto_prefect.facade.console import page_response, sign_in_page, start_page
+from jobauto_prefect.facade.console.activity import (
+    audit_pages,
+    event_pages,
+    rule_form_page,
+    rule_page,
+    source_pages,
+)
+from jobauto_prefect.facade.console.jobs import job_list_page, job_page, log_page, selected_jobs
+from jobauto_prefect.facade.console.records import (
+    application_pages,
+    company_pages,
+    credential_pages,
+    token_pages,
+    user_pages,
+)
+from jobauto_prefect.facade.console.run_templates import (
+    run_form_page,
+    template_form_page,
+    template_list_page,
+    template_page,
+)
+from jobauto_prefect.facade.console.tasks import calendar_page, task_list_page, task_page
+
+PAGES = (
+    page_response,
+    sign_in_page,
+    start_page,
+    template_list_page,
+    template_page,
+    run_form_page,
+    template_form_page,
+    job_list_page,
+    selected_jobs,
+    job_page,
+    log_page,
+    application_pages,
+    company_pages,
+    credential_pages,
+    task_list_page,
+    task_page,
+    calendar_page,
+    event_pages,
+    rule_page,
+    rule_form_page,
+    source_pages,
+    audit_pages,
+    token_pages,
+    user_pages,
+)
+"""The modules that have routes."""
+
+
+def add_pages(app: FastAPI) -> None:
+    """Add the console's routes to the facade."""
+    page_response.add_error_pages(app)
+    for page in PAGES:
+        app.router.routes.extend(page.router.routes)

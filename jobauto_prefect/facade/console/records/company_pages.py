@@ -1,0 +1,277 @@
+"""Companies: a list, a page, and a form for those there are and for new ones."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import Request, Response
+
+from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.console.contract import Contract, CurrentContract
+from jobauto_prefect.facade.console.forms import SentForm
+from jobauto_prefect.facade.console.records.form_fields import (
+    FieldGroup,
+    FormField,
+    fields_of,
+    values_of,
+)
+from jobauto_prefect.facade.console.records.page_parts import (
+    Action,
+    AnyCell,
+    RecordPage,
+    Section,
+    enabled_badge,
+    link,
+    state_badge,
+    text_cell,
+)
+from jobauto_prefect.facade.console.records.record_views import (
+    ListFilter,
+    ListPage,
+    RecordForm,
+    language_parts,
+    list_query,
+    read_list,
+    read_names,
+    require,
+    respond_with_form,
+    respond_with_list,
+    respond_with_record,
+    save,
+)
+from jobauto_prefect.facade.formats.html.cell_model import Cell
+from jobauto_prefect.facade.formats.html.page_language import Translator
+from jobauto_prefect.facade.http import late_routes
+from jobauto_prefect.facade.http.addresses import CONTRACT
+
+ADDRESS = f"{CONSOLE}/companies"
+HERE = "Companies"
+NEW_VALUES = 3
+"""Values with new names that a form takes at a time."""
+
+router = late_routes.router(include_in_schema=False)
+
+
+@router.get(ADDRESS)
+async def list_companies(request: Request, contract: CurrentContract) -> Response:
+    """List companies."""
+    translate, _ = language_parts(request)
+    view = await read_list(contract, "companies", list_query(request, ("name", "enabled")))
+    new = Action(translate("New company"), f"{ADDRESS}/new", is_main=True)
+    page = ListPage(
+        collection="companies",
+        title=HERE,
+        heads=[translate("Name"), translate("Short name"), translate("Mail"), translate("State")],
+        rows=[
+            [
+                link(company["name"], f"{ADDRESS}/{company['id']}"),
+                Cell("code", company["slug"]),
+                text_cell(company["email"] or ""),
+                enabled_badge(company, translate),
+            ]
+            for company in view.data.values()
+        ],
+        filters=[
+            ListFilter("name", translate("Name")),
+            ListFilter(
+                "enabled",
+                translate("State"),
+                [("true", translate("enabled")), ("false", translate("switched off"))],
+            ),
+        ],
+        empty=translate("There is no company yet. Run templates and credentials belong to one."),
+        actions=[new] if contract.who.rights.may("companies.create", None) else [],
+    )
+    return respond_with_list(request, contract.who, page, view)
+
+
+@router.get(f"{ADDRESS}/{{company:int}}")
+async def show_company(company: int, request: Request, contract: CurrentContract) -> Response:
+    """Show a company, with its run templates, credentials and values."""
+    translate, _ = language_parts(request)
+    record = (await contract.read(f"/company/{company}")).data
+    of_company = {"company_id": company}
+    templates = await read_list(contract, "runtemplates", of_company)
+    credentials = await read_list(contract, "credentials", of_company)
+    page = RecordPage(
+        title=record["name"],
+        about=[Cell("code", record["slug"])],
+        badges=[enabled_badge(record, translate)],
+        actions=_actions(contract.who, record, translate),
+        facts=_facts(record, translate),
+        sections=[
+            Section(
+                "templates",
+                translate("Run templates"),
+                [translate("Name"), translate("State")],
+                [
+                    [
+                        link(template["name"], f"{CONSOLE}/runtemplates/{template['id']}"),
+                        state_badge(template, translate),
+                    ]
+                    for template in templates.data.values()
+                ],
+                translate("It has none."),
+                f"{CONSOLE}/runtemplates?company_id={company}",
+            ),
+            Section(
+                "credentials",
+                translate("Credentials"),
+                [translate("Name")],
+                [
+                    [link(credential["name"], f"{CONSOLE}/credentials/{credential['id']}")]
+                    for credential in credentials.data.values()
+                ],
+                translate("It has none."),
+                f"{CONSOLE}/credentials?company_id={company}",
+            ),
+            Section(
+                "values",
+                translate("Values"),
+                [translate("Name"), translate("Value")],
+                [[Cell("code", name), text_cell(text)] for name, text in record["env"].items()],
+                translate("It has none of its own. All its run templates get those it has."),
+            ),
+        ],
+        contract_href=f"{CONTRACT}/company/{company}.html",
+        prefect_url=record["prefect_url"],
+    )
+    return respond_with_record(request, contract.who, page, here=HERE)
+
+
+@router.get(f"{ADDRESS}/new")
+async def show_new_company_form(request: Request, contract: CurrentContract) -> Response:
+    """Show the form of a new company."""
+    form = await _form(request, contract, None)
+    return respond_with_form(request, contract.who, form)
+
+
+@router.post(f"{ADDRESS}/new")
+async def make_company(request: Request, contract: CurrentContract, sent: SentForm) -> Response:
+    """Make a company."""
+    form = await _form(request, contract, None)
+    return await save(request, contract, form, sent)
+
+
+@router.get(f"{ADDRESS}/{{company:int}}/edit")
+async def show_company_form(company: int, request: Request, contract: CurrentContract) -> Response:
+    """Show the form of a company."""
+    form = await _form(request, contract, company)
+    return respond_with_form(request, contract.who, form)
+
+
+@router.post(f"{ADDRESS}/{{company:int}}/edit")
+async def change_company(
+    company: int, request: Request, contract: CurrentContract, sent: SentForm
+) -> Response:
+    """Write what was changed."""
+    form = await _form(request, contract, company)
+    return await save(request, contract, form, sent)
+
+
+async def _form(request: Request, contract: Contract, company_id: int | None) -> RecordForm:
+    """Return the form of a company; None: of a new one."""
+    translate, _ = language_parts(request)
+    record: Mapping[str, Any] | None = None
+    title, back, target = translate("New company"), ADDRESS, "/company/"
+    action = f"{ADDRESS}/new"
+    if company_id is None:
+        require(contract.who, "companies.create", None)
+    else:
+        record = (await contract.read(f"/company/{company_id}")).data
+        require(contract.who, "companies.update", company_id)
+        title = translate("Edit {name}", name=record["name"])
+        back, target = f"{ADDRESS}/{company_id}", f"/company/{company_id}.json"
+        action = f"{back}/edit"
+    groups = _groups(
+        record["env"] if record else {},
+        await read_names(contract, "topics"),
+        await read_names(contract, "calendars"),
+        translate,
+    )
+    return RecordForm(
+        title=title,
+        here=HERE,
+        action=action,
+        target=target,
+        collection="companies",
+        groups=groups,
+        values=values_of(fields_of(groups), record),
+        back=back,
+        submit=translate("Save"),
+    )
+
+
+def _groups(
+    env: Mapping[str, str],
+    topics: Sequence[tuple[str, str]],
+    calendars: Sequence[tuple[str, str]],
+    translate: Translator,
+) -> list[FieldGroup]:
+    fields = [
+        FormField("/name", translate("Name"), is_required=True),
+        FormField(
+            "/slug",
+            translate("Short name"),
+            hint=translate(
+                "Letters, digits, _ and -; it is part of names in Prefect. Empty for one made of "
+                "the name."
+            ),
+        ),
+        FormField("/enabled", translate("Enabled"), "flag", default=True),
+        FormField("/email", translate("Mail")),
+        FormField("/ic", translate("Registration number")),
+        FormField(
+            "/timezone",
+            translate("Time zone"),
+            hint=translate("Such as Europe/Prague; empty means that of the service."),
+        ),
+    ]
+    chosen = [
+        FormField(pointer, label, "choices", choices=choices, default=())
+        for pointer, label, choices in (
+            ("/topics", translate("Topics"), topics),
+            ("/calendars", translate("Calendars"), calendars),
+        )
+        if choices
+    ]
+    values = [
+        FormField(child("/env", name), name, "secret" if text == MASK else "text")
+        for name, text in env.items()
+    ]
+    new = [FormField(f"/env/+{number}", translate("Name of a new value"), "pair")
+           for number in range(NEW_VALUES)]  # fmt: skip
+    return [
+        FieldGroup(translate("Company"), [*fields, *chosen]),
+        FieldGroup(translate("Values for all its run templates"), [*values, *new]),
+    ]
+
+
+def _actions(who: Identity, record: Mapping[str, Any], translate: Translator) -> list[Action]:
+    company_id = record["id"]
+    query = f"company_id={company_id}"
+    wanted = [
+        ("companies.update", Action(translate("Edit"), f"{ADDRESS}/{company_id}/edit")),
+        (
+            "companies.create",
+            Action(translate("New credential"), f"{CONSOLE}/credentials/new?{query}"),
+        ),
+        (
+            "companies.update",
+            Action(translate("New run template"), f"{CONSOLE}/runtemplates/new?{query}"),
+        ),
+    ]
+    return [action for permission, action in wanted if who.rights.may(permission, company_id)]
+
+
+def _facts(record: Mapping[str, Any], translate: Translator) -> list[tuple[str, AnyCell]]:
+    named = [
+        (translate("Mail"), record["email"]),
+        (translate("Registration number"), record["ic"]),
+        (translate("Time zone"), record["timezone"]),
+        (translate("Topics"), ", ".join(record["topics"])),
+        (translate("Calendars"), ", ".join(record["calendars"])),
+    ]
+    return [(label, Cell("text", str(value))) for label, value in named if value]

@@ -1,0 +1,256 @@
+"""How lists, records and forms are sent: for each kind alike."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+from urllib.parse import urlencode
+from uuid import uuid4
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+
+from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
+from jobauto_prefect.facade.console.forms import Form, SentForm
+from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
+from jobauto_prefect.facade.console.records.form_fields import (
+    FieldGroup,
+    Values,
+    draw_groups,
+    errors_apart,
+    fields_of,
+    read_changes,
+)
+from jobauto_prefect.facade.console.records.page_parts import Action, AnyCell, RecordPage, name_of
+from jobauto_prefect.facade.formats import View
+from jobauto_prefect.facade.formats.html.page_language import Translator, translator
+from jobauto_prefect.facade.http.responses import languages_of
+
+PAGE = 50
+"""Records of a list's page."""
+
+KEY = "idempotency-key"
+"""The control that says which sending of a form this is."""
+
+SHOWN_AGAIN = frozenset({400, 409, 412, 413, 422})
+"""Refusals that somebody can mend in the form."""
+
+Choices = Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ListFilter:
+    """A control that narrows a list; `choices` are what it offers, None: it takes any text."""
+
+    name: str
+    label: str
+    choices: Choices | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListPage:
+    """A list; its `title` is the English text of its entry in the menu, where `here` is not.
+
+    `empty` is said where there is nothing at all.
+    """
+
+    collection: str
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[Sequence[AnyCell]]
+    filters: Sequence[ListFilter]
+    empty: str
+    actions: Sequence[Action] = ()
+    here: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordForm:
+    """A form that writes a record of a kind by the contract.
+
+    `action` is where it is sent, `target` the contract's path, `back` where it leads without being
+    sent. `values` are those the record has, `fixed` is what goes with each sending. `prefilled` are
+    shown instead of the record's. Afterwards comes the page of the record in its `collection`,
+    which says `done`.
+    """
+
+    title: str
+    here: str
+    action: str
+    target: str
+    collection: str
+    groups: Sequence[FieldGroup]
+    values: Values
+    back: str
+    submit: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    prefilled: Values = field(default_factory=dict)
+    facts: Sequence[tuple[str, AnyCell]] = ()
+    note: str = ""
+    done: str = "saved"
+    method: Literal["post", "get"] = "post"
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it makes a record."""
+        return self.target.endswith("/")
+
+
+def require(who: Identity, permission: str, company_id: int | None) -> None:
+    """Require the permission that sending a form will take: nobody fills in one in vain.
+
+    Raises:
+        ContractError: the visitor has it not.
+    """
+    if not who.rights.may(permission, company_id):
+        raise ContractError(403, f"this needs the permission {permission}; ask an administrator")
+
+
+def list_query(request: Request, names: Sequence[str]) -> dict[str, str]:
+    """Return what a list is asked for: filters, place and a page's length."""
+    query = request.query_params
+    return {name: query[name] for name in (*names, "cursor") if query.get(name)}
+
+
+async def read_list(contract: Contract, collection: str, query: Mapping[str, Any]) -> View:
+    """Read a page of a list."""
+    return await contract.read(f"/{collection}", {**query, "limit": PAGE})
+
+
+async def read_names(contract: Contract, collection: str) -> list[tuple[str, str]]:
+    """Return the records of a kind that others name by their names, as choices."""
+    listed = (await contract.read(f"/{collection}")).data
+    return [(name, name) for name in sorted({str(record["name"]) for record in listed.values()})]
+
+
+async def read_choices(
+    contract: Contract,
+    collection: str,
+    languages: Sequence[str],
+    query: Mapping[str, Any] | None = None,
+) -> list[tuple[str, str]]:
+    """Return the records of a kind that one may see, as value and label of a choice, by name."""
+    view = await contract.read(f"/{collection}", query)
+    named = ((str(record["id"]), name_of(record, languages)) for record in view.data.values())
+    return sorted(named, key=lambda choice: choice[1].lower())
+
+
+def respond_with_list(request: Request, who: Identity, page: ListPage, view: View) -> Response:
+    """Send a list that the contract's `view` is of."""
+    address = f"{CONSOLE}/{page.collection}"
+    names = [listed.name for listed in page.filters]
+    asked = {name: request.query_params.get(name, "") for name in names}
+    chosen = {name: value for name, value in asked.items() if value}
+    following = {**chosen, "cursor": view.next_query["cursor"]} if view.next_query else None
+    return respond_in_console(
+        request,
+        who,
+        "records/list.html",
+        language_parts(request)[0](page.title),
+        here=page.here or page.title,
+        page=page,
+        asked=asked,
+        is_filtered=bool(chosen),
+        total=view.total,
+        address=address,
+        contract_href=f"{view.path}.html?{urlencode(chosen)}" if chosen else f"{view.path}.html",
+        next_href=f"{address}?{urlencode(following)}" if following else None,
+        first_href=f"{address}?{urlencode(chosen)}" if "cursor" in request.query_params else None,
+    )
+
+
+def respond_with_record(
+    request: Request, who: Identity, page: RecordPage, *, here: str
+) -> Response:
+    """Send the page of a record."""
+    return respond_in_console(request, who, "records/record.html", page.title, here=here, page=page)
+
+
+def respond_with_form(
+    request: Request,
+    who: Identity,
+    form: RecordForm,
+    sent: Form | None = None,
+    error: ContractError | None = None,
+) -> Response:
+    """Send a form, with what was typed and what is wrong where it was sent already."""
+    shown = {**form.values, **form.prefilled}
+    return respond_in_console(
+        request,
+        who,
+        "records/form.html",
+        form.title,
+        here=form.here,
+        status=error.status if error else 200,
+        form=form,
+        groups=draw_groups(form.groups, shown, sent, error),
+        apart=errors_apart(fields_of(form.groups), error),
+        is_refused=error is not None,
+        key=(sent.get(KEY) if sent else None) or str(uuid4()),
+    )
+
+
+async def save(
+    request: Request, contract: Contract, form: RecordForm, sent: Form, **more: Any
+) -> Response:
+    """Write what a form says, and lead to its record's page; show it again where it is refused.
+
+    `more` is what the form's own controls said beside its fields.
+
+    Raises:
+        ContractError: the visitor may not do this.
+    """
+    changes = read_changes(fields_of(form.groups), sent, form.values)
+    body = {**form.fixed, **changes, **more}
+    try:
+        record = await contract.write(
+            "POST", form.target, body, key=sent.get(KEY, ""), is_new=form.is_new
+        )
+    except ContractError as error:
+        if error.status not in SHOWN_AGAIN:
+            raise
+        return respond_with_form(request, contract.who, form, sent, error)
+    address = f"{CONSOLE}/{form.collection}/{record['id']}"
+    return RedirectResponse(f"{address}?done={form.done}", 303)
+
+
+def add_form_routes(
+    router: APIRouter,
+    address: str,
+    item: str,
+    edit_form: Callable[[Request, Contract, int], Awaitable[RecordForm]],
+    new_form: Callable[[Request, Contract], Awaitable[RecordForm]] | None = None,
+) -> None:
+    """Add the routes of the forms that change a record and make a new one.
+
+    They read the form when it is shown and when it is sent. `new_form`: None where a new record is
+    asked for in another way.
+    """
+
+    async def show_new_form(request: Request, contract: CurrentContract) -> Response:
+        assert new_form is not None  # noqa: S101 - else there is no such route
+        return respond_with_form(request, contract.who, await new_form(request, contract))
+
+    async def make(request: Request, contract: CurrentContract, sent: SentForm) -> Response:
+        assert new_form is not None  # noqa: S101 - else there is no such route
+        return await save(request, contract, await new_form(request, contract), sent)
+
+    async def show_form(request: Request, contract: CurrentContract) -> Response:
+        form = await edit_form(request, contract, request.path_params[item])
+        return respond_with_form(request, contract.who, form)
+
+    async def change(request: Request, contract: CurrentContract, sent: SentForm) -> Response:
+        form = await edit_form(request, contract, request.path_params[item])
+        return await save(request, contract, form, sent)
+
+    if new_form is not None:
+        router.get(f"{address}/new")(show_new_form)
+        router.post(f"{address}/new")(make)
+    router.get(f"{address}/{{{item}:int}}/edit")(show_form)
+    router.post(f"{address}/{{{item}:int}}/edit")(change)
+
+
+def language_parts(request: Request) -> tuple[Translator, Sequence[str]]:
+    """Return the translator of a request's pages, and the languages for texts in several."""
+    return translator(language_of(request)), languages_of(request)

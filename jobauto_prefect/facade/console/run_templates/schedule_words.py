@@ -1,0 +1,86 @@
+"""Schedules in words: the intervals, and the expressions of cron that most people write."""
+
+import re
+from collections.abc import Mapping
+
+from jobauto_prefect.compiler.scheduling.schedule import NICKNAMES
+from jobauto_prefect.definitions.records.actions import UNSCHEDULED
+from jobauto_prefect.facade.formats.html.page_language import Translator
+
+INTERVALS: Mapping[str, str] = {
+    "n": "only when asked",
+    "i": "each minute",
+    "h": "each hour",
+    "d": "each day at midnight",
+    "w": "each Monday at midnight",
+    "m": "on the first day of each month",
+    "y": "on the first day of each year",
+    "c": "as cron says",
+}
+"""By their codes; English, as the catalogs of translations have them."""
+
+WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_NUMBER = re.compile(r"[0-9]{1,2}")
+_EVERY = re.compile(r"\*/([0-9]{1,2})")
+_DAYS = re.compile(r"[0-7](?:[-,][0-7])*")
+
+
+def describe_schedule(interval: str, cron: str | None, translate: Translator) -> str:
+    """Say when windows begin; of an expression that has no simple words, the expression."""
+    if interval != "c":
+        return translate(INTERVALS[interval])
+    expression = " ".join((cron or "").split())
+    expression = NICKNAMES.get(expression.lower(), expression)
+    if not expression:
+        return translate(INTERVALS[UNSCHEDULED])
+    return _describe_cron(expression, translate) or translate("by {cron}", cron=expression)
+
+
+def _describe_cron(expression: str, translate: Translator) -> str | None:
+    """Say what an expression of five fields means; None: there are no simple words for it."""
+    minute, hour, day, month, weekday = expression.split()
+    if month != "*":
+        return None
+    days = _describe_days(day, weekday, translate)
+    time = _describe_time(minute, hour, translate)
+    if hour == "*":
+        return time if (day, weekday) == ("*", "*") else None
+    return f"{days} {time}" if days and time else None
+
+
+def _describe_days(day: str, weekday: str, translate: Translator) -> str | None:
+    if (day, weekday) == ("*", "*"):
+        return translate("each day")
+    if weekday == "*" and day == "L":
+        return translate("on the last day of each month")
+    if weekday == "*" and _NUMBER.fullmatch(day):
+        return translate("on day {day} of each month", day=int(day))
+    if day == "*" and _DAYS.fullmatch(weekday):
+        return translate("each {weekdays}", weekdays=_name_weekdays(weekday, translate))
+    return None
+
+
+def _name_weekdays(weekday: str, translate: Translator) -> str:
+    """Name weekdays: `1-5` is Mon-Fri; cron counts from Sunday, which is 0 and 7."""
+
+    def name(match: re.Match[str]) -> str:
+        return translate(WEEKDAYS[(int(match[0]) - 1) % 7])
+
+    named = re.sub("[0-7]", name, weekday)
+    return named.replace(",", ", ").replace("-", "\N{EN DASH}")
+
+
+def _describe_time(minute: str, hour: str, translate: Translator) -> str | None:
+    every = _EVERY.fullmatch(minute)
+    if hour == "*" and minute == "*":
+        return translate("each minute")
+    if hour == "*" and every:
+        return translate("every {number} minutes", number=int(every[1]))
+    if not _NUMBER.fullmatch(minute):
+        return None
+    if hour == "*":
+        return translate("each hour, {minute} minutes past", minute=int(minute))
+    if not all(_NUMBER.fullmatch(part) for part in hour.split(",")):
+        return None
+    times = ", ".join(f"{int(part)}:{int(minute):02}" for part in hour.split(","))
+    return translate("at {times}", times=times)
