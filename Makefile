@@ -7,7 +7,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
 help: ## Print these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: $(READY) ## Start everything in a temporary home, run the examples, show what came of them
@@ -16,6 +16,10 @@ demo: $(READY) ## Start everything in a temporary home, run the examples, show w
 .PHONY: test
 test: $(READY) ## Run the tests, or those of T=tests/…; those for databases that do not answer are skipped
 	$(VENV)/bin/pytest $(or $(T),-n 2 --dist loadfile --no-loadscope-reorder)
+
+.PHONY: test-quick
+test-quick: $(READY) ## Run the tests that need no server, in a minute
+	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/unit
 
 .PHONY: soak
 soak: $(READY) ## Run the tests that take minutes

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.support.databases import KINDS, database
+from tests.support.databases import database
 from tests.support.secrets import secret
 from tests.support.service import Service
 from tests.support.waits import eventually
@@ -83,7 +83,7 @@ def starts(marks: Path) -> Counter[int]:
     return Counter(map(int, marks.read_text().split())) if marks.exists() else Counter()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.soak)])
 def test_another_machine_goes_on_where_the_backup_was_made(kind: str, tmp_path: Path) -> None:
     pair = services(kind, tmp_path)
     first, marks = next(pair), tmp_path / "marks"

@@ -62,7 +62,7 @@ def test_an_operator_signs_in_looks_and_signs_out_by_keyboard_in_two_languages(
     for text in ("Running", "Waiting", "Success over two weeks", "Sign out", name):
         assert text in _text(browser)
     browser.find_element(By.LINK_TEXT, name).click()
-    eventually(lambda: browser.title.startswith("Job "), PAGE_WITHIN)
+    eventually(lambda: "· job " in browser.title, PAGE_WITHIN)
     browser.find_element(By.LINK_TEXT, "Start").click()
     eventually(lambda: browser.title.startswith("Start"), PAGE_WITHIN)
     assert _refused_by_policy(browser) == []
@@ -74,3 +74,26 @@ def test_an_operator_signs_in_looks_and_signs_out_by_keyboard_in_two_languages(
     browser.get(f"{service.url}/")
     assert "Sign in" in _text(browser)
     assert name not in _text(browser)
+
+
+def test_a_link_of_another_site_leads_to_the_page_for_whoever_is_signed_in(
+    service: Service, browser: webdriver.Chrome
+) -> None:
+    login, password = service.admin()
+    _prefer(browser, "en")
+    browser.get(f"{service.url}/login.html")
+    browser.find_element(By.ID, "login").send_keys(login)
+    browser.find_element(By.ID, "password").send_keys(password, Keys.ENTER)
+    eventually(lambda: browser.title.startswith("Start"), PAGE_WITHIN)
+
+    browser.get(f"data:text/html,<a href='{service.url}/console/runtemplates'>from a mail</a>")
+    browser.find_element(By.LINK_TEXT, "from a mail").click()
+    eventually(lambda: browser.title.startswith("Run templates"), PAGE_WITHIN)
+
+    browser.delete_all_cookies()
+    browser.get(f"data:text/html,<a href='{service.url}/console/runtemplates'>from a mail</a>")
+    browser.find_element(By.LINK_TEXT, "from a mail").click()
+    eventually(lambda: browser.title.startswith("Sign in"), PAGE_WITHIN)
+    browser.find_element(By.ID, "login").send_keys(login)
+    browser.find_element(By.ID, "password").send_keys(password, Keys.ENTER)
+    eventually(lambda: browser.title.startswith("Run templates"), PAGE_WITHIN)

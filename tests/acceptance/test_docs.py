@@ -21,7 +21,8 @@ NUMBERED = re.compile(r"\b(job |#)\d+")
 @pytest.fixture(scope="module")
 def own_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A service in which nothing has happened yet."""
-    service = Service(tmp_path_factory.mktemp("first") / "home", JOBAUTO_GRACE_SECONDS="2")
+    home = tmp_path_factory.mktemp("first") / "home"
+    service = Service(home, migrates=True, JOBAUTO_GRACE_SECONDS="2")
     service.start()
     try:
         yield service

@@ -7,6 +7,7 @@ import pytest
 from selenium import webdriver
 from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 from tests.support.browser import PAGE_WITHIN, chromium, sign_in_to_prefect
 from tests.support.service import Service
@@ -60,8 +61,11 @@ def test_a_record_leads_to_its_flow_run_with_the_log_and_the_page_leads_back(
     told = (title, "It is filling up", "disk.json", "used_percent", "How full it is, in percent")
     eventually(shows(browser, *told), PAGE_WITHIN)
     browser.get(str(browser.find_element(By.LINK_TEXT, f"job {job_id}").get_attribute("href")))
-    assert browser.current_url == f"{service.url}/api/v1/job/{job_id}.html"
-    assert shows(browser, f"Job {job_id}", "It is filling up")()
+    # Whoever is not signed in to the console signs in first.
+    browser.find_element(By.ID, "login").send_keys(name)
+    browser.find_element(By.ID, "password").send_keys(password, Keys.ENTER)
+    eventually(shows(browser, f"job {job_id}", "It is filling up"), PAGE_WITHIN)
+    assert browser.current_url == f"{service.url}/console/jobs/{job_id}"
 
 
 def artifact_of(service: Service, job_id: int) -> str | None:

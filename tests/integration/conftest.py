@@ -7,7 +7,9 @@ from typing import Any
 
 import httpx
 import pytest
+from argon2 import PasswordHasher
 
+from jobauto_prefect.facade.auth import passwords
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.secrets import create_key
@@ -26,6 +28,16 @@ from tests.support.record_files import FilesHome
 from tests.support.records import make_everything, make_template
 from tests.support.secrets import SECRET
 from tests.support.servers import client, facade, prefect_client, user_token, worker_token
+
+
+@pytest.fixture(scope="package", autouse=True)
+def cheap_passwords() -> Iterator[None]:
+    """Passwords are compared by the same function at the least cost; else each takes 0.2 s."""
+    cheap = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "_hasher", cheap)
+        patch.setattr(passwords, "_DUMMY_HASH", cheap.hash("nobody's"))
+        yield
 
 
 @pytest.fixture(scope="session", params=KINDS)

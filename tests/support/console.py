@@ -1,5 +1,6 @@
 """The console, as a browser speaks to it, and somebody who signs in to it."""
 
+import html
 import re
 
 import httpx
@@ -14,6 +15,12 @@ from tests.support.servers import user_token
 
 PASSWORD = secret("kůň & heslo 1")
 COOKIE = "jobauto_session"
+"""Over HTTPS with a prefix; over plain HTTP see `cookie_name`."""
+
+
+def cookie_name(url: str) -> str:
+    """What the cookie is called that a facade at this address over plain HTTP has."""
+    return f"{COOKIE}_{httpx.URL(url).port}"
 
 
 def add_user(ledger: Ledger, login: str = "eva", *roles: str) -> None:
@@ -53,3 +60,27 @@ def links(page: str) -> set[str]:
     """The addresses to which a page leads."""
     found = re.findall(r'href="(/[^"]*)"', page)
     return {address.replace("&amp;", "&") for address in found}
+
+
+def form_fields(page: str) -> dict[str, str]:
+    """What a browser would send of a form without anything changed."""
+    form = page.split('<form class="record-form"')[1].split("</form>", maxsplit=1)[0]
+    fields = {}
+    for attributes in re.findall(r"<input ([^>]*)>", form):
+        if 'type="checkbox"' in attributes and "checked" not in attributes:
+            continue
+        name = re.search(r'name="([^"]*)"', attributes)
+        value = re.search(r'value="([^"]*)"', attributes)
+        assert name is not None
+        fields[html.unescape(name[1])] = html.unescape(value[1]) if value else ""
+    for name, text in re.findall(
+        r'<textarea[^>]*name="([^"]*)"[^>]*>\n(.*?)</textarea>', form, re.DOTALL
+    ):
+        fields[html.unescape(name)] = html.unescape(text)
+    for name, options in re.findall(
+        r'<select[^>]*name="([^"]*)".*?>(.*?)</select>', form, re.DOTALL
+    ):
+        chosen = re.search(r'value="([^"]*)" selected', options)
+        first = re.search(r'value="([^"]*)"', options)
+        fields[html.unescape(name)] = html.unescape((chosen or first or [""] * 2)[1])
+    return fields

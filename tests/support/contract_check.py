@@ -41,10 +41,10 @@ def disagreements(answer: httpx.Response) -> Iterator[str]:
     if media_type not in response["content"]:
         yield f"{media_type} is not documented"
     elif "schema" in response["content"][media_type]:
-        yield from _faults(answer.json(), response["content"][media_type]["schema"])
+        yield from _errors(answer.json(), response["content"][media_type]["schema"])
 
 
-def _faults(value: Any, schema: dict[str, Any]) -> Iterator[str]:
+def _errors(value: Any, schema: dict[str, Any]) -> Iterator[str]:
     for fault in _validator(json.dumps(_strict(schema))).iter_errors(value):
         yield f"{fault.json_path}: {fault.message[:300]}"
 

@@ -38,8 +38,8 @@ class Counted:
 def counted(api: str, home: Path) -> Iterator[Counted]:
     """A server that passes everything on to Prefect's API at this address."""
     calls = Counted()
-    # Prefect closes an idle connection after a while: one is gone before it would be used then.
-    upstream = httpx.AsyncClient(timeout=30, limits=httpx.Limits(keepalive_expiry=1))
+    # Prefect may close a kept connection in the moment it is used again: none is kept.
+    upstream = httpx.AsyncClient(timeout=30, limits=httpx.Limits(max_keepalive_connections=0))
 
     async def passed_on(request: Request) -> Response:
         path = request.url.path.removeprefix("/api")

@@ -187,6 +187,6 @@ DOCUMENT = obj(
 )
 
 
-def faults(document: Any) -> set[str]:
+def errors(document: Any) -> set[str]:
     """Where a document breaks a rule."""
     return set(DOCUMENT("", document))

@@ -20,6 +20,7 @@ from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.ports import free_port
+from tests.support.prefect_database import provide_prefect_database
 from tests.support.prefect_server import STARTS_WITHIN
 from tests.support.processes import clean_environment, running
 from tests.support.secrets import secret
@@ -129,6 +130,7 @@ def gateway(home: Path, **more: str) -> Iterator[Gateway]:
         **more,
     }
     argv = [sys.executable, "-m", "jobauto_prefect.cli", "prefect", "start"]
+    provide_prefect_database(home)
     with contextlib.ExitStack() as stack:
         stack.callback(ledger.close)
         stack.enter_context(running(argv, environment, home / "prefect.log"))

@@ -10,11 +10,13 @@ from uuid import uuid4
 
 import httpx
 
+from jobauto_prefect.ledger.access.tokens import issue_user_token
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import (
     Artifact,
     Event,
     Task,
+    User,
     WorkerRecord,
 )
 from jobauto_prefect.ledger.store import Ledger
@@ -148,6 +150,9 @@ def rows() -> list[Row]:
         Row("GET", "/runtemplate/{runtemplate}/suggestions.json", READERS, READERS),
         Row("GET", "/user/{user}/roles.json", WIDE, WIDE),
         Row("POST", "/user/{user}/roles/", WIDE, WIDE, {"roles": ["viewer"]}),
+        Row("GET", "/user/{user}/tokens.json", WIDE, WIDE),
+        Row("POST", "/user/{user}/tokens/", {"super_admin"}, WIDE, {"days": 1}),
+        Row("DELETE", "/user/{user}/token/{token}", WIDE, WIDE),
         Row("GET", "/company/{company}/users.json", READERS, READERS),
         Row("POST", "/company/{company}/user/", OWNERS, READERS, {"user_id": "{user}"}),
         Row("DELETE", "/company/{company}/user/{member}", OWNERS, READERS),
@@ -233,15 +238,8 @@ def make_company_records(rest: httpx.Client, ledger: Ledger) -> dict[str, int]:
         )
         session.add_all([task, artifact, event, worker])
         session.flush()
+        token = issue_user_token(session, session.get_one(User, ids["user"]), None)[1]
+        ids |= {"token": token.id}
         ids |= {"task": task.id, "artifact": artifact.id, "entry": 1, "event": event.id}
         ids["worker"] = 7
     return ids
-
-
-CONSOLE: dict[tuple[str, str], set[str]] = {
-    ("GET", "/"): SIGNED_IN,
-    ("GET", "/login.html"): set(PEOPLE),
-    ("POST", "/login.html"): set(PEOPLE),
-    ("POST", "/logout"): set(PEOPLE),
-}
-"""The console's own routes, and who may."""

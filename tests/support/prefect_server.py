@@ -8,6 +8,7 @@ import pytest
 from jobauto_prefect.engine.prefect_server.process import prefect_command, wait_ready
 from jobauto_prefect.settings import Settings
 from tests.support.ports import free_port
+from tests.support.prefect_database import provide_prefect_database
 from tests.support.processes import clean_environment, running
 
 STARTS_WITHIN = 240  # seconds, on a busy machine
@@ -17,6 +18,7 @@ STARTS_WITHIN = 240  # seconds, on a busy machine
 def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The API address of a real Prefect server with its own SQLite database."""
     home = tmp_path_factory.mktemp("prefect")
+    provide_prefect_database(home)
     port = free_port()
     url = f"http://127.0.0.1:{port}/api"
     settings = Settings(home=home, prefect_port=port, prefect_api_url=url)

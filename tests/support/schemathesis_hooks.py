@@ -28,6 +28,9 @@ SEEDED = int(os.environ["JOBAUTO_TEST_SEEDED"])
 DISPOSABLE: Mapping[str, list[int]] = json.loads(os.environ["JOBAUTO_TEST_DISPOSABLE"])
 """Record kind -> ids of records that nothing depends on: to be deleted."""
 
+TOKEN_OWNER = 3
+"""Id of the user whose tokens may be revoked."""
+
 SPARED = json.loads(os.environ["JOBAUTO_TEST_SPARED"])
 """Ids of the users whose roles, names and passwords the requests themselves need."""
 
@@ -153,8 +156,7 @@ def _lead(case: schemathesis.Case, body: dict[str, Any]) -> None:
         company = number % SEEDED + 1
         parameters |= {"companyId": company, "userId": company + 1}
     elif case.method == "DELETE" and item in DISPOSABLE:
-        (name,) = (name for name in parameters if name != "suffix")
-        parameters[name] = DISPOSABLE[item][number % len(DISPOSABLE[item])]
+        _dispose(parameters, item, number)
     elif case.method == "DELETE":
         case.query["dry_run"] = True
         case.query.setdefault("company_id", 1)
@@ -165,6 +167,14 @@ def _lead(case: schemathesis.Case, body: dict[str, Any]) -> None:
         parameters["workerName"] = f"w{number % SEEDED + 1}"
     elif path.startswith("/event/") and case.method == "POST" and body is case.body:
         body["eventrule_id"] = parameters["eventId"]
+
+
+def _dispose(parameters: dict[str, Any], item: str, number: int) -> None:
+    """Lead a request that deletes something to what nothing depends on."""
+    if "tokenId" in parameters:
+        item, parameters["userId"] = "token", TOKEN_OWNER
+    name = "tokenId" if item == "token" else next(iter(parameters.keys() - {"suffix"}))
+    parameters[name] = DISPOSABLE[item][number % len(DISPOSABLE[item])]
 
 
 NUMBERS = itertools.count()
@@ -215,7 +225,8 @@ def filter_failure(
 ) -> bool:
     """A valid request may be refused for a reason that no schema can say, and no other.
 
-    413 is a refusal like 400 where the body is larger than the service takes.
+    413 is a refusal like 400 where the body is larger than the service takes, 412 one where a new
+    record is asked for and there is one.
     """
     if isinstance(failure, UnsupportedMethodResponse | AllowHeaderMismatch):
         return not case.path.startswith(ALIASES)
@@ -223,6 +234,8 @@ def filter_failure(
     if judges_the_refusal and response.status_code == 413:
         # A text of a million characters is several times as many bytes: no schema counts those.
         return len(response.request.body or b"") <= BODY_LIMIT
+    if isinstance(failure, RejectedPositiveData) and response.status_code == 412:
+        return "If-None-Match" not in response.request.headers
     if not isinstance(failure, RejectedPositiveData) or response.status_code not in (400, 422):
         return True
     if response.headers["content-type"] != ["application/json"]:

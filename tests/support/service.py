@@ -13,6 +13,7 @@ import httpx
 
 from tests.support.paths import JOBAUTO, ROOT
 from tests.support.ports import free_port
+from tests.support.prefect_database import provide_prefect_database
 from tests.support.processes import clean_environment
 from tests.support.secrets import SAYS_NO_SECRET
 from tests.support.servers import prefect_client
@@ -46,10 +47,14 @@ def commands() -> dict[int, str]:
 
 
 class Service:
-    """A home, the `jobauto up` that runs with it, and what that has said."""
+    """A home, the `jobauto up` that runs with it, and what that has said.
 
-    def __init__(self, home: Path, **settings: str) -> None:
+    `migrates`: its Prefect makes its tables itself.
+    """
+
+    def __init__(self, home: Path, *, migrates: bool = False, **settings: str) -> None:
         self.home = home
+        self._migrates = migrates
         self.url = f"http://127.0.0.1:{free_port()}"
         self.prefect = f"http://127.0.0.1:{free_port()}"
         programs = home.parent / "bin"
@@ -71,6 +76,8 @@ class Service:
         ports = ["--api-port", self.url.rpartition(":")[2]]
         ports += ["--prefect-port", self.prefect.rpartition(":")[2]]
         self.events.clear()
+        if not self._migrates:
+            provide_prefect_database(self.home)
         self.process = subprocess.Popen(
             [JOBAUTO, "up", *ports, "--json"],
             env=self.environment,

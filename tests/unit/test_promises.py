@@ -76,7 +76,7 @@ NOT_IN_FILES: Mapping[str, set[str]] = {
         ("eventrule", RuleBody, {"event_source", "runtemplate_source", "runtemplate"}),
     ],
 )
-def test_files_of_records_have_the_members_the_facade_takes(
+def test_files_of_records_have_the_fields_the_facade_takes(
     kind: str, body: type[BaseModel], only_in_files: set[str]
 ) -> None:
     in_files = set(record_schema(kind)["properties"]) - {"$schema", "kind"}

@@ -55,7 +55,7 @@ def test_a_second_key_is_never_made(home: Home) -> None:
     assert (home.path / "home" / "secret.key").read_bytes() == key
 
 
-def test_every_fault_of_every_file_is_told_before_anything_is_written(home: Home) -> None:
+def test_every_error_of_every_file_is_told_before_anything_is_written(home: Home) -> None:
     home.write(
         app_json=json.dumps(APPLICATION),
         company_yaml=COMPANY + "env: {JOBAUTO_X: 1}\n---\n" + COMPANY,

@@ -240,7 +240,7 @@ def fits(value: Mapping[str, Any], named: list[str]) -> list[str]:
     members = {name for name in named if name[0].islower()}
     required, known = set(members), set(members)
     for name in schemas:
-        needs, has = members_of(name)
+        needs, has = fields_of(name)
         required |= needs
         known |= has
     missing = required - set(value)
@@ -252,13 +252,13 @@ def fits(value: Mapping[str, Any], named: list[str]) -> list[str]:
 
 
 @cache
-def members_of(name: str) -> tuple[frozenset[str], frozenset[str]]:
+def fields_of(name: str) -> tuple[frozenset[str], frozenset[str]]:
     """The members a schema of the REST contract requires, and all it has."""
     schemas = json.loads((ROOT / "api" / "openapi.json").read_text())["components"]["schemas"]
     schema = schemas[name]
     required, known = {*schema.get("required", ())}, {*schema.get("properties", {})}
     for part in schema.get("allOf", ()):
-        needs, has = members_of(part["$ref"].rpartition("/")[2])
+        needs, has = fields_of(part["$ref"].rpartition("/")[2])
         required |= needs
         known |= has
     return frozenset(required), frozenset(known)

@@ -93,6 +93,25 @@ async def test_the_start_page(counted: CountedFacade, jobs: int) -> None:
     _require(counted, 22, commits=0)
 
 
+@pytest.mark.parametrize("more", [0, 20])
+async def test_the_list_of_run_templates_with_their_last_jobs(
+    counted: CountedFacade, more: int
+) -> None:
+    template = await counted.template(interv="d")
+    for number in range(more):
+        body = {"app_id": 1, "company": "acme", "name": f"{number}", "interv": "h"}
+        other = await counted.made("/runtemplate/", body)
+        await counted.made("/job/", {"runtemplate_id": other["id"]})
+    await counted.made("/job/", {"runtemplate_id": template})
+    await counted.rest.get("http://127.0.0.1/console/runtemplates")
+    with counted.asked.during():
+        answer = await counted.rest.get("http://127.0.0.1/console/runtemplates")
+        assert answer.status_code == 200
+    assert answer.text.count('class="mark') == more + 1
+    assert answer.text.count('data-label="Next"') == more + 1
+    _require(counted, 20, commits=0)
+
+
 async def test_a_read_begins_no_transaction(counted: CountedFacade) -> None:
     await counted.template()
     with counted.asked.during():

@@ -167,7 +167,7 @@ async def test_real_definitions_applied_twice_are_written_once(
     assert transport.writes == []
 
 
-async def test_one_changed_member_is_one_patch_and_keeps_the_schedule(
+async def test_one_changed_field_is_one_patch_and_keeps_the_schedule(
     api: PrefectApi, plan: DeploymentPlan, transport: CountingTransport
 ) -> None:
     first = await apply(api, plan, AppliedIds())

@@ -156,7 +156,7 @@ def world(
 def test_a_rule_is_an_automation_that_follows_its_record(world: World) -> None:
     made = world.automation()
     assert made["name"] == f"acme/{world.name} when invoice is changed in erp"
-    assert f"/eventrule/{world.rule}.json" in made["description"]
+    assert f"/console/rules/{world.rule}" in made["description"]
     assert made["trigger"]["expect"] == [f"jobauto.source.{world.source}.change"]
     assert made["trigger"]["match"] == {"jobauto.evidence": "invoice"}
     world.rest.post("/eventrule/", json={"id": world.rule, "operation": "create", "enabled": False})

@@ -42,6 +42,26 @@ class HeldTransport(httpx.AsyncHTTPTransport):
         return await super().handle_async_request(request)
 
 
+class RefusingTransport(httpx.AsyncHTTPTransport):
+    """Nobody answers, until it is told to go on; then Prefect does, or this."""
+
+    def __init__(self, answer: httpx.Response | None = None) -> None:
+        super().__init__()
+        self._answer = answer
+        self.go_on = asyncio.Event()
+        self.tries = self.trying = self.most = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self.go_on.is_set():
+            return self._answer or await super().handle_async_request(request)
+        self.tries += 1
+        self.trying += 1
+        self.most = max(self.most, self.trying)
+        await asyncio.sleep(0.01)  # the others may come too
+        self.trying -= 1
+        raise httpx.ConnectError("nobody is there")
+
+
 @contextlib.asynccontextmanager
 async def carrying(context: EngineContext) -> AsyncIterator[OutboxWorker]:
     carrier = OutboxWorker(context, 0.05)
@@ -117,9 +137,7 @@ async def test_a_job_gets_its_run_while_everything_that_is_applied_hangs(
 async def test_who_ends_gives_back_what_is_taken_and_not_begun(
     ledger: Ledger, settings: Settings, prefect_server: str
 ) -> None:
-    with ledger.writing(SERVICE) as session:
-        for number in range(2 * AT_ONCE):
-            enqueue(session, OutboxKind.RETIRE_DEPLOYMENT, number, {"id": str(uuid4())})
+    enqueue_retirements(ledger, 2 * AT_ONCE)
     transport = HeldTransport("DELETE", "/api/deployments/.*")
     async with (
         PrefectApi(prefect_server, transport=transport) as api,
@@ -128,6 +146,59 @@ async def test_who_ends_gives_back_what_is_taken_and_not_begun(
         await eventually(lambda: transport.held)
         assert free(ledger) < 2 * AT_ONCE
     assert free(ledger) == 2 * AT_ONCE
+
+
+async def test_while_prefect_is_away_one_message_is_tried_for_all(
+    ledger: Ledger, settings: Settings, prefect_server: str
+) -> None:
+    enqueue_retirements(ledger, 5 * AT_ONCE)
+    transport = RefusingTransport()
+    async with (
+        PrefectApi(prefect_server, transport=transport) as api,
+        carrying(EngineContext(ledger, api, settings)) as carrier,
+    ):
+        await eventually(lambda: carrier.prefect_away is not None and transport.trying == 0)
+        first, transport.most = transport.tries, 0
+        assert first <= AT_ONCE
+        for _ in range(20):
+            carrier.wake()
+        await eventually(lambda: transport.tries >= first + 2)
+        assert transport.most == 1
+        transport.go_on.set()
+        await eventually(lambda: free(ledger) == 0 and waiting(ledger) == 0)
+        assert carrier.prefect_away is None
+
+
+async def test_who_refuses_is_not_away(ledger: Ledger, settings: Settings) -> None:
+    enqueue_retirements(ledger, 5 * AT_ONCE)
+    transport = RefusingTransport(httpx.Response(422, json={"detail": "never"}))
+    async with (
+        PrefectApi("http://prefect.test/api", transport=transport) as api,
+        carrying(EngineContext(ledger, api, settings)) as carrier,
+    ):
+        await eventually(lambda: carrier.prefect_away)
+        transport.go_on.set()
+        await eventually(lambda: tried(ledger) == 5 * AT_ONCE)
+        assert carrier.prefect_away is None
+
+
+def tried(ledger: Ledger) -> int:
+    """How many messages were put off."""
+    with ledger.reading() as session:
+        return session.query(OutboxMessage).filter(OutboxMessage.attempts > 0).count()
+
+
+def enqueue_retirements(ledger: Ledger, count: int) -> None:
+    """Ask for the end of deployments that are gone already."""
+    with ledger.writing(SERVICE) as session:
+        for number in range(count):
+            enqueue(session, OutboxKind.RETIRE_DEPLOYMENT, number, {"id": str(uuid4())})
+
+
+def waiting(ledger: Ledger) -> int:
+    """How many messages there are."""
+    with ledger.reading() as session:
+        return session.query(OutboxMessage).count()
 
 
 def free(ledger: Ledger) -> int:

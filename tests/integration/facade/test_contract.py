@@ -15,7 +15,8 @@ from sqlalchemy import select
 from sqlalchemy import text as sql
 
 from jobauto_prefect.facade.compat.translation import PREFIXES
-from jobauto_prefect.facade.resources.registry import RESOURCES, Resource
+from jobauto_prefect.facade.resources.registry import RESOURCES
+from jobauto_prefect.facade.resources.resource import Resource
 from jobauto_prefect.ledger import service_status
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.attempts import new_job
@@ -41,6 +42,13 @@ COLLECTIONS = {
 }
 
 
+def _lasting(shown: Any) -> Any:
+    """An answer without why jobs wait: what carries them to Prefect finds out more meanwhile."""
+    if not isinstance(shown, dict):
+        return shown
+    return {name: _lasting(value) for name, value in shown.items() if name != "waits_for"}
+
+
 @pytest.mark.spec("1.14", "2.2.1", "4.1", "4.3")
 def test_every_kind_is_read_listed_and_updated_alike(
     rest: httpx.Client, everything: dict[str, int]
@@ -51,7 +59,7 @@ def test_every_kind_is_read_listed_and_updated_alike(
         listed = ok(rest.get(f"/{COLLECTIONS[item]}.json"))
         assert str(record_id) in listed
         assert set(listed[str(record_id)]) <= set(read)
-        assert ok(rest.get(f"/{item}/{record_id}")) == read
+        assert _lasting(ok(rest.get(f"/{item}/{record_id}"))) == _lasting(read)
         assert rest.get(f"/{item}/999999.json").status_code == 404
         assert rest.post(f"/{item}/999999.json", json={}).status_code == 404
 
@@ -104,7 +112,7 @@ def test_every_kind_can_be_had_in_every_format(
         assert rest.get(path, headers={"Accept": "text/yaml"}).status_code == 200
         as_yaml = yaml.safe_load(rest.get(f"{path}.yaml").text)
         if not path.endswith("/status"):  # these tell the time
-            assert as_yaml == as_json, path
+            assert _lasting(as_yaml) == _lasting(as_json), path
         ElementTree.fromstring(rest.get(f"{path}.xml").content)
         page = rest.get(f"{path}.html")
         assert page.headers["content-type"] == "text/html; charset=utf-8"
@@ -440,7 +448,7 @@ def test_a_parameter_nobody_documents_changes_nothing(
     assert list(ok(rest.get("/jobs.json"))) == jobs
     fault = ok(rest.delete(f"{here}/jobs.json?statee=x"), 400)["details"][0]
     assert "did you mean 'state'?" in fault["message"]
-    assert "dry_run, from, runtemplate_id, state, to" in fault["message"]
+    assert "message, retry_of, runtemplate_id, state, to" in fault["message"]
 
 
 def test_a_read_of_the_published_dialect_names_what_it_ignored(
@@ -510,6 +518,51 @@ def test_filters_narrow_and_times_come_in_every_spelling(
     assert ok(rest.get("/jobs.json?state=running")) == {}
     counted = ok(rest.get("/jobs/status.json"))
     assert counted["total_jobs"] == counted["incomplete_jobs"] == 7
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({"name": "invoice"}, {"Invoices", "Old invoices"}),
+        ({"name": "100%_"}, {"100%_\\"}),
+        ({"name": "_"}, {"100%_\\"}),
+        ({"name": "\\"}, {"100%_\\"}),
+        ({"name": "nothing"}, set()),
+        ({"topic": "účtárna"}, {"Invoices", "100%_\\"}),
+        ({"topic": "účt"}, set()),
+        ({"topic": '", "'}, set()),
+        ({"topic": "účtárna", "name": "inv"}, {"Invoices"}),
+    ],
+)
+def test_run_templates_are_looked_for_by_a_part_of_their_name_and_by_topic(
+    rest: httpx.Client, everything: dict[str, int], query: dict[str, str], expected: set[str]
+) -> None:
+    for topic in ("účtárna", "sklad"):
+        ok(rest.post("/topic/", json={"name": topic}), 201)
+    reference = {"app_id": everything["app"], "company_id": everything["company"]}
+    for name, topics in (
+        ("Invoices", ["sklad", "účtárna"]),
+        ("Old invoices", ["sklad"]),
+        ("100%_\\", ["účtárna"]),
+    ):
+        ok(rest.post("/runtemplate/", json={**reference, "name": name, "topics": topics}), 201)
+    listed = ok(rest.get("/runtemplates.json", params=query))
+    assert {record["name"] for record in listed.values()} == expected
+
+
+def test_a_record_that_must_be_new_changes_no_other(
+    rest: httpx.Client, everything: dict[str, int]
+) -> None:
+    before = ok(rest.get(f"/company/{everything['company']}.json"))
+    body = {"slug": before["slug"], "name": "Another", "email": "x@example.com"}
+    new = {"If-None-Match": "*"}
+    assert "there is one" in ok(rest.post("/company/", json=body, headers=new), 412)["message"]
+    assert ok(rest.get(f"/company/{everything['company']}.json")) == before
+    key = {"Idempotency-Key": "first"}
+    body["slug"] = "another"
+    made = ok(rest.post("/company/", json=body, headers=new | key), 201)
+    assert ok(rest.post("/company/", json=body, headers=new | key), 201) == made
+    ok(rest.post("/company/", json=body, headers=new), 412)
 
 
 def test_what_others_depend_on_stays_and_what_goes_frees_its_name(

@@ -121,7 +121,7 @@ def test_an_update_of_an_application_changes_only_the_fields_given(rest: httpx.C
     assert changed["environment"] == PROBE["environment"]
 
 
-def test_a_bad_definition_is_told_all_its_faults(rest: httpx.Client) -> None:
+def test_a_bad_definition_is_told_all_its_errors(rest: httpx.Client) -> None:
     bad = {**PROBE, "environment": {"a": {}, "B": {"type": "number"}}, "exitCodes": {"x": {}}}
     del bad["executable"]
     body = ok(rest.post("/app/", json=bad), 400)
@@ -390,7 +390,7 @@ def test_an_application_without_a_uuid_is_known_by_its_name(rest: httpx.Client) 
     assert (first["id"], first["created"]) == (again["id"], not again["created"])
 
 
-def test_the_faults_of_a_definition_have_their_line(rest: httpx.Client) -> None:
+def test_the_errors_of_a_definition_have_their_line(rest: httpx.Client) -> None:
     raw = json.dumps({**PROBE, "version": "01"}, indent=1).encode()
     (fault,) = ok(rest.post("/app/", content=raw), 400)["details"]
     assert fault["pointer"] == "/version"

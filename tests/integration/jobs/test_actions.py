@@ -57,7 +57,7 @@ def run_job(claims: httpx.Client, **members: Any) -> None:
     report(claims, granted(claims, claim_of()), **members)
 
 
-def faults(answer: httpx.Response) -> dict[str, str]:
+def errors(answer: httpx.Response) -> dict[str, str]:
     assert answer.status_code == 400, answer.text
     return {one["pointer"]: one["message"] for one in answer.json()["details"]}
 
@@ -99,12 +99,12 @@ def test_actions_are_kept_as_they_are_said(rest: httpx.Client, template: dict[st
     assert say(rest, template, success=text)["success"] == {"Stop": {}}
 
 
-def test_every_fault_of_actions_is_told(rest: httpx.Client, template: dict[str, Any]) -> None:
+def test_every_error_of_actions_is_told(rest: httpx.Client, template: dict[str, Any]) -> None:
     shape = {
         "ChainRuntemplate": {}, "Reschedule": {"delay": 0}, "WebHook": True, "Zabbix": True,
         "Stop": {"now": 1},
     }  # fmt: skip
-    assert set(faults(write(rest, template, success=shape, fail="text"))) == {
+    assert set(errors(write(rest, template, success=shape, fail="text"))) == {
         "/success/ChainRuntemplate/runtemplate_id", "/success/Reschedule/delay",
         "/success/WebHook/uri", "/success/Zabbix", "/success/Stop/now", "/fail",
     }  # fmt: skip
@@ -113,13 +113,13 @@ def test_every_fault_of_actions_is_told(rest: httpx.Client, template: dict[str, 
         "LaunchJob": {"app_id": 999},
         "WebHook": {"uri": "http://169.254.169.254/latest"},
     }
-    said = faults(write(rest, template, fail=targets))
+    said = errors(write(rest, template, fail=targets))
     assert set(said) == {
         "/fail/ChainRuntemplate/runtemplate_id", "/fail/LaunchJob/app_id", "/fail/WebHook/uri"
     }  # fmt: skip
     assert "JOBAUTO_WEBHOOK_TARGETS" in said["/fail/WebHook/uri"]
     for uri in ("ftp://x/", "https://", "http://u:p@h/", "http://h:99999/", "http://h/#f", "x"):
-        pointers = faults(write(rest, template, success={"WebHook": {"uri": uri}}))
+        pointers = errors(write(rest, template, success={"WebHook": {"uri": uri}}))
         assert set(pointers) == {"/success/WebHook/uri"}, uri
     assert rest.get(f"/runtemplate/{template['id']}.json").json()["success"] == {}
 
@@ -127,17 +127,17 @@ def test_every_fault_of_actions_is_told(rest: httpx.Client, template: dict[str, 
 def test_actions_can_not_go_round(rest: httpx.Client, template: dict[str, Any]) -> None:
     after = other(rest, template)
     itself = chain_to(template["id"])
-    assert "acme/daily → acme/daily" in faults(write(rest, template, fail=itself))["/fail"]
+    assert "acme/daily → acme/daily" in errors(write(rest, template, fail=itself))["/fail"]
     rule = {"runtemplate_source_id": after, "runtemplate_id": template["id"]}
     rest.post("/eventrule/", json=rule).raise_for_status()
     chain = chain_to(after)
-    message = faults(write(rest, template, success=chain))["/success"]
+    message = errors(write(rest, template, success=chain))["/success"]
     assert "acme/daily → acme/after → acme/daily" in message
     # The other way about: the actions first, then a rule.
     last = other(rest, template, "last")
     say(rest, {"id": after}, success=chain_to(last))
     back = {"runtemplate_source_id": last, "runtemplate_id": after}
-    assert faults(rest.post("/eventrule/", json=back))["/runtemplate_id"].endswith("acme/last")
+    assert errors(rest.post("/eventrule/", json=back))["/runtemplate_id"].endswith("acme/last")
     refused = rest.delete(f"/runtemplate/{last}.json")
     assert refused.status_code == 409
     assert f"actions of runtemplate {after}" in refused.json()["message"]
@@ -152,7 +152,7 @@ def test_an_application_is_launched_by_its_only_run_template(
 ) -> None:
     app = rest.post("/app/", json=PROBE | {"uuid": str(uuid4()), "name": "Mailer"}).json()["id"]
     launch = {"LaunchJob": {"app_id": app}}
-    refused = faults(write(rest, template, success=launch))
+    refused = errors(write(rest, template, success=launch))
     assert "it has none" in refused["/success/LaunchJob/app_id"]
     body = {"app_id": app, "company": "acme", "name": "mail"}
     mail = rest.post("/runtemplate/", json=body).json()["id"]

@@ -138,7 +138,7 @@ def test_a_calendar_that_is_used_stays(yard: Yard, rest: httpx.Client) -> None:
         ({"name": None}, "/name"),
     ],
 )  # fmt: skip
-def test_every_fault_has_its_place(
+def test_every_error_has_its_place(
     rest: httpx.Client, members: dict[str, Any], pointer: str
 ) -> None:
     assert write(rest, 400, **members)["details"][0]["pointer"] == pointer

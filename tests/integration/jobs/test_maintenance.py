@@ -114,7 +114,7 @@ def test_one_that_ended_by_itself_is_followed_by_another(yard: Yard, rest: httpx
 
 
 @pytest.mark.parametrize("until", ["soon", "+", "25:00", "2020-01-01T00:00:00Z", "+0h"])
-def test_an_end_that_is_none_is_a_fault(yard: Yard, rest: httpx.Client, until: str) -> None:
+def test_an_end_that_is_none_is_an_error(yard: Yard, rest: httpx.Client, until: str) -> None:
     answer = rest.put(PATH, json={"until": until})
     assert answer.status_code == 400
     assert answer.json()["details"][0]["pointer"] == "/until"

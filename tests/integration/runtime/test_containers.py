@@ -244,18 +244,20 @@ async def test_it_runs_as_the_user_that_is_set(worker: WorkerContext, facade: Re
     assert [one.body for one in facade.requests if one.method == "PUT"] == [b"mine\n"]
 
 
-async def test_twenty_at_once(worker: WorkerContext, facade: Recorder) -> None:
+@pytest.mark.parametrize("count", [6, pytest.param(20, marks=pytest.mark.soak)])
+async def test_many_at_once(worker: WorkerContext, facade: Recorder, count: int) -> None:
     """Each ends only after all have started."""
+    jobs = range(1, count + 1)
     script = "touch here; while [ ! -e go ]; do sleep 0.1; done; echo $0"
-    requests = [contained(worker, ["sh", "-c", script, str(job)], job=job) for job in range(1, 21)]
+    requests = [contained(worker, ["sh", "-c", script, str(job)], job=job) for job in jobs]
     running = asyncio.gather(*(worker.runner.run(one) for one in requests))
     directories = [Path(one.directory) for one in requests]
     await until(lambda: all((one / "here").exists() for one in directories), 120)
     for one in requests:
         leave("go", one)
     outcomes = await asyncio.wait_for(running, 120)
-    assert [one.report.exit_code for one in outcomes] == [0] * 20
-    assert [texts(facade, job=job) for job in range(1, 21)] == [[str(j)] for j in range(1, 21)]
+    assert [one.report.exit_code for one in outcomes] == [0] * count
+    assert [texts(facade, job=job) for job in jobs] == [[str(job)] for job in jobs]
 
 
 # workers that die

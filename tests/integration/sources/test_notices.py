@@ -143,11 +143,11 @@ def test_failure_and_recovery_are_told_by_mail(
     text = text_of(failed)
     assert "exit code 1" in text
     assert "severity error" in text
-    assert f"{smtp.url}/api/v1/job/{job}.html" in text
+    assert f"{smtp.url}/console/jobs/{job}" in text
     assert f"{smtp.prefect_ui}/runs/flow-run/" in text
     page = failed.get_body(("html",))
     assert page is not None
-    assert f'href="{smtp.url}/api/v1/job/{job}.html"' in page.get_content()
+    assert f'href="{smtp.url}/console/jobs/{job}"' in page.get_content()
     assert occasions(ledger) == ["failure", "recovery"]
 
 
@@ -171,7 +171,7 @@ def test_slack_is_told_and_its_address_is_nowhere(
     assert body["text"] == "Acme / daily failed"
     (block,) = body["blocks"]
     assert (block["type"], block["text"]["type"]) == ("section", "mrkdwn")
-    assert "/api/v1/job/1.html|job 1>" in block["text"]["text"]
+    assert "/console/jobs/1|job 1>" in block["text"]["text"]
     with ledger.reading() as session:
         trail = [str(entry.changes) for entry in session.scalars(select(AuditEntry))]
         company = session.get_one(Company, 1)
@@ -206,7 +206,7 @@ def test_an_address_of_slack_stays_until_it_is_given_anew(
     assert [one["pointer"] for one in said["warnings"]] == ["/notices/mail"]  # no server is set
 
 
-def test_every_fault_of_notices_is_told(rest: httpx.Client, template: dict[str, Any]) -> None:
+def test_every_error_of_notices_is_told(rest: httpx.Client, template: dict[str, Any]) -> None:
     wrong = {
         "mail": {"on": ["ever"], "to": ["x", "a@b\r\nBcc: c@d", "a@b.example\n", "a b@c", "ä@b"]},
         "slack": {"on": ["failure"], "uri": "ftp://h/"},

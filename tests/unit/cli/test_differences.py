@@ -14,7 +14,7 @@ def found(before: Any, after: Any) -> list[Difference]:
     return list(find_differences(before, after))
 
 
-def test_each_changed_member_is_named_by_its_place() -> None:
+def test_each_changed_field_is_named_by_its_place() -> None:
     after = copy.deepcopy(RICHEST)
     after["version"] = "2"
     after["environment"]["NEW"] = {"type": "text"}
@@ -36,7 +36,7 @@ def test_an_entry_put_into_an_array_changes_no_other_entry() -> None:
     ]
 
 
-def test_the_order_of_members_counts_below_the_top() -> None:
+def test_the_order_of_fields_counts_below_the_top() -> None:
     assert found({"a": 1, "b": 2}, {"b": 2, "a": 1}) == []
     assert found({"e": {"A": 1, "B": 2}}, {"e": {"B": 2, "A": 1}}) == [
         Difference("/e", "order", ["A", "B"], ["B", "A"])

@@ -36,13 +36,13 @@ def test_wide_letters_take_two_columns() -> None:
     assert mark.index("^") == above.index("!") + 2
 
 
-def test_of_a_long_line_the_part_around_the_fault_is_shown() -> None:
+def test_of_a_long_line_the_part_around_the_error_is_shown() -> None:
     above, _ = shown("a" * 5000 + "!" + "b" * 5000, 5001)
     assert len(above) < 120
     assert marked("a" * 5000 + "!" + "b" * 5000, 5001) == "!"
 
 
-def test_a_fault_without_a_place_has_no_line() -> None:
+def test_an_error_without_a_place_has_no_line() -> None:
     assert list(excerpt(Fault("", "file", "is gone"), [])) == []
 
 
@@ -82,7 +82,7 @@ def test_what_is_there_is_said_with_the_findings(
     assert capsys.readouterr().out == said
 
 
-def test_a_kind_that_there_is_not_is_a_fault(tmp_path: Path) -> None:
+def test_a_kind_that_there_is_not_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("kind: firm\nslug: acme\n")
 
     (fault,) = validate_file(tmp_path / "x.yaml").faults

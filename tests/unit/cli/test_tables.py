@@ -48,10 +48,8 @@ def test_every_list_of_the_command_line_is_looked_at() -> None:
 
 
 def _keys(item: str) -> set[str]:
-    if item in RECORD_MODELS:
-        return set(RECORD_MODELS[item].model_fields)
     schemas = json.loads(CONTRACT.read_text())["components"]["schemas"]
-    return set(_properties(schemas, schemas["Application"]))
+    return set(_properties(schemas, schemas[RECORD_MODELS[item].__name__]))
 
 
 def _properties(schemas: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:

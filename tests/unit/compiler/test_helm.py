@@ -69,7 +69,7 @@ BARE = ["helm", "upgrade", "--install", "shop", "stable/shop", "--create-namespa
     ],
     ids=str,
 )
-def test_each_member_becomes_its_arguments(members: dict[str, Any], argv: list[str]) -> None:
+def test_each_field_becomes_its_arguments(members: dict[str, Any], argv: list[str]) -> None:
     assert of(**members) == argv
 
 
@@ -88,7 +88,7 @@ def test_a_chart_is_one_argument_whatever_its_shape(chart: str) -> None:
     assert of(chart=chart)[4] == chart
 
 
-def test_all_members_together() -> None:
+def test_all_fields_together() -> None:
     assert helm_argv(parse(RICHEST).kubernetes.helm) == [
         "helm",
         "install",

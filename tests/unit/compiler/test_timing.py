@@ -7,7 +7,7 @@ import pytest
 from jobauto_prefect.compiler import schedule_faults
 
 
-def test_every_fault_is_found_at_once() -> None:
+def test_every_error_is_found_at_once() -> None:
     members = {
         "interv": "c",
         "cron": "61 * * * *",
@@ -29,7 +29,7 @@ def test_every_fault_is_found_at_once() -> None:
         {"interv": "n", "delay": 10**6},
     ],
 )
-def test_what_can_be_kept_has_no_fault(members: dict[str, Any]) -> None:
+def test_what_can_be_kept_has_no_error(members: dict[str, Any]) -> None:
     assert schedule_faults(members, "UTC") == []
 
 

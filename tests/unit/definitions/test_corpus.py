@@ -27,7 +27,7 @@ LEFT_OVER = {
 
 
 @every_file
-def test_the_verdict_is_the_expected_one_and_every_expected_fault_is_reported(
+def test_the_verdict_is_the_expected_one_and_every_expected_error_is_reported(
     entry: dict[str, object],
 ) -> None:
     report = validate(source(str(entry["file"])))
@@ -40,7 +40,7 @@ def test_the_verdict_is_the_expected_one_and_every_expected_fault_is_reported(
 
 
 @every_readable_file
-def test_every_fault_of_a_text_is_on_the_line_that_a_person_would_look_at(name: str) -> None:
+def test_every_error_of_a_text_is_on_the_line_that_a_person_would_look_at(name: str) -> None:
     lines = source(name).decode().splitlines()
     for fault in validate(source(name)).faults:
         assert fault.line is not None

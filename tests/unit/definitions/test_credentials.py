@@ -35,7 +35,7 @@ FIELDS: list[dict[str, Any]] = [
         ("PORT", None, None), ("PORT", "", None), ("NONE", 1, "unknown"),
     ],
 )  # fmt: skip
-def test_a_value_fits_its_field_or_is_a_fault(name: str, value: Any, rule: str | None) -> None:
+def test_a_value_fits_its_field_or_is_an_error(name: str, value: Any, rule: str | None) -> None:
     found = list(value_faults(FIELDS, {name: value}))
     assert [one.rule for one in found] == ([rule] if rule else [])
     assert all("hush!" not in one.message for one in found)

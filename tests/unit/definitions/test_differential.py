@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.definitions import check
-from tests.support.definition_rules import faults
+from tests.support.definition_rules import errors
 from tests.support.documents import RICHEST, SMALLEST
 
 ROUNDS = 1000  # documents of each seed
@@ -114,7 +114,7 @@ SECTIONS = [name for name in RICHEST if name not in SMALLEST or RICHEST[name] !=
 def compare(document: Any) -> bool:
     """Whether a document is valid; fails where the two readings differ."""
     found = {fault.pointer for fault in check(document).faults}
-    assert found == faults(document), json.dumps(document, ensure_ascii=False)
+    assert found == errors(document), json.dumps(document, ensure_ascii=False)
     return not found
 
 
@@ -171,13 +171,13 @@ def test_both_readings_agree_on_any_value_and_any_key_in_any_place(section: str)
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_both_readings_find_the_same_faults_in_mutated_definitions(seed: int) -> None:
+def test_both_readings_find_the_same_errors_in_mutated_definitions(seed: int) -> None:
     chance = random.Random(seed)
     valid = sum(compare(mutant(chance)) for _ in range(ROUNDS))
     assert ROUNDS // 20 < valid < ROUNDS, "the mutations must leave some documents valid, not all"
 
 
-def test_both_readings_accept_a_document_with_every_member() -> None:
+def test_both_readings_accept_a_document_with_every_field() -> None:
     assert compare(RICHEST)
 
 

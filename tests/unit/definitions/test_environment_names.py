@@ -52,7 +52,7 @@ def test_ordinary_names_are_given_where_they_are_declared_added_or_granted(name:
     assert list(unsafe_faults([name], "/env")) == []
 
 
-def test_each_name_that_is_not_permitted_is_a_fault_that_says_what_was_meant() -> None:
+def test_each_name_that_is_not_permitted_is_an_error_that_says_what_was_meant() -> None:
     names = EnvironmentNames(["LOG_LEVEL", "TARGET"], ["TRACE_ID"])
     faults = list(names.faults(["LOGLEVEL", "TARGET", "TRACE_ID", "XYZ", "BASH_ENV", "a/b"]))
     assert [(fault.pointer, fault.rule) for fault in faults] == [

@@ -13,7 +13,7 @@ def warned(document: Any) -> list[tuple[str, str]]:
     return [(warning.pointer, warning.rule) for warning in check(document).warnings]
 
 
-def test_a_document_with_every_member_gets_no_warning() -> None:
+def test_a_document_with_every_field_gets_no_warning() -> None:
     assert check(RICHEST).warnings == ()
 
 
@@ -30,18 +30,18 @@ def test_a_document_with_every_member_gets_no_warning() -> None:
         ("ociImage", "ociimage"),
     ],
 )
-def test_a_member_close_to_a_known_one_is_pointed_out(member: str, meant: str) -> None:
+def test_a_field_close_to_a_known_one_is_pointed_out(member: str, meant: str) -> None:
     warnings = check(smallest(**{member: {}})).warnings
     assert [(each.pointer, each.rule) for each in warnings] == [(f"/{member}", "unknown-member")]
     assert f"'{meant}'" in warnings[0].message
 
 
 @pytest.mark.parametrize("member", ["setup", "deploy", "multiflexi", "repository", "code", "x"])
-def test_members_of_ones_own_get_no_warning(member: str) -> None:
+def test_fields_of_ones_own_get_no_warning(member: str) -> None:
     assert warned(smallest(**{member: ""})) == []
 
 
-def test_a_misspelt_member_of_a_variable_or_of_an_output_is_pointed_out() -> None:
+def test_a_misspelt_field_of_a_variable_or_of_an_output_is_pointed_out() -> None:
     assert warned(with_variable(deval=1)) == [("/environment/KEY/deval", "unknown-member")]
     produces = {"out": {"format": "json", "pattern": ["x"]}}
     assert warned(smallest(produces=produces)) == [("/produces/out/pattern", "unknown-member")]
@@ -157,7 +157,7 @@ def test_only_a_newer_or_unreadable_schema_version_gets_a_warning(
     assert warned(smallest(schemaVersion=version)) == expected
 
 
-def test_a_faulty_document_gets_its_warnings_too_with_their_lines() -> None:
+def test_an_invalid_document_gets_its_warnings_too_with_their_lines() -> None:
     warnings = validate(
         '{\n"topics": 1,\n"consumes": 7, "exitCodes": [], "artifacts": {}}'
     ).warnings

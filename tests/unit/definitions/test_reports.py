@@ -44,7 +44,7 @@ def only(report_faults: tuple[Fault, ...]) -> Fault:
     return report_faults[0]
 
 
-def test_every_fault_has_pointer_rule_sentence_line_and_column() -> None:
+def test_every_error_has_pointer_rule_sentence_line_and_column() -> None:
     assert [fault.as_dict() for fault in validate(FAULTY).faults] == [
         {
             "pointer": "/name",
@@ -100,7 +100,7 @@ def test_every_fault_has_pointer_rule_sentence_line_and_column() -> None:
     ]
 
 
-def test_a_document_read_already_has_the_same_faults_without_places() -> None:
+def test_a_document_read_already_has_the_same_errors_without_places() -> None:
     read = check(json.loads(FAULTY)).faults
     assert [(each.pointer, each.rule, each.message) for each in read] == [
         (each.pointer, each.rule, each.message) for each in validate(FAULTY).faults
@@ -121,7 +121,7 @@ def test_no_message_repeats_a_value_of_a_password_or_a_long_text() -> None:
         assert len(fault.message) < 260
 
 
-def test_a_valid_report_gives_the_definition_and_a_faulty_one_raises_every_fault() -> None:
+def test_a_valid_report_gives_the_definition_and_an_invalid_one_raises_every_error() -> None:
     assert check(RICHEST).definition().executable == "true"
     with pytest.raises(InvalidDefinition) as raised:
         validate(FAULTY).definition()
@@ -152,7 +152,7 @@ def test_a_report_is_ready_for_json() -> None:
         (" " * (MAX_BYTES + 1), "size", None, None),
     ],
 )
-def test_a_text_that_cannot_be_read_has_one_fault_with_its_place(
+def test_a_text_that_cannot_be_read_has_one_error_with_its_place(
     source: str | bytes, rule: str, line: int | None, column: int | None
 ) -> None:
     report = validate(source)
@@ -166,7 +166,7 @@ def test_a_byte_order_mark_does_no_harm() -> None:
     assert validate(b"\xef\xbb\xbf" + json.dumps(RICHEST).encode()).valid
 
 
-def test_a_repeated_key_is_a_fault_at_its_second_place() -> None:
+def test_a_repeated_key_is_an_error_at_its_second_place() -> None:
     source = json.dumps(smallest(), indent=1).replace(
         '"environment": {}', '"environment": {\n "A/B": {},\n "A/B": {}}'
     )
@@ -176,7 +176,7 @@ def test_a_repeated_key_is_a_fault_at_its_second_place() -> None:
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 5000])
-def test_a_number_that_json_does_not_have_is_a_fault(number: str) -> None:
+def test_a_number_that_json_does_not_have_is_an_error(number: str) -> None:
     source = json.dumps(with_variable(defval="HERE"), indent=1).replace('"HERE"', number)
     fault = only(validate(source).faults)
     assert (fault.pointer, fault.rule) == ("/environment/KEY/defval", "number")
@@ -184,13 +184,13 @@ def test_a_number_that_json_does_not_have_is_a_fault(number: str) -> None:
 
 
 @pytest.mark.parametrize("number", [math.nan, math.inf, 10**400])
-def test_such_a_number_is_a_fault_in_a_document_read_already(number: float) -> None:
+def test_such_a_number_is_an_error_in_a_document_read_already(number: float) -> None:
     fault = only(check(with_variable(defval=[number])).faults)
     assert (fault.pointer, fault.rule) == ("/environment/KEY/defval/0", "number")
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "\ud83d"])
-def test_a_character_that_no_database_keeps_is_a_fault(text: str) -> None:
+def test_a_character_that_no_database_keeps_is_an_error(text: str) -> None:
     fault = only(validate(json.dumps(smallest(author=text))).faults)
     assert (fault.pointer, fault.rule) == ("/author", "text")
     assert only(check(smallest(**{f"x{text}": 1})).faults).rule == "text"
@@ -223,7 +223,7 @@ def test_a_document_of_too_many_values_is_refused() -> None:
     assert (fault.pointer, fault.rule) == ("", "size")
 
 
-def test_what_yaml_has_and_json_has_not_is_a_fault() -> None:
+def test_what_yaml_has_and_json_has_not_is_an_error() -> None:
     document = smallest(exitCodes={0: {"description": "x"}}, author=date(2026, 1, 1))
     faults = [(each.pointer, each.rule) for each in check(document).faults]
     assert ("/exitCodes", "key") in faults

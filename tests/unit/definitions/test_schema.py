@@ -111,7 +111,7 @@ def test_a_definition_is_judged_by_this_version_whatever_its_schema_version_says
 
 
 @pytest.mark.spec("2.1.3")
-def test_every_missing_member_is_a_fault_of_its_own() -> None:
+def test_every_missing_field_is_an_error_of_its_own() -> None:
     messages = [fault.message for fault in check({}).faults]
     assert messages == [
         f"the key {name!r} is missing"

@@ -313,14 +313,14 @@ def test_the_schema_is_draft_07_and_says_its_version() -> None:
 
 
 @pytest.mark.spec("2.1.2")
-def test_additional_members_are_allowed_at_the_top() -> None:
+def test_additional_fields_are_allowed_at_the_top() -> None:
     own = smallest(id=7, created_at=None, enabled="x", repository={"any": [1]})
     assert check(own).faults == ()
     assert parse(own).document == own
 
 
 @pytest.mark.spec("2.1.3")
-def test_five_members_are_required() -> None:
+def test_five_fields_are_required() -> None:
     faults = check({}).faults
     said = " ".join(fault.message for fault in faults)
     assert len(faults) == 5

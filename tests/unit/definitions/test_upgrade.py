@@ -45,7 +45,7 @@ def test_joined_lists_are_split() -> None:
     assert "topics" not in upgraded
 
 
-def test_members_get_their_new_names_in_their_old_places() -> None:
+def test_fields_get_their_new_names_in_their_old_places() -> None:
     old = smallest(cmdparams="-v", topics="x", exitcodes={"0": {"en": "Fine"}, "1": "Not"})
     upgraded, done = valid(old)
     assert list(upgraded)[-4:] == ["cmdparamsTemplate", "tags", "exitCodes", "schemaVersion"]
@@ -63,7 +63,7 @@ def test_return_codes_become_exit_codes_and_full_entries_stay() -> None:
     assert valid(smallest(returnCodes=codes))[0]["exitCodes"] == codes
 
 
-def test_a_member_said_twice_is_left_to_a_person() -> None:
+def test_a_field_said_twice_is_left_to_a_person() -> None:
     done = upgrade(smallest(topics="a", tags=["b"]))
     assert [(each.pointer, each.rule) for each in done.undecided] == [("/topics", "said-twice")]
     assert (done.document["topics"], done.document["tags"]) == ("a", ["b"])
@@ -119,7 +119,7 @@ def test_a_category_that_is_no_longer_there_becomes_other() -> None:
     }
 
 
-def test_a_member_that_has_another_name_now_is_left_with_that_name() -> None:
+def test_a_field_that_has_another_name_now_is_left_with_that_name() -> None:
     done = upgrade(smallest() | {"events": {"listens": {"paid": {}}}})
     (fault,) = done.undecided
     assert (fault.pointer, fault.message) == (
@@ -158,7 +158,7 @@ def test_an_output_that_called_its_format_type_gets_a_format() -> None:
     assert upgraded["produces"]["a"] == {"format": "json"}
 
 
-def test_what_only_a_person_knows_is_left_with_its_faults() -> None:
+def test_what_only_a_person_knows_is_left_with_its_errors() -> None:
     old = with_variable("lower", type="colour", category="Mine") | {"homepage": "our page"}
     done = upgrade(old)
     assert [(each.pointer, each.rule) for each in done.undecided] == [
@@ -175,7 +175,7 @@ def test_an_older_schema_version_is_raised_and_a_newer_one_stays() -> None:
 
 
 @pytest.mark.parametrize("document", [None, [], "text", 5, {"a": float("nan")}])
-def test_what_is_no_definition_at_all_comes_back_with_its_faults(document: Any) -> None:
+def test_what_is_no_definition_at_all_comes_back_with_its_errors(document: Any) -> None:
     done = upgrade(document)
     assert done.document is document
     assert done.undecided == check(document).faults
@@ -184,7 +184,7 @@ def test_what_is_no_definition_at_all_comes_back_with_its_faults(document: Any) 
 
 @pytest.mark.parametrize("junk", [None, True, 5, "x", [], ["x"], {}, {"a": None}], ids=repr)
 @pytest.mark.parametrize("member", [*RICHEST, "topics", "cmdparams", "exitcodes", "returnCodes"])
-def test_no_value_in_any_member_stops_an_upgrade(member: str, junk: Any) -> None:
+def test_no_value_in_any_field_stops_an_upgrade(member: str, junk: Any) -> None:
     done = upgrade({**RICHEST, member: junk})
     faults = check(done.document).faults
     assert faults == tuple(each for each in done.undecided if each.rule != "said-twice")

@@ -6,12 +6,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from jobauto_prefect.facade.console.moments import format_span
 from jobauto_prefect.facade.console.overview import DAYS, DayResult, last_midnights
-from jobauto_prefect.facade.console.start_page import format_span
 from jobauto_prefect.facade.console.success_chart import draw_success
-from jobauto_prefect.facade.console.texts import TEXTS, choose_page_language
-from jobauto_prefect.facade.formats.html.layout_texts import LAYOUT_TEXTS
-from jobauto_prefect.facade.models.catalog import COLLECTIONS
+from jobauto_prefect.facade.formats.html.page_language import choose_page_language, translator
 
 MIDNIGHT = datetime(2026, 3, 10, tzinfo=UTC)
 
@@ -24,7 +22,7 @@ def _results(*counts: tuple[int, int]) -> list[DayResult]:
 
 
 def test_days_without_jobs_interrupt_the_line() -> None:
-    chart = draw_success(_results((1, 0), (3, 1), (0, 0), (0, 2)), TEXTS["en"])
+    chart = draw_success(_results((1, 0), (3, 1), (0, 0), (0, 2)), translator("en"))
     assert [day.share for day in chart.days] == [100, 75, None, 0]
     assert [len(points.split()) for points in chart.lines] == [2, 1]
     assert chart.days[0].note == "10 Mar: 100 % of 1 jobs"
@@ -32,7 +30,7 @@ def test_days_without_jobs_interrupt_the_line() -> None:
 
 
 def test_a_day_with_a_failure_is_never_at_100_percent() -> None:
-    chart = draw_success(_results((999, 1)), TEXTS["cs"])
+    chart = draw_success(_results((999, 1)), translator("cs"))
     assert chart.days[0].share == 99
     assert chart.days[0].label == "10. 3."
 
@@ -55,11 +53,6 @@ def test_days_begin_where_clocks_say_so_on_the_days_they_change_too() -> None:
 )
 def test_a_span_is_told_in_one_unit(seconds: int, shown: str) -> None:
     assert format_span(timedelta(seconds=seconds)) == shown
-
-
-def test_each_language_has_all_words() -> None:
-    assert set(TEXTS) == set(LAYOUT_TEXTS)
-    assert set(COLLECTIONS) <= set(LAYOUT_TEXTS["cs"].names)
 
 
 @pytest.mark.parametrize(

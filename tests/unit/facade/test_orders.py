@@ -7,22 +7,23 @@ from sqlalchemy import JSON, Column, Text, inspect
 
 from jobauto_prefect.facade.openapi import document
 from jobauto_prefect.facade.openapi.resource_operations import schema_name
-from jobauto_prefect.facade.resources.registry import RESOURCES, Resource
+from jobauto_prefect.facade.resources.registry import RESOURCES
+from jobauto_prefect.facade.resources.resource import Resource
 
 
-def _members(name: str) -> set[str]:
+def _fields(name: str) -> set[str]:
     """Of a schema of the document, with those of the schemas it is made of."""
     schema: dict[str, Any] = document()["components"]["schemas"][name]
     found = set(schema.get("properties", {}))
     for part in schema.get("allOf", ()):
         found |= set(part.get("properties", {}))
-        found |= _members(part["$ref"].rpartition("/")[2]) if "$ref" in part else set()
+        found |= _fields(part["$ref"].rpartition("/")[2]) if "$ref" in part else set()
     return found
 
 
 @pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.item)
-def test_orders_are_the_stored_members_but_texts_objects_and_secrets(resource: Resource) -> None:
-    shown = _members(schema_name(resource))
+def test_orders_are_the_stored_fields_but_texts_objects_and_secrets(resource: Resource) -> None:
+    shown = _fields(schema_name(resource))
     stored = {
         attribute.key
         for attribute in inspect(resource.kind).column_attrs

@@ -53,7 +53,7 @@ def test_whatever_a_record_holds_the_published_model_takes_it(item: str, data: A
     assert record["unheard_of"] == {**shown, **record}["unheard_of"]
 
 
-def test_members_of_another_type_are_null_and_further_ones_stay() -> None:
+def test_fields_of_another_type_are_null_and_further_ones_stay() -> None:
     shown = {"id": 1, "exitcode": "0", "env": [], "launched_by": True, "new": [1]}
     job = SHAPES["job"].translate(shown)
     assert job == {"id": 1, "exitcode": None, "env": {}, "launched_by": None, "new": [1]}

@@ -3,9 +3,8 @@
 import pytest
 from pydantic import BaseModel
 
-from jobauto_prefect.definitions import schema as definition_schema
-from jobauto_prefect.facade.models.applications import APPLICATION_KIND
-from jobauto_prefect.facade.models.catalog import KINDS, RECORD_MODELS
+from jobauto_prefect.facade.formats import field_label
+from jobauto_prefect.facade.models.catalog import KINDS, RECORD_MODELS, field_titles
 from jobauto_prefect.facade.openapi.document import document
 from jobauto_prefect.facade.resources.registry import RESOURCES
 
@@ -14,12 +13,7 @@ MODELS = {model.__name__: model for model in RECORD_MODELS.values()}
 
 @pytest.mark.parametrize("item", RECORD_MODELS)
 def test_columns_are_fields_of_the_record(item: str) -> None:
-    assert set(KINDS[item].columns) <= set(RECORD_MODELS[item].model_fields)
-
-
-def test_columns_of_applications_are_fields_of_the_definition_or_our_own() -> None:
-    properties = document()["components"]["schemas"]["Application"]["properties"]
-    assert set(APPLICATION_KIND.columns) <= {*definition_schema()["properties"], *properties}
+    assert set(KINDS[item].columns) <= set(RECORD_MODELS[item].field_names())
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=str)
@@ -30,6 +24,32 @@ def test_every_field_is_described_in_the_model_and_so_in_the_document(
     described = {name: field.description for name, field in model.model_fields.items()}
     assert all(described.values())
     assert {name: schema["description"] for name, schema in properties.items()} == described
+
+
+@pytest.mark.parametrize(
+    ("item", "field", "label"),
+    [
+        ("job", "exitcode", "Exit code"),
+        ("job", "stdout", "Standard output"),
+        ("app", "cmdparamsTemplate", "Command line"),
+        ("app", "defval", "Default value"),
+        ("app", "updated_at", "Changed"),
+        ("runtemplate", "app_id", "Application"),
+        ("event", "flow_run_id", "Flow run ID"),
+        ("calendar", "end", "End"),
+        ("", "queue_priority", "Queue priority"),
+    ],
+)
+def test_pages_label_a_field_by_its_title_else_by_its_name(
+    item: str, field: str, label: str
+) -> None:
+    assert field_label(field, field_titles(item)) == label
+
+
+def test_no_title_of_a_page_is_in_the_document() -> None:
+    for name in (model.__name__ for model in RECORD_MODELS.values()):
+        properties = document()["components"]["schemas"][name]["properties"]
+        assert all("title" not in schema for schema in properties.values())
 
 
 def test_every_resource_has_a_kind() -> None:

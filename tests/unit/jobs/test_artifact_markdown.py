@@ -48,8 +48,8 @@ def _document() -> dict[str, Any]:
 
 def test_a_job_that_an_event_started_leads_back_to_it() -> None:
     shown = page_of(a_job(severity="success", event_id=7, eventrule_id=3))
-    assert "- **Event:** [event 7](https://jobs.example/api/v1/event/7.html)" in shown
-    assert "- **Event rule:** [rule 3](https://jobs.example/api/v1/eventrule/3.html)" in shown
+    assert "- **Event:** [event 7](https://jobs.example/console/events/7)" in shown
+    assert "- **Event rule:** [rule 3](https://jobs.example/console/rules/3)" in shown
     assert "Event" not in page_of(a_job())
     labels = run_status_of(a_job(event_id=7, eventrule_id=3), SETTINGS).labels
     assert (labels["jobauto.event"], labels["jobauto.rule"]) == (7, 3)
@@ -75,9 +75,9 @@ def test_it_says_how_the_job_ended_in_the_readers_language() -> None:
 
 def test_it_links_to_the_records() -> None:
     shown = page_of(a_job(task_id=7))
-    assert "[job 12](https://jobs.example/api/v1/job/12.html)" in shown
-    assert "[task 7](https://jobs.example/api/v1/task/7.html)" in shown
-    assert "(https://jobs.example/api/v1/runtemplate/5.html)" in shown
+    assert "[job 12](https://jobs.example/console/jobs/12)" in shown
+    assert "[task 7](https://jobs.example/console/tasks/7)" in shown
+    assert "(https://jobs.example/console/runtemplates/5)" in shown
 
 
 def test_artifacts_and_what_they_say_are_lists() -> None:
@@ -87,7 +87,7 @@ def test_artifacts_and_what_they_say_are_lists() -> None:
         report,
         produced={"out/disk.json": {"used": "81.5", "host": "a|b"}},
     )
-    link = "[Zpráva](https://jobs.example/api/v1/artifact/3)"
+    link = "[Zpráva](https://jobs.example/console/artifacts/3)"
     assert f"- {link} (`out/disk.json`, 2.0 KiB)" in shown
     assert "From `out/disk.json`:" in shown
     assert "- `used` (Zaplněno): `81.5`" in shown

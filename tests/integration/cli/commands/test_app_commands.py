@@ -54,7 +54,7 @@ def put(home: Home, name: str, content: Any) -> str:
     return name
 
 
-def test_a_fault_is_told_with_its_line_and_as_json(empty: Home) -> None:
+def test_an_error_is_told_with_its_line_and_as_json(empty: Home) -> None:
     name = put(empty, "faulty.json", FAULTY)
     put(empty, "good.json", PROBE)
 
@@ -91,7 +91,7 @@ def test_a_fault_is_told_with_its_line_and_as_json(empty: Home) -> None:
     ],
     ids=["syntax", "duplicate", "encoding", "NaN", "large", "deep"],
 )
-def test_faults_of_the_text_have_their_place(empty: Home, raw: bytes, place: str) -> None:
+def test_errors_of_the_text_have_their_place(empty: Home, raw: bytes, place: str) -> None:
     (empty.path / "bad.json").write_bytes(raw)
     told = empty.run("app", "validate", "bad.json")
     assert told.returncode == 1
@@ -208,7 +208,7 @@ def test_a_definition_goes_in_and_comes_out_byte_for_byte(home: Home) -> None:
 
 
 @pytest.mark.spec("2.1.2")
-def test_members_that_a_record_has_too_are_the_definitions_own(home: Home) -> None:
+def test_fields_that_a_record_has_too_are_the_definitions_own(home: Home) -> None:
     own = {
         "id": "probe-7",
         "created_at": "yesterday",
@@ -254,7 +254,7 @@ def test_an_older_version_is_imported_by_force_and_the_former_is_kept(home: Home
     assert home.run("app", "versions", "Probe").stdout.splitlines()[1].split()[:2] == ["1", "1.10"]
 
 
-def test_a_fault_in_any_file_stops_before_the_first_import(home: Home) -> None:
+def test_an_error_in_any_file_stops_before_the_first_import(home: Home) -> None:
     put(home, "good.json", PROBE)
     put(home, "faulty.json", FAULTY)
 

@@ -40,7 +40,7 @@ def test_every_type_of_the_corpus_is_imported_older_spellings_included(
     assert [one["action"] for one in again["imported"]] == ["unchanged"]
 
 
-def test_a_type_with_faults_stops_the_import_with_their_places(place: PrefectHome) -> None:
+def test_a_type_with_errors_stops_the_import_with_their_places(place: PrefectHome) -> None:
     good = {"code": "Good", "name": "Good", "fields": []}
     bad = {"code": "b", "name": "Bad", "fields": [{"id": "1 A", "type": "odd"}]}
     place.write(good_json=json.dumps(good), bad_json=json.dumps(bad))

@@ -99,7 +99,7 @@ def test_it_says_that_there_is_more(rest: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("query", [{"days": 0}, {"days": "x"}, {"runtemplate_id": "1,,2"}])
-def test_what_can_not_be_asked_is_a_fault(rest: httpx.Client, query: dict[str, Any]) -> None:
+def test_what_can_not_be_asked_is_an_error(rest: httpx.Client, query: dict[str, Any]) -> None:
     answer = rest.get("/forecast.json", params=query)
     assert answer.status_code == 400
     assert answer.json()["details"][0]["pointer"] == f"/{next(iter(query))}"

@@ -40,7 +40,7 @@ def apply(url: str, paths: list[Path], agree: Callable[[Any], None] | None = Non
     return call_facade(url, work)
 
 
-def test_files_that_are_no_text_are_told_with_all_other_faults(url: str, tmp_path: Path) -> None:
+def test_files_that_are_no_text_are_told_with_all_other_errors(url: str, tmp_path: Path) -> None:
     paths = written(
         tmp_path / "",
         a_json=b"\x89PNG\r\n\x1a\n\x00\xff",

@@ -67,7 +67,7 @@ def test_many_run_templates_are_compared_in_a_handful_of_reads(
     ]  # fmt: skip
 
 
-def test_an_edit_is_shown_member_by_member_and_made(place: PrefectHome) -> None:
+def test_an_edit_is_shown_field_by_field_and_made(place: PrefectHome) -> None:
     place.records(
         place.company(),
         place.template("One", note="Old"),
@@ -282,7 +282,7 @@ def test_everything_is_exported_as_files_that_change_nothing_here_and_make_it_el
     assert place.run("export", "-o", "out").returncode == 1, "nothing is written over"
 
 
-def test_files_hold_no_secrets_and_every_fault_is_told_before_a_change(
+def test_files_hold_no_secrets_and_every_error_is_told_before_a_change(
     place: PrefectHome,
 ) -> None:
     place.records(

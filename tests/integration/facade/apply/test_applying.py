@@ -108,7 +108,7 @@ def test_a_digest_is_of_the_files_too(rest: httpx.Client) -> None:
     assert rest.get("/companies.json").json() == {}
 
 
-def test_every_fault_of_all_files_is_told_at_once(rest: httpx.Client) -> None:
+def test_every_error_of_all_files_is_told_at_once(rest: httpx.Client) -> None:
     """Of each file, of files together, and what only writing finds."""
     invalid = {
         **PROBE,
@@ -147,7 +147,7 @@ def test_what_is_in_a_file_that_nobody_can_read_is_not_missed_elsewhere(rest: ht
     assert [(one["file"], one["rule"]) for one in refused["details"]] == [("apps.yaml", "syntax")]
 
 
-def test_a_fault_that_only_writing_finds_leaves_nothing_behind(rest: httpx.Client) -> None:
+def test_an_error_that_only_writing_finds_leaves_nothing_behind(rest: httpx.Client) -> None:
     source = "kind: eventsource\nname: Ours\ndb_connection: sqlite\ndb_database: relative.db\n"
     asked = {"files": files(a_yaml=f"{ACME}---\n{source}")}
 

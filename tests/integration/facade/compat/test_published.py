@@ -330,7 +330,7 @@ def test_13_event_rules_have_two_bodies_and_one_answer(
     assert rest.post("/eventrule/", json=both).status_code == 400
 
 
-def test_14_an_application_is_a_flat_record_with_its_chaining_members(old: httpx.Client) -> None:
+def test_14_an_application_is_a_flat_record_with_its_chaining_fields(old: httpx.Client) -> None:
     whole = {
         **PROBE,
         "tags": ["bank", "daily"],

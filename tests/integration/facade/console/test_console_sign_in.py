@@ -14,7 +14,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import AuditEntry, Token, User
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.console import COOKIE, PASSWORD, add_user, post, submit, visitor
+from tests.support.console import COOKIE, PASSWORD, add_user, cookie_name, post, submit, visitor
 from tests.support.servers import facade, user_token, worker_token
 
 FORM = '<form class="sign-in" method="post" action="/login.html">'
@@ -31,6 +31,18 @@ def _entries(ledger: Ledger) -> list[tuple[str, str, str]]:
     with ledger.reading() as session:
         entries = session.scalars(select(AuditEntry).order_by(AuditEntry.id)).all()
         return [(entry.actor, entry.entity_type, entry.action) for entry in entries]
+
+
+def _name(browser: httpx.Client) -> str:
+    return cookie_name(str(browser.base_url))
+
+
+def test_a_cookie_of_another_port_is_no_session(browser: httpx.Client) -> None:
+    token = submit(browser).cookies[_name(browser)]
+    browser.cookies.clear()
+    for name in (COOKIE, f"{COOKIE}_1"):
+        assert browser.get("/", headers={"Cookie": f"{name}={token}"}).status_code == 401
+    assert browser.get("/", headers={"Cookie": f"{_name(browser)}={token}"}).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/login.html", "/api/v1/login.html", "/api/login.html"])
@@ -86,7 +98,7 @@ def test_signing_in_sets_a_cookie_and_leads_to_the_page_that_was_wanted(
     assert answer.status_code == 303
     assert answer.headers["location"] == "/api/v1/jobs.html?state=failed&order=-end"
     name, *rest = answer.headers["set-cookie"].split("; ")
-    assert name.startswith(f"{COOKIE}=jobauto_")
+    assert name.startswith(f"{_name(browser)}=jobauto_")
     attributes = {attribute.lower() for attribute in rest}
     assert {"httponly", "samesite=strict", "path=/", "max-age=43200"} <= attributes
     assert not any(attribute.startswith("domain") for attribute in attributes)
@@ -224,19 +236,19 @@ def test_credentials_in_the_header_come_before_the_cookie(
 
 
 def test_a_workers_token_is_no_session(browser: httpx.Client, ledger: Ledger) -> None:
-    cookie = {"Cookie": f"{COOKIE}={worker_token(ledger, 'jobauto')}"}
+    cookie = {"Cookie": f"{_name(browser)}={worker_token(ledger, 'jobauto')}"}
     assert browser.get("/", headers=cookie).status_code == 403
     assert browser.get("/api/v1/jobs.html", headers=cookie).status_code == 403
 
 
 def test_signing_out_ends_the_session(browser: httpx.Client, ledger: Ledger) -> None:
-    token = submit(browser).cookies[COOKIE]
+    token = submit(browser).cookies[_name(browser)]
     answer = post(browser, "/logout")
 
     assert (answer.status_code, answer.headers["location"]) == (303, "/login.html")
-    assert COOKIE not in browser.cookies
+    assert _name(browser) not in browser.cookies
     assert ("eva", "Token", "update") in _entries(ledger)
-    again = {"Cookie": f"{COOKIE}={token}"}
+    again = {"Cookie": f"{_name(browser)}={token}"}
     assert browser.get("/", headers=again).status_code == 401
     bearer = browser.get("/api/v1/apps.json", headers={"Authorization": f"Bearer {token}"})
     assert bearer.status_code == 401
@@ -286,4 +298,4 @@ def test_somebody_without_a_role_sees_nothing(browser: httpx.Client, ledger: Led
     assert answer.status_code == 403
     assert '<form method="post" action="/logout">' in answer.text
     assert post(browser, "/logout").status_code == 303
-    assert COOKIE not in browser.cookies
+    assert _name(browser) not in browser.cookies

@@ -6,6 +6,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
+from tests.support.console import cookie_name
 from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway, basic
 
 ANY = {"limit": 200}
@@ -40,7 +41,8 @@ def test_without_credentials_nothing_is_answered_but_files_and_health(gate: Gate
 
 def test_the_consoles_cookie_opens_nothing_of_prefect(gate: Gateway) -> None:
     token = gate.rest.headers["authorization"].removeprefix("Bearer ")
-    cookie = {"Cookie": f"jobauto_session={token}"}
+    name = cookie_name(str(gate.rest.base_url))
+    cookie = {"Cookie": f"{name}={token}"}
     with gate.anonymous() as nobody:
         assert nobody.get("/version", headers=cookie).status_code == 401
         assert nobody.post("/flow_runs/filter", json={}, headers=cookie).status_code == 401
@@ -217,7 +219,7 @@ def test_secrets_of_blocks_need_a_permission_and_leave_an_entry(gate: Gateway) -
     assert gate.trail(action="refuse", actor="viewer")
 
 
-def test_a_fault_of_prefects_own_is_told_as_such(gate: Gateway) -> None:
+def test_an_error_of_prefects_own_is_told_as_such(gate: Gateway) -> None:
     """Prefect's query for this filter names a table that it did not join."""
     since = {"task_runs": {"start_time": {"after_": "2026-11-22T00:00:00Z"}}}
     with gate.as_("root") as root:

@@ -92,6 +92,12 @@ def test_definitions_and_texts_of_json_are_as_strict(rest: httpx.Client) -> None
         assert "/env_mapping" in pointers(rest.post("/eventrule/", json={"env_mapping": text}))
 
 
+def test_what_is_said_beside_a_definition_is_refused_with_every_error(rest: httpx.Client) -> None:
+    said = {"force": "maybe", "enabled": "no", "labels": "-", "company_id": -1, "topics": [""]}
+    answer = rest.post("/app/", json={"name": "Probe", **said})
+    assert {pointer.split("/")[1] for pointer in pointers(answer)} == said.keys()
+
+
 def test_a_query_field_that_comes_twice_or_with_nul_is_refused(rest: httpx.Client) -> None:
     assert pointers(rest.get("/jobs.json?limit=1&limit=2")) == {"/limit"}
     assert pointers(rest.get("/users.json?login=%00")) == {"/login"}

@@ -65,7 +65,7 @@ def test_every_operation_is_explained_and_named_once() -> None:
         assert set(re.findall(r"\{(\w+)\}", path)) == named, path
 
 
-def test_every_member_is_explained() -> None:
+def test_every_field_is_explained() -> None:
     unsaid = [
         f"{name}.{member}"
         for name, schema in document()["components"]["schemas"].items()

@@ -167,7 +167,7 @@ def test_assignments_are_audited_and_keep_a_credential_from_going(
     )
 
 
-def test_values_are_held_to_the_fields_of_the_type_all_faults_at_once(
+def test_values_are_held_to_the_fields_of_the_type_all_errors_at_once(
     rest: httpx.Client, requiring_template: dict[str, Any], bank: dict[str, Any]
 ) -> None:
     values = {"BANK_PORT": "many", "BANK_MODE": "dead", "NOBODY": 1, "BANK_PIN": "fine-enough"}

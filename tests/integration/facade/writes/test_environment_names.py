@@ -49,7 +49,7 @@ def bare_template(rest: httpx.Client, ledger: Ledger) -> dict[str, Any]:
     return made
 
 
-def faults(answer: httpx.Response) -> dict[str, str]:
+def errors(answer: httpx.Response) -> dict[str, str]:
     """Pointer -> message of a refusal."""
     assert answer.status_code == 400, answer.text
     return {fault["pointer"]: fault["message"] for fault in answer.json()["details"]}
@@ -72,7 +72,7 @@ def test_jobs_retries_and_templates_give_declared_names_only(
                 {"app_id": bare_template["app_id"], "company": "acme", "name": "Two"},
             ),
         ):
-            found = faults(http.post(path, json=body | {"env": env}))
+            found = errors(http.post(path, json=body | {"env": env}))
             assert {*found} == {f"/env/{name}" for name in env if name != "COUNT"}
             assert "did you mean 'GREETING'?" in found["/env/GREETNG"]
             assert all("only a definition" in found[f"/env/{name}"] for name in FAMILIES)
@@ -81,7 +81,7 @@ def test_jobs_retries_and_templates_give_declared_names_only(
 def test_a_rule_maps_declared_names_only(rest: httpx.Client, bare_template: dict[str, Any]) -> None:
     body = {"runtemplate_source_id": bare_template["id"], "runtemplate_id": bare_template["id"]}
     mapping = {"GREETNG": "=x", "BASH_ENV": "=x", "TRACE_ID": "=x"}
-    found = faults(rest.post("/eventrule/", json=body | {"env_mapping": mapping}))
+    found = errors(rest.post("/eventrule/", json=body | {"env_mapping": mapping}))
     assert {*found} == {"/env_mapping/GREETNG", "/env_mapping/BASH_ENV"}
     assert "did you mean 'GREETING'?" in found["/env_mapping/GREETNG"]
 
@@ -91,7 +91,7 @@ def test_the_names_of_the_setting_are_taken_but_for_those_that_only_a_definition
 ) -> None:
     assert rest.get("/status.json").json()["extra_env"] == ["TRACE_ID", "LD_PRELOAD"]
     body = {"runtemplate_id": bare_template["id"], "env": {"TRACE_ID": "7", "LD_PRELOAD": "x.so"}}
-    assert {*faults(rest.post("/job/", json=body))} == {"/env/LD_PRELOAD"}
+    assert {*errors(rest.post("/job/", json=body))} == {"/env/LD_PRELOAD"}
     del body["env"]["LD_PRELOAD"]
     job = rest.post("/job/", json=body).raise_for_status().json()
     launch = granted(claims, own_run_of(ledger, job["id"]))
@@ -102,7 +102,7 @@ def test_the_names_of_the_setting_are_taken_but_for_those_that_only_a_definition
 def test_values_of_a_company_reach_those_who_declare_them(
     rest: httpx.Client, claims: httpx.Client, bare_template: dict[str, Any]
 ) -> None:
-    found = faults(rest.post("/company/", json={"slug": "acme", "env": {"PS4": "$(id)"}}))
+    found = errors(rest.post("/company/", json={"slug": "acme", "env": {"PS4": "$(id)"}}))
     assert {*found} == {"/env/PS4"}
     env = {"GREETING": "of the company", "OTHERS": "x"}
     rest.post("/company/", json={"slug": "acme", "env": env}).raise_for_status()
@@ -139,7 +139,7 @@ def test_credentials_give_the_fields_of_a_type_that_is_required_or_what_is_decla
 @pytest.mark.parametrize("name", ["GIT_SSH_COMMAND", "HOME", "TMPDIR", "SHELLOPTS"])
 def test_a_field_of_a_credential_type_has_no_such_name(rest: httpx.Client, name: str) -> None:
     answer = rest.post("/credential_type/", json=BANK | {"fields": [{"keyword": name}]})
-    assert "only a definition can admit it" in faults(answer)["/fields/0/keyword"]
+    assert "only a definition can admit it" in errors(answer)["/fields/0/keyword"]
 
 
 def test_what_a_definition_declares_everybody_may_give(
@@ -170,14 +170,14 @@ def test_stored_values_under_other_names_stay_until_their_next_write(
     path = f"/runtemplate/{bare_template['id']}.json"
     assert rest.get(path).json()["env"]["LOGLEVEL"] == "9"
     assert rest.post(path, json={"active": False}).status_code == 201
-    found = faults(rest.post(path, json={"env": {"GREETING": "ho"}}))
+    found = errors(rest.post(path, json={"env": {"GREETING": "ho"}}))
     assert {*found} == {"/env/LOGLEVEL", "/env/BASH_ENV"}
     env = {"GREETING": "ho", "LOGLEVEL": None, "BASH_ENV": None}
     changed = rest.post(path, json={"env": env})
     assert changed.status_code == 201, changed.text
     assert changed.json()["env"] == {"GREETING": "ho"}
     assert rest.post("/company/", json={"slug": "acme", "email": "x@y.example"}).is_success
-    found = faults(rest.post("/company/", json={"slug": "acme", "env": {"X": "1"}}))
+    found = errors(rest.post("/company/", json={"slug": "acme", "env": {"X": "1"}}))
     assert {*found} == {"/env/BASH_ENV"}
 
 
@@ -239,5 +239,5 @@ def test_stored_fields_with_such_names_are_given_to_no_job(
 
 def test_blocks_fill_declared_names_only(rest: httpx.Client, bare_template: dict[str, Any]) -> None:
     block = {"block": "secret/one", "env": {"GREETNG": "value", "PYTHONPATH": "value"}}
-    found = faults(rest.post("/runtemplate/", json={"id": bare_template["id"], "blocks": [block]}))
+    found = errors(rest.post("/runtemplate/", json={"id": bare_template["id"], "blocks": [block]}))
     assert {*found} == {"/blocks/0/env/GREETNG", "/blocks/0/env/PYTHONPATH"}

@@ -15,12 +15,12 @@ def source(rest: httpx.Client) -> int:
     return number
 
 
-def faults(answer: httpx.Response) -> dict[str, str]:
+def errors(answer: httpx.Response) -> dict[str, str]:
     assert answer.status_code == 400, answer.text
     return {one["pointer"]: one["message"] for one in answer.json()["details"]}
 
 
-def test_a_mapping_that_can_not_work_is_refused_with_every_fault(
+def test_a_mapping_that_can_not_work_is_refused_with_every_error(
     rest: httpx.Client, template: dict[str, Any], source: int
 ) -> None:
     mapping = {
@@ -36,7 +36,7 @@ def test_a_mapping_that_can_not_work_is_refused_with_every_fault(
         "runtemplate_id": template["id"],
         "env_mapping": mapping,
     }
-    said = faults(rest.post("/eventrule/", json=body))
+    said = errors(rest.post("/eventrule/", json=body))
     wrong = ("GREETING", "NO_SUCH_KEY", "COUNT", "TARGET")
     assert set(said) == {f"/env_mapping/{key}" for key in wrong}
     assert "RFC 9535" in said["/env_mapping/TARGET"]
@@ -58,10 +58,10 @@ def test_rules_that_go_round_are_refused_with_the_way(
         body = {"runtemplate_source_id": source, "runtemplate_id": target, **members}
         return rest.post("/eventrule/", json=body)
 
-    assert "/runtemplate_id" in faults(chain(first, first))
+    assert "/runtemplate_id" in errors(chain(first, first))
     assert chain(first, second).status_code == 201
     rule = chain(second, third, enabled=False).json()
-    said = faults(chain(third, first))["/runtemplate_id"]
+    said = errors(chain(third, first))["/runtemplate_id"]
     assert "acme/third → acme/daily → acme/second → acme/third" in said
     rest.delete(f"/eventrule/{rule['id']}.json")
     assert chain(third, first).status_code == 201
@@ -139,6 +139,6 @@ def test_a_path_that_is_no_json_path_is_refused_with_its_definition(rest: httpx.
         produces = {"bills": {"format": "json", "fields": fields}}
         return rest.post("/app/", json=PROBE | {"produces": produces})
 
-    assert set(faults(written("$.items["))) == {"/produces/bills/fields/ids/path"}
-    assert "begins with $" in faults(written("items"))["/produces/bills/fields/ids/path"]
+    assert set(errors(written("$.items["))) == {"/produces/bills/fields/ids/path"}
+    assert "begins with $" in errors(written("items"))["/produces/bills/fields/ids/path"]
     assert written("$.items[*].id").status_code == 201

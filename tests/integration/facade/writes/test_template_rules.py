@@ -60,7 +60,7 @@ def test_unsaid_rules_are_the_careful_ones(rest: httpx.Client) -> None:
     }
 
 
-def test_faults_are_told_together_and_change_nothing(rest: httpx.Client) -> None:
+def test_errors_are_told_together_and_change_nothing(rest: httpx.Client) -> None:
     wrong = {
         "retry_backoff": "double",
         "max_attempts": 0,

@@ -25,7 +25,7 @@ DEFINITION = {
 }
 
 
-def faults_of(path: Path) -> list[Fault]:
+def errors_of(path: Path) -> list[Fault]:
     documents, faults = load_documents(path)
     return [
         *faults,
@@ -58,19 +58,19 @@ def test_plain_words_of_yaml_mean_what_they_mean_in_json(tmp_path: Path) -> None
     }
 
 
-def test_a_fault_in_the_second_document_of_a_yaml_file_has_its_own_line(tmp_path: Path) -> None:
+def test_an_error_in_the_second_document_of_a_yaml_file_has_its_own_line(tmp_path: Path) -> None:
     path = written(tmp_path, "x.yaml", f"{TEMPLATE}---\n{TEMPLATE}interv: fortnightly\n")
 
-    (fault,) = faults_of(path)
+    (fault,) = errors_of(path)
 
     assert (fault.file, fault.line, fault.pointer) == (str(path), 10, "/interv")
 
 
-def test_a_fault_in_a_list_of_a_json_file_has_its_line(tmp_path: Path) -> None:
+def test_an_error_in_a_list_of_a_json_file_has_its_line(tmp_path: Path) -> None:
     records = [{"kind": "company", "slug": "acme", "name": "Acme"}, {"kind": "company", "slug": 3}]
     path = written(tmp_path, "x.json", json.dumps(records, indent=1))
 
-    faults = faults_of(path)
+    faults = errors_of(path)
 
     assert {(fault.line, fault.pointer, fault.rule) for fault in faults} == {
         (7, "", "required"),
@@ -96,10 +96,10 @@ def test_a_definition_alone_in_a_json_file_keeps_its_bytes(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     "text", ["kind: runtemplate\nkind: company\n", '{"kind": "x", "kind": "y"}']
 )
-def test_a_key_that_is_there_twice_is_a_fault(tmp_path: Path, text: str) -> None:
+def test_a_key_that_is_there_twice_is_an_error(tmp_path: Path, text: str) -> None:
     name = "x.json" if text.startswith("{") else "x.yaml"
 
-    faults = faults_of(written(tmp_path, name, text))
+    faults = errors_of(written(tmp_path, name, text))
 
     assert any("twice" in fault.message for fault in faults)
     assert all(fault.line is not None for fault in faults)
@@ -109,33 +109,33 @@ def test_a_key_that_is_there_twice_is_a_fault(tmp_path: Path, text: str) -> None
     ("name", "text", "line"),
     [("x.yaml", "a: [1\nb: 2\n", 2), ("x.json", '{\n"a": \n}', 3), ("x.yaml", "a: *b\n", 1)],
 )
-def test_what_can_not_be_read_is_a_fault_with_its_line(
+def test_what_can_not_be_read_is_an_error_with_its_line(
     tmp_path: Path, name: str, text: str, line: int
 ) -> None:
-    (fault,) = faults_of(written(tmp_path, name, text))
+    (fault,) = errors_of(written(tmp_path, name, text))
 
     assert (fault.rule, fault.line) == ("syntax", line)
 
 
-def test_bytes_that_are_no_text_are_a_fault(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "x.yaml"
     path.write_bytes(b"name: \xff\n")
 
-    (fault,) = faults_of(path)
+    (fault,) = errors_of(path)
 
     assert fault.rule == "encoding"
 
 
-def test_yaml_that_contains_itself_is_a_fault_and_not_an_endless_loop(tmp_path: Path) -> None:
-    faults = faults_of(written(tmp_path, "x.yaml", "&a\nkind: company\nenv:\n  X: *a\n"))
+def test_yaml_that_contains_itself_is_an_error_and_not_an_endless_loop(tmp_path: Path) -> None:
+    faults = errors_of(written(tmp_path, "x.yaml", "&a\nkind: company\nenv:\n  X: *a\n"))
 
     assert [(fault.rule, fault.line) for fault in faults] == [("syntax", 1)]
 
 
-def test_a_document_that_says_nothing_of_its_kind_is_a_fault_that_names_the_kinds(
+def test_a_document_that_says_nothing_of_its_kind_is_an_error_that_names_the_kinds(
     tmp_path: Path,
 ) -> None:
-    (fault,) = faults_of(written(tmp_path, "x.yaml", "name: what\n"))
+    (fault,) = errors_of(written(tmp_path, "x.yaml", "name: what\n"))
 
     assert all(kind in fault.message for kind in ("kind: ", *RECORD_KINDS))
 
@@ -145,9 +145,9 @@ def test_a_run_template_names_its_application_in_exactly_one_way(tmp_path: Path)
     both = TEMPLATE + "app_uuid: 0c7a1f5e-6d1b-4f0e-9a54-2f3f6a0f1d01\n"
 
     for text in (neither, both):
-        (fault,) = faults_of(written(tmp_path, "x.yaml", text))
+        (fault,) = errors_of(written(tmp_path, "x.yaml", text))
         assert fault.rule == "oneOf"
-    assert faults_of(written(tmp_path, "x.yaml", TEMPLATE)) == []
+    assert errors_of(written(tmp_path, "x.yaml", TEMPLATE)) == []
 
 
 def test_a_folder_stands_for_its_json_and_yaml_files_without_the_hidden_ones(

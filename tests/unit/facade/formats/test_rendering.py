@@ -295,7 +295,7 @@ def test_csv_has_the_columns_asked_for_and_nested_values_as_json() -> None:
     ]
 
 
-def test_csv_has_all_scalar_members_where_no_columns_are_asked_for() -> None:
+def test_csv_has_all_scalar_fields_where_no_columns_are_asked_for() -> None:
     head, *rows = read_csv(many({"id": 1, "a": True, "b": {}}, {"id": 2, "b": None, "c": "x"}))
     assert head == ["id", "a", "c"]
     assert rows == [["1", "true", ""], ["2", "", "x"]]
@@ -321,7 +321,7 @@ def test_the_policy_admits_the_page_s_own_style_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS.values(), ids=lambda kind: kind.item)
-def test_a_script_in_any_member_of_any_kind_stays_text(kind: Any) -> None:
+def test_a_script_in_any_field_of_any_kind_stays_text(kind: Any) -> None:
     record = dict.fromkeys([*kind.columns, "title", "description", "logo", "stdout"], SCRIPT)
     record |= {SCRIPT: SCRIPT, "env": {SCRIPT: [SCRIPT]}, "changes": {SCRIPT: [SCRIPT, {}]}}
     record |= {"id": 1, "environment": {SCRIPT: {SCRIPT: SCRIPT}}}
@@ -379,7 +379,7 @@ def test_references_lead_to_the_records_they_name() -> None:
         ("topic_id", "/api/v1/topic/9.html"),
     ],
 )
-def test_every_member_that_holds_an_id_is_a_link(member: str, href: str) -> None:
+def test_every_field_that_holds_an_id_is_a_link(member: str, href: str) -> None:
     assert href in Page(one({member: 9}, "task")).links
     assert href in Page(one({member: "9"}, "task")).links
     assert not any("evil" in link for link in Page(one({member: "../evil"}, "task")).links)

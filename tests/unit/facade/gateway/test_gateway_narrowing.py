@@ -70,7 +70,7 @@ def test_what_is_no_filter_is_refused(body: Any) -> None:
         narrow_filter(body, "deployments", "id", {A})
 
 
-def test_members_that_say_nothing_or_nothing_new_pass() -> None:
+def test_fields_that_say_nothing_or_nothing_new_pass() -> None:
     current = {"work_queue_name": "default"}
     body = {"name": "x", "job_variables": {}, "work_queue_name": "default", "path": None}
     require_allowed_fields(body, {"name"}, current)

@@ -56,7 +56,7 @@ def test_every_socket_of_the_installed_prefect_is_in_the_table(prefect: Any) -> 
     assert {socket.path for socket in SOCKETS} == set(sockets_of(prefect))
 
 
-def test_every_members_name_is_one_that_prefect_knows(prefect: Any) -> None:
+def test_every_field_is_one_that_prefect_knows(prefect: Any) -> None:
     document = prefect.openapi()
     known = set()
     for schema in document["components"]["schemas"].values():

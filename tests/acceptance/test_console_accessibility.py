@@ -1,0 +1,116 @@
+"""All pages of the console by the rules of axe, in a real browser: light, dark, wide, narrow."""
+
+import importlib.resources
+import json
+from collections.abc import Iterator
+
+import pytest
+from fastapi.routing import APIRoute
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+
+from jobauto_prefect.facade.console.pages import PAGES
+from tests.support.browser import PAGE_WITHIN, chromium
+from tests.support.service import Service
+from tests.support.waits import eventually
+
+AXE = (importlib.resources.files("axe_core_python") / "axe.min.js").read_text("utf-8")
+RULES = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice")
+RUN = f"""
+const done = arguments[arguments.length - 1];
+axe.run({{runOnly: {json.dumps(RULES)}}}).then(
+    (result) => done(result.violations.map((violation) => [
+        violation.id, violation.help, violation.nodes.slice(0, 3).map((node) => node.html)])),
+    (error) => done([["axe", String(error), []]]));
+"""
+SIGN_IN = "/login.html"
+PARTS = ("/static/", "/log", "/artifacts/")
+"""In the addresses of what pages load."""
+
+LOOKS = {"light, wide": ("light", 1280), "dark, narrow": ("dark", 400)}
+
+
+@pytest.fixture
+def browser() -> Iterator[webdriver.Chrome]:
+    with chromium() as browser:
+        yield browser
+
+
+def _paths(ids: dict[str, int]) -> list[str]:
+    """The addresses of all pages; of those of one record, of one that is there."""
+    routes = [route for page in PAGES for route in page.router.routes]
+    paths = [
+        route.path
+        for route in routes
+        if isinstance(route, APIRoute)
+        and "GET" in route.methods
+        and not any(part in route.path for part in PARTS)
+    ]
+    return [path.replace(":int}", "}").format(**ids) for path in paths if path != SIGN_IN]
+
+
+def _sign_in(browser: webdriver.Chrome, service: Service) -> None:
+    login, password = service.admin()
+    browser.get(f"{service.url}{SIGN_IN}")
+    browser.find_element(By.ID, "login").send_keys(login)
+    browser.find_element(By.ID, "password").send_keys(password)
+    browser.find_element(By.CSS_SELECTOR, ".sign-in button").click()
+    eventually(lambda: browser.title.startswith("Start"), PAGE_WITHIN)
+
+
+def _violations(browser: webdriver.Chrome) -> list[object]:
+    browser.execute_script(AXE)
+    return list(browser.execute_async_script(RUN))
+
+
+def test_pages_keep_the_rules(service: Service, browser: webdriver.Chrome) -> None:
+    ids = _records(service)
+    browser.set_script_timeout(PAGE_WITHIN)
+    browser.get(f"{service.url}{SIGN_IN}")
+    wrong = {(SIGN_IN, "light, wide"): _violations(browser)}
+    _sign_in(browser, service)
+    for look, (colours, width) in LOOKS.items():
+        scheme = {"name": "prefers-color-scheme", "value": colours}
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+        browser.set_window_size(width, 1000)
+        for path in _paths(ids):
+            browser.get(f"{service.url}{path}")
+            assert "Sign in" not in browser.title, path
+            wrong[path, look] = _violations(browser)
+    assert {place: found for place, found in wrong.items() if found} == {}
+
+
+def _records(service: Service) -> dict[str, int]:
+    """The ids of a record of each kind; those that the examples do not have are made."""
+    rest = service.rest()
+    kind = {"code": "Axe", "name": "Axe", "fields": [{"keyword": "AXE_PIN", "type": "password"}]}
+    rest.post("/api/v1/credential_type/", json=kind).raise_for_status()
+    credential = {"company": "acme", "credential_type": "Axe", "name": "axe", "values": {}}
+    rest.post("/api/v1/credential/", json=credential).raise_for_status()
+    template = next(iter(rest.get("/api/v1/runtemplates.json").json().values()))
+    job = rest.post("/api/v1/job/", json={"runtemplate_id": template["id"]}).json()
+    rule = {"runtemplate_source_id": template["id"], "runtemplate_id": template["id"] + 1}
+    rest.post("/api/v1/eventrule/", json={**rule, "enabled": False}).raise_for_status()
+    source = {"name": "axe", "db_host": "127.0.0.1", "db_database": "axe", "enabled": False}
+    rest.post("/api/v1/eventsource/", json=source).raise_for_status()
+    eventually(lambda: rest.get(f"/api/v1/job/{job['id']}.json").json()["end"], PAGE_WITHIN)
+    eventually(lambda: rest.get("/api/v1/tasks.json").json(), PAGE_WITHIN * 2)
+    eventually(lambda: rest.get("/api/v1/events.json").json(), PAGE_WITHIN)
+    lists = {
+        "job": "jobs",
+        "runtemplate": "runtemplates",
+        "task": "tasks",
+        "event": "events",
+        "entry": "auditlog",
+        "eventrule": "eventrules",
+        "eventsource": "eventsources",
+        "user": "users",
+        "company": "companies",
+        "credential": "credentials",
+        "app": "apps",
+    }
+    ids = {
+        name: int(next(iter(rest.get(f"/api/v1/{collection}.json").json())))
+        for name, collection in lists.items()
+    }
+    return ids | {"job_id": ids["job"], "task_id": ids["task"]}

@@ -1,0 +1,117 @@
+"""An operator finds a failed job, reads its log, retries, cancels and excuses, in a browser."""
+
+import contextlib
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import Task
+from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.settings import Settings
+from tests.support.browser import PAGE_WITHIN, chromium
+from tests.support.service import Service
+from tests.support.waits import eventually
+
+
+@pytest.fixture
+def browser(service: Service) -> Iterator[webdriver.Chrome]:
+    login, password = service.admin()
+    with chromium() as browser:
+        browser.execute_cdp_cmd("Network.enable", {})
+        browser.get(f"{service.url}/")
+        browser.switch_to.active_element.send_keys(login, Keys.TAB, password, Keys.ENTER)
+        eventually(lambda: browser.current_url == f"{service.url}/", PAGE_WITHIN)
+        yield browser
+        messages = [str(entry["message"]) for entry in browser.get_log("browser")]
+        assert not [text for text in messages if "Content Security Policy" in text]
+
+
+def _text(browser: webdriver.Chrome) -> str:
+    """What is on the page; nothing while it loads anew."""
+    with contextlib.suppress(WebDriverException):
+        return browser.find_element(By.TAG_NAME, "body").text
+    return ""
+
+
+def _prefer(browser: webdriver.Chrome, language: str) -> None:
+    headers = {"headers": {"Accept-Language": language}}
+    browser.execute_cdp_cmd("Network.setExtraHTTPHeaders", headers)
+
+
+def _see(browser: webdriver.Chrome, *texts: str) -> None:
+    for text in texts:
+        eventually(lambda text=text: text in _text(browser), PAGE_WITHIN)
+
+
+def _press(browser: webdriver.Chrome, label: str) -> None:
+    browser.find_element(By.XPATH, f"//button[normalize-space()='{label}']").click()
+
+
+def _template_id(service: Service, name: str) -> int:
+    templates = service.rest().get("/api/v1/runtemplates.json").json().values()
+    (template,) = [template for template in templates if template["name"] == name]
+    template_id: int = template["id"]
+    return template_id
+
+
+def test_a_failed_job_is_found_read_and_run_again_and_that_is_cancelled(
+    service: Service, browser: webdriver.Chrome
+) -> None:
+    service.jobauto("run", "acme/Probe that fails", "--wait")
+    _prefer(browser, "en")
+    browser.get(f"{service.url}/")
+    browser.find_element(By.XPATH, "//a[b][span='Failed']").click()
+    eventually(lambda: "/console/jobs?" in browser.current_url, PAGE_WITHIN)
+    browser.find_element(By.LINK_TEXT, "Probe that fails").click()
+    _see(browser, "failed", "Acme Ltd.", "exit code 42 (error)", "somebody, at the command line")
+    browser.find_element(By.ID, "find").send_keys("a", Keys.ENTER)
+    eventually(lambda: browser.find_elements(By.TAG_NAME, "mark"), PAGE_WITHIN)
+
+    body = {"runtemplate_id": _template_id(service, "Probe"), "env": {"PROBE_SLEEP": 4713}}
+    job = service.rest().post("/api/v1/job/", json=body).raise_for_status().json()["id"]
+    browser.get(f"{service.url}/console/jobs/{job}")
+    # The page follows by itself: from waiting to running, and its log line by line.
+    _see(browser, "running", "waiting 4713 s")
+    browser.find_element(By.XPATH, "//summary[normalize-space()='Cancel…']").click()
+    browser.find_element(By.ID, "reason").send_keys("it sleeps", Keys.ENTER)
+    _see(browser, "cancelled", "it sleeps", "Run again")
+    _press(browser, "Run again")
+    _see(browser, "One more attempt is on its way.", "attempt 2")
+    again = int(browser.current_url.rpartition("/")[2].partition("?")[0])
+    assert again != job
+    service.rest().post(f"/api/v1/job/{again}", json={"state": "cancelled"})
+
+
+def test_yesterdays_missed_window_is_excused_in_czech(
+    service: Service, browser: webdriver.Chrome
+) -> None:
+    ledger = open_ledger(Settings(home=service.home))
+    start = ledger.clock() - timedelta(days=1, minutes=10)
+    with ledger.writing(SERVICE) as session:
+        task = Task(
+            runtemplate_id=_template_id(service, "Probe"),
+            window_start=start,
+            window_end=start + timedelta(minutes=1),
+            deadline=start + timedelta(minutes=1),
+            state="missed",
+            message="no worker was there",
+        )
+        session.add(task)
+        session.flush()
+        task_id = task.id
+    ledger.close()
+    _prefer(browser, "cs")
+    browser.get(f"{service.url}/console/tasks/calendar?month={start:%Y-%m}")
+    _see(browser, "Kalendář oken")
+    browser.find_element(By.PARTIAL_LINK_TEXT, "zmeškáno").click()
+    _see(browser, "no worker was there")
+    browser.get(f"{service.url}/console/tasks/{task_id}")
+    browser.find_element(By.XPATH, "//summary[normalize-space()='Omluvit…']").click()
+    browser.find_element(By.ID, "why").send_keys("byl svátek", Keys.ENTER)
+    _see(browser, "Okno je omluveno.", "zmeškáno, omluveno", "byl svátek")

@@ -1,0 +1,115 @@
+"""Tokens that people issue for their programs, over REST and in the console."""
+
+import re
+from datetime import timedelta
+
+import httpx
+import pytest
+from sqlalchemy import select
+
+from jobauto_prefect.ledger.records import AuditEntry, Token, User
+from jobauto_prefect.ledger.store import Ledger
+from tests.support.console import add_user, post, submit, visitor
+from tests.support.records import ok
+from tests.support.servers import client, user_token
+
+
+def _id(ledger: Ledger, login: str) -> int:
+    with ledger.reading() as session:
+        return session.scalars(select(User.id).where(User.login == login)).one()
+
+
+def test_a_user_issues_a_token_that_opens_the_service_until_it_is_revoked(
+    facade_url: str, ledger: Ledger
+) -> None:
+    with client(f"{facade_url}/api/v1", user_token(ledger, "eva", ("editor",))) as rest:
+        eva = _id(ledger, "eva")
+        issued = ok(rest.post(f"/user/{eva}/tokens/", json={"days": 30}), 201)
+        text = issued["token"]
+        with ledger.reading() as session:
+            token = session.get_one(Token, issued["id"])
+            assert token.expires_at is not None
+            assert round((token.expires_at - token.created_at) / timedelta(days=1), 3) == 30
+        with client(f"{facade_url}/api/v1", text) as program:
+            assert program.get("/jobs.json").status_code == 200
+            listed = ok(program.get("/user/eva/tokens.json"))
+            assert str(issued["id"]) in listed
+            assert text not in str(listed)
+            revoked = ok(program.delete(f"/user/eva/token/{issued['id']}"))
+            assert revoked["revoked_at"]
+            assert program.get("/jobs.json").status_code == 401
+        again = ok(rest.delete(f"/user/eva/token/{issued['id']}"))
+        assert again["revoked_at"] == revoked["revoked_at"]
+
+
+def test_its_text_is_in_no_audit_entry(facade_url: str, ledger: Ledger) -> None:
+    with client(f"{facade_url}/api/v1", user_token(ledger)) as rest:
+        issued = ok(rest.post("/user/1/tokens/", json={}), 201)
+    with ledger.reading() as session:
+        entries = session.scalars(select(AuditEntry).where(AuditEntry.entity_type == "Token"))
+        told = [str(entry.changes) for entry in entries]
+    assert any(f"'id': [None, {issued['id']}]" in changes for changes in told)
+    assert not any(issued["token"] in changes for changes in told)
+
+
+@pytest.mark.parametrize("days", [0, -1, 3651, "x", 1.5])
+def test_days_that_are_none_are_refused(rest: httpx.Client, days: object) -> None:
+    answer = rest.post("/user/1/tokens/", json={"days": days})
+    assert answer.status_code == 400
+    assert [error["pointer"] for error in answer.json()["details"]] == ["/days"]
+
+
+def test_nobody_takes_a_token_of_somebody_else_by_its_number(
+    rest: httpx.Client, facade_url: str, ledger: Ledger
+) -> None:
+    with ledger.reading() as session:
+        other = session.scalars(select(Token.id)).first()
+    with client(f"{facade_url}/api/v1", user_token(ledger, "eva", ("editor",))) as eva:
+        assert eva.delete(f"/user/eva/token/{other}").status_code == 404
+        assert eva.delete(f"/user/1/token/{other}").status_code == 404
+    assert rest.get("/jobs.json").status_code == 200
+
+
+def test_an_admin_revokes_none_of_a_super_admin(facade_url: str, ledger: Ledger) -> None:
+    user_token(ledger, "root")
+    root = _id(ledger, "root")
+    with ledger.reading() as session:
+        token = session.scalars(select(Token.id).where(Token.user_id == root)).one()
+    with client(f"{facade_url}/api/v1", user_token(ledger, "adam", ("admin",))) as admin:
+        assert admin.delete(f"/user/{root}/token/{token}").status_code == 403
+        assert admin.post(f"/user/{root}/tokens/", json={}).status_code == 403
+
+
+def test_the_console_shows_a_new_token_once_and_revokes_it(facade_url: str, ledger: Ledger) -> None:
+    add_user(ledger, "eva", "editor")
+    browser = visitor(facade_url)
+    assert submit(browser, "eva").status_code == 303
+    address = f"/console/users/{_id(ledger, 'eva')}/tokens"
+    browser.event_hooks = {}  # the page is to show a secret
+
+    refused = post(browser, address, {"/days": "0"})
+    assert refused.status_code == 400
+    assert 'role="alert"' in refused.text
+    issued = post(browser, address, {"/days": "7"})
+    (text,) = re.findall(r"jobauto_[\w-]+", issued.text)
+    assert issued.headers["cache-control"] == "no-store"
+    assert text not in browser.get(address).text
+    with client(f"{facade_url}/api/v1", text) as program:
+        assert program.get("/jobs.json").status_code == 200
+        newest = max(int(number) for number in program.get("/user/eva/tokens.json").json())
+        revoked = post(browser, f"{address}/{newest}/revoke")
+        assert revoked.status_code == 303
+        assert "It counts no more." in browser.get(revoked.headers["location"]).text
+        assert program.get("/jobs.json").status_code == 401
+
+
+def test_who_may_not_change_their_profile_issues_none(facade_url: str, ledger: Ledger) -> None:
+    add_user(ledger, "tom", "viewer")
+    browser = visitor(facade_url)
+    assert submit(browser, "tom").status_code == 303
+    address = f"/console/users/{_id(ledger, 'tom')}/tokens"
+    page = browser.get(address)
+    assert page.status_code == 200
+    assert "<form" not in page.text.partition("<main")[2]
+    assert post(browser, address, {"/days": "7"}).status_code == 403
+    assert browser.get(address).text.count('class="badge good"') == page.text.count("badge good")

@@ -1,0 +1,191 @@
+"""Companies, credentials and applications in the console: pages and forms."""
+
+import re
+
+import httpx
+import pytest
+from markupsafe import escape
+
+from jobauto_prefect.ledger.store import Ledger
+from tests.support.console import form_fields, links, post
+from tests.support.console_records import HOSTILE, Records, make_records, sign_in
+from tests.support.records import BANK_PIN
+from tests.support.secrets import SECRET, secret
+
+NEW_PIN = secret("n3w-p1n")
+
+
+@pytest.fixture
+def records(rest: httpx.Client, ledger: Ledger) -> Records:
+    return make_records(rest, ledger)
+
+
+@pytest.fixture
+def browser(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
+    """Somebody who may everything."""
+    return sign_in(facade_url, ledger, "eva", "super_admin")
+
+
+@pytest.fixture
+def viewer(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
+    """Somebody who may read what one company has."""
+    return sign_in(facade_url, ledger, "tom", "viewer", records.company)
+
+
+def _pages(records: Records) -> list[str]:
+    return [
+        "/console/companies",
+        f"/console/companies/{records.company}",
+        f"/console/companies/{records.foreign['company']}",
+        "/console/credentials",
+        f"/console/credentials/{records.credential}",
+        f"/console/credentials/{records.foreign['credential']}",
+        "/console/applications",
+        f"/console/applications/{records.app}",
+    ]
+
+
+def test_pages_lead_to_each_other_and_show_no_secret(
+    browser: httpx.Client, records: Records
+) -> None:
+    for path in _pages(records):
+        page = browser.get(path).text
+        assert SECRET not in page, path
+        assert BANK_PIN not in page, path
+        assert "<script" not in page, path
+        assert HOSTILE not in page, path
+        for address in sorted(links(page)):
+            if not address.startswith("/console/jobs"):
+                assert browser.get(address).status_code == 200, (path, address)
+
+
+@pytest.mark.parametrize(
+    ("path", "texts"),
+    [
+        ("/console/companies/{company}", ["acme town", "Acme invoices", "Acme bank"]),
+        ("/console/credentials/{credential}", ["eva", "********", "443", "Acme invoices"]),
+        (
+            "/console/applications/{app}",
+            ["Probe", "What to say", "COUNT", "Half done", "critical", "Acme invoices", HOSTILE],
+        ),
+    ],
+)
+def test_a_page_tells_what_there_is(
+    browser: httpx.Client, records: Records, path: str, texts: list[str]
+) -> None:
+    page = browser.get(path.format(**vars(records))).text
+    for text in texts:
+        assert str(escape(text)) in page, text
+
+
+def test_a_company_is_made_and_mended(
+    browser: httpx.Client, records: Records, rest: httpx.Client
+) -> None:
+    path = "/console/companies/new"
+    fields = form_fields(browser.get(path).text)
+    sent = {
+        **fields,
+        "/name": "Wayne",
+        "/timezone": "Europe/Prague",
+        "name:/env/+0": "TOWN",
+        "value:/env/+0": "Gotham",
+    }
+    answer = post(browser, path, sent)
+    assert answer.status_code == 303, answer.text
+    assert post(browser, path, sent).headers["location"] == answer.headers["location"]
+    number = re.findall(r"/companies/(\d+)", answer.headers["location"])[0]
+    company = rest.get(f"/company/{number}.json").json()
+    assert (company["name"], company["slug"], company["enabled"]) == ("Wayne", "wayne", True)
+    assert company["env"] == {"TOWN": "Gotham"}
+
+    path = f"/console/companies/{number}/edit"
+    fields = form_fields(browser.get(path).text)
+    assert fields["/env/TOWN"] == "Gotham"
+    sent = {**fields, "/enabled": "", "/env/TOWN": "", "/topics": "sklad"}
+    assert post(browser, path, sent).status_code == 303
+    company = rest.get(f"/company/{number}.json").json()
+    assert (company["enabled"], company["env"], company["topics"]) == (False, {}, ["sklad"])
+
+
+def test_a_new_company_is_no_other(
+    browser: httpx.Client, records: Records, rest: httpx.Client
+) -> None:
+    before = rest.get(f"/company/{records.company}.json").json()
+    path = "/console/companies/new"
+    sent = {**form_fields(browser.get(path).text), "/name": "Acme", "/email": "x@example.com"}
+    answer = post(browser, path, sent)
+    assert answer.status_code == 412
+    assert "there is one of this name already" in answer.text
+    assert rest.get(f"/company/{records.company}.json").json() == before
+
+
+def test_a_credential_is_made_of_the_fields_of_its_type_and_its_secrets_stay(
+    browser: httpx.Client, records: Records, rest: httpx.Client
+) -> None:
+    assert "credential_type_id" in browser.get("/console/credentials/new").text
+    path = (
+        f"/console/credentials/new?company_id={records.company}&credential_type_id={records.kind}"
+    )
+    page = browser.get(path).text
+    assert page.count('type="password"') == 1
+    fields = form_fields(page)
+    assert fields["/values/BANK_MODE"] == ""
+    sent = {**fields, "/name": "Second", "/values/BANK_USER": "bob", "/values/BANK_PIN": NEW_PIN}
+    wrong = post(browser, path, {**sent, "/values/BANK_PORT": "many"})
+    assert wrong.status_code == 400
+    assert 'aria-invalid="true"' in wrong.text
+    assert NEW_PIN not in wrong.text
+    answer = post(browser, path, {**sent, "/values/BANK_MODE": "test"})
+    assert answer.status_code == 303, answer.text
+    number = re.findall(r"/credentials/(\d+)", answer.headers["location"])[0]
+    values = rest.get(f"/credential/{number}.json").json()["values"]
+    assert values == {"BANK_USER": "bob", "BANK_PIN": "********", "BANK_MODE": "test"}
+
+    path = f"/console/credentials/{number}/edit"
+    page = browser.get(path).text
+    assert "There is one already; empty means it stays." in page
+    sent = {**form_fields(page), "/values/BANK_USER": "carl", "/max_jobs": "2"}
+    assert post(browser, path, sent).status_code == 303
+    credential = rest.get(f"/credential/{number}.json").json()
+    assert credential["values"] == values | {"BANK_USER": "carl"}
+    assert credential["max_jobs"] == 2
+
+
+def test_a_viewer_sees_no_button_and_nothing_of_others(
+    viewer: httpx.Client, records: Records
+) -> None:
+    for path in _pages(records):
+        answer = viewer.get(path)
+        foreign = path.endswith(f"/{records.foreign['company']}") and "applications" not in path
+        assert answer.status_code == (404 if foreign else 200), path
+        assert not re.search('class="action["\\s]', answer.text), path
+        assert "&lt;script" not in answer.text, path
+    for path in (
+        f"/console/companies/{records.company}/edit",
+        f"/console/credentials/{records.credential}/edit",
+        "/console/companies/new",
+    ):
+        assert viewer.get(path).status_code == 403
+        assert post(viewer, path, {"/name": "x"}).status_code == 403
+
+
+def test_pages_are_in_the_language_of_the_visitor(browser: httpx.Client, records: Records) -> None:
+    czech = {"Accept-Language": "cs"}
+    for path, text in zip(
+        _pages(records),
+        ["Nová společnost", "Přístupové údaje", "Upravit", "Nové přístupové údaje", "Banka",
+         "Hodnoty", "Sonda", "Dřívější verze"],
+        strict=True,
+    ):  # fmt: skip
+        assert text in browser.get(path, headers=czech).text, (path, text)
+
+
+def test_lists_are_narrowed(browser: httpx.Client, records: Records) -> None:
+    def cells(query: str) -> int:
+        return browser.get(f"/console/{query}").text.count('data-label="Name"')
+
+    assert cells("companies?name=ACM") == 1
+    assert cells("companies?enabled=false") == 0
+    assert cells(f"credentials?company_id={records.company}") == 1
+    assert cells(f"credentials?credential_type_id={records.kind}") == 2
+    assert cells("applications?name=prob") == 1

@@ -1,0 +1,152 @@
+"""Run templates in the console: find one, see how it does, pause it."""
+
+import re
+
+import httpx
+import pytest
+
+from jobauto_prefect.ledger.store import Ledger
+from tests.support.console import links, post
+from tests.support.console_records import HOSTILE, Records, make_records, sign_in
+from tests.support.records import BANK_PIN
+from tests.support.secrets import SECRET
+
+LIST = "/console/runtemplates"
+
+
+@pytest.fixture
+def records(rest: httpx.Client, ledger: Ledger) -> Records:
+    return make_records(rest, ledger)
+
+
+@pytest.fixture
+def browser(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
+    """Somebody who may everything."""
+    return sign_in(facade_url, ledger, "eva", "super_admin")
+
+
+@pytest.fixture
+def viewer(facade_url: str, records: Records, ledger: Ledger) -> httpx.Client:
+    """Somebody who may read what one company has."""
+    return sign_in(facade_url, ledger, "tom", "viewer", records.company)
+
+
+def _names(page: str) -> set[str]:
+    cells = re.findall(r'<td class="is-link" data-label="Name"><a [^>]*>([^<]*)</a>', page)
+    return set(cells)
+
+
+def test_each_row_tells_the_last_jobs_the_next_window_and_the_schedule(
+    browser: httpx.Client, records: Records
+) -> None:
+    page = browser.get(LIST).text
+
+    assert "Acme invoices" in _names(page)
+    strips = re.findall(r'<span class="strip">(.*?)</td>', page)
+    marks = [re.findall(r'class="mark (\w*)"', strip) for strip in strips]
+    assert marks == [["bad", "warn", "good", "live"], ["good"]]
+    assert "each Mon\N{EN DASH}Fri at 6:30" in page
+    assert re.search(r'data-label="Next"><time datetime="[^"]+" title="[^"]+">in ', page)
+    assert re.search(r'href="/console/jobs/\d+" class="mark bad" title="failed, 5 min ago"', page)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("name=acme+inv", True),
+        ("name=nothing", False),
+        ("topic=sklad", True),
+        ("active=false", False),
+        ("active=true", True),
+        ("company_id={company}", True),
+        ("company_id={company}&name=nothing", False),
+    ],
+)
+def test_a_list_is_narrowed_and_its_address_says_how(
+    browser: httpx.Client, records: Records, query: str, expected: bool
+) -> None:
+    page = browser.get(f"{LIST}?{query.format(company=records.company)}").text
+    assert ("Acme invoices" in _names(page)) is expected
+    assert ("Nothing is like this." in page) is not expected
+    assert 'href="/console/runtemplates">Show all</a>' in page
+
+
+def test_a_page_tells_values_with_their_sources_windows_and_credentials(
+    browser: httpx.Client, records: Records
+) -> None:
+    page = browser.get(f"{LIST}/{records.template}").text
+
+    rows = dict(re.findall(r'title="(\w+)">[^<]*</span></td>.*?data-label="From">(.*?)</td>', page))
+    assert "this run template" in rows["GREETING"]
+    assert "company Acme" in rows["COMPANY_TOWN"]
+    assert "default of the application" in rows["COUNT"]
+    assert "Acme town" in page or "acme town" in page
+    assert page.count(" UTC</span>") == 12  # six windows with their deadlines
+    assert f'href="/console/credentials/{records.credential}"' in page
+    assert page.count('class="mark') == 4
+    for secret in (SECRET, BANK_PIN):
+        assert secret not in page
+    assert f'href="/console/runtemplates/{records.template}/run">Run</a>' in page
+
+
+def test_windows_are_told_by_the_clock_of_their_zone(
+    browser: httpx.Client, records: Records, rest: httpx.Client
+) -> None:
+    rest.post(f"/runtemplate/{records.template}.json", json={"timezone": "Asia/Tokyo"})
+    page = browser.get(f"{LIST}/{records.template}").text
+    assert page.count(" 06:30 JST</span>") == 12
+
+
+def test_names_that_are_hostile_are_text(browser: httpx.Client, records: Records) -> None:
+    for path in (LIST, f"{LIST}/{records.foreign['template']}"):
+        page = browser.get(path).text
+        assert "<script" not in page
+        assert "&lt;script&gt;" in page
+        assert HOSTILE not in page
+
+
+def test_it_is_paused_and_resumed(
+    browser: httpx.Client, records: Records, rest: httpx.Client
+) -> None:
+    address = f"{LIST}/{records.template}"
+    for verb, active in (("pause", False), ("resume", True)):
+        answer = post(browser, f"{address}/{verb}")
+        assert answer.status_code == 303
+        done = browser.get(answer.headers["location"])
+        assert '<p class="notification" role="status">' in done.text
+        assert rest.get(f"/runtemplate/{records.template}.json").json()["active"] is active
+        assert (f'action="{address}/resume"' in done.text) is not active
+        assert (f'action="{address}/pause"' in done.text) is active
+        assert (f"{address}/run" in done.text) is active
+    assert "nothing starts until it is resumed" not in done.text
+
+
+def test_a_viewer_sees_no_button_and_nothing_of_others(
+    viewer: httpx.Client, records: Records
+) -> None:
+    listed = viewer.get(LIST).text
+    assert _names(listed) == {"Acme invoices"}
+    assert "New run template" not in listed
+    page = viewer.get(f"{LIST}/{records.template}").text
+    assert 'class="action' not in page
+    assert viewer.get(f"{LIST}/{records.foreign['template']}").status_code == 404
+    for verb in ("pause", "resume"):
+        assert post(viewer, f"{LIST}/{records.template}/{verb}").status_code == 403
+    assert post(viewer, f"{LIST}/{records.foreign['template']}/pause").status_code == 404
+
+
+def test_it_is_in_the_language_of_the_visitor(browser: httpx.Client, records: Records) -> None:
+    czech = {"Accept-Language": "cs"}
+    listed = browser.get(LIST, headers=czech).text
+    assert "každé po\N{EN DASH}pá v 6:30" in listed
+    assert "Poslední úlohy" in listed
+    page = browser.get(f"{LIST}/{records.template}", headers=czech).text
+    for text in ("Sonda", "tato šablona", "společnost Acme", "Příští okna", "Pozastavit"):
+        assert text in page, text
+
+
+def test_every_link_leads_somewhere(browser: httpx.Client, records: Records) -> None:
+    for path in (LIST, f"{LIST}/{records.template}"):
+        for address in sorted(links(browser.get(path).text)):
+            if not address.startswith("/console/jobs"):  # some of the next pages
+                assert browser.get(address).status_code == 200, address

@@ -1,0 +1,134 @@
+"""Tasks: their list, a task's page, and the calendar of windows."""
+
+import html
+import re
+from datetime import UTC, datetime, timedelta
+
+import httpx
+
+from jobauto_prefect.ledger.store import Ledger
+from tests.support.console import links, post, submit, visitor
+from tests.support.job_records import HOSTILE, JobRecords
+
+
+def _page(browser: httpx.Client, path: str) -> str:
+    answer = browser.get(f"/console/tasks{path}")
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def _listed(page: str) -> set[str]:
+    return {address for address in links(page) if re.fullmatch(r"/console/tasks/\d+", address)}
+
+
+def test_tasks_are_listed_with_their_company_and_narrowed(
+    operator: httpx.Client, rest: httpx.Client, ledger: Ledger, records: JobRecords
+) -> None:
+    globex = JobRecords(rest, ledger, "globex", HOSTILE)
+    failed = f"/console/tasks/{records.task()}"
+    missed = f"/console/tasks/{globex.task(state='missed', message=HOSTILE)}"
+    early = datetime(2026, 3, 1, 1, tzinfo=UTC)
+    done = f"/console/tasks/{records.task(state='fulfilled', window_start=early)}"
+
+    page = _page(operator, "")
+    assert _listed(page) == {failed, missed, done}
+    for text in ("acme Ltd.", "globex Ltd.", "1 Mar 2026 01:00 \N{EN DASH} 02:00"):
+        assert text in page
+    assert "<script" not in page
+    assert _listed(_page(operator, "?state=failed,missed")) == {failed, missed}
+    assert _listed(_page(operator, f"?company_id={globex.company}")) == {missed}
+    assert _listed(_page(operator, f"?runtemplate_id={records.template}")) == {failed, done}
+    assert _listed(_page(operator, "?from=2026-03-01&to=2026-03-02")) == {done}
+    czech = operator.get("/console/tasks", headers={"Accept-Language": "cs"}).text
+    assert "1. 3. 2026 01:00 \N{EN DASH} 02:00" in czech
+    assert "Kalendář oken" in czech
+
+
+def test_a_task_is_retried_and_excused_from_its_page(
+    operator: httpx.Client, records: JobRecords, rest: httpx.Client
+) -> None:
+    task = records.task()
+    job = records.job(task_id=task, message=HOSTILE)
+    page = _page(operator, f"/{task}")
+    assert {f"/console/jobs/{job}", f"/console/runtemplates/{records.template}"} <= links(page)
+    assert '<span class="badge bad">failed</span>' in page
+    assert "<script" not in page
+    refused = post(operator, f"/console/tasks/{task}/excuse", {"why": ""})
+    assert refused.status_code == 400
+    assert 'role="alert"' in refused.text
+    answer = post(operator, f"/console/tasks/{task}/excuse", {"why": "a holiday"})
+    page = operator.get(answer.headers["Location"]).text
+    assert "failed, excused" in page
+    assert "Excused by eva: a holiday" in html.unescape(page)
+    answer = post(operator, f"/console/tasks/{task}/retry")
+    assert answer.status_code == 303
+    assert rest.get(f"/task/{task}.json").json()["state"] == "open"
+    assert post(operator, f"/console/tasks/{task}/retry").status_code == 409
+
+
+def test_a_viewer_sees_no_button_of_a_task(
+    facade_url: str, ledger: Ledger, records: JobRecords
+) -> None:
+    records.add_member("vera", "viewer")
+    task = records.task()
+    with visitor(facade_url) as browser:
+        submit(browser, "vera")
+        page = _page(browser, f"/{task}")
+        assert "Invoices" in page
+        assert f"/console/tasks/{task}/" not in page
+        assert post(browser, f"/console/tasks/{task}/retry").status_code == 403
+
+
+def test_a_month_of_windows_is_counted_by_day(
+    operator: httpx.Client, rest: httpx.Client, ledger: Ledger, records: JobRecords
+) -> None:
+    globex = JobRecords(rest, ledger, "globex", "Statements")
+    begin = datetime(2026, 3, 10, tzinfo=UTC)
+    for hour in range(3):
+        records.task(state="fulfilled", window_start=begin + timedelta(hours=hour))
+    missed = records.task(state="missed", window_start=begin + timedelta(hours=23, minutes=59))
+    records.task(excuse="closed", excused_by="x", window_start=begin + timedelta(hours=5))
+    globex.task(state="open", window_start=begin + timedelta(days=1))
+
+    page = _page(operator, "/calendar?month=2026-03")
+    counted = re.findall(r'class="badge [^"]*"[^>]*>([^<]+)<', page)
+    assert counted == ["3 fulfilled", "1 missed", "1 excused", "1 owed"]
+    assert "Mar 2026" in page
+    day = next(a for a in links(page) if "state=missed" in a)
+    assert _listed(operator.get(day).text) == {f"/console/tasks/{missed}"}
+    of_globex = _page(operator, f"/calendar?month=2026-03&company={globex.company}")
+    assert "1 owed" in of_globex
+    assert "fulfilled" not in re.findall(r"<tbody>.*</tbody>", of_globex, re.DOTALL)[0]
+    of_template = _page(operator, f"/calendar?month=2026-03&template={records.template}")
+    assert "1 owed" not in of_template
+    assert "No window begins in this month." in _page(operator, "/calendar?month=2026-04")
+    for month in ("", "x", "2026-13", "1999-01", "٢٠٢٦-٠٣"):
+        _page(operator, f"/calendar?month={month}&template=%D9%A2&company=x")
+
+
+def test_what_is_ahead_is_in_the_calendar(
+    operator: httpx.Client, records: JobRecords, rest: httpx.Client
+) -> None:
+    changed = {"interv": "d", "active": True}
+    assert rest.post(f"/runtemplate/{records.template}.json", json=changed).is_success
+    following = (records.now.replace(day=1) + timedelta(days=32)).strftime("%Y-%m")
+    page = _page(operator, f"/calendar?month={following}&template={records.template}")
+    assert page.count("1 planned") >= 28
+    czech = operator.get(
+        f"/console/tasks/calendar?month={following}", headers={"Accept-Language": "cs"}
+    ).text
+    assert "1 v plánu" in czech
+
+
+def test_a_member_counts_the_windows_of_their_company_alone(
+    facade_url: str, ledger: Ledger, rest: httpx.Client, records: JobRecords
+) -> None:
+    globex = JobRecords(rest, ledger, "globex", "Statements")
+    globex.add_member("gina", "admin")
+    begin = datetime(2026, 3, 10, tzinfo=UTC)
+    mine, other = globex.task(window_start=begin), records.task(window_start=begin)
+    with visitor(facade_url) as browser:
+        submit(browser, "gina")
+        assert "1 failed" in _page(browser, "/calendar?month=2026-03")
+        assert _listed(_page(browser, "")) == {f"/console/tasks/{mine}"}
+        assert browser.get(f"/console/tasks/{other}").status_code == 404

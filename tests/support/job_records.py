@@ -1,0 +1,101 @@
+"""Jobs and windows of all kinds in the ledger, as pages and lists find them."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import httpx
+from sqlalchemy import select
+
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import Artifact, CompanyUser, Job, OutputLine, Task, User
+from jobauto_prefect.ledger.store import Ledger
+from tests.support.console import add_user
+from tests.support.definitions import PROBE
+from tests.support.records import post
+
+HOSTILE = '<script>alert("x")</script> & Co.'
+
+
+class JobRecords:
+    """A company with a run template, and jobs of it."""
+
+    def __init__(
+        self, rest: httpx.Client, ledger: Ledger, slug: str = "acme", name: str = "Invoices"
+    ) -> None:
+        self.ledger = ledger
+        app = rest.get("/app/Probe.json")
+        self.app = app.json()["id"] if app.is_success else post(rest, "/app/", **PROBE)["id"]
+        self.company = post(rest, "/company/", slug=slug, name=f"{slug} Ltd.")["id"]
+        body = {"app_id": self.app, "company_id": self.company, "name": name}
+        self.template = post(rest, "/runtemplate/", **body)["id"]
+        self.now: datetime = ledger.clock()
+
+    def job(self, **members: Any) -> int:
+        """A job that failed a minute ago, but for what is said."""
+        begin = self.now - timedelta(minutes=3)
+        fields = {
+            "app_id": self.app,
+            "company_id": self.company,
+            "runtemplate_id": self.template,
+            "schedule_type": "adhoc-api",
+            "executor": "Native",
+            "schedule": begin,
+            "state": "failed",
+            "severity": "critical",
+            "exitcode": 5,
+            "message": "no rows",
+            "command": "probe --greeting hello",
+            "begin": begin,
+            "end": self.now - timedelta(minutes=1),
+        }
+        live = {"severity": None, "exitcode": None, "message": None, "end": None}
+        fields |= live if members.get("state") in ("running", "scheduled") else {}
+        fields |= {"begin": None} if members.get("state") == "scheduled" else {}
+        return self._add(Job(**{**fields, **members}))
+
+    def task(self, **members: Any) -> int:
+        """A window of an hour that failed, but for what is said."""
+        start = members.get("window_start", self.now - timedelta(hours=2))
+        fields = {
+            "runtemplate_id": self.template,
+            "window_start": start,
+            "window_end": start + timedelta(hours=1),
+            "deadline": start + timedelta(hours=1),
+            "state": "failed",
+            "reason": "outcome",
+            "message": "no attempt is left",
+            "attempts": 1,
+        }
+        return self._add(Task(**{**fields, **members}))
+
+    def lines(self, job_id: int, *texts: str, stream: str = "stdout", first: int = 1) -> None:
+        """Output of a job."""
+        with self.ledger.writing(SERVICE) as session:
+            session.add_all(
+                OutputLine(job_id=job_id, seq=seq, stream=stream, text=text, at=self.now)
+                for seq, text in enumerate(texts, start=first)
+            )
+
+    def artifact(self, job_id: int, path: str, content: bytes, kind: str) -> int:
+        """A file that a job left behind."""
+        fields = {"name": f"Name of {path}", "type": "file", "size": len(content)}
+        return self._add(
+            Artifact(
+                job_id=job_id, path=path, content=content, content_type=kind,
+                created_at=self.now, **fields,
+            )
+        )  # fmt: skip
+
+    def add_member(self, login: str, role: str, *roles: str) -> None:
+        """Add somebody who belongs to the company."""
+        add_user(self.ledger, login, *(roles or ("viewer",)))
+        with self.ledger.writing(SERVICE) as session:
+            user = session.scalars(select(User).where(User.login == login)).one()
+            session.add(CompanyUser(company_id=self.company, user_id=user.id, role=role))
+
+    def _add(self, record: Any) -> int:
+        with self.ledger.writing(SERVICE) as session:
+            session.add(record)
+            session.flush()
+            record_id: int = record.id
+            return record_id

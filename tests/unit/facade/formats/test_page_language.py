@@ -1,0 +1,115 @@
+"""Each text of a page has its translation, and each translation its text."""
+
+import ast
+import json
+import re
+import string
+from collections.abc import Iterator
+from typing import get_args
+
+import pytest
+
+from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS
+from jobauto_prefect.facade.console.activity.event_pages import STATES as EVENT_STATES
+from jobauto_prefect.facade.console.jobs.job_list_page import ORDERS, SINCE
+from jobauto_prefect.facade.console.jobs.job_words import ORIGINS
+from jobauto_prefect.facade.console.jobs.saved_searches import PREDEFINED
+from jobauto_prefect.facade.console.jobs.selected_jobs import TITLES
+from jobauto_prefect.facade.console.navigation import MENU
+from jobauto_prefect.facade.console.notifications import NOTIFICATIONS
+from jobauto_prefect.facade.console.run_templates.schedule_words import INTERVALS, WEEKDAYS
+from jobauto_prefect.facade.console.success_chart import MONTHS
+from jobauto_prefect.facade.console.tasks.calendar_page import WEEKDAYS as WEEKDAY_NAMES
+from jobauto_prefect.facade.console.tasks.window_calendar import TONES
+from jobauto_prefect.facade.formats.html.page_language import LANGUAGES, load_catalog
+from jobauto_prefect.facade.models.audit_entries import AuditAction
+from jobauto_prefect.facade.models.catalog import KINDS
+from jobauto_prefect.facade.models.event_rules import EventRule, Operation
+from jobauto_prefect.facade.models.jobs import Severity
+from jobauto_prefect.ledger.events.deliveries import DeliveryState, EventKind
+from jobauto_prefect.ledger.states import JobState, TaskState
+from tests.support.paths import ROOT
+
+FACADE = ROOT / "jobauto_prefect/facade"
+IN_TEMPLATES = re.compile(r"""\b_\(\s*(?:"([^"]+)"|'([^']+)')""")
+
+ENDS = get_args(EventRule.model_fields["on"].annotation)
+
+
+def _texts_of_templates() -> Iterator[str]:
+    for folder in ("console/templates", "formats/html/templates"):
+        for template in (FACADE / folder).rglob("*.html"):
+            for double, single in IN_TEMPLATES.findall(template.read_text("utf-8")):
+                yield double or single
+
+
+def _texts_of_code() -> Iterator[str]:
+    for module in sorted(FACADE.glob("console/**/*.py")):
+        for node in ast.walk(ast.parse(module.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and _translates(node.func):
+                yield from _literals(node.args[0])
+
+
+def _translates(function: ast.expr) -> bool:
+    return isinstance(function, ast.Name | ast.Call) and (
+        (isinstance(function, ast.Name) and function.id == "translate")
+        or (isinstance(function, ast.Call) and ast.unparse(function.func) == "translator")
+    )
+
+
+def _literals(argument: ast.expr | ast.AST) -> Iterator[str]:
+    """The texts that an argument may be; what is looked up by a key is none of them."""
+    if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
+        yield argument.value
+    if not isinstance(argument, ast.Subscript):
+        for part in ast.iter_child_nodes(argument):
+            yield from _literals(part)
+
+
+def _texts_by_name() -> Iterator[str]:
+    """Texts that are looked up by what records and tables say."""
+    yield from (entry.label for entry in MENU)
+    yield from NOTIFICATIONS.values()
+    yield from MONTHS
+    yield from (*INTERVALS.values(), *WEEKDAYS)
+    yield from (kind.many for kind in KINDS.values())
+    yield from ("Status", "Index")
+    yield from (str(state) for state in (*JobState, *TaskState))
+    yield from ("working", "silent", "hindered", "frozen")
+    yield from (*get_args(Severity), *ORIGINS.values(), "an event")
+    yield from (*get_args(AuditAction), *get_args(Operation), *ENDS, *EVENT_STATES, *EventKind)
+    yield from (str(state) for state in DeliveryState)
+    yield from ROLE_DESCRIPTIONS.values()
+    yield from (label for label, _ in SINCE.values())
+    yield from (*TONES, *WEEKDAY_NAMES)
+    yield from (*ORDERS.values(), *TITLES.values(), *(search.name for search in PREDEFINED))
+
+
+TEXTS = {*_texts_of_templates(), *_texts_of_code(), *_texts_by_name()}
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+def test_each_text_of_a_page_has_its_translation_and_no_other_is_kept(language: str) -> None:
+    assert set(load_catalog(language)) == TEXTS
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+def test_a_translation_is_filled_in_with_the_same_values(language: str) -> None:
+    for text, translated in load_catalog(language).items():
+        assert _fields(translated) == _fields(text), text
+
+
+def _fields(text: str) -> set[str | None]:
+    return {name for _, name, _, _ in string.Formatter().parse(text)} - {None}
+
+
+def test_no_text_is_translated_twice() -> None:
+    for language in LANGUAGES[1:]:
+        files = (FACADE / "formats/html/translations" / language).glob("*.json")
+        texts = [text for file in files for text in json.loads(file.read_text("utf-8"))]
+        assert sorted(texts) == sorted(set(texts))
+
+
+def test_the_catalogs_are_those_of_the_languages() -> None:
+    catalogs = (FACADE / "formats/html/translations").iterdir()
+    assert {catalog.name for catalog in catalogs} == set(LANGUAGES[1:])
