@@ -28,6 +28,8 @@ KINDS = {
 SPECIAL = {
     "/maintenance.json": ("Freeze", "create"),
     "/user/{user}/roles/": ("UserRole", "create"),
+    "/user/{user}/tokens/": ("Token", "create"),
+    "/user/{user}/token/{token}": ("Token", "update"),
     "/company/{company}/user/": ("CompanyUser", "create"),
     "/company/{company}/user/{member}": ("CompanyUser", "delete"),
     "/logout": ("Token", "update"),
