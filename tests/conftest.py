@@ -8,7 +8,11 @@ from hypothesis import settings as hypothesis_settings
 # A failed assert of a shared helper shows its values, as one of a test does.
 pytest.register_assert_rewrite("tests.support")
 
-pytest_plugins = ("tests.support.secrets", "tests.support.prefect_server")
+pytest_plugins = (
+    "tests.support.secrets",
+    "tests.support.prefect_server",
+    "tests.support.statement_cache",
+)
 
 # To look for garbage every 700 objects is a fifth of what the tests take.
 gc.set_threshold(20_000)
