@@ -15,11 +15,11 @@ demo: $(READY) ## Start everything in a temporary home, run the examples, show w
 
 .PHONY: test
 test: $(READY) ## Run the tests, or those of T=tests/…; those for databases that do not answer are skipped
-	$(VENV)/bin/pytest $(or $(T),-n 2 --dist loadfile --no-loadscope-reorder)
+	$(VENV)/bin/pytest $(or $(T),-n 4 --dist loadfile --no-loadscope-reorder)
 
 .PHONY: test-quick
 test-quick: $(READY) ## Run the tests that need no server, in a minute
-	$(VENV)/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder tests/unit
+	$(VENV)/bin/pytest -n 4 --dist loadfile --no-loadscope-reorder tests/unit
 
 .PHONY: soak
 soak: $(READY) ## Run the tests that take minutes

@@ -1,7 +1,9 @@
 """Fixtures of the integration tests."""
 
+import functools
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +42,23 @@ def cheap_passwords() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def migrate_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], str]]:
+    """Give, for a kind of database, the URL of one with our tables to copy."""
+    with ExitStack() as databases:
+
+        @functools.cache
+        def migrate(kind: str) -> str:
+            folder = tmp_path_factory.mktemp("migrated")
+            return databases.enter_context(migrated_database(kind, folder))
+
+        yield migrate
+
+
 @pytest.fixture(scope="session", params=KINDS)
-def migrated(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, str]]:
+def migrated(request: pytest.FixtureRequest, migrate_once: Callable[[str], str]) -> tuple[str, str]:
     """A kind of database, and the URL of one with our tables to copy."""
-    with migrated_database(request.param, tmp_path_factory.mktemp("migrated")) as url:
-        yield request.param, url
+    return request.param, migrate_once(request.param)
 
 
 @pytest.fixture

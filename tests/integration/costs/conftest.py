@@ -1,6 +1,6 @@
 """Facades whose statements and requests are counted."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -8,14 +8,12 @@ import pytest
 from tests.support.counted_facade import CountedFacade, counted_facade
 from tests.support.counting_proxy import Counted as Calls
 from tests.support.counting_proxy import counted as prefect_counted
-from tests.support.databases import migrated_database
 
 
-@pytest.fixture(scope="package")
-def migrated_postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+@pytest.fixture
+def migrated_postgresql(migrate_once: Callable[[str], str]) -> str:
     """The URL of a PostgreSQL database with our tables to copy."""
-    with migrated_database("postgresql", tmp_path_factory.mktemp("counted")) as url:
-        yield url
+    return migrate_once("postgresql")
 
 
 @pytest.fixture

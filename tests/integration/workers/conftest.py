@@ -1,13 +1,11 @@
 """Plants: a real facade, a real Prefect, one application and template."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.ledger.database import migration
-from jobauto_prefect.ledger.database.engine import make_engine
 from tests.support import workers as plants
 from tests.support.plant_services import Watch
 from tests.support.workers import Plant
@@ -16,13 +14,9 @@ LEASE_SECONDS = 3.0
 
 
 @pytest.fixture(scope="package")
-def migrated_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+def migrated_file(migrate_once: Callable[[str], str]) -> str:
     """An empty ledger; SQLite is enough here: what is tested is beyond the facade."""
-    path = tmp_path_factory.mktemp("migrated") / "ledger.db"
-    engine = make_engine(f"sqlite:///{path}")
-    migration.upgrade(engine)
-    engine.dispose()
-    return str(path)
+    return migrate_once("sqlite").removeprefix("sqlite:///")
 
 
 @pytest.fixture

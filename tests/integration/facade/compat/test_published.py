@@ -6,7 +6,7 @@ The numbers are those of the list in `docs/migration.md`.
 import base64
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -17,7 +17,6 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Job, Task
 from jobauto_prefect.ledger.states import TaskState
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.databases import migrated_database
 from tests.support.definitions import PROBE
 from tests.support.paths import ROOT
 from tests.support.secrets import SECRET, secret
@@ -32,10 +31,9 @@ PASSWORD = secret("kůň: heslo 17")
 
 
 @pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+def migrated(migrate_once: Callable[[str], str]) -> tuple[str, str]:
     """One kind of database: what is tested here comes before any."""
-    with migrated_database("sqlite", tmp_path_factory.mktemp("published")) as url:
-        yield "sqlite", url
+    return "sqlite", migrate_once("sqlite")
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ name below; those operations succeed, too, and their answers are what the docume
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -15,7 +15,6 @@ from multiflexi_client.configuration import Configuration
 from pydantic import ValidationError
 
 from jobauto_prefect.facade.compat.translation import PREFIXES
-from tests.support.databases import migrated_database
 from tests.support.records import ok
 from tests.support.secrets import secret
 
@@ -37,10 +36,9 @@ OUTDATED: Mapping[str, tuple[type[Exception], str]] = {
 
 
 @pytest.fixture(scope="session")
-def migrated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+def migrated(migrate_once: Callable[[str], str]) -> tuple[str, str]:
     """One kind of database: what is tested here comes before any."""
-    with migrated_database("sqlite", tmp_path_factory.mktemp("published")) as url:
-        yield "sqlite", url
+    return "sqlite", migrate_once("sqlite")
 
 
 @pytest.fixture
