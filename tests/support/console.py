@@ -56,6 +56,32 @@ def post(browser: httpx.Client, path: str, fields: dict[str, str] | None = None)
     return browser.post(path, data=fields or {}, headers=headers)
 
 
+def post_file(
+    browser: httpx.Client,
+    path: str,
+    fields: dict[str, str],
+    pointer: str,
+    content: bytes,
+    media_type: str = "image/png",
+) -> httpx.Response:
+    """Send a form with a file, as browsers do; without content none was chosen."""
+    end = "--a-boundary"
+    disposition = f'{end}\r\nContent-Disposition: form-data; name="{{}}"'
+    parts = [f"{disposition.format(name)}\r\n\r\n{text}\r\n" for name, text in fields.items()]
+    name = "chosen" if content else ""
+    parts.append(
+        f'{disposition.format(f"file:{pointer}")}; filename="{name}"\r\n'
+        f"Content-Type: {media_type}\r\n\r\n"
+    )
+    body = "".join(parts).encode() + content + f"\r\n{end}--\r\n".encode()
+    headers = {
+        "Origin": str(browser.base_url).rstrip("/"),
+        "Sec-Fetch-Site": "same-origin",
+        "Content-Type": f"multipart/form-data; boundary={end.removeprefix('--')}",
+    }
+    return browser.post(path, content=body, headers=headers)
+
+
 def links(page: str) -> set[str]:
     """The addresses to which a page leads."""
     found = re.findall(r'href="(/[^"]*)"', page)
@@ -67,7 +93,8 @@ def form_fields(page: str) -> dict[str, str]:
     form = page.split('<form class="record-form"')[1].split("</form>", maxsplit=1)[0]
     fields = {}
     for attributes in re.findall(r"<input ([^>]*)>", form):
-        if 'type="checkbox"' in attributes and "checked" not in attributes:
+        is_unticked = 'type="checkbox"' in attributes and "checked" not in attributes
+        if is_unticked or 'type="file"' in attributes:
             continue
         name = re.search(r'name="([^"]*)"', attributes)
         value = re.search(r'value="([^"]*)"', attributes)

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
 from fastapi import Depends, Request, Response
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -20,13 +21,19 @@ from jobauto_prefect.errors import JobautoError
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.console.visitor_sessions import session_token
 from jobauto_prefect.facade.formats import View
-from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.facade.http.addresses import CONTRACT, OWN_ADDRESS
 from jobauto_prefect.facade.http.idempotency import HEADER as IDEMPOTENCY_KEY
 from jobauto_prefect.facade.http.requests import request_id_of
 from jobauto_prefect.facade.http.responses import VIEW_SINK
+from jobauto_prefect.facade.resources.lists import parse_selection
+from jobauto_prefect.facade.resources.registry import RESOURCES
+from jobauto_prefect.facade.service import Service
+from jobauto_prefect.ledger.queries import lists
 
 PASSED_ON = ("user-agent", "host", "accept-language", "traceparent")
 """Headers of the visitor's request that the console's calls have, too."""
+
+BY_COLLECTION = {resource.collection: resource for resource in RESOURCES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +94,29 @@ class Contract:
         if answer.status >= 400:
             raise _error_of(answer.status, data)
         return data
+
+    async def names(
+        self, collection: str, query: Mapping[str, Any] | None = None
+    ) -> list[tuple[int, Any]]:
+        """Read ids and names of a list, however long, in the order of the names.
+
+        A name is a text, or texts by their languages. The query of the list reads them, without
+        what else its records say.
+
+        Raises:
+            InvalidInput: with every error of the query.
+        """
+        scope = self._scope("GET", f"/{collection}", query or {}, {}, 0, {})
+        asked = Request({**scope, "address": OWN_ADDRESS, "app": self._app})
+        resource = BY_COLLECTION[collection]
+        selection = parse_selection(resource, asked, self.who)
+        service: Service = self._request.app.state.service
+
+        def read() -> list[tuple[int, Any]]:
+            with service.ledger.reading() as session:
+                return lists.names(session, resource.kind, selection)
+
+        return await run_in_threadpool(read)
 
     async def fetch_bytes(self, path: str) -> bytes:
         """Read a file of the contract.

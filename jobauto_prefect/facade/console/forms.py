@@ -1,10 +1,11 @@
 """What a browser sends with a form."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import base64
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from typing import Annotated
 from urllib.parse import parse_qsl
 
-from fastapi import Depends
+from fastapi import Depends, HTTPException, Request
 
 from jobauto_prefect.facade.http.requests import RawBody
 
@@ -30,10 +31,35 @@ class Form(Mapping[str, str]):
         return [value for field, value in self._pairs if field == name]
 
 
-def read_form(raw: RawBody) -> Form:
-    """Read the fields of a form that was sent as browsers send them by default."""
+async def read_form(raw: RawBody, request: Request) -> Form:
+    """Read the fields of a form; a file that was chosen is an address with its data."""
+    if request.headers.get("content-type", "").startswith("multipart/form-data"):
+        return Form(await _read_parts(raw, request))
     text = raw.decode("utf-8", "replace")
     return Form(parse_qsl(text, keep_blank_values=True))
+
+
+async def _read_parts(raw: bytes, request: Request) -> list[tuple[str, str]]:
+    # Few forms have files.
+    from starlette.formparsers import MultiPartException, MultiPartParser
+
+    async def stream() -> AsyncGenerator[bytes, None]:
+        yield raw
+
+    try:
+        parser = MultiPartParser(request.headers, stream(), max_part_size=len(raw))
+        parts = await parser.parse()
+    except MultiPartException as error:
+        raise HTTPException(400, error.message) from None
+    pairs = []
+    for name, part in parts.multi_items():
+        if isinstance(part, str):
+            pairs.append((name, part))
+        elif content := await part.read():
+            data = base64.b64encode(content).decode()
+            pairs.append((name, f"data:{part.content_type};base64,{data}"))
+    await parts.close()
+    return pairs
 
 
 SentForm = Annotated[Form, Depends(read_form)]

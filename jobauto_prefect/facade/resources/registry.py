@@ -96,6 +96,7 @@ ENTITIES = (
 )  # fmt: skip
 
 NAME = Filter("name", parse_text, "contains")
+TEMPLATE_NAME = Filter("runtemplate_id", parse_text, "template")
 
 RESOURCES: Sequence[Resource] = (
     Resource(
@@ -129,6 +130,7 @@ RESOURCES: Sequence[Resource] = (
         filters={
             "state": _choices("state", tuple(JobState)),
             "runtemplate_id": _reference("runtemplate_id"),
+            "runtemplate": TEMPLATE_NAME,
             "company_id": _reference("company_id"),
             "app_id": _reference("app_id"),
             "from": Filter("schedule", parse_datetime, "ge"),
@@ -179,6 +181,7 @@ RESOURCES: Sequence[Resource] = (
         filters={
             "state": _choices("state", tuple(TaskState)),
             "runtemplate_id": _reference("runtemplate_id"),
+            "runtemplate": TEMPLATE_NAME,
             "company_id": Filter("company_id", parse_int, "company", refers_to=Company),
             "from": Filter("window_start", parse_datetime, "ge"),
             "to": Filter("window_start", parse_datetime, "lt"),

@@ -108,7 +108,8 @@ def company_of(record: Base) -> int | None:
 class Condition:
     """A filter: `column` equals a value, is at least (`ge`) or below (`lt`) it, is one of them
     (`in`), has it as a part of its text, whatever the case (`contains`), or is a list with it
-    (`has`). `company`: the record is of that company, whatever says so.
+    (`has`). `company`: the record is of that company, whatever says so. `template`: it refers to a
+    run template that has the value as a part of its name.
     """
 
     column: str
@@ -186,6 +187,21 @@ def count(session: Session, kind: type[Base], selection: Selection) -> int:
     return _total(session, kind, _chosen(kind, selection))
 
 
+def names(session: Session, kind: type[Any], selection: Selection) -> list[tuple[int, Any]]:
+    """Return ids and names of a list, however long: a text, or texts by their languages."""
+    several = IN_LANGUAGES.get(kind)
+    columns = [kind.id, kind.name, *([] if several is None else [several])]
+    query = select(*columns).where(*_chosen(kind, selection)).order_by(kind.name, kind.id)
+    return [(row[0], row[-1] or row[1]) for row in session.execute(query)]
+
+
+IN_LANGUAGES: Mapping[type[Base], Any] = {
+    App: App.document["name"],
+    CredentialType: CredentialType.translations["name"],
+}
+"""Where names may be in several languages."""
+
+
 def _chosen(kind: type[Base], selection: Selection) -> list[ColumnElement[bool]]:
     wanted = [_expression(kind, condition) for condition in selection.conditions]
     if issubclass(kind, Retirable):
@@ -218,10 +234,17 @@ def _has(column: Any, name: str) -> ColumnElement[bool]:
     return cast(column, Text).contains(json.dumps(name), autoescape=True)
 
 
+def _of_templates_named(column: Any, part: str) -> ColumnElement[bool]:
+    named = select(RunTemplate.id).where(_contains(RunTemplate.name, part))
+    condition: ColumnElement[bool] = column.in_(named)
+    return condition
+
+
 _COMPARISONS: Mapping[str, Callable[[Any, Any], ColumnElement[bool]]] = {
     "in": lambda column, values: column.in_(values),
     "contains": _contains,
     "has": _has,
+    "template": _of_templates_named,
 }
 """Those that are no operators of Python."""
 

@@ -49,6 +49,19 @@ def template_named(session: Session, company: str, name: str) -> RunTemplate | N
     )
 
 
+def template_paths(session: Session, companies: Collection[int] | None) -> dict[int, str]:
+    """Return the run templates of companies (None: of all) as `company/name`, by their ids."""
+    query = (
+        select(RunTemplate.id, Company.slug, RunTemplate.name)
+        .join(Company)
+        .where(RunTemplate.retired_at.is_(None))
+        .order_by(Company.slug, RunTemplate.name)
+    )
+    if companies is not None:
+        query = query.where(RunTemplate.company_id.in_(companies))
+    return {template_id: f"{slug}/{name}" for template_id, slug, name in session.execute(query)}
+
+
 def template_with_context(session: Session, template_id: int) -> RunTemplate:
     """Return a run template with application and company, in one query.
 

@@ -27,7 +27,10 @@ from jobauto_prefect.facade.console.jobs.saved_searches import (
 from jobauto_prefect.facade.console.moments import CurrentTime
 from jobauto_prefect.facade.console.overview import last_midnights
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
-from jobauto_prefect.facade.console.records.record_views import read_choices
+from jobauto_prefect.facade.console.records.record_views import (
+    read_choices,
+    read_only_template,
+)
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.page_language import Translator, translator
 from jobauto_prefect.facade.http import late_routes
@@ -37,8 +40,17 @@ from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.states import JobState
 
 PAGE = 50
-MAX_CHOICES = 500
-PASSED_ON = ("runtemplate_id", "company_id", "app_id", "from", "to", "message", "order", "cursor")
+PASSED_ON = (
+    "runtemplate",
+    "runtemplate_id",
+    "company_id",
+    "app_id",
+    "from",
+    "to",
+    "message",
+    "order",
+    "cursor",
+)
 """Fields of the query that are those of the contract's list."""
 
 SINCE: Mapping[str, tuple[str, int]] = {
@@ -75,8 +87,6 @@ async def list_jobs(
         since = _midnight(now, service.settings.timezone, SINCE[asked["since"]][1])
         query["ended_from"] = since.isoformat()
     view = await contract.read("/jobs", query)
-    narrowed = {name: asked[name] for name in ("company_id", "app_id") if name in asked}
-    templates = narrowed | {"limit": str(MAX_CHOICES), "order": "name"}
     kept = {name: value for name, value in asked.items() if name != "cursor"}
     words = JobWords(view, now, translate)
     searches = [SavedSearch(translate(search.name), search.query) for search in PREDEFINED]
@@ -94,7 +104,7 @@ async def list_jobs(
         since=[(name, translate(label)) for name, (label, _) in SINCE.items()],
         companies=await read_choices(contract, "companies", languages),
         applications=await read_choices(contract, "apps", languages),
-        templates=await read_choices(contract, "runtemplates", languages, templates),
+        only_template=await read_only_template(contract, asked.get("runtemplate_id", "")),
         columns=_column_orders(kept, translate),
         searches=searches,
         own_searches=read_searches(request),

@@ -1,6 +1,6 @@
 """Companies: a list, a page, and a form for those there are and for new ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import Request, Response
@@ -10,7 +10,16 @@ from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
-from jobauto_prefect.facade.console.forms import SentForm
+from jobauto_prefect.facade.console.records.common_fields import (
+    choice_fields,
+    label_field,
+    notice_group,
+    retention_group,
+    shown_with,
+    whole_notices,
+    whole_retention,
+)
+from jobauto_prefect.facade.console.records.form_changes import WholeValue
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
     FormField,
@@ -28,21 +37,22 @@ from jobauto_prefect.facade.console.records.page_parts import (
     text_cell,
 )
 from jobauto_prefect.facade.console.records.record_views import (
+    Choices,
     ListFilter,
     ListPage,
     RecordForm,
+    add_form_routes,
     language_parts,
     list_query,
     read_list,
     read_names,
     require,
-    respond_with_form,
     respond_with_list,
     respond_with_record,
-    save,
 )
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Translator
+from jobauto_prefect.facade.formats.html.scalars import is_picture
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import CONTRACT
 
@@ -141,73 +151,58 @@ async def show_company(company: int, request: Request, contract: CurrentContract
     return respond_with_record(request, contract.who, page, here=HERE)
 
 
-@router.get(f"{ADDRESS}/new")
-async def show_new_company_form(request: Request, contract: CurrentContract) -> Response:
-    """Show the form of a new company."""
-    form = await _form(request, contract, None)
-    return respond_with_form(request, contract.who, form)
-
-
-@router.post(f"{ADDRESS}/new")
-async def make_company(request: Request, contract: CurrentContract, sent: SentForm) -> Response:
-    """Make a company."""
-    form = await _form(request, contract, None)
-    return await save(request, contract, form, sent)
-
-
-@router.get(f"{ADDRESS}/{{company:int}}/edit")
-async def show_company_form(company: int, request: Request, contract: CurrentContract) -> Response:
-    """Show the form of a company."""
-    form = await _form(request, contract, company)
-    return respond_with_form(request, contract.who, form)
-
-
-@router.post(f"{ADDRESS}/{{company:int}}/edit")
-async def change_company(
-    company: int, request: Request, contract: CurrentContract, sent: SentForm
-) -> Response:
-    """Write what was changed."""
-    form = await _form(request, contract, company)
-    return await save(request, contract, form, sent)
-
-
-async def _form(request: Request, contract: Contract, company_id: int | None) -> RecordForm:
-    """Return the form of a company; None: of a new one."""
+async def _new_form(request: Request, contract: Contract) -> RecordForm:
     translate, _ = language_parts(request)
-    record: Mapping[str, Any] | None = None
-    title, back, target = translate("New company"), ADDRESS, "/company/"
-    action = f"{ADDRESS}/new"
-    if company_id is None:
-        require(contract.who, "companies.create", None)
-    else:
-        record = (await contract.read(f"/company/{company_id}")).data
-        require(contract.who, "companies.update", company_id)
-        title = translate("Edit {name}", name=record["name"])
-        back, target = f"{ADDRESS}/{company_id}", f"/company/{company_id}.json"
-        action = f"{back}/edit"
-    groups = _groups(
-        record["env"] if record else {},
-        await read_names(contract, "topics"),
-        await read_names(contract, "calendars"),
-        translate,
-    )
+    require(contract.who, "companies.create", None)
+    groups, wholes = await _fields(contract, None, translate)
     return RecordForm(
-        title=title,
+        title=translate("New company"),
         here=HERE,
-        action=action,
-        target=target,
+        action=f"{ADDRESS}/new",
+        target="/company/",
         collection="companies",
         groups=groups,
-        values=values_of(fields_of(groups), record),
-        back=back,
+        values=values_of(fields_of(groups), None),
+        wholes=wholes,
+        back=ADDRESS,
         submit=translate("Save"),
     )
 
 
+async def _edit_form(request: Request, contract: Contract, company_id: int) -> RecordForm:
+    translate, _ = language_parts(request)
+    record = (await contract.read(f"/company/{company_id}")).data
+    require(contract.who, "companies.update", company_id)
+    groups, wholes = await _fields(contract, record, translate)
+    address = f"{ADDRESS}/{company_id}"
+    return RecordForm(
+        title=translate("Edit {name}", name=record["name"]),
+        here=HERE,
+        action=f"{address}/edit",
+        target=f"/company/{company_id}.json",
+        collection="companies",
+        groups=groups,
+        values=values_of(fields_of(groups), shown_with(record, wholes)),
+        wholes=wholes,
+        back=address,
+        submit=translate("Save"),
+    )
+
+
+async def _fields(
+    contract: Contract, record: Mapping[str, Any] | None, translate: Translator
+) -> tuple[list[FieldGroup], list[WholeValue]]:
+    """Return the fields of a company's form (None: of a new one), and those written as a whole."""
+    topics = await read_names(contract, "topics")
+    calendars = await read_names(contract, "calendars")
+    groups = _groups(record["env"] if record else {}, topics, calendars, translate)
+    return groups, [whole_notices(record), whole_retention(record)]
+
+
 def _groups(
     env: Mapping[str, str],
-    topics: Sequence[tuple[str, str]],
-    calendars: Sequence[tuple[str, str]],
+    topics: Choices,
+    calendars: Choices,
     translate: Translator,
 ) -> list[FieldGroup]:
     fields = [
@@ -222,20 +217,24 @@ def _groups(
         ),
         FormField("/enabled", translate("Enabled"), "flag", default=True),
         FormField("/email", translate("Mail")),
+        FormField(
+            "/logo",
+            translate("Logo"),
+            "picture",
+            translate("An address, or a file: PNG, JPEG, GIF or WebP up to 700 KB."),
+        ),
         FormField("/ic", translate("Registration number")),
+        FormField(
+            "/customer",
+            translate("Customer number"),
+            "number",
+            translate("What another system knows the company by."),
+        ),
         FormField(
             "/timezone",
             translate("Time zone"),
             hint=translate("Such as Europe/Prague; empty means that of the service."),
         ),
-    ]
-    chosen = [
-        FormField(pointer, label, "choices", choices=choices, default=())
-        for pointer, label, choices in (
-            ("/topics", translate("Topics"), topics),
-            ("/calendars", translate("Calendars"), calendars),
-        )
-        if choices
     ]
     values = [
         FormField(child("/env", name), name, "secret" if text == MASK else "text")
@@ -244,8 +243,23 @@ def _groups(
     new = [FormField(f"/env/+{number}", translate("Name of a new value"), "pair")
            for number in range(NEW_VALUES)]  # fmt: skip
     return [
-        FieldGroup(translate("Company"), [*fields, *chosen]),
+        FieldGroup(translate("Company"), [*fields, *choice_fields(translate, topics, calendars)]),
         FieldGroup(translate("Values for all its run templates"), [*values, *new]),
+        notice_group(translate, of_template=False),
+        retention_group(translate, of_template=False),
+        FieldGroup(
+            translate("For other programs"),
+            [
+                FormField(
+                    "/settings",
+                    translate("Settings"),
+                    "long",
+                    translate("Free text that clients keep here; the service does not read it."),
+                ),
+                label_field(translate),
+            ],
+            is_folded=True,
+        ),
     ]
 
 
@@ -270,8 +284,15 @@ def _facts(record: Mapping[str, Any], translate: Translator) -> list[tuple[str, 
     named = [
         (translate("Mail"), record["email"]),
         (translate("Registration number"), record["ic"]),
+        (translate("Customer number"), record["customer"]),
         (translate("Time zone"), record["timezone"]),
         (translate("Topics"), ", ".join(record["topics"])),
         (translate("Calendars"), ", ".join(record["calendars"])),
     ]
-    return [(label, Cell("text", str(value))) for label, value in named if value]
+    logo = record["logo"] or ""
+    label = translate("Logo")
+    picture = [(label, Cell("image", label, href=logo))] if is_picture(logo) else []
+    return [*picture, *((label, Cell("text", str(value))) for label, value in named if value)]
+
+
+add_form_routes(router, ADDRESS, "company", _edit_form, _new_form)

@@ -8,7 +8,6 @@ from fastapi import Request, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
-from jobauto_prefect.facade.console.forms import SentForm
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
     FormField,
@@ -30,15 +29,15 @@ from jobauto_prefect.facade.console.records.record_views import (
     ListFilter,
     ListPage,
     RecordForm,
+    add_form_routes,
     language_parts,
     list_query,
+    query_ids,
     read_choices,
     read_list,
     require,
-    respond_with_form,
     respond_with_list,
     respond_with_record,
-    save,
 )
 from jobauto_prefect.facade.console.records.variable_fields import credential_fields
 from jobauto_prefect.facade.formats.html.cell_model import Cell
@@ -126,60 +125,16 @@ async def show_credential(credential: int, request: Request, contract: CurrentCo
     return respond_with_record(request, contract.who, page, here=HERE)
 
 
-@router.get(f"{ADDRESS}/new")
-async def show_new_credential_form(
-    request: Request,
-    contract: CurrentContract,
-    company_id: int | None = None,
-    credential_type_id: int | None = None,
-) -> Response:
-    """Show the form of a new credential; first ask whose it is, and of which type."""
-    if company_id is None or credential_type_id is None:
-        form = await _chooser(request, contract, company_id)
-    else:
-        form = await _new_form(request, contract, company_id, credential_type_id)
-    return respond_with_form(request, contract.who, form)
-
-
-@router.post(f"{ADDRESS}/new")
-async def make_credential(
-    request: Request,
-    contract: CurrentContract,
-    sent: SentForm,
-    company_id: int,
-    credential_type_id: int,
-) -> Response:
-    """Make a credential."""
-    form = await _new_form(request, contract, company_id, credential_type_id)
-    return await save(request, contract, form, sent)
-
-
-@router.get(f"{ADDRESS}/{{credential:int}}/edit")
-async def show_credential_form(
-    credential: int, request: Request, contract: CurrentContract
-) -> Response:
-    """Show the form of a credential."""
-    form = await _edit_form(request, contract, credential)
-    return respond_with_form(request, contract.who, form)
-
-
-@router.post(f"{ADDRESS}/{{credential:int}}/edit")
-async def change_credential(
-    credential: int, request: Request, contract: CurrentContract, sent: SentForm
-) -> Response:
-    """Write what was changed."""
-    form = await _edit_form(request, contract, credential)
-    return await save(request, contract, form, sent)
-
-
-async def _new_form(
-    request: Request, contract: Contract, company_id: int, type_id: int
-) -> RecordForm:
+async def _new_form(request: Request, contract: Contract) -> RecordForm:
+    """Return the form of a new credential; first ask whose it is, and of which type."""
     translate, languages = language_parts(request)
+    reference = query_ids(request, "company_id", "credential_type_id")
+    company_id, type_id = (reference.get(name) for name in ("company_id", "credential_type_id"))
+    if company_id is None or type_id is None:
+        return await _chooser(request, contract, company_id)
     require(contract.who, "companies.create", company_id)
     kind = (await contract.read(f"/credential_type/{type_id}")).data
     company = (await contract.read(f"/company/{company_id}")).data
-    reference = {"company_id": company_id, "credential_type_id": type_id}
     groups = _groups(kind, languages, translate)
     return RecordForm(
         title=translate("New credential"),
@@ -296,3 +251,6 @@ def _values(
     ]
     heads = [translate("Name"), translate("Value"), translate("Hint")]
     return Section("values", translate("Values"), heads, rows, translate("Its type has no fields."))
+
+
+add_form_routes(router, ADDRESS, "credential", _edit_form, _new_form)

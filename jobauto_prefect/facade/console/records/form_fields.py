@@ -1,21 +1,32 @@
-"""The fields of forms: what their controls show, and what the contract is told of them.
+"""The fields of forms, and what their controls show.
 
 A control is named by the JSON pointer of its field in the body, so that errors find their place.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any, Literal
-from zoneinfo import ZoneInfo
 
 from jobauto_prefect.definitions import to_text
 from jobauto_prefect.definitions.mask import MASK
-from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.facade.console.contract import ContractError, InputError
 from jobauto_prefect.facade.console.forms import Form
+from jobauto_prefect.facade.console.records.text_forms import TextForm
+from jobauto_prefect.facade.formats.html.scalars import is_picture
 
-Kind = Literal["text", "long", "number", "choice", "choices", "flag", "secret", "time", "pair"]
+Kind = Literal[
+    "text",
+    "long",
+    "number",
+    "named",
+    "choice",
+    "choices",
+    "flag",
+    "secret",
+    "time",
+    "pair",
+    "picture",
+]
 Values = Mapping[str, Any]
 """Values by the pointers of their fields."""
 
@@ -24,7 +35,10 @@ PAIR_NAME, PAIR_VALUE = "name:", "value:"
 """Before the pointer of a pair: a value with a name that somebody gives it."""
 
 REMOVE = "remove:"
-"""Before the pointer of a secret: the name of the control that takes it away."""
+"""Before the pointer of a secret or a picture: the name of the control that takes it away."""
+
+FILE = "file:"
+"""Before the pointer of a picture: the name of the control that takes its file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +47,8 @@ class FormField:
 
     `blank` is what an empty control means in a body. `default` is what a new record has unless
     somebody says otherwise. `zone` is the one in which clocks of a time go.
-    `is_removable`: a secret that is stored can be taken away.
+    `is_removable`: a secret that is stored can be taken away. `form`: None for texts. A `named`
+    field takes any text, and offers its choices.
     """
 
     pointer: str
@@ -47,22 +62,30 @@ class FormField:
     default: Any = None
     zone: str = "UTC"
     is_removable: bool = True
+    form: TextForm | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FieldGroup:
-    """Fields that stand together; `is_folded`: they are seldom needed."""
+    """Fields that stand together; `is_folded`: they are seldom needed.
+
+    `pointer` is that of the value they are parts of, where there may be something wrong with all of
+    them together.
+    """
 
     title: str
     fields: Sequence[FormField]
     is_folded: bool = False
+    pointer: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
     """A field as it is drawn: `text` or, for choices, `chosen`; and what is wrong with it.
 
-    `is_stored`: there is a secret, which nobody is shown.
+    `is_stored`: there is a secret, which nobody is shown, or a picture without an address of its
+    own. `picture` is one that is shown, `file` one that was sent before.
     """
 
     field: FormField
@@ -70,16 +93,24 @@ class Control:
     chosen: Sequence[str] = ()
     errors: Sequence[str] = ()
     is_stored: bool = False
+    picture: str = ""
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlGroup:
-    """A group as it is drawn; `is_open` where it would be folded, and something is wrong in it."""
+    """A group as it is drawn; `is_open` where it would be folded, and something is wrong in it.
+
+    `is_filled`: a control says something that a new record does not.
+    """
 
     title: str
     controls: Sequence[Control]
     is_folded: bool
     is_open: bool
+    is_filled: bool
+    note: str
+    errors: Sequence[str]
 
 
 def fields_of(groups: Sequence[FieldGroup]) -> list[FormField]:
@@ -97,7 +128,7 @@ def values_of(fields: Sequence[FormField], record: Mapping[str, Any] | None) -> 
 def value_at(record: Mapping[str, Any], pointer: str) -> Any:
     """Return the value at a pointer in a record; None: there is none."""
     value: Any = record
-    for step in _steps(pointer):
+    for step in steps_of(pointer):
         value = value.get(step) if isinstance(value, Mapping) else None
     return value
 
@@ -113,40 +144,46 @@ def draw_groups(
     drawn = []
     for group in groups:
         controls = [_draw(field, values.get(field.pointer), sent, errors) for field in group.fields]
-        is_open = any(control.errors for control in controls)
-        drawn.append(ControlGroup(group.title, controls, group.is_folded, is_open))
+        together = [
+            problem.message for problem in errors if _is_of_group(problem, group, group.fields)
+        ]
+        drawn.append(
+            ControlGroup(
+                group.title,
+                controls,
+                group.is_folded,
+                is_open=bool(together) or any(control.errors for control in controls),
+                is_filled=any(map(_is_filled, controls)),
+                note=group.note,
+                errors=together,
+            )
+        )
     return drawn
 
 
-def errors_apart(fields: Sequence[FormField], error: ContractError | None) -> list[str]:
+def errors_apart(groups: Sequence[FieldGroup], error: ContractError | None) -> list[str]:
     """Return what is wrong beside the fields; the message itself where nothing has a place."""
     if error is None:
         return []
     apart = [
         f"{problem.pointer} {problem.message}".strip()
         for problem in error.errors
-        if not any(_concerns(problem, field) for field in fields)
+        if not any(_concerns(problem, field) for field in fields_of(groups))
+        and not any(_is_of_group(problem, group, group.fields) for group in groups)
     ]
     return apart or ([] if error.errors else [str(error)])
 
 
-def read_changes(fields: Sequence[FormField], sent: Form, values: Values) -> dict[str, Any]:
-    """Return the body of a write: what was sent and is not what the record has.
-
-    A field that was not sent stays as it is, an empty secret, too.
-    """
-    body: dict[str, Any] = {}
-    for field in fields:
-        if field.kind == "pair":
-            _place_pair(body, field.pointer, sent)
-        elif _is_changed(field, sent, values.get(field.pointer)):
-            _place(body, field.pointer, _read(field, sent, values.get(field.pointer)))
-    return body
+def steps_of(pointer: str) -> Iterator[str]:
+    """Yield the names that a pointer is made of."""
+    for step in pointer.split("/")[1:]:
+        yield step.replace("~1", "/").replace("~0", "~")
 
 
-def text_of(value: Any) -> str:
+def text_of(value: Any, form: TextForm | None = None) -> str:
     """Return a value as a control shows it."""
-    return to_text(value).replace("\r\n", "\n")
+    text = form.write(value) if form is not None and value is not None else to_text(value)
+    return text.replace("\r\n", "\n")
 
 
 def _draw(field: FormField, value: Any, sent: Form | None, errors: Sequence[InputError]) -> Control:
@@ -160,11 +197,27 @@ def _draw(field: FormField, value: Any, sent: Form | None, errors: Sequence[Inpu
         before = [text_of(each) for each in value or ()]
         chosen = sent.all(field.pointer) if sent and field.pointer in sent else before
         return Control(field, chosen=chosen, errors=wrong)
-    text = sent[field.pointer] if sent and field.pointer in sent else text_of(value)
+    if field.kind == "picture":
+        return _draw_picture(field, text_of(value), sent, wrong)
+    shown = text_of(value, field.form)
+    text = sent[field.pointer] if sent and field.pointer in sent else shown
     known = {choice for choice, _ in field.choices}
     if field.kind == "choice" and text and text not in known:
         field = _with_choice(field, text)
     return Control(field, text, errors=wrong)
+
+
+def _draw_picture(field: FormField, value: str, sent: Form | None, wrong: list[str]) -> Control:
+    file = sent.get(f"{FILE}{field.pointer}", "") if sent else ""
+    typed = sent.get(field.pointer, "") if sent else "" if is_data(value) else value
+    file = file if is_picture(file) else ""
+    picture = file or (value if is_picture(value) else "")
+    return Control(field, typed, errors=wrong, is_stored=is_data(value), picture=picture, file=file)
+
+
+def is_data(address: str) -> bool:
+    """Whether an address is the data itself: too long for anybody to read or type."""
+    return address.startswith("data:")
 
 
 def _with_choice(field: FormField, text: str) -> FormField:
@@ -172,63 +225,22 @@ def _with_choice(field: FormField, text: str) -> FormField:
     return replace(field, choices=[*field.choices, (text, text)])
 
 
+def _is_filled(control: Control) -> bool:
+    field = control.field
+    if field.kind == "pair":
+        return False
+    if field.kind == "flag":
+        return (control.text == TRUE) is not bool(field.default)
+    default = "" if field.kind == "choices" else text_of(field.default, field.form)
+    return control.is_stored or bool(control.chosen) or control.text not in ("", default)
+
+
+def _is_of_group(problem: InputError, group: FieldGroup, fields: Sequence[FormField]) -> bool:
+    """Whether something is wrong with the fields of a group together."""
+    if not group.pointer or any(_concerns(problem, field) for field in fields):
+        return False
+    return problem.pointer == group.pointer or problem.pointer.startswith(f"{group.pointer}/")
+
+
 def _concerns(problem: InputError, field: FormField) -> bool:
     return problem.pointer == field.pointer or problem.pointer.startswith(f"{field.pointer}/")
-
-
-def _is_changed(field: FormField, sent: Form, before: Any) -> bool:
-    if field.kind == "secret":
-        return bool(sent.get(field.pointer)) or f"{REMOVE}{field.pointer}" in sent
-    if field.pointer not in sent:
-        return False
-    if field.kind == "choices":
-        return set(_chosen(field, sent)) != {text_of(each) for each in before or ()}
-    if field.kind == "flag":
-        return (sent[field.pointer] == TRUE) is not bool(before)
-    return text_of(sent[field.pointer]) != text_of(before)
-
-
-def _read(field: FormField, sent: Form, before: Any) -> Any:
-    if field.kind == "secret":
-        return sent.get(field.pointer) or None
-    if field.kind == "choices":
-        chosen = _chosen(field, sent)
-        kept = [text for each in before or () if (text := text_of(each)) in chosen]
-        return [*kept, *(text for text in chosen if text not in kept)]
-    if field.kind == "flag":
-        return sent[field.pointer] == TRUE
-    text = text_of(sent[field.pointer])
-    if not text:
-        return field.blank
-    return _with_offset(text, field.zone) if field.kind == "time" else text
-
-
-def _with_offset(text: str, zone: str) -> str:
-    """Return a time of a wall clock as an instant; what is no time stays as it is."""
-    try:
-        return datetime.fromisoformat(text).replace(tzinfo=ZoneInfo(zone)).isoformat()
-    except ValueError:
-        return text
-
-
-def _chosen(field: FormField, sent: Form) -> list[str]:
-    return [text for text in sent.all(field.pointer) if text]
-
-
-def _place_pair(body: dict[str, Any], pointer: str, sent: Form) -> None:
-    name = sent.get(f"{PAIR_NAME}{pointer}", "").strip()
-    if name:
-        parent = pointer.rpartition("/")[0]
-        _place(body, child(parent, name), text_of(sent.get(f"{PAIR_VALUE}{pointer}", "")))
-
-
-def _place(body: dict[str, Any], pointer: str, value: Any) -> None:
-    *path, last = _steps(pointer)
-    for step in path:
-        body = body.setdefault(step, {})
-    body[last] = value
-
-
-def _steps(pointer: str) -> Iterator[str]:
-    for step in pointer.split("/")[1:]:
-        yield step.replace("~1", "/").replace("~0", "~")

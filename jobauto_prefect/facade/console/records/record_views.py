@@ -1,6 +1,7 @@
 """How lists, records and forms are sent: for each kind alike."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -10,19 +11,20 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.definitions import pick_text
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.forms import Form, SentForm
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
+from jobauto_prefect.facade.console.records.form_changes import WholeValue, read_changes
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
     Values,
     draw_groups,
     errors_apart,
     fields_of,
-    read_changes,
 )
-from jobauto_prefect.facade.console.records.page_parts import Action, AnyCell, RecordPage, name_of
+from jobauto_prefect.facade.console.records.page_parts import Action, AnyCell, RecordPage
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.page_language import Translator, translator
 from jobauto_prefect.facade.http.responses import languages_of
@@ -33,7 +35,7 @@ PAGE = 50
 KEY = "idempotency-key"
 """The control that says which sending of a form this is."""
 
-SHOWN_AGAIN = frozenset({400, 409, 412, 413, 422})
+SHOWN_AGAIN = frozenset({400, 403, 409, 412, 413, 422})
 """Refusals that somebody can mend in the form."""
 
 Choices = Sequence[tuple[str, str]]
@@ -70,9 +72,9 @@ class RecordForm:
     """A form that writes a record of a kind by the contract.
 
     `action` is where it is sent, `target` the contract's path, `back` where it leads without being
-    sent. `values` are those the record has, `fixed` is what goes with each sending. `prefilled` are
-    shown instead of the record's. Afterwards comes the page of the record in its `collection`,
-    which says `done`.
+    sent. `values` are those the record has, `fixed` is what goes with each sending, `wholes` are
+    the fields of which all goes along. `prefilled` are shown instead of the record's values.
+    Afterwards comes the page of the record in its `collection`, which says `done`.
     """
 
     title: str
@@ -86,10 +88,16 @@ class RecordForm:
     submit: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
     prefilled: Values = field(default_factory=dict)
+    wholes: Sequence[WholeValue] = ()
     facts: Sequence[tuple[str, AnyCell]] = ()
     note: str = ""
     done: str = "saved"
     method: Literal["post", "get"] = "post"
+
+    @property
+    def takes_files(self) -> bool:
+        """Whether one of its controls takes a file."""
+        return any(control.kind == "picture" for control in fields_of(self.groups))
 
     @property
     def is_new(self) -> bool:
@@ -120,8 +128,8 @@ async def read_list(contract: Contract, collection: str, query: Mapping[str, Any
 
 async def read_names(contract: Contract, collection: str) -> list[tuple[str, str]]:
     """Return the records of a kind that others name by their names, as choices."""
-    listed = (await contract.read(f"/{collection}")).data
-    return [(name, name) for name in sorted({str(record["name"]) for record in listed.values()})]
+    listed = {str(name) for _, name in await contract.names(collection)}
+    return [(name, name) for name in sorted(listed)]
 
 
 async def read_choices(
@@ -131,9 +139,18 @@ async def read_choices(
     query: Mapping[str, Any] | None = None,
 ) -> list[tuple[str, str]]:
     """Return the records of a kind that one may see, as value and label of a choice, by name."""
-    view = await contract.read(f"/{collection}", query)
-    named = ((str(record["id"]), name_of(record, languages)) for record in view.data.values())
+    listed = await contract.names(collection, query)
+    named = ((str(number), pick_text(name, *languages)) for number, name in listed)
     return sorted(named, key=lambda choice: choice[1].lower())
+
+
+async def read_only_template(contract: Contract, given: str) -> list[tuple[str, str]]:
+    """Return the run template that a list is narrowed to, as its only choice; "": to none."""
+    name = given
+    if given.isascii() and given.isdecimal():
+        with suppress(ContractError):
+            name = (await contract.read(f"/runtemplate/{given}")).data["name"]
+    return [(given, name)] if given else []
 
 
 def respond_with_list(request: Request, who: Identity, page: ListPage, view: View) -> Response:
@@ -185,7 +202,7 @@ def respond_with_form(
         status=error.status if error else 200,
         form=form,
         groups=draw_groups(form.groups, shown, sent, error),
-        apart=errors_apart(fields_of(form.groups), error),
+        apart=errors_apart(form.groups, error),
         is_refused=error is not None,
         key=(sent.get(KEY) if sent else None) or str(uuid4()),
     )
@@ -201,9 +218,9 @@ async def save(
     Raises:
         ContractError: the visitor may not do this.
     """
-    changes = read_changes(fields_of(form.groups), sent, form.values)
-    body = {**form.fixed, **changes, **more}
     try:
+        changes = read_changes(fields_of(form.groups), sent, form.values, form.wholes)
+        body = {**form.fixed, **changes, **more}
         record = await contract.write(
             "POST", form.target, body, key=sent.get(KEY, ""), is_new=form.is_new
         )
@@ -225,7 +242,7 @@ def add_form_routes(
     """Add the routes of the forms that change a record and make a new one.
 
     They read the form when it is shown and when it is sent. `new_form`: None where a new record is
-    asked for in another way.
+    asked for in another way; what it returns may first ask what the other fields depend on.
     """
 
     async def show_new_form(request: Request, contract: CurrentContract) -> Response:
@@ -234,7 +251,10 @@ def add_form_routes(
 
     async def make(request: Request, contract: CurrentContract, sent: SentForm) -> Response:
         assert new_form is not None  # noqa: S101 - else there is no such route
-        return await save(request, contract, await new_form(request, contract), sent)
+        form = await new_form(request, contract)
+        if form.method == "get":
+            return respond_with_form(request, contract.who, form)
+        return await save(request, contract, form, sent)
 
     async def show_form(request: Request, contract: CurrentContract) -> Response:
         form = await edit_form(request, contract, request.path_params[item])
@@ -249,6 +269,13 @@ def add_form_routes(
         router.post(f"{address}/new")(make)
     router.get(f"{address}/{{{item}:int}}/edit")(show_form)
     router.post(f"{address}/{{{item}:int}}/edit")(change)
+
+
+def query_ids(request: Request, *names: str) -> dict[str, int]:
+    """Return the ids that the query of a form for a new record gives, by these names."""
+    query = request.query_params
+    given = {name: query.get(name, "") for name in names}
+    return {name: int(text) for name, text in given.items() if text.isascii() and text.isdecimal()}
 
 
 def language_parts(request: Request) -> tuple[Translator, Sequence[str]]:

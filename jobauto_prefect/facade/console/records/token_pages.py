@@ -13,13 +13,13 @@ from jobauto_prefect.facade.console.contract import Contract, ContractError, Cur
 from jobauto_prefect.facade.console.forms import Form, SentForm
 from jobauto_prefect.facade.console.moments import CurrentTime
 from jobauto_prefect.facade.console.page_response import respond_in_console
+from jobauto_prefect.facade.console.records.form_changes import read_changes
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
     FormField,
     draw_groups,
     errors_apart,
     fields_of,
-    read_changes,
 )
 from jobauto_prefect.facade.console.records.page_parts import AnyCell, moment_cell
 from jobauto_prefect.facade.console.records.record_views import SHOWN_AGAIN, language_parts
@@ -101,7 +101,7 @@ async def _respond(
         may_issue=_may(contract.who, user_id, "users.impersonate"),
         may_revoke=_may(contract.who, user_id, "users.update"),
         groups=draw_groups(groups, {}, sent, error),
-        apart=errors_apart(fields_of(groups), error),
+        apart=errors_apart(groups, error),
         contract_href=f"{CONTRACT}/user/{user_id}/tokens.html",
     )
 

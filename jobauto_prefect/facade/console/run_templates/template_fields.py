@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.facade.console.records.common_fields import choice_fields
 from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField
 from jobauto_prefect.facade.console.records.record_views import Choices
 from jobauto_prefect.facade.console.records.variable_fields import with_empty_label
@@ -12,7 +13,6 @@ from jobauto_prefect.facade.console.run_templates.value_sources import (
     describe_source,
 )
 from jobauto_prefect.facade.formats.html.page_language import Translator
-from jobauto_prefect.runtime.executors.registry import executor_kinds
 
 
 def operated_fields(translate: Translator) -> list[FormField]:
@@ -119,16 +119,18 @@ def attempt_fields(translate: Translator) -> list[FormField]:
     ]
 
 
-def place_fields(translate: Translator) -> list[FormField]:
-    """Return the fields that say where its jobs run."""
-    executors = [(name, name) for name in executor_kinds()]
+def queue_fields(translate: Translator) -> list[FormField]:
+    """Return the fields that say which workers run its jobs, and in what order."""
     usual = translate("Empty means the usual one.")
     return [
-        FormField(
-            "/executor", translate("Executor"), "choice", choices=executors, default="Native"
-        ),
         FormField("/pool", translate("Work pool"), hint=usual),
         FormField("/queue", translate("Work queue"), hint=usual),
+        FormField(
+            "/queue_priority",
+            translate("Priority of the queue"),
+            "number",
+            translate("Where workers are full the lowest number comes first; empty: as it is."),
+        ),
     ]
 
 
@@ -136,15 +138,7 @@ def choice_groups(
     translate: Translator, credentials: Choices, topics: Choices, calendars: Choices
 ) -> list[FieldGroup]:
     """Return the groups of what is chosen among other records."""
-    chosen: list[tuple[str, str, Choices]] = [
-        ("/topics", translate("Topics"), topics),
-        ("/calendars", translate("Calendars"), calendars),
-    ]
-    fields = [
-        FormField(pointer, label, "choices", choices=choices, default=())
-        for pointer, label, choices in chosen
-        if choices
-    ]
+    fields = choice_fields(translate, topics, calendars)
     title = translate("Credentials")
     hint = translate("Of two that give the same value the later one counts.")
     held = FormField("/credentials", title, "choices", hint, choices=credentials, default=())

@@ -1,11 +1,20 @@
 """The forms that change a run template and make a new one."""
 
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
-from fastapi import Request, Response
+from fastapi import Request
 
-from jobauto_prefect.facade.console.contract import Contract, CurrentContract
-from jobauto_prefect.facade.console.forms import SentForm
+from jobauto_prefect.facade.console.contract import Contract
+from jobauto_prefect.facade.console.records.common_fields import (
+    label_field,
+    notice_group,
+    retention_group,
+    shown_with,
+    whole_notices,
+    whole_retention,
+)
+from jobauto_prefect.facade.console.records.form_changes import WholeValue
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
     FormField,
@@ -15,92 +24,58 @@ from jobauto_prefect.facade.console.records.form_fields import (
 from jobauto_prefect.facade.console.records.page_parts import name_of, text_cell
 from jobauto_prefect.facade.console.records.record_views import (
     RecordForm,
+    add_form_routes,
     language_parts,
+    query_ids,
     read_choices,
     read_names,
     require,
-    respond_with_form,
-    save,
+)
+from jobauto_prefect.facade.console.run_templates.action_fields import action_groups, whole_actions
+from jobauto_prefect.facade.console.run_templates.block_fields import block_group
+from jobauto_prefect.facade.console.run_templates.executor_fields import (
+    executor_fields,
+    possible_executors,
+    setting_groups,
+    whole_settings,
 )
 from jobauto_prefect.facade.console.run_templates.template_fields import (
     attempt_fields,
     choice_groups,
     name_field,
     operated_fields,
-    place_fields,
+    queue_fields,
     schedule_fields,
     value_fields,
 )
 from jobauto_prefect.facade.console.run_templates.template_list_page import ADDRESS
 from jobauto_prefect.facade.console.run_templates.template_records import (
+    Record,
     TemplateRecords,
     read_new_template,
     read_template,
+    read_template_paths,
 )
 from jobauto_prefect.facade.console.run_templates.value_sources import resolve_values
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.http import late_routes
+from jobauto_prefect.facade.writes.assignments import BLOCKS_PERMISSION as NAME_BLOCKS
 
-EDIT = f"{ADDRESS}/{{runtemplate:int}}/edit"
 NEW = f"{ADDRESS}/new"
 CONFIGURE = "companies.update"
 
 router = late_routes.router(include_in_schema=False)
 
 
-@router.get(EDIT)
-async def show_template_form(
-    runtemplate: int, request: Request, contract: CurrentContract
-) -> Response:
-    """Show the form of a run template."""
-    form = await _read_form(runtemplate, request, contract)
-    return respond_with_form(request, contract.who, form)
-
-
-@router.post(EDIT)
-async def change_template(
-    runtemplate: int, request: Request, contract: CurrentContract, sent: SentForm
-) -> Response:
-    """Write what was changed."""
-    form = await _read_form(runtemplate, request, contract)
-    return await save(request, contract, form, sent)
-
-
-@router.get(NEW)
-async def show_new_template_form(
-    request: Request,
-    contract: CurrentContract,
-    company_id: int | None = None,
-    app_id: int | None = None,
-) -> Response:
-    """Show the form of a new run template; first ask for whom, and which application."""
-    if company_id is None or app_id is None:
-        form = await _chooser(request, contract, company_id, app_id)
-    else:
-        form = await _new_form(request, contract, company_id, app_id)
-    return respond_with_form(request, contract.who, form)
-
-
-@router.post(NEW)
-async def make_template(
-    request: Request,
-    contract: CurrentContract,
-    sent: SentForm,
-    company_id: int,
-    app_id: int,
-) -> Response:
-    """Make a run template."""
-    form = await _new_form(request, contract, company_id, app_id)
-    return await save(request, contract, form, sent)
-
-
-async def _read_form(template_id: int, request: Request, contract: Contract) -> RecordForm:
+async def _edit_form(request: Request, contract: Contract, template_id: int) -> RecordForm:
     translate, _ = language_parts(request)
     records = await read_template(contract, template_id)
     template = records.template
     require(contract.who, "jobs.update", template["company_id"])
     address = f"{ADDRESS}/{template_id}"
-    groups = await _groups(request, contract, records)
+    paths = await read_template_paths(request, contract.who)
+    groups = await _groups(request, contract, records, paths)
+    wholes = _wholes(template, paths)
     return RecordForm(
         title=translate("Edit {name}", name=template["name"]),
         here="Run templates",
@@ -108,21 +83,26 @@ async def _read_form(template_id: int, request: Request, contract: Contract) -> 
         target=f"/runtemplate/{template_id}.json",
         collection="runtemplates",
         groups=groups,
-        values=values_of(fields_of(groups), template),
+        values=values_of(fields_of(groups), shown_with(template, wholes)),
+        wholes=wholes,
         back=address,
         submit=translate("Save"),
         facts=_facts(request, records),
     )
 
 
-async def _new_form(
-    request: Request, contract: Contract, company_id: int, app_id: int
-) -> RecordForm:
+async def _new_form(request: Request, contract: Contract) -> RecordForm:
+    """Return the form of a new run template; first ask for whom, and which application."""
     translate, _ = language_parts(request)
+    reference = query_ids(request, "company_id", "app_id")
+    company_id, app_id = (reference.get(name) for name in ("company_id", "app_id"))
+    if company_id is None or app_id is None:
+        return await _chooser(request, contract, company_id, app_id)
     require(contract.who, CONFIGURE, company_id)
     records = await read_new_template(contract, company_id, app_id)
-    reference = {"company_id": company_id, "app_id": app_id}
-    groups = await _groups(request, contract, records)
+    paths = await read_template_paths(request, contract.who)
+    groups = await _groups(request, contract, records, paths)
+    executors = _executors(contract, records)
     return RecordForm(
         title=translate("New run template"),
         here="Run templates",
@@ -131,11 +111,26 @@ async def _new_form(
         collection="runtemplates",
         groups=groups,
         values=values_of(fields_of(groups), None),
+        prefilled={"/executor": executors[0]} if "Native" not in executors else {},
+        wholes=_wholes(None, {}),
         fixed=reference,
         back=ADDRESS,
         submit=translate("Save"),
         facts=_facts(request, records),
     )
+
+
+def _wholes(template: Record | None, paths: Mapping[str, str]) -> list[WholeValue]:
+    return [
+        whole_settings(template),
+        *whole_actions(template, paths),
+        whole_notices(template),
+        whole_retention(template),
+    ]
+
+
+def _executors(contract: Contract, records: TemplateRecords) -> list[str]:
+    return possible_executors(records.app, may_any=contract.who.rights.system_wide)
 
 
 def _facts(request: Request, records: TemplateRecords) -> list[tuple[str, Cell]]:
@@ -147,13 +142,13 @@ def _facts(request: Request, records: TemplateRecords) -> list[tuple[str, Cell]]
 
 
 async def _groups(
-    request: Request, contract: Contract, records: TemplateRecords
+    request: Request, contract: Contract, records: TemplateRecords, paths: Mapping[str, str]
 ) -> list[FieldGroup]:
     """Return the fields that the visitor may change."""
     translate, languages = language_parts(request)
-    company_id = records.company["id"]
+    rights, company_id = contract.who.rights, records.company["id"]
     operated = FieldGroup(translate("State"), operated_fields(translate))
-    if not contract.who.rights.may(CONFIGURE, company_id):
+    if not rights.may(CONFIGURE, company_id):
         return [operated]
     inherited = resolve_values(records.definition, records.sources[:-1])
     values = value_fields(inherited, records.template["env"], languages, translate)
@@ -161,15 +156,24 @@ async def _groups(
     credentials = await read_choices(contract, "credentials", languages, of_company)
     topics = await read_names(contract, "topics")
     calendars = await read_names(contract, "calendars")
+    apps = await read_choices(contract, "apps", languages, {"enabled": "true"})
     named = [name_field(translate), *schedule_fields(translate)]
-    attempts = attempt_fields(translate)
+    executors = _executors(contract, records)
+    placed = [*executor_fields(translate, executors), *queue_fields(translate)]
+    owned = [label_field(translate)]
     return [
         FieldGroup(translate("Name and schedule"), named),
         FieldGroup(translate("Values"), values),
         *choice_groups(translate, credentials, topics, calendars),
-        FieldGroup(translate("Attempts and windows"), attempts, is_folded=True),
-        FieldGroup(translate("Where it runs"), place_fields(translate), is_folded=True),
         operated,
+        FieldGroup(translate("Attempts and windows"), attempt_fields(translate), is_folded=True),
+        *action_groups(translate, [(path, "") for path in paths.values()], apps),
+        notice_group(translate, of_template=True),
+        FieldGroup(translate("Where it runs"), placed, is_folded=True),
+        *setting_groups(translate, executors),
+        retention_group(translate, of_template=True),
+        *([block_group(translate)] if rights.may(NAME_BLOCKS, None) else []),
+        FieldGroup(translate("For other programs"), owned, is_folded=True),
     ]
 
 
@@ -202,3 +206,6 @@ async def _chooser(
         submit=translate("Continue"),
         method="get",
     )
+
+
+add_form_routes(router, ADDRESS, "runtemplate", _edit_form, _new_form)

@@ -24,6 +24,7 @@ from jobauto_prefect.facade.console.records.record_views import (
     list_query,
     read_choices,
     read_list,
+    read_names,
     respond_with_list,
 )
 from jobauto_prefect.facade.console.run_templates.job_strips import draw_strip, read_activity
@@ -85,13 +86,12 @@ async def _filters(
 ) -> list[ListFilter]:
     companies = await read_choices(contract, "companies", languages)
     apps = await read_choices(contract, "apps", languages)
-    topics = await contract.read("/topics")
-    names = sorted({str(record["name"]) for record in topics.data.values()})
+    topics = await read_names(contract, "topics")
     return [
         ListFilter("name", translate("Name")),
         ListFilter("company_id", translate("Company"), companies),
         ListFilter("app_id", translate("Application"), apps),
-        ListFilter("topic", translate("Topic"), [(name, name) for name in names]),
+        ListFilter("topic", translate("Topic"), topics),
         ListFilter(
             "active",
             translate("State"),

@@ -4,8 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi import Request
+from starlette.concurrency import run_in_threadpool
+
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.definitions import Definition, parse
+from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract
 from jobauto_prefect.facade.console.run_templates.value_sources import (
     SourcedValue,
@@ -14,6 +18,8 @@ from jobauto_prefect.facade.console.run_templates.value_sources import (
     default_source,
     resolve_values,
 )
+from jobauto_prefect.facade.service import Service
+from jobauto_prefect.ledger.queries.run_templates import template_paths
 
 Record = Mapping[str, Any]
 
@@ -85,3 +91,15 @@ async def read_new_template(contract: Contract, company_id: int, app_id: int) ->
     app = (await contract.read(f"/app/{app_id}")).data
     company = (await contract.read(f"/company/{company_id}")).data
     return TemplateRecords({"env": {}}, app, company, (), {})
+
+
+async def read_template_paths(request: Request, who: Identity) -> dict[str, str]:
+    """Return the run templates that somebody sees as `company/name`, by their ids."""
+    service: Service = request.app.state.service
+
+    def read() -> dict[str, str]:
+        with service.ledger.reading() as session:
+            paths = template_paths(session, who.rights.companies_with("jobs.read"))
+        return {str(number): path for number, path in paths.items()}
+
+    return await run_in_threadpool(read)

@@ -15,7 +15,7 @@ from jobauto_prefect.facade.console.moments import CurrentTime
 from jobauto_prefect.facade.console.page_response import respond_in_console
 from jobauto_prefect.facade.console.records.record_views import language_parts, read_choices
 from jobauto_prefect.facade.console.success_chart import MONTHS
-from jobauto_prefect.facade.console.tasks.task_list_page import CALENDAR, MAX_CHOICES, TASKS
+from jobauto_prefect.facade.console.tasks.task_list_page import CALENDAR, TASKS
 from jobauto_prefect.facade.console.tasks.window_calendar import (
     EXCUSED,
     OWED,
@@ -73,7 +73,7 @@ async def show_calendar(
         for name in ("template", "company")
         if query.get(name, "").isascii() and query.get(name, "").isdecimal()
     }
-    narrowed = {"limit": MAX_CHOICES, "order": "name", "company_id": chosen.get("company", "")}
+    narrowed = {"company_id": chosen.get("company", "")}
     templates = await read_choices(contract, "runtemplates", languages, narrowed)
     counts = await run_in_threadpool(_count_tasks, service, contract, month, chosen)
     ahead = await _read_forecast(contract, month, now, chosen, [value for value, _ in templates])

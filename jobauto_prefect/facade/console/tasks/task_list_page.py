@@ -17,6 +17,7 @@ from jobauto_prefect.facade.console.records.record_views import (
     list_query,
     read_choices,
     read_list,
+    read_only_template,
     respond_with_list,
 )
 from jobauto_prefect.facade.console.tasks.window_words import badge_of, tell_state, tell_window
@@ -29,8 +30,7 @@ from jobauto_prefect.ledger.states import LIVE_TASKS, UNFULFILLED, TaskState
 
 TASKS = f"{CONSOLE}/tasks"
 CALENDAR = f"{TASKS}/calendar"
-FILTERS = ("state", "runtemplate_id", "company_id", "from", "to")
-MAX_CHOICES = 500
+FILTERS = ("state", "runtemplate", "runtemplate_id", "company_id", "from", "to")
 
 router = late_routes.router(include_in_schema=False)
 
@@ -44,7 +44,7 @@ async def list_tasks(
     query = list_query(request, FILTERS)
     view = await read_list(contract, "tasks", {"order": "-window_start", **query})
     zone = ZoneInfo(service.settings.timezone)
-    templates = {"limit": MAX_CHOICES, "order": "name", "company_id": query.get("company_id", "")}
+    only = await read_only_template(contract, query.get("runtemplate_id", ""))
     page = ListPage(
         collection="tasks",
         title=translate("Tasks"),
@@ -59,11 +59,8 @@ async def list_tasks(
         rows=[_row(task, view, zone, translate) for task in view.data.values()],
         filters=[
             ListFilter("state", translate("State"), _states(translate)),
-            ListFilter(
-                "runtemplate_id",
-                translate("Run template"),
-                await read_choices(contract, "runtemplates", languages, templates),
-            ),
+            ListFilter("runtemplate", translate("Run template, a part of its name")),
+            *([ListFilter("runtemplate_id", translate("Only this one"), only)] if only else []),
             ListFilter(
                 "company_id",
                 translate("Company"),

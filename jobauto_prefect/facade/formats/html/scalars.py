@@ -140,10 +140,15 @@ def _time(member: FieldValue) -> Cell | None:
     return Cell("time", format_time(moment), title=member.value, note=note)
 
 
+def is_picture(address: str) -> bool:
+    """Whether an address is itself a picture that pages show."""
+    return _PICTURE.fullmatch(address) is not None
+
+
 def _picture(member: FieldValue) -> Cell | None:
     if member.name not in {"logo", "image"} or not isinstance(member.value, str):
         return None
-    if _PICTURE.fullmatch(member.value):
+    if is_picture(member.value):
         return Cell("image", field_label(member.name, member.place.titles), href=member.value)
     return None
 

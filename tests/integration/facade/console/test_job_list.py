@@ -48,6 +48,8 @@ def test_jobs_are_narrowed_by_what_the_address_says(
     ]
     assert _listed(_page(operator, f"?company_id={globex.company}")) == [running, lost]
     assert _listed(_page(operator, f"?runtemplate_id={records.template}")) == [old, failed]
+    assert _listed(_page(operator, "?runtemplate=STATE")) == [running, lost]
+    assert _listed(_page(operator, "?runtemplate=e")) == [running, lost, old, failed]
     assert _listed(_page(operator, "?message=SILENT")) == [lost]
     assert "No job is like this." in _page(operator, "?message=nothing+of+it")
     page = _page(operator, "?state=failed,lost")
@@ -56,6 +58,17 @@ def test_jobs_are_narrowed_by_what_the_address_says(
     for text in ("Statements", "globex Ltd.", "worker fell silent", "1 min ago"):
         assert text in page
     assert operator.get("/console/jobs?state=broken").status_code == 400
+
+
+def test_one_run_template_is_told_by_its_name_and_can_be_let_go(
+    operator: httpx.Client, records: JobRecords
+) -> None:
+    job = records.job()
+    page = _page(operator, f"?runtemplate_id={records.template}")
+    chosen = re.findall(r'<select name="runtemplate_id">.*?</select>', page, re.DOTALL)
+    assert f'<option value="{records.template}" selected>Invoices</option>' in chosen[0]
+    assert _listed(_page(operator, "?runtemplate_id=acme/Invoices")) == [job]
+    assert 'name="runtemplate_id"' not in _page(operator)
 
 
 def test_a_long_list_has_pages_and_orders_that_keep_the_filters(

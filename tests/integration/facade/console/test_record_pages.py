@@ -1,5 +1,6 @@
 """Companies, credentials and applications in the console: pages and forms."""
 
+import base64
 import re
 
 import httpx
@@ -7,10 +8,16 @@ import pytest
 from markupsafe import escape
 
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.console import form_fields, links, post
+from tests.support.console import form_fields, links, post, post_file
 from tests.support.console_records import HOSTILE, Records, make_records, sign_in
 from tests.support.records import BANK_PIN
 from tests.support.secrets import SECRET, secret
+
+LOGO = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de"
+    "0000000c4944415408d763f8cfc000000301010018dd8db00000000049454e44ae426082"
+)
+"""A picture of one point."""
 
 NEW_PIN = secret("n3w-p1n")
 
@@ -105,6 +112,64 @@ def test_a_company_is_made_and_mended(
     assert post(browser, path, sent).status_code == 303
     company = rest.get(f"/company/{number}.json").json()
     assert (company["enabled"], company["env"], company["topics"]) == (False, {}, ["sklad"])
+
+
+def test_a_company_has_a_logo_people_to_tell_and_bounds(
+    browser: httpx.Client, records: Records, rest: httpx.Client
+) -> None:
+    path = f"/console/companies/{records.company}/edit"
+    page = browser.get(path).text
+    assert 'enctype="multipart/form-data"' in page
+    sent = {
+        **form_fields(page),
+        "/customer": "4711",
+        "/settings": "colour=red\nsize=9",
+        "/notices/mail/on": "failure",
+        "/notices/mail/to": "eva@example.com",
+        "/retention/events_days": "0",
+        "/labels": "shared",
+    }
+    assert post_file(browser, path, sent, "/logo", LOGO).status_code == 303
+    company = rest.get(f"/company/{records.company}.json").json()
+    picture = f"data:image/png;base64,{base64.b64encode(LOGO).decode()}"
+    assert (company["logo"], company["customer"]) == (picture, 4711)
+    assert company["settings"].splitlines() == ["colour=red", "size=9"]
+    assert company["notices"] == {"mail": {"on": ["failure"], "to": ["eva@example.com"]}}
+    assert (company["retention"], company["labels"]) == ({"events_days": 0}, ["shared"])
+    assert f'<img src="{picture}"' in browser.get(f"/console/companies/{records.company}").text
+
+    page = browser.get(path).text
+    assert f'src="{picture}"' in page
+    assert post_file(browser, path, form_fields(page), "/logo", b"").status_code == 303
+    assert rest.get(f"/company/{records.company}.json").json() == company
+    address = "https://example.com/logo.png"
+    assert post(browser, path, {"/logo": address}).status_code == 303
+    assert rest.get(f"/company/{records.company}.json").json()["logo"] == address
+    assert post(browser, path, {"/logo": ""}).status_code == 303
+    assert rest.get(f"/company/{records.company}.json").json()["logo"] is None
+
+
+def test_a_logo_stays_chosen_where_something_else_is_wrong(
+    browser: httpx.Client, records: Records, rest: httpx.Client
+) -> None:
+    path = f"/console/companies/{records.company}/edit"
+    fields = form_fields(browser.get(path).text)
+    answer = post_file(browser, path, {**fields, "/customer": "many"}, "/logo", LOGO)
+    assert answer.status_code == 400
+    again = form_fields(answer.text)
+    assert again["/customer"] == "many"
+    assert post_file(browser, path, {**again, "/customer": "5"}, "/logo", b"").status_code == 303
+    company = rest.get(f"/company/{records.company}.json").json()
+    assert company["logo"].startswith("data:image/png;base64,")
+    assert post(browser, path, {"remove:/logo": "true"}).status_code == 303
+    assert rest.get(f"/company/{records.company}.json").json()["logo"] is None
+
+    text = post_file(browser, path, fields, "/logo", HOSTILE.encode(), "text/html")
+    assert text.status_code == 400
+    assert "choose PNG" in text.text
+    assert HOSTILE not in text.text
+    broken = {"Content-Type": "multipart/form-data", "Sec-Fetch-Site": "same-origin"}
+    assert browser.post(path, content=b"--", headers=broken).status_code == 400
 
 
 def test_a_new_company_is_no_other(

@@ -4,7 +4,9 @@ import re
 
 import httpx
 import pytest
+from sqlalchemy import insert, select
 
+from jobauto_prefect.ledger.records import Company, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import links, post
 from tests.support.console_records import HOSTILE, Records, make_records, sign_in
@@ -12,6 +14,8 @@ from tests.support.records import BANK_PIN
 from tests.support.secrets import SECRET
 
 LIST = "/console/runtemplates"
+MANY = 1200
+"""More than the contract gives at a time."""
 
 
 @pytest.fixture
@@ -150,3 +154,24 @@ def test_every_link_leads_somewhere(browser: httpx.Client, records: Records) -> 
         for address in sorted(links(browser.get(path).text)):
             if not address.startswith("/console/jobs"):  # some of the next pages
                 assert browser.get(address).status_code == 200, address
+
+
+def test_filters_and_forms_offer_all_there_are(
+    browser: httpx.Client, records: Records, ledger: Ledger
+) -> None:
+    fields = {"created_at": ledger.clock(), "updated_at": ledger.clock()}
+    companies, templates = Company.__table__, RunTemplate.__table__
+    with ledger.engine.begin() as connection:
+        chosen = select(templates).where(templates.c.id == records.template)
+        example = dict(connection.execute(chosen).one()._mapping) | fields
+        del example["id"]
+        named = [{**example, "name": f"Template {number}"} for number in range(MANY)]
+        connection.execute(insert(templates), named)
+        slugs = [{"slug": f"c{number}", "name": f"Company {number}"} for number in range(MANY)]
+        filled = {"env": {}, "secrets": {}, "notices": {}, "notice_secrets": {}}
+        connection.execute(insert(companies), [{**slug, **filled, **fields} for slug in slugs])
+    page = browser.get(LIST).text
+    assert page.count(">Company ") == MANY
+    page = browser.get(f"{LIST}/{records.template}/edit").text
+    for number in (0, MANY - 1):
+        assert f'<option value="acme/Template {number}">' in page

@@ -1,0 +1,173 @@
+"""Fields that companies and run templates have alike: topics, notices, retention and so on.
+
+A run template that says nothing is as its company.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jobauto_prefect.definitions.records.notices import Channel, Occasion
+from jobauto_prefect.facade.console.records.form_changes import (
+    WholeValue,
+    refuse,
+    without_nothing,
+)
+from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField
+from jobauto_prefect.facade.console.records.record_views import Choices
+from jobauto_prefect.facade.console.records.text_forms import LINES
+from jobauto_prefect.facade.formats.html.page_language import Translator
+
+NOTICES, RETENTION = "notices", "retention"
+SILENT = "silent"
+"""Of a channel: nobody is told by it."""
+
+
+def choice_fields(translate: Translator, topics: Choices, calendars: Choices) -> list[FormField]:
+    """Return the fields of topics and calendars, where there are any to choose."""
+    return [
+        FormField(pointer, label, "choices", choices=choices, default=())
+        for pointer, label, choices in (
+            ("/topics", translate("Topics"), topics),
+            ("/calendars", translate("Calendars"), calendars),
+        )
+        if choices
+    ]
+
+
+def notice_group(translate: Translator, *, of_template: bool) -> FieldGroup:
+    """Return the fields that say who is told of what."""
+    occasions = [
+        (Occasion.FAILURE, translate("a job has failed, and no attempt follows")),
+        (Occasion.RECOVERY, translate("it is well again after that")),
+        (Occasion.MISSED, translate("a window has passed without a job")),
+        (Occasion.SLOW, translate("a job runs longer than usual")),
+        (Occasion.LATE, translate("a window is late")),
+    ]
+    nobody = {
+        Channel.MAIL: translate("Nobody by mail"),
+        Channel.SLACK: translate("Nobody by the webhook"),
+    }
+    if of_template:
+        nobody = {
+            Channel.MAIL: translate("Nobody by mail, whatever the company says"),
+            Channel.SLACK: translate("Nobody by the webhook, whatever the company says"),
+        }
+
+    def channel_fields(channel: Channel, label: str, address: FormField) -> list[FormField]:
+        place = f"/{NOTICES}/{channel}"
+        return [
+            FormField(f"{place}/on", label, "choices", choices=occasions, default=()),
+            address,
+            FormField(f"{place}/{SILENT}", nobody[channel], "flag"),
+        ]
+
+    addresses = FormField(
+        f"/{NOTICES}/{Channel.MAIL}/to", translate("Mail addresses"), "long",
+        translate("One a line."), form=LINES, blank=[],
+    )  # fmt: skip
+    webhook = FormField(
+        f"/{NOTICES}/{Channel.SLACK}/uri", translate("Address of the webhook"), "secret",
+        translate("It is kept encrypted. Taking it away takes away what is ticked, too."),
+    )  # fmt: skip
+    late = FormField(
+        f"/{NOTICES}/finished_by",
+        translate("A window is late"),
+        hint=translate(
+            "So long after it begins (+3h), or at a time of day (06:30); empty means at its "
+            "deadline."
+        ),
+    )
+    note = translate("What is left empty is as the company says.") if of_template else ""
+    return FieldGroup(
+        translate("Who is told"),
+        [
+            *channel_fields(Channel.MAIL, translate("By mail, when"), addresses),
+            *channel_fields(Channel.SLACK, translate("By a webhook like Slack's, when"), webhook),
+            late,
+        ],
+        is_folded=True,
+        pointer=f"/{NOTICES}",
+        note=note,
+    )
+
+
+def whole_notices(record: Mapping[str, Any] | None) -> WholeValue:
+    """Return the notices of a record, as the fields show them; None: it is new."""
+    shown = {}
+    for name, said in (record[NOTICES] if record else {}).items():
+        if name in tuple(Channel):
+            shown[name] = {**without_nothing(said), SILENT: not said["on"]}
+        elif said is not None:
+            shown[name] = said
+    return WholeValue(NOTICES, shown, _join_notices)
+
+
+def _join_notices(shown: dict[str, Any]) -> dict[str, Any]:
+    """Return the channels that say something.
+
+    Raises:
+        ContractError: one has addresses, and nothing is ticked of which they are told.
+    """
+    joined: dict[str, Any] = {}
+    for channel, named in ((Channel.MAIL, "to"), (Channel.SLACK, "uri")):
+        said = shown.get(channel, {})
+        on = [] if said.get(SILENT) else said.get("on") or []
+        addresses = said.get(named)
+        if channel is Channel.SLACK and named in said and addresses is None:
+            continue  # taken away
+        if not (on or addresses or said.get(SILENT)):
+            continue
+        if not on and not said.get(SILENT):
+            place = f"/{NOTICES}/{channel}/on"
+            raise refuse(place, "tick what they are told of, or that nobody is told")
+        joined[channel] = {"on": on, named: addresses or ([] if named == "to" else None)}
+    if shown.get("finished_by"):
+        joined["finished_by"] = shown["finished_by"]
+    return joined
+
+
+def retention_group(translate: Translator, *, of_template: bool) -> FieldGroup:
+    """Return the fields that say how long what jobs leave is kept."""
+    bounds = [
+        ("jobs_days", translate("Ended jobs, days")),
+        ("jobs_count", translate("Ended jobs of a run template, at most")),
+        ("output_days", translate("Their logs and files, days")),
+        ("runs_days", translate("Their flow runs in Prefect, days")),
+        ("tasks_days", translate("Tasks, days after their deadline")),
+    ]
+    note = translate("0 means no bound; empty means as the company says, else the service.")
+    if not of_template:
+        bounds.append(("events_days", translate("Events, days")))
+        note = translate("0 means no bound; empty means as the service says.")
+    return FieldGroup(
+        translate("How long what jobs leave is kept"),
+        [FormField(f"/{RETENTION}/{name}", label, "number") for name, label in bounds],
+        is_folded=True,
+        pointer=f"/{RETENTION}",
+        note=note,
+    )
+
+
+def whole_retention(record: Mapping[str, Any] | None) -> WholeValue:
+    """Return the bounds that a record sets itself; None: it is new."""
+    return WholeValue(RETENTION, record[RETENTION] if record else {}, without_nothing)
+
+
+def label_field(translate: Translator) -> FormField:
+    """Return the field of the sets of files that own a record."""
+    return FormField(
+        "/labels",
+        translate("Sets of files that own it"),
+        "long",
+        translate("One a line. jobauto apply writes it again as they say."),
+        form=LINES,
+        blank=[],
+        default=[],
+    )
+
+
+def shown_with(
+    record: Mapping[str, Any] | None, wholes: Sequence[WholeValue]
+) -> Mapping[str, Any] | None:
+    """Return a record with its whole values as controls show them; None: it is new."""
+    return record and {**record, **{whole.name: whole.before for whole in wholes}}
