@@ -193,12 +193,20 @@ class Plant:
 
     @contextmanager
     def worker(self, name: str = "w1", *options: str, **environment: str) -> Iterator[Popen[bytes]]:
-        """A worker process started as Prefect's users start one."""
+        """A worker process started as Prefect's users start one, once Prefect has heard of it."""
+        with self.starting_worker(name, *options, **environment) as process:
+            self.until_online(name)
+            yield process
+
+    @contextmanager
+    def starting_worker(
+        self, name: str = "w1", *options: str, **environment: str
+    ) -> Iterator[Popen[bytes]]:
+        """The same, whether or not Prefect has heard of it."""
         argv = [sys.executable, "-m", "prefect", "worker", "start", "--type", "jobauto"]
         argv += ["--pool", self.pool, "--name", name, *options]
         log = self.home / f"worker-{name}.log"
         with running(argv, self.environment(**environment), log) as process:
-            self.until_online(name)
             yield process
 
     def until_online(self, name: str, pool: str | None = None) -> None:

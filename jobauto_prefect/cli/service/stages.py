@@ -20,7 +20,7 @@ LEDGER_ONLY = ("DB_", "JOBAUTO_DATABASE_URL", "JOBAUTO_KEY_FILE")
 
 
 def plan_stages(settings: Settings, prepared: PreparedHome) -> Sequence[Sequence[PartPlan]]:
-    """Plan all parts, in the order of starting.
+    """Plan all parts, those that end last first: the worker's jobs may report while they end.
 
     Facade and services share a process, and its memory.
     """

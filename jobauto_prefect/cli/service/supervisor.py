@@ -1,4 +1,4 @@
-"""Child processes that belong together: started in order, kept alive, ended without leftovers.
+"""Child processes that belong together: started, kept alive, ended in order and without leftovers.
 
 Nothing but the standard library is imported: the process that looks after the parts is to be small.
 """
@@ -6,6 +6,7 @@ Nothing but the standard library is imported: the process that looks after the p
 import asyncio
 import contextlib
 import ctypes
+import itertools
 import os
 import signal
 import sys
@@ -212,7 +213,7 @@ class SupervisedPart:
 
 
 class Supervisor:
-    """The parts of one service. `stages` are started one after the other."""
+    """The parts of one service: they start side by side, and `stages` end from last to first."""
 
     def __init__(
         self, stages: Sequence[Sequence[Part]], folder: Path, logs: Path, tell: Tell
@@ -229,10 +230,9 @@ class Supervisor:
         Raises:
             JobautoError: one of them ends before it is ready.
         """
-        for stage in self._stages:
-            async with asyncio.TaskGroup() as tasks:
-                for supervised in stage:
-                    tasks.create_task(supervised.start())
+        async with asyncio.TaskGroup() as tasks:
+            for supervised in itertools.chain(*self._stages):
+                tasks.create_task(supervised.start())
 
     async def stop(self) -> None:
         """End all parts, the last stage first. Setting `hurry` shortens it."""

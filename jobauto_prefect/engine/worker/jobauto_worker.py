@@ -33,7 +33,8 @@ from jobauto_prefect.engine.work_pools import (
     announce_silence,
     ensure_pool,
 )
-from jobauto_prefect.errors import Conflict, JobautoError, PrefectUnavailable
+from jobauto_prefect.errors import Conflict, JobautoError
+from jobauto_prefect.retries import retry_until_available
 from jobauto_prefect.settings import Settings, host_name, load_settings
 
 if TYPE_CHECKING:
@@ -93,9 +94,10 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         self._jobauto_settings = jobauto_settings
         self._run_as = tuple(run_as)
         self._when_ready = when_ready
-        self._alive_at = float("-inf")
+        self._alive_at: float | None = None
         self._working: asyncio.Task[None] | None = None
         self._worker_session: WorkerSession | None = None
+        self._prefect: PrefectApi | None = None
         self._asked_to_end = asyncio.Event()
         self._superseded = asyncio.Event()
         self._reporting: asyncio.Task[None] | None = None
@@ -139,7 +141,12 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
             self._working.cancel()
 
     async def setup(self) -> None:
-        """Set up the base worker, then subscribe to the pool's events."""
+        """Set up the base worker once Prefect answers, then subscribe to the pool's events.
+
+        The base worker would ask again only with its next heartbeat.
+        """
+        if self._prefect is not None and self._makes_pool:
+            await retry_until_available(ensure_pool, self._prefect, self._pool_name)
         await super().setup()
         self._listen()
 
@@ -177,14 +184,16 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
             self._worker_channel = None
 
     def is_worker_still_polling(self, query_interval_seconds: float) -> bool:
-        """Whether the loops of this worker turn; an outage of Prefect is none of the worker's."""
-        return time.monotonic() - self._alive_at <= SILENT_POLLS * query_interval_seconds
+        """Whether the loops of this worker turn, or wait for their first look.
+
+        An outage of Prefect is none of the worker's.
+        """
+        silence = SILENT_POLLS * query_interval_seconds
+        return self._alive_at is None or time.monotonic() - self._alive_at <= silence
 
     def _polls(self) -> bool:
-        """Whether the worker polls, for the management port; before its first look it waits."""
-        seconds = get_current_settings().worker.query_seconds
-        waits = self._worker_session is None or self._alive_at == float("-inf")
-        return waits or self.is_worker_still_polling(seconds)
+        """Whether the worker polls, for the management port."""
+        return self.is_worker_still_polling(get_current_settings().worker.query_seconds)
 
     async def run(
         self,
@@ -241,16 +250,11 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
                 waiting.cancel()
                 if self._when_ready is not None:
                     self._when_ready()
-                await self._ensure_pool(api)
                 self._worker_session = session
                 opened.fitness.listener = lambda: self._fitness_changed(api, session)
+                self._prefect = api
                 await self._until_end(session, super().start(run_once, with_healthcheck, printer))
         self._worker_session = None
-
-    async def _ensure_pool(self, api: "PrefectApi") -> None:
-        if self._makes_pool:
-            with contextlib.suppress(PrefectUnavailable):  # the heartbeats make it later
-                await ensure_pool(api, self._pool_name)
 
     async def _until_end(self, session: "WorkerSession", polling: Any) -> None:
         loops = asyncio.create_task(polling)

@@ -21,6 +21,16 @@ child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
 open("child", "w").write(str(child.pid))
 time.sleep(60)
 """
+FAREWELL = """
+import signal, sys, time
+def end(*_):
+    time.sleep({pause})
+    open("ended", "a").write("{name} ")
+    sys.exit()
+signal.signal(signal.SIGTERM, end)
+open("{name}-runs", "w").write("yes")
+time.sleep(60)
+"""
 HURRIED = """
 import signal, time
 asked = []
@@ -118,6 +128,24 @@ async def test_a_part_that_ends_before_it_is_ready_is_told_with_its_last_words(
     assert isinstance(error, JobautoError)
     assert "part ended with exit code 3 before it was ready: no key" in str(error)
     await parts.stop()
+
+
+async def test_parts_start_side_by_side_and_end_from_last_to_first(tmp_path: Path) -> None:
+    def part(name: str, pause: float, other: str) -> Part:
+        """A part that is ready once the other one runs."""
+        program = FAREWELL.format(name=name, pause=pause)
+        return Part(
+            name,
+            [sys.executable, "-c", program],
+            dict(os.environ),
+            ready=lambda: asyncio.to_thread(seen, tmp_path / f"{other}-runs"),
+        )
+
+    stages = [[part("first", 0, "last")], [part("last", 0.3, "first")]]
+    parts = Supervisor(stages, tmp_path, tmp_path / "logs", lambda *_told: None)
+    await parts.start()
+    await parts.stop()
+    assert (tmp_path / "ended").read_text().split() == ["last", "first"]
 
 
 async def test_a_part_says_itself_when_it_is_ready(tmp_path: Path) -> None:

@@ -67,3 +67,16 @@ def test_a_prefect_that_is_away_costs_no_job(plant: Plant, own_prefect: OwnPrefe
         assert worker.poll() is None
     assert len(plant.marked("starts")) == 3
     assert plant.marked("overlaps") == []
+
+
+def test_a_worker_that_starts_before_prefect_serves_once_it_answers(
+    plant: Plant, own_prefect: OwnPrefect
+) -> None:
+    """And does not wait for its next heartbeat, which is in an hour."""
+    own_prefect.stop()
+    with plant.starting_worker(PREFECT_WORKER_HEARTBEAT_SECONDS="3600") as worker:
+        eventually(lambda: plant.rest.get("/workers.json").json())
+        own_prefect.start()
+        plant.until_online("w1")
+        plant.ended(plant.post_job())
+        assert worker.poll() is None
