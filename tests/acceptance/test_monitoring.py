@@ -17,7 +17,7 @@ from tests.support.secrets import SECRET
 from tests.support.service import EXAMPLES, Service
 from tests.support.waits import eventually
 
-ENDED = "SELECT count(*) FROM job WHERE ended_at IS NOT NULL AND retired_at IS NULL"
+ENDED = 'SELECT count(*) FROM job WHERE "end" IS NOT NULL AND retired_at IS NULL'
 COUNTS = (
     "SELECT c.slug, j.state, coalesce(j.severity, ''), count(*) FROM job j"
     " JOIN company c ON c.id = j.company_id WHERE j.retired_at IS NULL GROUP BY 1, 2, 3"
