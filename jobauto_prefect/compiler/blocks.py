@@ -57,9 +57,14 @@ class TypeFacts:
     language: str
 
 
+def block_type_slug(code: str, type_id: int) -> str:
+    """Return the name of a credential type's block type in Prefect's addresses."""
+    return f"jobauto-{_slug(code)}-{type_id}"
+
+
 def block_type_plan(facts: TypeFacts) -> BlockTypePlan:
     """Return the block type of a credential type; secret fields are none of its fields."""
-    slug = f"jobauto-{_slug(facts.code)}-{facts.type_id}"
+    slug = block_type_slug(facts.code, facts.type_id)
     return BlockTypePlan(
         name=_type_name(facts),
         slug=slug,

@@ -2,7 +2,9 @@
 
 import importlib.resources
 import json
+import re
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import pytest
 from fastapi.routing import APIRoute
@@ -36,7 +38,7 @@ def browser() -> Iterator[webdriver.Chrome]:
         yield browser
 
 
-def _paths(ids: dict[str, int]) -> list[str]:
+def _paths(ids: dict[str, int | str]) -> list[str]:
     """The addresses of all pages; of those of one record, of one that is there."""
     routes = [route for page in PAGES for route in page.router.routes]
     paths = [
@@ -46,7 +48,8 @@ def _paths(ids: dict[str, int]) -> list[str]:
         and "GET" in route.methods
         and not any(part in route.path for part in PARTS)
     ]
-    return [path.replace(":int}", "}").format(**ids) for path in paths if path != SIGN_IN]
+    bare = [re.sub(":(int|path)}", "}", path) for path in paths if path != SIGN_IN]
+    return [path.format(**ids) for path in bare]
 
 
 def _sign_in(browser: webdriver.Chrome, service: Service) -> None:
@@ -80,7 +83,7 @@ def test_pages_keep_the_rules(service: Service, browser: webdriver.Chrome) -> No
     assert {place: found for place, found in wrong.items() if found} == {}
 
 
-def _records(service: Service) -> dict[str, int]:
+def _records(service: Service) -> dict[str, int | str]:
     """The ids of a record of each kind; those that the examples do not have are made."""
     rest = service.rest()
     kind = {"code": "Axe", "name": "Axe", "fields": [{"keyword": "AXE_PIN", "type": "password"}]}
@@ -91,6 +94,9 @@ def _records(service: Service) -> dict[str, int]:
     job = rest.post("/api/v1/job/", json={"runtemplate_id": template["id"]}).json()
     rule = {"runtemplate_source_id": template["id"], "runtemplate_id": template["id"] + 1}
     rest.post("/api/v1/eventrule/", json={**rule, "enabled": False}).raise_for_status()
+    rest.post("/api/v1/topic/", json={"name": "axe"}).raise_for_status()
+    closed = {"name": "axe", "days": [{"date": "2026-12-24", "title": "Christmas"}]}
+    rest.post("/api/v1/calendar/", json=closed).raise_for_status()
     source = {"name": "axe", "db_host": "127.0.0.1", "db_database": "axe", "enabled": False}
     rest.post("/api/v1/eventsource/", json=source).raise_for_status()
     eventually(lambda: rest.get(f"/api/v1/job/{job['id']}.json").json()["end"], PAGE_WITHIN)
@@ -108,9 +114,13 @@ def _records(service: Service) -> dict[str, int]:
         "company": "companies",
         "credential": "credentials",
         "app": "apps",
+        "topic": "topics",
+        "calendar": "calendars",
+        "credential_type": "credential_types",
     }
     ids = {
         name: int(next(iter(rest.get(f"/api/v1/{collection}.json").json())))
         for name, collection in lists.items()
     }
-    return ids | {"job_id": ids["job"], "task_id": ids["task"]}
+    worker = next(iter(rest.get("/api/v1/workers.json").json()))
+    return ids | {"job_id": ids["job"], "task_id": ids["task"], "worker": quote(worker)}

@@ -49,6 +49,28 @@ CONSOLE: dict[tuple[str, str], set[str]] = {
     ("GET", "/console/sources/{eventsource:int}/edit"): EDITORS,
     ("POST", "/console/sources/{eventsource:int}/edit"): EDITORS,
     ("POST", "/console/sources/{eventsource:int}/test"): EDITORS,
+    ("GET", "/console/workers"): SIGNED_IN,
+    ("GET", "/console/workers/{worker:path}"): READERS,
+    ("GET", "/console/workers/{worker:path}/lost"): WIDE,
+    ("POST", "/console/workers/{worker:path}/lost"): WIDE,
+    ("GET", "/console/topics"): SIGNED_IN,
+    ("GET", "/console/topics/{topic:int}"): SIGNED_IN,
+    ("GET", "/console/topics/{topic:int}/edit"): WIDE,
+    ("POST", "/console/topics/{topic:int}/edit"): WIDE,
+    ("GET", "/console/topics/new"): WIDE,
+    ("POST", "/console/topics/new"): WIDE,
+    ("GET", "/console/calendars"): SIGNED_IN,
+    ("GET", "/console/calendars/{calendar:int}"): SIGNED_IN,
+    ("GET", "/console/calendars/{calendar:int}/edit"): WIDE,
+    ("POST", "/console/calendars/{calendar:int}/edit"): WIDE,
+    ("GET", "/console/calendars/new"): WIDE,
+    ("POST", "/console/calendars/new"): WIDE,
+    ("GET", "/console/credentialtypes"): SIGNED_IN,
+    ("GET", "/console/credentialtypes/{credential_type:int}"): SIGNED_IN,
+    ("GET", "/console/credentialtypes/{credential_type:int}/edit"): WIDE,
+    ("POST", "/console/credentialtypes/{credential_type:int}/edit"): WIDE,
+    ("GET", "/console/credentialtypes/new"): WIDE,
+    ("POST", "/console/credentialtypes/new"): WIDE,
     ("GET", "/console/audit"): SIGNED_IN,
     ("GET", "/console/audit/{entry:int}"): WIDE,
     ("GET", "/console/users"): SIGNED_IN,
@@ -93,7 +115,10 @@ CONSOLE: dict[tuple[str, str], set[str]] = {
     ("POST", "/console/jobs/searches/remove"): SIGNED_IN,
     ("POST", "/console/jobs/selected"): SIGNED_IN,  # it says that nothing was selected
 }
-"""The console's own routes, and who may; `{kind:int}`, `{kind_id:int}`: the company's record."""
+"""The console's own routes, and who may.
+
+`{kind:int}`, `{kind_id:int}`, `{kind:path}`: the company's record.
+"""
 
 CONSOLE_QUERIES = {
     "/console/events/{event:int}/replay": "eventrule_id={eventrule}",
@@ -106,5 +131,5 @@ CONSOLE_QUERIES = {
 def console_address(path: str, ids: dict[str, int]) -> str:
     """The address of a route of the console."""
     query = CONSOLE_QUERIES.get(path)
-    whole = re.sub("(_id)?:int}", "}", path) + (f"?{query}" if query else "")
+    whole = re.sub("(_id)?:(int|path)}", "}", path) + (f"?{query}" if query else "")
     return whole.format(**ids)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 NOTIFICATIONS: Mapping[str, str] = {
+    "lost": "It is lost; its jobs are tried again.",
     "paused": "Paused: nothing starts until it is resumed.",
     "reachable": "It answers.",
     "replayed": "It is tried again.",

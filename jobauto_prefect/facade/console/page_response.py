@@ -14,7 +14,7 @@ from markupsafe import Markup
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import ContractError
-from jobauto_prefect.facade.console.navigation import navigation_of
+from jobauto_prefect.facade.console.navigation import navigation_of, subpages_of
 from jobauto_prefect.facade.console.notifications import NOTIFICATIONS
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.page_language import choose_page_language, translator
@@ -75,6 +75,7 @@ def respond_in_console(
         is_live=is_live,
         here=here,
         navigation=navigation_of(who),
+        subpages=subpages_of(who, here, request.url.path),
         notification=translator(view.language)(done),
         **parts,
     )

@@ -9,6 +9,12 @@ from jobauto_prefect.facade.console.activity import (
     rule_form_page,
     rule_page,
     source_pages,
+    worker_pages,
+)
+from jobauto_prefect.facade.console.definitions import (
+    closed_time_pages,
+    credential_type_pages,
+    topic_pages,
 )
 from jobauto_prefect.facade.console.jobs import job_list_page, job_page, log_page, selected_jobs
 from jobauto_prefect.facade.console.records import (
@@ -48,6 +54,10 @@ PAGES = (
     rule_page,
     rule_form_page,
     source_pages,
+    worker_pages,
+    topic_pages,
+    closed_time_pages,
+    credential_type_pages,
     audit_pages,
     token_pages,
     user_pages,

@@ -10,6 +10,14 @@ from fastapi import Request, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import CurrentUser
+from jobauto_prefect.facade.console.activity.worker_words import TONES as WORKER_TONES
+from jobauto_prefect.facade.console.activity.worker_words import (
+    WORKERS,
+    count_jobs,
+    most_wanted,
+    tell_load,
+    worker_address,
+)
 from jobauto_prefect.facade.console.moments import format_span
 from jobauto_prefect.facade.console.overview import BAD, NOTEWORTHY, Overview, read_overview
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
@@ -18,19 +26,12 @@ from jobauto_prefect.facade.console.visitor_sessions import START
 from jobauto_prefect.facade.formats.html.page_language import Translator, translator
 from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.records import Job, Task
 from jobauto_prefect.ledger.states import JobState, TaskState
 
 MAX_NOTE = 240  # characters of a message
 MAX_WORKERS = 8
-WORKER_TONES: Mapping[str, str] = {
-    "working": "good",
-    "hindered": "warn",
-    "frozen": "warn",
-    "silent": "bad",
-}
 
 router = late_routes.router(include_in_schema=False)
 
@@ -104,7 +105,6 @@ def _list_address(collection: str, **query: str) -> str:
 RUNNING = _list_address("jobs", state=JobState.RUNNING)
 WAITING = _list_address("jobs", state=JobState.SCHEDULED, order="schedule")
 MISSED = _list_address("tasks", state=TaskState.MISSED)
-WORKERS = f"{CONTRACT}/workers.html"
 
 
 def _ended_address(states: Sequence[JobState]) -> str:
@@ -246,25 +246,21 @@ def _missed(task: Task, overview: Overview, translate: Translator) -> Line:
 def _most_wanted(workers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Choose some workers, those that do not work first."""
     known = [worker for worker in workers if worker["state"] != "lost"]
-    return sorted(known, key=lambda worker: worker["state"] == "working")[:MAX_WORKERS]
+    return most_wanted(known)[:MAX_WORKERS]
 
 
 def _worker(worker: Mapping[str, Any], translate: Translator) -> Line:
-    limit, free, state = worker["limit"], worker["free"], worker["state"]
-    busy = len(worker["jobs"]) if limit is None else limit - free
-    load = (
-        str(busy) if limit is None else translate("{running} of {limit}", running=busy, limit=limit)
-    )
+    limit, state = worker["limit"], worker["state"]
     hindrances = "; ".join(str(why) for why in worker["hindrances"].values())
     return Line(
         name=worker["name"],
-        href=WORKERS,
+        href=worker_address(worker["name"]),
         company=worker["pool"],
         state=translate(state),
-        tone=WORKER_TONES.get(state, ""),
+        tone=WORKER_TONES[state],
         note=_clip(hindrances),
-        aside=load,
-        share=min(100, 100 * busy // limit) if limit else None,
+        aside=tell_load(worker, translate),
+        share=min(100, 100 * count_jobs(worker) // limit) if limit else None,
     )
 
 

@@ -19,13 +19,23 @@ from jobauto_prefect.facade.formats import (
 from jobauto_prefect.facade.http.addresses import address_of, requested_path
 from jobauto_prefect.facade.http.requests import requested_fields, warning_header
 from jobauto_prefect.ledger.queries.lookup import names_of
-from jobauto_prefect.ledger.records import App, Company, RunTemplate, User
+from jobauto_prefect.ledger.records import App, Company, EventSource, RunTemplate, User
 from jobauto_prefect.ledger.store import ReadingSession
 
-NAMED = {"app": App, "company": Company, "runtemplate": RunTemplate, "user": User}
+NAMED = {
+    "app": App,
+    "company": Company,
+    "eventsource": EventSource,
+    "runtemplate": RunTemplate,
+    "user": User,
+}
 """Kinds whose names pages show in links, instead of their ids."""
 
-REFERENCES = {item: (f"{item}_id",) for item in NAMED} | {"user": ("user_id", "launched_by")}
+REFERENCES = {item: (f"{item}_id",) for item in NAMED} | {
+    "eventsource": ("event_source_id",),
+    "runtemplate": ("runtemplate_id", "runtemplate_source_id"),
+    "user": ("user_id", "launched_by"),
+}
 """The fields of records that have their ids."""
 
 VIEW_SINK = "view_sink"

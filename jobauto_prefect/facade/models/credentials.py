@@ -81,6 +81,10 @@ class CredentialType(Labelled):
     stock: bool = Field(
         description="Whether it came with the first start, and nobody has written it since."
     )
+    prefect_url: str | None = Field(
+        description="The page of its block type in Prefect's UI; null: Prefect does not know of it "
+        "yet."
+    )
 
 
 class Credential(Labelled):
@@ -103,4 +107,7 @@ class Credential(Labelled):
     values: dict[str, str] = Field(
         description="Its values by keyword; secret ones are masked in answers, and blank or "
         "masked ones stay as they are."
+    )
+    prefect_url: str | None = Field(
+        description="The page of its block in Prefect's UI; null: Prefect does not know of it yet."
     )

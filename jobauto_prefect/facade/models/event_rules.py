@@ -83,3 +83,7 @@ class EventRule(Labelled):
         description="Environment key to selector in the event. Read: an object; written: an "
         "object, or the JSON text of one."
     )
+    prefect_url: str | None = Field(
+        description="The page of its automation in Prefect's UI; null: Prefect does not know of it "
+        "yet."
+    )

@@ -75,6 +75,7 @@ REFERRED: Mapping[str, type[Any]] = {
     "credential_type_id": CredentialType,
     "event_source_id": EventSource,
     "runtemplate_id": RunTemplate,
+    "runtemplate_source_id": RunTemplate,
     "user_id": User,
 }
 """The kinds of records that filters name by id or by name."""
@@ -138,6 +139,7 @@ RESOURCES: Sequence[Resource] = (
             "ended_from": Filter("end", parse_datetime, "ge"),
             "ended_to": Filter("end", parse_datetime, "lt"),
             "message": Filter("message", parse_text, "contains"),
+            "worker": Filter("worker", parse_text),
             "retry_of": _reference("retry_of"),
         },
         body=JobBody,
@@ -204,6 +206,7 @@ RESOURCES: Sequence[Resource] = (
         write_rule,
         filters={
             "runtemplate_id": _reference("runtemplate_id"),
+            "runtemplate_source_id": _reference("runtemplate_source_id"),
             "event_source_id": _reference("event_source_id"),
             "enabled": Filter("enabled", parse_bool),
         },

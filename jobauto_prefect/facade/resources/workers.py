@@ -17,7 +17,7 @@ from jobauto_prefect.ledger.jobs.workers import ListedWorker
 
 def add_routes(router: APIRouter) -> None:
     """Add them to the contract."""
-    for path, function in (("/workers", list_workers), ("/worker/{name}/lost", declare_lost)):
+    for path, function in (("/workers", list_workers), ("/worker/{name:path}/lost", declare_lost)):
         method = router.get if function is list_workers else router.post
         method(f"{path}.{{suffix}}")(function)
         method(path, include_in_schema=False)(function)

@@ -2,6 +2,7 @@
 
 import json
 
+from jobauto_prefect.compiler.blocks import block_type_slug
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.actions import Action, ActionMode
 from jobauto_prefect.definitions.records.notices import Channel
@@ -80,15 +81,18 @@ def _serialize_notices(record: Company | RunTemplate) -> JsonObject:
     return shown
 
 
-def serialize_credential_type(kind: CredentialType, _settings: Settings) -> JsonObject:
+def serialize_credential_type(kind: CredentialType, settings: Settings) -> JsonObject:
     """Return a credential type as answers show it."""
-    return serialize_fields(credentials.CredentialType, kind)
+    slug = block_type_slug(kind.code, kind.id) if kind.block_type_id else None
+    link = prefect_link(settings, "blocks/catalog", slug)
+    return serialize_fields(credentials.CredentialType, kind, prefect_url=link)
 
 
-def serialize_credential(credential: Credential, _settings: Settings) -> JsonObject:
+def serialize_credential(credential: Credential, settings: Settings) -> JsonObject:
     """Return a credential as answers show it; secret values are masked."""
     values = StoredValues(credential.values, credential.secrets).shown()
-    return serialize_fields(credentials.Credential, credential, values=values)
+    link = prefect_link(settings, "blocks/block", credential.block_document_id)
+    return serialize_fields(credentials.Credential, credential, values=values, prefect_url=link)
 
 
 def serialize_calendar(calendar: Calendar, _settings: Settings) -> JsonObject:

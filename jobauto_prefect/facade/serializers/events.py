@@ -5,7 +5,11 @@ from collections.abc import Sequence
 
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.facade.models import event_rules, events
-from jobauto_prefect.facade.serializers.common import JsonObject, serialize_fields
+from jobauto_prefect.facade.serializers.common import (
+    JsonObject,
+    prefect_link,
+    serialize_fields,
+)
 from jobauto_prefect.ledger.records import Delivery, Event, EventRule, EventSource, PendingAction
 from jobauto_prefect.settings import Settings
 
@@ -16,10 +20,11 @@ def serialize_source(source: EventSource, _settings: Settings) -> JsonObject:
     return serialize_fields(event_rules.EventSource, source, db_password=password)
 
 
-def serialize_rule(rule: EventRule, _settings: Settings) -> JsonObject:
+def serialize_rule(rule: EventRule, settings: Settings) -> JsonObject:
     """Return an event rule as answers show it."""
     mapping = json.loads(rule.env_mapping)
-    return serialize_fields(event_rules.EventRule, rule, env_mapping=mapping)
+    link = prefect_link(settings, "automations/automation", rule.automation_id)
+    return serialize_fields(event_rules.EventRule, rule, env_mapping=mapping, prefect_url=link)
 
 
 def serialize_event(event: Event, _settings: Settings) -> JsonObject:

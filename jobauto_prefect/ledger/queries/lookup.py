@@ -7,7 +7,6 @@ from sqlalchemy import func, inspect, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.errors import NotFound
-from jobauto_prefect.ledger.access.ownership import usable
 from jobauto_prefect.ledger.base import Base, can_hold
 from jobauto_prefect.ledger.records import (
     App,
@@ -21,6 +20,9 @@ from jobauto_prefect.ledger.records import (
     Topic,
     User,
 )
+
+OWNED: tuple[type[Base], ...] = (App, EventSource, RunTemplate)
+"""Kinds whose names are not for those who may not see the records."""
 
 Record = TypeVar("Record", bound=Base)
 
@@ -64,11 +66,13 @@ def names_of(
 ) -> dict[str, str]:
     """Return the names (of users: the logins) of records, by their ids as text.
 
-    Of applications only those that these companies may use; None: all.
+    Of applications, event sources and run templates only those of these companies and those that
+    are shared; None: all.
     """
     column = getattr(kind, "login" if kind is User else "name")
     key = kind.id  # type: ignore[attr-defined]
     query = select(key, column).where(key.in_(ids))
-    if kind is App and companies is not None:
-        query = query.where(usable(App, companies))
+    if companies is not None and kind in OWNED:
+        owner = kind.company_id  # type: ignore[attr-defined]
+        query = query.where(owner.is_(None) | owner.in_(companies))
     return {str(row[0]): row[1] for row in session.execute(query).all()}

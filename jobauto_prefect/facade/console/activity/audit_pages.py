@@ -43,14 +43,17 @@ FILTERS = ("entity_type", "entity_id", "action", "user_id")
 
 CONSOLE_PAGES: Mapping[str, str] = {
     "App": "applications",
+    "Calendar": "calendars",
     "Company": "companies",
     "Credential": "credentials",
+    "CredentialType": "credentialtypes",
     "Event": "events",
     "EventRule": "rules",
     "EventSource": "sources",
     "Job": "jobs",
     "RunTemplate": "runtemplates",
     "Task": "tasks",
+    "Topic": "topics",
     "User": "users",
 }
 """The collections of the console, by the kind that an entry is about."""

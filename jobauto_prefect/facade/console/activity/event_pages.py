@@ -1,6 +1,7 @@
 """Events: what happened, what it started, and what died on the way and may be tried again."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -9,7 +10,7 @@ from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
-from jobauto_prefect.facade.console.contract import Contract, CurrentContract
+from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.records.page_parts import (
     NOTHING,
     Action,
@@ -21,6 +22,7 @@ from jobauto_prefect.facade.console.records.page_parts import (
     text_cell,
 )
 from jobauto_prefect.facade.console.records.record_views import (
+    Choices,
     ListFilter,
     ListPage,
     language_parts,
@@ -30,7 +32,6 @@ from jobauto_prefect.facade.console.records.record_views import (
     respond_with_list,
     respond_with_record,
 )
-from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.formats.json_yaml import dump_json
@@ -52,12 +53,17 @@ DELIVERY_TONES: Mapping[str, str] = {
 }
 STATES = ("owed", "dead", "done")
 KINDS = ("change", "completion")
+MAX_NAMED = 50
+"""Rules whose run templates an event's page names."""
 
 router = late_routes.router(include_in_schema=False)
 
 Event = Mapping[str, Any]
 Names = Mapping[str, str]
 """Names by ids as text."""
+
+Rules = Mapping[int, tuple[str, str]]
+"""Id and name of the run template that a rule starts, by the rule's id."""
 
 
 @router.get(ADDRESS)
@@ -67,7 +73,6 @@ async def list_events(
     """List events, the newest first."""
     translate, languages = language_parts(request)
     view = await read_list(contract, "events", list_query(request, FILTERS))
-    sources = await source_names(contract)
     now = service.ledger.clock()
     page = ListPage(
         collection="events",
@@ -79,7 +84,7 @@ async def list_events(
             translate("Company"),
             translate("State"),
         ],
-        rows=[_row(event, view.names, sources, now, translate) for event in view.data.values()],
+        rows=[_row(event, view.names, now, translate) for event in view.data.values()],
         filters=[
             ListFilter("state", translate("State"), _choices(STATES, translate)),
             ListFilter("kind", translate("Kind"), _choices(KINDS, translate)),
@@ -88,7 +93,11 @@ async def list_events(
                 translate("Run template"),
                 await read_choices(contract, "runtemplates", languages),
             ),
-            ListFilter("event_source_id", translate("Event source"), [*sources.items()]),
+            ListFilter(
+                "event_source_id",
+                translate("Event source"),
+                await read_sources(contract, languages),
+            ),
             ListFilter(
                 "company_id",
                 translate("Company"),
@@ -98,10 +107,6 @@ async def list_events(
         empty=translate(
             "Nothing has happened yet. Event sources and the ends of jobs make events."
         ),
-        actions=[
-            Action(translate("Event rules"), RULES),
-            Action(translate("Event sources"), SOURCES),
-        ],
     )
     return respond_with_list(request, contract.who, page, view)
 
@@ -113,12 +118,11 @@ async def show_event(
     """Show an event and what it owes."""
     translate, _ = language_parts(request)
     view = await contract.read(f"/event/{event}")
-    shown, sources = view.data, await source_names(contract)
-    rules = await contract.read("/eventrules")
-    now = service.ledger.clock()
+    shown, now = view.data, service.ledger.clock()
+    rules = await _read_rules(contract, shown)
     page = RecordPage(
         title=describe_event(shown, translate),
-        about=[_origin(shown, view.names, sources)],
+        about=[_origin(shown, view.names)],
         badges=[_badge(shown["state"], STATE_TONES, translate)],
         actions=list(_actions(contract.who, shown, rules, translate)),
         facts=list(_facts(shown, now, translate)),
@@ -126,7 +130,13 @@ async def show_event(
             Section(
                 "deliveries",
                 translate("Run templates started"),
-                [translate("Run template"), translate("State"), translate("Job"), translate("Why")],
+                [
+                    translate("Run template"),
+                    translate("Event rule"),
+                    translate("State"),
+                    translate("Job"),
+                    translate("Why"),
+                ],
                 [_delivery(delivery, rules, translate) for delivery in shown["deliveries"]],
                 translate("No rule reacts to it."),
                 RULES,
@@ -167,12 +177,27 @@ async def replay_event(
     return RedirectResponse(f"{ADDRESS}/{event}?done=replayed", 303)
 
 
-async def source_names(contract: Contract) -> Names:
-    """Return the names of the event sources that the visitor may see, by id as text."""
+async def read_sources(contract: Contract, languages: Sequence[str]) -> Choices:
+    """Return the event sources that the visitor may see, as choices."""
     if not contract.who.rights.anywhere("companies.read"):
-        return {}
-    view = await contract.read("/eventsources")
-    return {key: record["name"] for key, record in view.data.items()}
+        return []
+    return await read_choices(contract, "eventsources", languages)
+
+
+async def _read_rules(contract: Contract, event: Event) -> Rules:
+    """Read the rules that an event starts, as far as the visitor may see them.
+
+    Of more than `MAX_NAMED` the others are shown by their numbers alone.
+    """
+    ids = list(dict.fromkeys(delivery["eventrule_id"] for delivery in event["deliveries"]))
+    rules = {}
+    for rule_id in ids[:MAX_NAMED]:
+        with suppress(ContractError):  # it was deleted, or is not theirs to see
+            view = await contract.read(f"/eventrule/{rule_id}")
+            template = str(view.data["runtemplate_id"])
+            if name := view.names.get("runtemplate", {}).get(template):
+                rules[rule_id] = (template, name)
+    return rules
 
 
 def describe_event(event: Event, translate: Translator) -> str:
@@ -196,7 +221,6 @@ def _badge(state: str, tones: Mapping[str, str], translate: Translator) -> Cell:
 def _row(
     event: Event,
     names: Mapping[str, Names],
-    sources: Names,
     now: datetime,
     translate: Translator,
 ) -> list[AnyCell]:
@@ -204,13 +228,13 @@ def _row(
     return [
         link(describe_event(event, translate), f"{ADDRESS}/{event['id']}"),
         moment_cell(event["created_at"], now, translate),
-        _origin(event, names, sources),
+        _origin(event, names),
         text_cell(names.get("company", {}).get(company, company)),
         _badge(event["state"], STATE_TONES, translate),
     ]
 
 
-def _origin(event: Event, names: Mapping[str, Names], sources: Names) -> Cell:
+def _origin(event: Event, names: Mapping[str, Names]) -> Cell:
     """Return where an event comes from: a run template, or an event source."""
     if event["runtemplate_id"] is not None:
         key = str(event["runtemplate_id"])
@@ -219,27 +243,21 @@ def _origin(event: Event, names: Mapping[str, Names], sources: Names) -> Cell:
         )
     if event["event_source_id"] is not None:
         key = str(event["event_source_id"])
-        return link(sources.get(key, f"#{key}"), f"{SOURCES}/{key}")
+        name = names.get("eventsource", {}).get(key, f"#{key}")
+        return link(name, f"{SOURCES}/{key}")
     return NOTHING
 
 
-def _actions(who: Identity, event: Event, rules: View, translate: Translator) -> Iterator[Action]:
+def _actions(who: Identity, event: Event, rules: Rules, translate: Translator) -> Iterator[Action]:
     """Yield what the visitor may start once more: all that failed, or a rule by itself."""
+    if not who.rights.may("jobs.execute", event["company_id"]):
+        return
     address = f"{ADDRESS}/{event['id']}/replay"
-    if event["state"] == "dead" and who.rights.may("jobs.execute", event["company_id"]):
+    if event["state"] == "dead":
         yield Action(translate("Try again what failed"), address, posts=True, is_main=True)
-    for rule_id in dict.fromkeys(delivery["eventrule_id"] for delivery in event["deliveries"]):
-        name = _template_of(rule_id, rules)[1]
-        if name and who.rights.may("jobs.execute", event["company_id"]):
-            label = translate("Start {template} again", template=name)
-            yield Action(label, f"{address}?eventrule_id={rule_id}", posts=True)
-
-
-def _template_of(rule_id: int, rules: View) -> tuple[str, str]:
-    """Return id and name of the run template that a rule starts; "" where one may not see it."""
-    rule = rules.data.get(str(rule_id))
-    template = str(rule["runtemplate_id"]) if rule else ""
-    return template, rules.names.get("runtemplate", {}).get(template, "")
+    for rule_id, (_, name) in rules.items():
+        label = translate("Start {template} again", template=name)
+        yield Action(label, f"{address}?eventrule_id={rule_id}", posts=True)
 
 
 def _facts(event: Event, now: datetime, translate: Translator) -> Iterator[tuple[str, AnyCell]]:
@@ -257,10 +275,12 @@ def _job(job_id: int) -> Cell:
     return link(f"#{job_id}", f"{CONSOLE}/jobs/{job_id}")
 
 
-def _delivery(delivery: Mapping[str, Any], rules: View, translate: Translator) -> list[AnyCell]:
-    template, name = _template_of(delivery["eventrule_id"], rules)
+def _delivery(delivery: Mapping[str, Any], rules: Rules, translate: Translator) -> list[AnyCell]:
+    rule_id = delivery["eventrule_id"]
+    template, name = rules.get(rule_id, ("", ""))
     return [
         link(name, f"{CONSOLE}/runtemplates/{template}") if name else NOTHING,
+        link(f"#{rule_id}", f"{RULES}/{rule_id}") if name else text_cell(f"#{rule_id}"),
         _badge(delivery["state"], DELIVERY_TONES, translate),
         NOTHING if delivery["job_id"] is None else _job(delivery["job_id"]),
         text_cell(delivery["error"] or ""),

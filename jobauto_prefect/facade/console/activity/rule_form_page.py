@@ -4,7 +4,7 @@ from typing import get_args
 
 from fastapi import Request
 
-from jobauto_prefect.facade.console.activity.event_pages import RULES, source_names
+from jobauto_prefect.facade.console.activity.event_pages import RULES, read_sources
 from jobauto_prefect.facade.console.contract import Contract
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
@@ -37,7 +37,7 @@ async def _new_form(request: Request, contract: Contract) -> RecordForm:
     translate, languages = language_parts(request)
     if not contract.who.rights.anywhere(CREATE):
         require(contract.who, CREATE, None)
-    sources = list((await source_names(contract)).items())
+    sources = await read_sources(contract, languages)
     templates = await read_choices(contract, "runtemplates", languages)
     groups = _groups(sources, templates, translate)
     return RecordForm(
@@ -58,7 +58,7 @@ async def _edit_form(request: Request, contract: Contract, rule_id: int) -> Reco
     rule = (await contract.read(f"/eventrule/{rule_id}")).data
     template = (await contract.read(f"/runtemplate/{rule['runtemplate_id']}")).data
     require(contract.who, UPDATE, template["company_id"])
-    sources = list((await source_names(contract)).items())
+    sources = await read_sources(contract, languages)
     choices = await read_choices(contract, "runtemplates", languages)
     groups = _groups(sources, choices, translate)
     shown = rule | {"env_mapping": dump_json(rule["env_mapping"]) if rule["env_mapping"] else ""}

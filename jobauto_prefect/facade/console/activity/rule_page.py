@@ -1,17 +1,16 @@
 """Event rules as a picture and as a table: what starts what."""
 
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fastapi import Request, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
-from jobauto_prefect.facade.console.activity.event_pages import ADDRESS as EVENTS
-from jobauto_prefect.facade.console.activity.event_pages import RULES, SOURCES, Names, source_names
+from jobauto_prefect.facade.console.activity.event_pages import RULES, SOURCES, Names
 from jobauto_prefect.facade.console.activity.rule_picture import Arrow, Origin, draw_rules
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
-from jobauto_prefect.facade.console.page_response import respond_in_console
 from jobauto_prefect.facade.console.records.page_parts import (
     Action,
     AnyCell,
@@ -20,11 +19,23 @@ from jobauto_prefect.facade.console.records.page_parts import (
     enabled_badge,
     link,
 )
-from jobauto_prefect.facade.console.records.record_views import language_parts, respond_with_record
+from jobauto_prefect.facade.console.records.record_views import (
+    ListFilter,
+    ListPage,
+    language_parts,
+    list_query,
+    read_choices,
+    respond_with_list,
+    respond_with_record,
+)
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import CONTRACT
+
+FILTERS = ("event_source_id", "runtemplate_source_id", "runtemplate_id", "enabled")
+MAX_SHOWN = 200
+"""Rules of a page: a picture of more is nothing to look at."""
 
 router = late_routes.router(include_in_schema=False)
 
@@ -32,22 +43,20 @@ Rule = Mapping[str, Any]
 
 
 @router.get(RULES)
-async def show_rules(request: Request, contract: CurrentContract) -> Response:
-    """Show all rules that the visitor may see."""
-    translate, _ = language_parts(request)
-    sources = await source_names(contract)
-    templates = (await contract.read("/runtemplates")).data
-    names = {key: str(template["name"]) for key, template in templates.items()}
-    rules = list((await contract.read("/eventrules")).data.values())
+async def list_rules(request: Request, contract: CurrentContract) -> Response:
+    """List the rules that the visitor may see, each page as a picture and as a table."""
+    translate, languages = language_parts(request)
+    query = list_query(request, FILTERS)
+    view = await contract.read("/eventrules", {**query, "limit": MAX_SHOWN})
+    rules = list(view.data.values())
+    names = RuleNames(view.names)
     arrows = [_arrow(rule, translate) for rule in rules]
     new = Action(translate("New event rule"), f"{RULES}/new", is_main=True)
-    return respond_in_console(
-        request,
-        contract.who,
-        "activity/rules.html",
-        translate("Event rules"),
+    templates = await read_choices(contract, "runtemplates", languages)
+    page = ListPage(
+        collection="rules",
+        title="Event rules",
         here="Events",
-        picture=draw_rules(_origins(sources, names), arrows),
         heads=[
             translate("When"),
             translate("Of"),
@@ -55,13 +64,35 @@ async def show_rules(request: Request, contract: CurrentContract) -> Response:
             translate("Priority"),
             translate("State"),
         ],
-        rows=[_row(rule, sources, names, translate) for rule in rules],
-        actions=[
-            *([new] if contract.who.rights.anywhere("jobs.create") else []),
-            Action(translate("Events"), EVENTS),
-            Action(translate("Event sources"), SOURCES),
+        rows=[_row(rule, names, translate) for rule in rules],
+        filters=[
+            ListFilter(
+                "event_source_id",
+                translate("Event source"),
+                await read_choices(contract, "eventsources", languages),
+            ),
+            ListFilter("runtemplate_source_id", translate("After run template"), templates),
+            ListFilter("runtemplate_id", translate("Starts run template"), templates),
+            ListFilter(
+                "enabled",
+                translate("State"),
+                [("true", translate("enabled")), ("false", translate("switched off"))],
+            ),
         ],
-        contract_href=f"{CONTRACT}/eventrules.html",
+        empty=translate(
+            "There is no event rule yet. One says which change, or which end of a job, starts a "
+            "run template."
+        ),
+        actions=[new] if contract.who.rights.anywhere("jobs.create") else [],
+    )
+    return respond_with_list(
+        request,
+        contract.who,
+        page,
+        view,
+        template="activity/rules.html",
+        picture=draw_rules(_origins(rules, names), arrows),
+        is_part=(view.total or 0) > len(rules),
     )
 
 
@@ -70,12 +101,10 @@ async def show_rule(eventrule: int, request: Request, contract: CurrentContract)
     """Show a rule: on what it starts which run template, with which values."""
     translate, _ = language_parts(request)
     view = await contract.read(f"/eventrule/{eventrule}")
-    rule, sources = view.data, await source_names(contract)
-    templates = await _read_templates(contract, rule)
-    names = {key: str(template["name"]) for key, template in templates.items()}
-    target = templates.get(str(rule["runtemplate_id"]))
+    rule, names = view.data, RuleNames(view.names)
+    target = await _read_target(contract, rule)
     may_edit = target and contract.who.rights.may("jobs.update", target["company_id"])
-    _, origin, started, priority, state = _row(rule, sources, names, translate)
+    _, origin, started, priority, state = _row(rule, names, translate)
     page = RecordPage(
         title=_occasion(rule, translate),
         about=[],
@@ -99,31 +128,53 @@ async def show_rule(eventrule: int, request: Request, contract: CurrentContract)
             )
         ],
         contract_href=f"{CONTRACT}/eventrule/{eventrule}.html",
+        prefect_url=rule["prefect_url"],
     )
     return respond_with_record(request, contract.who, page, here="Events")
 
 
-async def _read_templates(contract: Contract, rule: Rule) -> dict[str, Mapping[str, Any]]:
-    """Read the run templates that a rule is about, as far as the visitor may see them, by id."""
-    templates = {}
-    for template_id in (rule["runtemplate_source_id"], rule["runtemplate_id"]):
-        if template_id is not None:
-            with contextlib.suppress(ContractError):
-                view = await contract.read(f"/runtemplate/{template_id}")
-                templates[str(template_id)] = view.data
-    return templates
+async def _read_target(contract: Contract, rule: Rule) -> Mapping[str, Any] | None:
+    """Read the run template that a rule starts; None: the visitor may not see it."""
+    with contextlib.suppress(ContractError):
+        template: Mapping[str, Any] = (
+            await contract.read(f"/runtemplate/{rule['runtemplate_id']}")
+        ).data
+        return template
+    return None
 
 
-def _origins(sources: Names, templates: Names) -> dict[str, Origin]:
-    """Return everything that rules react to or start, by its key."""
+@dataclass(frozen=True, slots=True)
+class RuleNames:
+    """What the ends of rules are called; `known` is by kind and id as text."""
+
+    known: Mapping[str, Names]
+
+    def source(self, key: object) -> str:
+        """Return what an event source is called."""
+        return self._name("eventsource", key)
+
+    def template(self, key: object) -> str:
+        """Return what a run template is called."""
+        return self._name("runtemplate", key)
+
+    def _name(self, kind: str, key: object) -> str:
+        return self.known.get(kind, {}).get(str(key), f"#{key}")
+
+
+def _origins(rules: Sequence[Rule], names: RuleNames) -> dict[str, Origin]:
+    """Return everything that these rules react to or start, by its key."""
+    sources = {rule["event_source_id"] for rule in rules}
+    templates = {
+        rule[name] for rule in rules for name in ("runtemplate_source_id", "runtemplate_id")
+    }
     known: Iterable[Origin] = (
         *(
-            Origin(_source_key(key), name, f"{SOURCES}/{key}", True)
-            for key, name in sources.items()
+            Origin(_source_key(key), names.source(key), f"{SOURCES}/{key}", True)
+            for key in sources - {None}
         ),
         *(
-            Origin(_template_key(key), name, f"{CONSOLE}/runtemplates/{key}")
-            for key, name in templates.items()
+            Origin(_template_key(key), names.template(key), f"{CONSOLE}/runtemplates/{key}")
+            for key in templates - {None}
         ),
     )
     return {origin.key: origin for origin in known}
@@ -157,20 +208,20 @@ def _occasion(rule: Rule, translate: Translator) -> str:
     return f"{evidence}: {translate(rule['operation'])}"
 
 
-def _row(rule: Rule, sources: Names, templates: Names, translate: Translator) -> list[AnyCell]:
-    target = str(rule["runtemplate_id"])
+def _row(rule: Rule, names: RuleNames, translate: Translator) -> list[AnyCell]:
+    target = rule["runtemplate_id"]
     return [
         link(_occasion(rule, translate), f"{RULES}/{rule['id']}"),
-        _origin(rule, sources, templates),
-        link(templates.get(target, f"#{target}"), f"{CONSOLE}/runtemplates/{target}"),
+        _origin(rule, names),
+        link(names.template(target), f"{CONSOLE}/runtemplates/{target}"),
         Cell("number", str(rule["priority"])),
         enabled_badge(rule, translate),
     ]
 
 
-def _origin(rule: Rule, sources: Names, templates: Names) -> Cell:
-    if rule["event_source_id"] is not None:
-        key = str(rule["event_source_id"])
-        return link(sources.get(key, f"#{key}"), f"{SOURCES}/{key}")
-    key = str(rule["runtemplate_source_id"])
-    return link(templates.get(key, f"#{key}"), f"{CONSOLE}/runtemplates/{key}")
+def _origin(rule: Rule, names: RuleNames) -> Cell:
+    key = rule["event_source_id"]
+    if key is not None:
+        return link(names.source(key), f"{SOURCES}/{key}")
+    key = rule["runtemplate_source_id"]
+    return link(names.template(key), f"{CONSOLE}/runtemplates/{key}")

@@ -7,8 +7,7 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
-from jobauto_prefect.facade.console.activity.event_pages import ADDRESS as EVENTS
-from jobauto_prefect.facade.console.activity.event_pages import RULES, SOURCES
+from jobauto_prefect.facade.console.activity.event_pages import SOURCES
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
@@ -95,11 +94,7 @@ async def list_sources(
             ),
         ],
         empty=translate("There is no event source yet. It is a database that webhooks write into."),
-        actions=[
-            *([new] if contract.who.rights.anywhere("companies.create") else []),
-            Action(translate("Events"), EVENTS),
-            Action(translate("Event rules"), RULES),
-        ],
+        actions=[new] if contract.who.rights.anywhere("companies.create") else [],
     )
     return respond_with_list(request, contract.who, page, view)
 

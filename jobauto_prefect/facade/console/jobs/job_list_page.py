@@ -48,6 +48,7 @@ PASSED_ON = (
     "from",
     "to",
     "message",
+    "worker",
     "order",
     "cursor",
 )

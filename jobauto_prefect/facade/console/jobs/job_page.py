@@ -10,6 +10,7 @@ from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.facade.console.activity.worker_words import worker_address
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.forms import Form, SentForm
 from jobauto_prefect.facade.console.jobs.artifact_previews import preview_artifacts
@@ -148,6 +149,7 @@ async def _respond(
         files=await preview_artifacts(contract, job["artifacts"]),
         refusal=refusal,
         key=uuid4().hex,
+        worker_href=worker_address(job["worker"]) if is_live and job["worker"] else "",
         contract_page=f"{CONTRACT}/job/{job_id}.html",
     )
 

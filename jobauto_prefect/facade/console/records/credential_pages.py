@@ -121,6 +121,7 @@ async def show_credential(credential: int, request: Request, contract: CurrentCo
             ),
         ],
         contract_href=f"{CONTRACT}/credential/{credential}.html",
+        prefect_url=record["prefect_url"],
     )
     return respond_with_record(request, contract.who, page, here=HERE)
 

@@ -153,8 +153,21 @@ async def read_only_template(contract: Contract, given: str) -> list[tuple[str, 
     return [(given, name)] if given else []
 
 
-def respond_with_list(request: Request, who: Identity, page: ListPage, view: View) -> Response:
-    """Send a list that the contract's `view` is of."""
+def respond_with_list(
+    request: Request,
+    who: Identity,
+    page: ListPage,
+    view: View,
+    *,
+    total: int | None = None,
+    template: str = "records/list.html",
+    **more: Any,
+) -> Response:
+    """Send a list that the contract's `view` is of.
+
+    `total` is how many records there are, where the view does not count them; `more` is what a
+    template of the list's own shows besides.
+    """
     address = f"{CONSOLE}/{page.collection}"
     names = [listed.name for listed in page.filters]
     asked = {name: request.query_params.get(name, "") for name in names}
@@ -163,17 +176,18 @@ def respond_with_list(request: Request, who: Identity, page: ListPage, view: Vie
     return respond_in_console(
         request,
         who,
-        "records/list.html",
+        template,
         language_parts(request)[0](page.title),
         here=page.here or page.title,
         page=page,
         asked=asked,
         is_filtered=bool(chosen),
-        total=view.total,
+        total=view.total if total is None else total,
         address=address,
         contract_href=f"{view.path}.html?{urlencode(chosen)}" if chosen else f"{view.path}.html",
         next_href=f"{address}?{urlencode(following)}" if following else None,
         first_href=f"{address}?{urlencode(chosen)}" if "cursor" in request.query_params else None,
+        **more,
     )
 
 

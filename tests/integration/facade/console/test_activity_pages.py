@@ -1,16 +1,26 @@
 """Events, event rules, audit and users in the console."""
 
+import html
 import re
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
+from markupsafe import escape
 from sqlalchemy import select
 from sqlalchemy.event import listen, remove
 
+from jobauto_prefect.facade.console.activity import event_pages, rule_page
 from jobauto_prefect.facade.resources import lists
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.records import Delivery, Event
+from jobauto_prefect.ledger.records import (
+    Credential,
+    CredentialType,
+    Delivery,
+    Event,
+    EventRule,
+)
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import post
 from tests.support.console_records import HOSTILE, Records, make_records, sign_in
@@ -102,6 +112,57 @@ def test_rules_are_a_picture_and_a_table(
     assert f'data-label="Of"><a href="/console/runtemplates/{records.template}"' in page
     assert "end: failure" in page
     assert 'href="/console/runtemplates/' in page
+
+
+def test_more_rules_than_a_page_shows_are_said_turned_and_narrowed(
+    browser: httpx.Client,
+    rule: int,
+    records: Records,
+    monkeypatch: pytest.MonkeyPatch,
+    rest: httpx.Client,
+) -> None:
+    monkeypatch.setattr(rule_page, "MAX_SHOWN", 1)
+    body = {"runtemplate_source_id": records.foreign["template"]}
+    body |= {"runtemplate_id": records.template}
+    other = ok(rest.post("/eventrule/", json=body), 201)["id"]
+    page = browser.get("/console/rules").text
+    assert "There are 2 such rules; the picture and the table show 1 of them." in page
+    assert f'href="/console/rules/{rule}"' in page
+    assert f'href="/console/rules/{other}"' not in page
+    (following,) = re.findall(r'href="(/console/rules\?[^"]*cursor=[^"]*)"', page)
+    assert f'href="/console/rules/{other}"' in browser.get(html.unescape(following)).text
+    query = f"runtemplate_source_id={records.foreign['template']}"
+    narrowed = browser.get(f"/console/rules?{query}").text
+    assert f'href="/console/rules/{other}"' in narrowed
+    assert "There are" not in narrowed
+    assert str(escape(f"{HOSTILE} invoices")) in narrowed
+
+
+def test_an_event_names_its_run_templates_whatever_the_list_of_rules_holds(
+    browser: httpx.Client, dead_event: int, records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lists, "MAX_PAGE", 0)
+    page = browser.get(f"/console/events/{dead_event}").text
+    assert "Co. after</a>" in page
+    assert "Start &lt;script&gt;" in page
+    monkeypatch.setattr(event_pages, "MAX_NAMED", 0)
+    page = browser.get(f"/console/events/{dead_event}").text
+    assert "Co. after" not in page
+    assert 'data-label="Event rule"><span class="text">#' in page
+
+
+def test_rules_and_credentials_lead_to_what_prefect_has_of_them(
+    browser: httpx.Client, rule: int, records: Records, ledger: Ledger
+) -> None:
+    made = uuid4()
+    with ledger.writing(SERVICE) as session:
+        session.get_one(EventRule, rule).automation_id = made
+        session.get_one(Credential, records.credential).block_document_id = made
+        session.get_one(CredentialType, records.kind).block_type_id = made
+    page = browser.get(f"/console/rules/{rule}").text
+    assert f"/automations/automation/{made}" in page
+    page = browser.get(f"/console/credentials/{records.credential}").text
+    assert f"/blocks/block/{made}" in page
 
 
 def test_without_rules_the_page_says_what_they_are_for(

@@ -32,7 +32,7 @@ def operations() -> list[tuple[str, str, dict[str, Any]]]:
 
 def shape(path: str) -> str:
     """A path without the names of its parameters."""
-    return re.sub(r"\{\w+\}", "{}", path)
+    return re.sub(r"\{\w+(:path)?\}", "{}", path)
 
 
 def test_the_published_document_is_the_services() -> None:

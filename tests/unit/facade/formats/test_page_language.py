@@ -11,6 +11,7 @@ import pytest
 
 from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS
 from jobauto_prefect.facade.console.activity.event_pages import STATES as EVENT_STATES
+from jobauto_prefect.facade.console.activity.worker_words import TONES as WORKER_STATES
 from jobauto_prefect.facade.console.jobs.job_list_page import ORDERS, SINCE
 from jobauto_prefect.facade.console.jobs.job_words import ORIGINS
 from jobauto_prefect.facade.console.jobs.saved_searches import PREDEFINED
@@ -68,14 +69,14 @@ def _literals(argument: ast.expr | ast.AST) -> Iterator[str]:
 
 def _texts_by_name() -> Iterator[str]:
     """Texts that are looked up by what records and tables say."""
-    yield from (entry.label for entry in MENU)
+    yield from (page.label for entry in MENU for page in (entry, *entry.pages))
     yield from NOTIFICATIONS.values()
     yield from MONTHS
     yield from (*INTERVALS.values(), *WEEKDAYS)
     yield from (kind.many for kind in KINDS.values())
     yield from ("Status", "Index")
     yield from (str(state) for state in (*JobState, *TaskState))
-    yield from ("working", "silent", "hindered", "frozen")
+    yield from WORKER_STATES
     yield from (*get_args(Severity), *ORIGINS.values(), "an event")
     yield from (*get_args(AuditAction), *get_args(Operation), *ENDS, *EVENT_STATES, *EventKind)
     yield from (str(state) for state in DeliveryState)

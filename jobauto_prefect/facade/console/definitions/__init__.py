@@ -1,0 +1,1 @@
+"""Pages of what run templates are described with: topics, calendars, credential types."""
