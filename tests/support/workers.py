@@ -199,14 +199,12 @@ class Plant:
             yield process
 
     @contextmanager
-    def starting_worker(
-        self, name: str = "w1", *options: str, **environment: str
-    ) -> Iterator[Popen[bytes]]:
-        """The same, whether or not Prefect has heard of it."""
+    def starting_worker(self, name: str, *options: str, **values: str) -> Iterator[Popen[bytes]]:
+        """The same, whether or not Prefect has heard of it; `values` are of its environment."""
         argv = [sys.executable, "-m", "prefect", "worker", "start", "--type", "jobauto"]
         argv += ["--pool", self.pool, "--name", name, *options]
         log = self.home / f"worker-{name}.log"
-        with running(argv, self.environment(**environment), log) as process:
+        with running(argv, self.environment(**values), log) as process:
             yield process
 
     def until_online(self, name: str, pool: str | None = None) -> None:
@@ -246,8 +244,7 @@ def plant(prefect_api: str, migrated: str, home: Path, lease_seconds: float) -> 
         stack.callback(ledger.close)
         serving = stack.enter_context(Serving(settings, ledger))
         rest = stack.enter_context(client(f"{settings.url}/api/v1", user_token(ledger)))
-        prefect = prefect_client(prefect_api)
-        stack.enter_context(prefect)
+        prefect = stack.enter_context(prefect_client(prefect_api))
         yield _build(settings, serving, rest, prefect)
 
 
@@ -263,7 +260,6 @@ def _build(
     env = {"MARKS": str(home / "marks"), "COMPANY": "Ácme", "PASSWORD": SECRET}
     body = {"app_id": app["id"], "company": pool, "name": "daily", "env": env}
     template = rest.post("/runtemplate/", json=body).raise_for_status().json()
-    token = worker_token(serving.ledger, pool, f"{pool}-stock")
     made = Plant(
         settings=settings,
         ledger=serving.ledger,
@@ -272,7 +268,7 @@ def _build(
         home=home,
         pool=pool,
         template=template,
-        token=token,
+        token=worker_token(serving.ledger, pool, f"{pool}-stock"),
         marks=home / "marks",
         serving=serving,
     )
