@@ -46,6 +46,10 @@ class Visitor:
     def tick(self, label: str) -> None:
         self.browser.find_element(By.XPATH, f"//main//label[normalize-space()='{label}']").click()
 
+    def unfold(self, title: str) -> None:
+        starts = f"starts-with(normalize-space(), '{title}')"
+        self.browser.find_element(By.XPATH, f"//main//summary[{starts}]").click()
+
     def press(self, label: str) -> None:
         """Press a button or follow a link, and wait for the page it leads to."""
         same = f"normalize-space()='{label}'"
@@ -130,6 +134,25 @@ def test_an_operator_sets_up_a_company_and_mends_a_run_template_in_two_languages
     templates = service.rest().get("/api/v1/runtemplates.json?name=wayne").json().values()
     (template,) = templates
     assert template["env"] == {"WARN_PERCENT": "71"}
+
+    visitor.press("Edit")
+    visitor.unfold("After a success")
+    visitor.fill_in("This run template starts", "wayne/None such")
+    visitor.unfold("Who is told")
+    visitor.tick("a job has failed, and no attempt follows")
+    visitor.fill_in("Mail addresses", "bruce@example.com")
+    visitor.unfold("How long what jobs leave is kept")
+    visitor.fill_in("Ended jobs, days", "90")
+    visitor.press("Save")
+    assert "Nothing was saved: some of it can't be." in visitor.text
+    assert "there is no runtemplate 'wayne/None such'" in visitor.text  # its part is unfolded
+    visitor.fill_in("This run template starts", "acme/Probe")
+    visitor.press("Save")
+    assert "Saved." in visitor.text
+    template = service.rest().get(f"/api/v1/runtemplate/{template['id']}.json").json()
+    assert list(template["success"]) == ["ChainRuntemplate"]
+    assert template["notices"] == {"mail": {"on": ["failure"], "to": ["bruce@example.com"]}}
+    assert template["retention"] == {"jobs_days": 90}
     visitor.press("Run")
     visitor.press("Run")
     number = visitor.browser.current_url.partition("/jobs/")[2].partition("?")[0]

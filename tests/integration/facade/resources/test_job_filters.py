@@ -38,6 +38,21 @@ def test_jobs_are_listed_by_several_states_by_their_end_and_by_words_of_their_me
     assert _ids(rest, "/jobs.json", retry_of=failed) == [again]
 
 
+def test_jobs_and_tasks_are_listed_by_a_part_of_their_run_templates_name(
+    rest: httpx.Client, ledger: Ledger
+) -> None:
+    nightly = JobRecords(rest, ledger, "acme", "Nightly 100%")
+    daily = JobRecords(rest, ledger, "globex", "Daily")
+    for collection, first, second in (
+        ("jobs", nightly.job(), daily.job()),
+        ("tasks", nightly.task(), daily.task()),
+    ):
+        assert _ids(rest, f"/{collection}.json", runtemplate="LY") == [first, second]
+        assert _ids(rest, f"/{collection}.json", runtemplate="0%") == [first]
+        narrowed = {"runtemplate": "LY", "company_id": "globex"}
+        assert _ids(rest, f"/{collection}.json", **narrowed) == [second]
+
+
 def test_a_list_of_states_names_the_one_that_there_is_not(
     rest: httpx.Client, records: JobRecords
 ) -> None:
