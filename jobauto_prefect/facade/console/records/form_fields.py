@@ -48,7 +48,7 @@ class FormField:
     `blank` is what an empty control means in a body. `default` is what a new record has unless
     somebody says otherwise. `zone` is the one in which clocks of a time go.
     `is_removable`: a secret that is stored can be taken away. `form`: None for texts. A `named`
-    field takes any text, and offers its choices.
+    field takes any text, and offers the texts that its form has by the name `offer`.
     """
 
     pointer: str
@@ -63,6 +63,7 @@ class FormField:
     zone: str = "UTC"
     is_removable: bool = True
     form: TextForm | None = None
+    offer: str = ""
 
 
 @dataclass(frozen=True, slots=True)

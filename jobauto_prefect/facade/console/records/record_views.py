@@ -1,6 +1,6 @@
 """How lists, records and forms are sent: for each kind alike."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -73,7 +73,8 @@ class RecordForm:
 
     `action` is where it is sent, `target` the contract's path, `back` where it leads without being
     sent. `values` are those the record has, `fixed` is what goes with each sending, `wholes` are
-    the fields of which all goes along. `prefilled` are shown instead of the record's values.
+    the fields of which all goes along. `prefilled` are shown instead of the record's values,
+    `offers` are what fields offer by these names.
     Afterwards comes the page of the record in its `collection`, which says `done`.
     """
 
@@ -89,6 +90,7 @@ class RecordForm:
     fixed: Mapping[str, Any] = field(default_factory=dict)
     prefilled: Values = field(default_factory=dict)
     wholes: Sequence[WholeValue] = ()
+    offers: Mapping[str, Collection[str]] = field(default_factory=dict)
     facts: Sequence[tuple[str, AnyCell]] = ()
     note: str = ""
     done: str = "saved"

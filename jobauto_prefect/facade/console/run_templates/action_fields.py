@@ -10,6 +10,9 @@ from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormF
 from jobauto_prefect.facade.console.records.record_views import Choices
 from jobauto_prefect.facade.formats.html.page_language import Translator
 
+TEMPLATES = "templates"
+"""What a form offers with the names of run templates."""
+
 LEADING = {
     Action.CHAIN: "runtemplate_id",
     Action.LAUNCH: "app_id",
@@ -19,21 +22,19 @@ LEADING = {
 """Of each action that says more than its name the part without which there is none."""
 
 
-def action_groups(translate: Translator, templates: Choices, apps: Choices) -> list[FieldGroup]:
+def action_groups(translate: Translator, apps: Choices) -> list[FieldGroup]:
     """Return the fields of what follows a success, and of what follows a failure."""
     titles = {
         ActionMode.SUCCESS: translate("After a success"),
         ActionMode.FAIL: translate("After a failure"),
     }
     return [
-        FieldGroup(title, _fields(f"/{mode}", translate, templates, apps), True, pointer=f"/{mode}")
+        FieldGroup(title, _fields(f"/{mode}", translate, apps), True, pointer=f"/{mode}")
         for mode, title in titles.items()
     ]
 
 
-def _fields(
-    pointer: str, translate: Translator, templates: Choices, apps: Choices
-) -> list[FormField]:
+def _fields(pointer: str, translate: Translator, apps: Choices) -> list[FormField]:
     nothing = ("", translate("nothing"))
     return [
         FormField(
@@ -41,7 +42,7 @@ def _fields(
             translate("This run template starts"),
             "named",
             translate("The short name of a company, a slash, and the name of its run template."),
-            choices=templates,
+            offer=TEMPLATES,
         ),
         FormField(
             f"{pointer}/{Action.LAUNCH}/app_id",

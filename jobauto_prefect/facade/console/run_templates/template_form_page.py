@@ -31,7 +31,11 @@ from jobauto_prefect.facade.console.records.record_views import (
     read_names,
     require,
 )
-from jobauto_prefect.facade.console.run_templates.action_fields import action_groups, whole_actions
+from jobauto_prefect.facade.console.run_templates.action_fields import (
+    TEMPLATES,
+    action_groups,
+    whole_actions,
+)
 from jobauto_prefect.facade.console.run_templates.block_fields import block_group
 from jobauto_prefect.facade.console.run_templates.executor_fields import (
     executor_fields,
@@ -73,8 +77,9 @@ async def _edit_form(request: Request, contract: Contract, template_id: int) -> 
     template = records.template
     require(contract.who, "jobs.update", template["company_id"])
     address = f"{ADDRESS}/{template_id}"
-    paths = await read_template_paths(request, contract.who)
-    groups = await _groups(request, contract, records, paths)
+    may_configure = contract.who.rights.may(CONFIGURE, template["company_id"])
+    paths = await read_template_paths(request, contract.who) if may_configure else {}
+    groups = await _groups(request, contract, records)
     wholes = _wholes(template, paths)
     return RecordForm(
         title=translate("Edit {name}", name=template["name"]),
@@ -85,6 +90,7 @@ async def _edit_form(request: Request, contract: Contract, template_id: int) -> 
         groups=groups,
         values=values_of(fields_of(groups), shown_with(template, wholes)),
         wholes=wholes,
+        offers={TEMPLATES: paths.values()},
         back=address,
         submit=translate("Save"),
         facts=_facts(request, records),
@@ -101,7 +107,7 @@ async def _new_form(request: Request, contract: Contract) -> RecordForm:
     require(contract.who, CONFIGURE, company_id)
     records = await read_new_template(contract, company_id, app_id)
     paths = await read_template_paths(request, contract.who)
-    groups = await _groups(request, contract, records, paths)
+    groups = await _groups(request, contract, records)
     executors = _executors(contract, records)
     return RecordForm(
         title=translate("New run template"),
@@ -113,6 +119,7 @@ async def _new_form(request: Request, contract: Contract) -> RecordForm:
         values=values_of(fields_of(groups), None),
         prefilled={"/executor": executors[0]} if "Native" not in executors else {},
         wholes=_wholes(None, {}),
+        offers={TEMPLATES: paths.values()},
         fixed=reference,
         back=ADDRESS,
         submit=translate("Save"),
@@ -142,7 +149,7 @@ def _facts(request: Request, records: TemplateRecords) -> list[tuple[str, Cell]]
 
 
 async def _groups(
-    request: Request, contract: Contract, records: TemplateRecords, paths: Mapping[str, str]
+    request: Request, contract: Contract, records: TemplateRecords
 ) -> list[FieldGroup]:
     """Return the fields that the visitor may change."""
     translate, languages = language_parts(request)
@@ -167,7 +174,7 @@ async def _groups(
         *choice_groups(translate, credentials, topics, calendars),
         operated,
         FieldGroup(translate("Attempts and windows"), attempt_fields(translate), is_folded=True),
-        *action_groups(translate, [(path, "") for path in paths.values()], apps),
+        *action_groups(translate, apps),
         notice_group(translate, of_template=True),
         FieldGroup(translate("Where it runs"), placed, is_folded=True),
         *setting_groups(translate, executors),
