@@ -251,11 +251,18 @@ class _PassedOn(Response):
 CurrentContract = Annotated[Contract, Depends(current_contract)]
 
 
+def _words_of(error: Mapping[str, Any]) -> str:
+    """Return what an error says; patterns are for programs, and hints say what they ask for."""
+    if error.get("rule") == "string_pattern_mismatch":
+        return "this is not written as it has to be"
+    return str(error.get("message", ""))
+
+
 def _error_of(status: int, body: Any) -> ContractError:
     body = body if isinstance(body, Mapping) else {}
     details = body.get("details")
     errors = [
-        InputError(str(error.get("pointer", "")), str(error.get("message", "")))
+        InputError(str(error.get("pointer", "")), _words_of(error))
         for error in (details if isinstance(details, list) else ())
         if isinstance(error, Mapping)
     ]

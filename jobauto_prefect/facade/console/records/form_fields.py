@@ -11,7 +11,7 @@ from jobauto_prefect.definitions import to_text
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.facade.console.contract import ContractError, InputError
 from jobauto_prefect.facade.console.forms import Form
-from jobauto_prefect.facade.console.records.text_forms import TextForm
+from jobauto_prefect.facade.console.records.text_forms import LINES, TextForm
 from jobauto_prefect.facade.formats.html.scalars import is_picture
 
 Kind = Literal[
@@ -33,6 +33,9 @@ Values = Mapping[str, Any]
 TRUE = "true"
 PAIR_NAME, PAIR_VALUE = "name:", "value:"
 """Before the pointer of a pair: a value with a name that somebody gives it."""
+
+MOST_ROWS = 12
+"""Lines of a text that are shown without scrolling."""
 
 REMOVE = "remove:"
 """Before the pointer of a secret or a picture: the name of the control that takes it away."""
@@ -96,6 +99,12 @@ class Control:
     is_stored: bool = False
     picture: str = ""
     file: str = ""
+
+    @property
+    def rows(self) -> int:
+        """How many lines it has at least, and shows at most."""
+        least, lines = 2 if self.field.form else 4, self.text.count("\n") + 1
+        return min(max(least, lines), MOST_ROWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +197,7 @@ def text_of(value: Any, form: TextForm | None = None) -> str:
 
 
 def _draw(field: FormField, value: Any, sent: Form | None, errors: Sequence[InputError]) -> Control:
-    wrong = [problem.message for problem in errors if _concerns(problem, field)]
+    wrong = [_words_of(problem, field) for problem in errors if _concerns(problem, field)]
     if field.kind == "secret":
         return Control(field, errors=wrong, is_stored=value == MASK)
     if field.kind == "pair":
@@ -234,6 +243,14 @@ def _is_filled(control: Control) -> bool:
         return (control.text == TRUE) is not bool(field.default)
     default = "" if field.kind == "choices" else text_of(field.default, field.form)
     return control.is_stored or bool(control.chosen) or control.text not in ("", default)
+
+
+def _words_of(problem: InputError, field: FormField) -> str:
+    """Return what is wrong with a field, with its number where it is one of several."""
+    item = problem.pointer.removeprefix(f"{field.pointer}/")
+    if field.form is LINES and item.isdecimal():
+        return f"entry {int(item) + 1}: {problem.message}"
+    return problem.message
 
 
 def _is_of_group(problem: InputError, group: FieldGroup, fields: Sequence[FormField]) -> bool:
