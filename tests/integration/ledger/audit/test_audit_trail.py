@@ -76,6 +76,8 @@ def _weight(row: Row) -> int:
         return 100
     if row.method != "DELETE":
         return 1 if "cancelled" in str(row.body) else 0
+    if row.path.count("{") > 1:  # a part of a record
+        return 1
     item = row.path.split("/")[1]
     return 2 + LAST.index(item) if item in LAST else 50
 
