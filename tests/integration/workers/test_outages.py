@@ -74,7 +74,7 @@ def test_a_worker_that_starts_before_prefect_serves_once_it_answers(
 ) -> None:
     """And does not wait for its next heartbeat, which is in an hour."""
     own_prefect.stop()
-    with plant.starting_worker(PREFECT_WORKER_HEARTBEAT_SECONDS="3600") as worker:
+    with plant.starting_worker("w1", PREFECT_WORKER_HEARTBEAT_SECONDS="3600") as worker:
         eventually(lambda: plant.rest.get("/workers.json").json())
         own_prefect.start()
         plant.until_online("w1")
