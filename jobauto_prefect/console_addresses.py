@@ -7,6 +7,7 @@ CONSOLE = "/console"
 
 COLLECTIONS: Mapping[str, str] = {
     "artifact": "artifacts",
+    "credential": "credentials",
     "event": "events",
     "eventrule": "rules",
     "job": "jobs",

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
-from sqlalchemy import select
+from sqlalchemy import insert, select
 
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Artifact, CompanyUser, Job, OutputLine, Task, User
@@ -70,11 +70,10 @@ class JobRecords:
 
     def lines(self, job_id: int, *texts: str, stream: str = "stdout", first: int = 1) -> None:
         """Output of a job."""
+        named = {"job_id": job_id, "stream": stream, "at": self.now}
+        rows = [{**named, "seq": seq, "text": text} for seq, text in enumerate(texts, start=first)]
         with self.ledger.writing(SERVICE) as session:
-            session.add_all(
-                OutputLine(job_id=job_id, seq=seq, stream=stream, text=text, at=self.now)
-                for seq, text in enumerate(texts, start=first)
-            )
+            session.execute(insert(OutputLine), rows)
 
     def artifact(self, job_id: int, path: str, content: bytes, kind: str) -> int:
         """A file that a job left behind."""

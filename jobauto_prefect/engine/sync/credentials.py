@@ -13,6 +13,7 @@ from jobauto_prefect.compiler.blocks import (
     block_plan,
     block_type_plan,
 )
+from jobauto_prefect.console_addresses import page_address
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.blocks import (
     apply_block,
@@ -141,7 +142,7 @@ def desired_block(credential: Credential, settings: Settings) -> BlockPlan:
         credential.name,
         credential.credential_type.fields,
         credential.values,
-        f"{settings.url}/api/v1/credential/{credential.id}.html",
+        page_address(settings.url, "credential", credential.id),
     )
 
 

@@ -73,7 +73,7 @@ def test_a_credential_is_a_block_without_its_secrets_and_goes_with_its_record(
         "BANK_USER": "anna",
         "jobauto_credential": found["data"]["jobauto_credential"],
     }
-    assert found["data"]["jobauto_credential"].endswith(f"/credential/{credential['id']}.html")
+    assert found["data"]["jobauto_credential"].endswith(f"/console/credentials/{credential['id']}")
     assert BANK_PIN not in json.dumps(found)
     kind, schema = found["block_type"], found["block_schema"]["fields"]
     assert kind["name"] == f"jobauto Prefect-Bank ({of_type['code']})"

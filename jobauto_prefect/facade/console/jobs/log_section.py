@@ -11,6 +11,8 @@ from jobauto_prefect.facade.console.jobs.terminal_text import TerminalText, Text
 from jobauto_prefect.ledger.states import LIVE_JOBS
 
 PAGE_LINES = 1000
+PAGE_CHARACTERS = 1_000_000  # of these lines, with their markup; of longer ones there are fewer
+PART_MARKUP = 30  # characters about a text that is marked or coloured
 MAX_LIVE_LINES = 5000  # on a page that follows: then it begins anew with the end
 CONTEXT_LINES = 200  # after a line that was found
 MAX_SOUGHT = 255  # characters
@@ -60,7 +62,8 @@ async def read_log(
     query = {"tail": PAGE_LINES, "before": before, "find": sought}
     answer = await contract.fetch(f"/job/{job_id}/output.json", query)
     lines = _lines_of(answer, sought)
-    has_earlier = len(lines) == PAGE_LINES if sought else bool(lines) and lines[0].number > 1
+    is_cut = len(lines) < len(answer["lines"]) or len(lines) == PAGE_LINES
+    has_earlier = is_cut if sought else bool(lines) and lines[0].number > 1
     follows = before is None and not sought and answer["state"] in LIVE_JOBS
     first = lines[0].number if lines else 1
     return LogSection(
@@ -94,8 +97,9 @@ async def read_next_lines(contract: Contract, job_id: int, after: int, first: in
 
 
 def _lines_of(answer: Mapping[str, Any], sought: str = "") -> list[LogLine]:
+    """Return the last lines of an answer that a page has room for."""
     terminals = {"stdout": TerminalText(), "stderr": TerminalText()}
-    return [
+    lines = [
         LogLine(
             number=line["seq"],
             is_error=line["stream"] == "stderr",
@@ -104,6 +108,18 @@ def _lines_of(answer: Mapping[str, Any], sought: str = "") -> list[LogLine]:
         )
         for line in answer["lines"]
     ]
+    return _last_that_fit(lines)
+
+
+def _last_that_fit(lines: Sequence[LogLine]) -> list[LogLine]:
+    """Return the last lines that a page has room for; one at least, where there are any."""
+    room, first = PAGE_CHARACTERS, len(lines)
+    while first > 0:
+        room -= sum(len(part.text) + PART_MARKUP for part in lines[first - 1].parts)
+        if room < 0 and first < len(lines):
+            break
+        first -= 1
+    return list(lines[first:])
 
 
 def _page(job_id: int, place: str = "log", **query: Any) -> str:

@@ -9,6 +9,7 @@ from rich.style import Style
 
 ESCAPE = "\x1b"
 MAX_LINE = 4000  # characters that a page shows of a line
+MAX_MARKS = 50  # places that are marked in a text
 _CONTROLS = dict.fromkeys((*range(9), *range(10, 32), 127))  # all but tabs
 
 
@@ -80,17 +81,17 @@ def _clip(parts: Iterator[TextPart]) -> Iterator[TextPart]:
 
 
 def _mark(part: TextPart, sought: str) -> Iterator[TextPart]:
-    """Split a part where it has the text that was looked for, in any case."""
+    """Split a part where it has the text that was looked for, in any case: its first places."""
     folded, wanted = part.text.lower(), sought.lower()
     if not wanted or len(folded) != len(part.text):
         yield part
         return
-    at = 0
-    while (begin := folded.find(wanted, at)) >= 0:
+    at = marks = 0
+    while (begin := folded.find(wanted, at)) >= 0 and marks < MAX_MARKS:
         end = begin + len(wanted)
         if begin > at:
             yield TextPart(part.text[at:begin], part.classes)
         yield TextPart(part.text[begin:end], part.classes, is_match=True)
-        at = end
+        at, marks = end, marks + 1
     if at < len(part.text):
         yield TextPart(part.text[at:], part.classes)
