@@ -15,7 +15,11 @@ from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import ContractError
 from jobauto_prefect.facade.console.navigation import navigation_of, subpages_of
-from jobauto_prefect.facade.console.notifications import NOTIFICATIONS
+from jobauto_prefect.facade.console.notifications import (
+    NOTIFICATIONS,
+    forget_warnings,
+    read_warnings,
+)
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.page_language import choose_page_language, translator
 from jobauto_prefect.facade.http import late_routes
@@ -68,7 +72,7 @@ def respond_in_console(
         session=who.in_session,
     )
     done = NOTIFICATIONS.get(request.query_params.get("done", ""), "")
-    return respond_with_page(
+    response = respond_with_page(
         template,
         view,
         status,
@@ -77,8 +81,12 @@ def respond_in_console(
         navigation=navigation_of(who),
         subpages=subpages_of(who, here, request.url.path),
         notification=translator(view.language)(done),
+        warnings=read_warnings(request) if done else (),
         **parts,
     )
+    if done:
+        forget_warnings(request, response)
+    return response
 
 
 def respond_with_page(

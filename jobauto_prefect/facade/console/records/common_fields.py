@@ -94,11 +94,11 @@ def notice_group(translate: Translator, *, of_template: bool) -> FieldGroup:
 def whole_notices(record: Mapping[str, Any] | None) -> WholeValue:
     """Return the notices of a record, as the fields show them; None: it is new."""
     shown = {}
-    for name, said in (record[NOTICES] if record else {}).items():
+    for name, config in (record[NOTICES] if record else {}).items():
         if name in tuple(Channel):
-            shown[name] = {**without_nothing(said), SILENT: not said["on"]}
-        elif said is not None:
-            shown[name] = said
+            shown[name] = {**without_nothing(config), SILENT: not config["on"]}
+        elif config is not None:
+            shown[name] = config
     return WholeValue(NOTICES, shown, _join_notices)
 
 
@@ -110,14 +110,14 @@ def _join_notices(shown: dict[str, Any]) -> dict[str, Any]:
     """
     joined: dict[str, Any] = {}
     for channel, named in ((Channel.MAIL, "to"), (Channel.SLACK, "uri")):
-        said = shown.get(channel, {})
-        on = [] if said.get(SILENT) else said.get("on") or []
-        addresses = said.get(named)
-        if channel is Channel.SLACK and named in said and addresses is None:
+        config = shown.get(channel, {})
+        on = [] if config.get(SILENT) else config.get("on") or []
+        addresses = config.get(named)
+        if channel is Channel.SLACK and named in config and addresses is None:
             continue  # taken away
-        if not (on or addresses or said.get(SILENT)):
+        if not (on or addresses or config.get(SILENT)):
             continue
-        if not on and not said.get(SILENT):
+        if not on and not config.get(SILENT):
             place = f"/{NOTICES}/{channel}/on"
             raise refuse(place, "tick what they are told of, or that nobody is told")
         joined[channel] = {"on": on, named: addresses or ([] if named == "to" else None)}

@@ -15,6 +15,7 @@ from jobauto_prefect.definitions import pick_text
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.forms import Form, SentForm
+from jobauto_prefect.facade.console.notifications import keep_warnings
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
 from jobauto_prefect.facade.console.records.form_changes import WholeValue, read_changes
 from jobauto_prefect.facade.console.records.form_fields import (
@@ -244,8 +245,9 @@ async def save(
         if error.status not in SHOWN_AGAIN:
             raise
         return respond_with_form(request, contract.who, form, sent, error)
-    address = f"{CONSOLE}/{form.collection}/{record['id']}"
-    return RedirectResponse(f"{address}?done={form.done}", 303)
+    answer = RedirectResponse(f"{CONSOLE}/{form.collection}/{record['id']}?done={form.done}", 303)
+    keep_warnings(request, answer, [fault["message"] for fault in record.get("warnings", ())])
+    return answer
 
 
 def add_form_routes(
@@ -289,8 +291,7 @@ def add_form_routes(
 
 def query_ids(request: Request, *names: str) -> dict[str, int]:
     """Return the ids that the query of a form for a new record gives, by these names."""
-    query = request.query_params
-    given = {name: query.get(name, "") for name in names}
+    given = {name: request.query_params.get(name, "") for name in names}
     return {name: int(text) for name, text in given.items() if text.isascii() and text.isdecimal()}
 
 

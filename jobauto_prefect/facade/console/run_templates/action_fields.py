@@ -86,7 +86,7 @@ def whole_actions(record: Mapping[str, Any] | None, paths: Mapping[str, str]) ->
 
 
 def _shown(actions: Mapping[str, Any], paths: Mapping[str, str]) -> dict[str, Any]:
-    shown: dict[str, Any] = {name: dict(said) for name, said in actions.items()}
+    shown: dict[str, Any] = {name: dict(config) for name, config in actions.items()}
     if Action.STOP in shown:
         shown[Action.STOP] = True
     if Action.CHAIN in shown:
@@ -98,10 +98,10 @@ def _shown(actions: Mapping[str, Any], paths: Mapping[str, str]) -> dict[str, An
 def _join_actions(shown: dict[str, Any]) -> dict[str, Any]:
     """Return the actions that there are; a key stays with the action whose it is."""
     joined = {}
-    for name, said in shown.items():
+    for name, config in shown.items():
         leading = LEADING.get(Action(name))
         if leading is None:
-            joined[name] = bool(said)
-        elif said.get(leading) or said.get("secret") not in (None, MASK):
-            joined[name] = said
+            joined[name] = bool(config)
+        elif config.get(leading) or config.get("secret") not in (None, MASK):
+            joined[name] = config
     return joined

@@ -211,6 +211,18 @@ def test_people_are_told_by_mail_and_by_a_webhook(
     assert template["notices"] == {}
 
 
+def test_what_the_contract_warns_of_is_said_once(browser: httpx.Client, boxed: int) -> None:
+    answer = _send(
+        browser, boxed, __notices__mail__on="failure", __notices__mail__to="eva@example.com"
+    )
+    assert answer.status_code == 303
+    following = answer.headers["location"]
+    assert "no mail is sent: there is no JOBAUTO_SMTP_HOST" in browser.get(following).text
+    assert "no mail is sent" not in browser.get(following).text
+    browser.cookies.set("jobauto_warnings", "<b>", path="/console")
+    assert "But mind" not in browser.get(following).text
+
+
 def test_wrong_notices_stand_at_their_fields(browser: httpx.Client, boxed: int) -> None:
     page = _send(
         browser, boxed,
