@@ -122,6 +122,7 @@ RESOURCES: Sequence[Resource] = (
             "app_id": _reference("app_id"),
             "company_id": _reference("company_id"),
             "topic": Filter("topics", parse_text, "has"),
+            "credential_id": Filter("id", parse_int, "credential", refers_to=Credential),
             "active": Filter("active", parse_bool),
         },
         body=TemplateBody, aliases={"iterv": "interv"}, listed_at_item=True,

@@ -49,6 +49,7 @@ from jobauto_prefect.ledger.records import (
     Job,
     RunTemplate,
     Task,
+    TemplateCredential,
     Topic,
 )
 
@@ -109,7 +110,8 @@ class Condition:
     """A filter: `column` equals a value, is at least (`ge`) or below (`lt`) it, is one of them
     (`in`), has it as a part of its text, whatever the case (`contains`), or is a list with it
     (`has`). `company`: the record is of that company, whatever says so. `template`: it refers to a
-    run template that has the value as a part of its name.
+    run template that has the value as a part of its name. `credential`: it is the id of a run
+    template that has the credential.
     """
 
     column: str
@@ -240,11 +242,20 @@ def _of_templates_named(column: Any, part: str) -> ColumnElement[bool]:
     return condition
 
 
+def _with_credential(column: Any, credential_id: int) -> ColumnElement[bool]:
+    having = select(TemplateCredential.runtemplate_id).where(
+        TemplateCredential.credential_id == credential_id
+    )
+    condition: ColumnElement[bool] = column.in_(having)
+    return condition
+
+
 _COMPARISONS: Mapping[str, Callable[[Any, Any], ColumnElement[bool]]] = {
     "in": lambda column, values: column.in_(values),
     "contains": _contains,
     "has": _has,
     "template": _of_templates_named,
+    "credential": _with_credential,
 }
 """Those that are no operators of Python."""
 

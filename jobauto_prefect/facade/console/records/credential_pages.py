@@ -91,7 +91,7 @@ async def show_credential(credential: int, request: Request, contract: CurrentCo
     record = (await contract.read(f"/credential/{credential}")).data
     kind = (await contract.read(f"/credential_type/{record['credential_type_id']}")).data
     company = (await contract.read(f"/company/{record['company_id']}")).data
-    templates = (await contract.read("/runtemplates", {"company_id": company["id"]})).data
+    templates = await read_list(contract, "runtemplates", {"credential_id": credential})
     edit = Action(translate("Edit"), f"{ADDRESS}/{credential}/edit")
     limit = "" if record["max_jobs"] is None else str(record["max_jobs"])
     page = RecordPage(
@@ -114,10 +114,10 @@ async def show_credential(credential: int, request: Request, contract: CurrentCo
                         link(template["name"], f"{CONSOLE}/runtemplates/{template['id']}"),
                         state_badge(template, translate),
                     ]
-                    for template in templates.values()
-                    if credential in template["credentials"]
+                    for template in templates.data.values()
                 ],
                 translate("None has it yet: choose it in the form of a run template."),
+                f"{CONSOLE}/runtemplates?credential_id={credential}",
             ),
         ],
         contract_href=f"{CONTRACT}/credential/{credential}.html",

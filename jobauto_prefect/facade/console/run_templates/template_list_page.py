@@ -35,7 +35,7 @@ from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.queries.jobs import LastJob
 
-FILTERS = ("name", "company_id", "app_id", "topic", "active")
+FILTERS = ("name", "company_id", "app_id", "topic", "credential_id", "active")
 ADDRESS = f"{CONSOLE}/runtemplates"
 
 router = late_routes.router(include_in_schema=False)
@@ -67,7 +67,10 @@ async def list_run_templates(
             _row(record, view.names, jobs[record["id"]], launches.get(record["id"]), now, translate)
             for record in records
         ],
-        filters=await _filters(contract, languages, translate),
+        filters=[
+            *await _filters(contract, languages, translate),
+            *await _only_credential(request, contract, translate),
+        ],
         empty=translate("There is no run template yet. It says how a company runs an application."),
         actions=new_action(contract, translate),
     )
@@ -98,6 +101,18 @@ async def _filters(
             [("true", translate("active")), ("false", translate("paused"))],
         ),
     ]
+
+
+async def _only_credential(
+    request: Request, contract: Contract, translate: Translator
+) -> list[ListFilter]:
+    """Return the filter by the credential that the list is narrowed to; its page leads here."""
+    given = request.query_params.get("credential_id", "")
+    if not given:
+        return []
+    names = {str(number): name for number, name in await contract.names("credentials")}
+    choices = [(given, names.get(given, given))]
+    return [ListFilter("credential_id", translate("Credential"), choices)]
 
 
 def _row(

@@ -60,6 +60,8 @@ def test_each_row_tells_the_last_jobs_the_next_window_and_the_schedule(
         ("name=acme+inv", True),
         ("name=nothing", False),
         ("topic=sklad", True),
+        ("credential_id={credential}", True),
+        ("credential_id=999999", False),
         ("active=false", False),
         ("active=true", True),
         ("company_id={company}", True),
@@ -69,7 +71,7 @@ def test_each_row_tells_the_last_jobs_the_next_window_and_the_schedule(
 def test_a_list_is_narrowed_and_its_address_says_how(
     browser: httpx.Client, records: Records, query: str, expected: bool
 ) -> None:
-    page = browser.get(f"{LIST}?{query.format(company=records.company)}").text
+    page = browser.get(f"{LIST}?{query.format(**vars(records))}").text
     assert ("Acme invoices" in _names(page)) is expected
     assert ("Nothing is like this." in page) is not expected
     assert 'href="/console/runtemplates">Show all</a>' in page
