@@ -1,8 +1,7 @@
 """Event rules as a picture and as a table: what starts what."""
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fastapi import Request, Response
@@ -18,6 +17,7 @@ from jobauto_prefect.facade.console.records.page_parts import (
     Section,
     enabled_badge,
     link,
+    text_cell,
 )
 from jobauto_prefect.facade.console.records.record_views import (
     ListFilter,
@@ -40,6 +40,7 @@ MAX_SHOWN = 200
 router = late_routes.router(include_in_schema=False)
 
 Rule = Mapping[str, Any]
+Origins = Mapping[str, Origin]
 
 
 @router.get(RULES)
@@ -49,7 +50,7 @@ async def list_rules(request: Request, contract: CurrentContract) -> Response:
     query = list_query(request, FILTERS)
     view = await contract.read("/eventrules", {**query, "limit": MAX_SHOWN})
     rules = list(view.data.values())
-    names = RuleNames(view.names)
+    origins = _origins(view.names)
     arrows = [_arrow(rule, translate) for rule in rules]
     new = Action(translate("New event rule"), f"{RULES}/new", is_main=True)
     templates = await read_choices(contract, "runtemplates", languages)
@@ -64,7 +65,7 @@ async def list_rules(request: Request, contract: CurrentContract) -> Response:
             translate("Priority"),
             translate("State"),
         ],
-        rows=[_row(rule, names, translate) for rule in rules],
+        rows=[_row(rule, origins, translate) for rule in rules],
         filters=[
             ListFilter(
                 "event_source_id",
@@ -91,7 +92,7 @@ async def list_rules(request: Request, contract: CurrentContract) -> Response:
         page,
         view,
         template="activity/rules.html",
-        picture=draw_rules(_origins(rules, names), arrows),
+        picture=draw_rules(origins, arrows),
         is_part=(view.total or 0) > len(rules),
     )
 
@@ -101,10 +102,10 @@ async def show_rule(eventrule: int, request: Request, contract: CurrentContract)
     """Show a rule: on what it starts which run template, with which values."""
     translate, _ = language_parts(request)
     view = await contract.read(f"/eventrule/{eventrule}")
-    rule, names = view.data, RuleNames(view.names)
+    rule = view.data
     target = await _read_target(contract, rule)
     may_edit = target and contract.who.rights.may("jobs.update", target["company_id"])
-    _, origin, started, priority, state = _row(rule, names, translate)
+    _, origin, started, priority, state = _row(rule, _origins(view.names), translate)
     page = RecordPage(
         title=_occasion(rule, translate),
         about=[],
@@ -143,38 +144,16 @@ async def _read_target(contract: Contract, rule: Rule) -> Mapping[str, Any] | No
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class RuleNames:
-    """What the ends of rules are called; `known` is by kind and id as text."""
-
-    known: Mapping[str, Names]
-
-    def source(self, key: object) -> str:
-        """Return what an event source is called."""
-        return self._name("eventsource", key)
-
-    def template(self, key: object) -> str:
-        """Return what a run template is called."""
-        return self._name("runtemplate", key)
-
-    def _name(self, kind: str, key: object) -> str:
-        return self.known.get(kind, {}).get(str(key), f"#{key}")
-
-
-def _origins(rules: Sequence[Rule], names: RuleNames) -> dict[str, Origin]:
-    """Return everything that these rules react to or start, by its key."""
-    sources = {rule["event_source_id"] for rule in rules}
-    templates = {
-        rule[name] for rule in rules for name in ("runtemplate_source_id", "runtemplate_id")
-    }
+def _origins(names: Mapping[str, Names]) -> Origins:
+    """Return what rules react to or start, as far as the visitor may know its name, by its key."""
     known: Iterable[Origin] = (
         *(
-            Origin(_source_key(key), names.source(key), f"{SOURCES}/{key}", True)
-            for key in sources - {None}
+            Origin(_source_key(key), name, f"{SOURCES}/{key}", True)
+            for key, name in names.get("eventsource", {}).items()
         ),
         *(
-            Origin(_template_key(key), names.template(key), f"{CONSOLE}/runtemplates/{key}")
-            for key in templates - {None}
+            Origin(_template_key(key), name, f"{CONSOLE}/runtemplates/{key}")
+            for key, name in names.get("runtemplate", {}).items()
         ),
     )
     return {origin.key: origin for origin in known}
@@ -188,11 +167,15 @@ def _template_key(key: object) -> str:
     return f"template {key}"
 
 
-def _arrow(rule: Rule, translate: Translator) -> Arrow:
+def _start(rule: Rule) -> str:
+    """Return the key of what a rule reacts to."""
     source = rule["event_source_id"]
-    start = _template_key(rule["runtemplate_source_id"]) if source is None else _source_key(source)
+    return _template_key(rule["runtemplate_source_id"]) if source is None else _source_key(source)
+
+
+def _arrow(rule: Rule, translate: Translator) -> Arrow:
     return Arrow(
-        start,
+        _start(rule),
         _template_key(rule["runtemplate_id"]),
         f"{RULES}/{rule['id']}",
         _occasion(rule, translate),
@@ -208,20 +191,18 @@ def _occasion(rule: Rule, translate: Translator) -> str:
     return f"{evidence}: {translate(rule['operation'])}"
 
 
-def _row(rule: Rule, names: RuleNames, translate: Translator) -> list[AnyCell]:
-    target = rule["runtemplate_id"]
+def _row(rule: Rule, origins: Origins, translate: Translator) -> list[AnyCell]:
     return [
         link(_occasion(rule, translate), f"{RULES}/{rule['id']}"),
-        _origin(rule, names),
-        link(names.template(target), f"{CONSOLE}/runtemplates/{target}"),
+        _cell(_start(rule), origins),
+        _cell(_template_key(rule["runtemplate_id"]), origins),
         Cell("number", str(rule["priority"])),
         enabled_badge(rule, translate),
     ]
 
 
-def _origin(rule: Rule, names: RuleNames) -> Cell:
-    key = rule["event_source_id"]
-    if key is not None:
-        return link(names.source(key), f"{SOURCES}/{key}")
-    key = rule["runtemplate_source_id"]
-    return link(names.template(key), f"{CONSOLE}/runtemplates/{key}")
+def _cell(key: str, origins: Origins) -> Cell:
+    """Return an end of a rule; of one that the visitor may not see, its number."""
+    if key in origins:
+        return link(origins[key].label, origins[key].href)
+    return text_cell(f"#{key.rpartition(' ')[2]}")

@@ -296,6 +296,22 @@ def test_a_viewer_sees_no_button_and_nothing_of_others(
 BESIDE = ("outbox_message", "clock_timestamp")
 """Asked beside the pages: what waits for Prefect, and the time."""
 
+
+def test_of_what_a_visitor_may_not_see_a_rule_tells_the_number_alone(
+    viewer: httpx.Client, records: Records, rest: httpx.Client
+) -> None:
+    foreign = records.foreign["template"]
+    body = {"runtemplate_source_id": foreign, "runtemplate_id": records.template}
+    rule = ok(rest.post("/eventrule/", json=body), 201)["id"]
+    for path in ("/console/rules", f"/console/rules/{rule}"):
+        page = viewer.get(path).text
+        assert f'<span class="text">#{foreign}</span>' in page
+        assert f"/console/runtemplates/{foreign}" not in page
+        assert str(escape(HOSTILE)) not in page
+        assert "Acme invoices</a>" in page
+    assert '<svg class="rules"' not in viewer.get("/console/rules").text
+
+
 PATHS = (
     "/console/events",
     "/console/rules",
