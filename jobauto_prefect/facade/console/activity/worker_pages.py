@@ -224,8 +224,14 @@ def _facts(worker: Worker, now: datetime, translate: Translator) -> Iterator[tup
     yield translate("Jobs"), text_cell(tell_load(worker, translate))
     yield translate("Machine"), text_cell(worker["host"])
     yield translate("Instance"), Cell("code", worker["instance"])
-    ahead = translate("{seconds} s ahead of the service's", seconds=f"{worker['clock_ahead']:.1f}")
-    yield translate("Its clock"), text_cell(ahead)
+    yield translate("Its clock"), text_cell(_clock(worker["clock_ahead"], translate))
+
+
+def _clock(ahead: float, translate: Translator) -> str:
+    seconds = f"{abs(ahead):.1f}"
+    if ahead < 0:
+        return translate("{seconds} s behind the service's", seconds=seconds)
+    return translate("{seconds} s ahead of the service's", seconds=seconds)
 
 
 def _lost_form(request: Request, worker: Worker) -> RecordForm:
