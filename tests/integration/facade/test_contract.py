@@ -448,7 +448,7 @@ def test_a_parameter_nobody_documents_changes_nothing(
     assert list(ok(rest.get("/jobs.json"))) == jobs
     fault = ok(rest.delete(f"{here}/jobs.json?statee=x"), 400)["details"][0]
     assert "did you mean 'state'?" in fault["message"]
-    assert "message, retry_of, runtemplate_id, state, to" in fault["message"]
+    assert "retry_of, runtemplate, runtemplate_id, state, to, worker" in fault["message"]
 
 
 def test_a_read_of_the_published_dialect_names_what_it_ignored(
