@@ -31,6 +31,7 @@ NAMES = (
     "sleeping",
     "output",
     "lists",
+    "console",
     "scrape",
     "outbox",
     "windows",

@@ -70,19 +70,21 @@ def _fill(running: Stack) -> int:
     eventually(lambda: running.rest.get(path).json()["flow_run_id"])
     running.post("/job/", {"id": job["id"], "state": "cancelled"})
     eventually(lambda: running.rest.get("/status").json()["waiting_for_prefect"] == 0)
-    _execute(running.ledger, JOBS, ENTRIES)
-    _execute(running.prefect_database, RUNS, STATES, BIND)
+    run_statements(running.ledger, ROWS, JOBS, ENTRIES)
+    run_statements(running.prefect_database, ROWS, RUNS, STATES, BIND)
     return int(job["id"])
 
 
-def _execute(database: str, *statements: str) -> None:
+def run_statements(database: str, rows: int, *statements: str) -> None:
+    """Fill a database with as many rows, and let it know its figures."""
     with psycopg.connect(database, autocommit=True) as connection:
         for statement in statements:
-            connection.execute(statement.replace("%(rows)s", str(ROWS)))
+            connection.execute(statement.replace("%(rows)s", str(rows)))
         connection.execute("VACUUM ANALYZE")
 
 
-def _median_ms(ask: Callable[[], httpx.Response]) -> float:
+def median_ms(ask: Callable[[], httpx.Response]) -> float:
+    """How long an answer takes, once it is warm."""
     taken = []
     for number in range(TIMES + 5):
         began = time.perf_counter()
@@ -129,12 +131,12 @@ def measure() -> dict[str, object]:
         wanted = {"sort": "EXPECTED_START_TIME_DESC", "limit": 100}
         prefect = f"{running.settings.prefect_api_url}/flow_runs/filter"
         figures = {
-            "list_ms": _median_ms(lambda: rest.get("/jobs.json?limit=100")),
-            "deep_page_ms": _median_ms(lambda: rest.get(deep)),
-            "record_ms": _median_ms(lambda: rest.get(f"/job/{job_id}.json")),
-            "audit_ms": _median_ms(lambda: rest.get("/auditlog.json?entity_type=Job&limit=100")),
+            "list_ms": median_ms(lambda: rest.get("/jobs.json?limit=100")),
+            "deep_page_ms": median_ms(lambda: rest.get(deep)),
+            "record_ms": median_ms(lambda: rest.get(f"/job/{job_id}.json")),
+            "audit_ms": median_ms(lambda: rest.get("/auditlog.json?entity_type=Job&limit=100")),
         }
-        yardstick = _median_ms(lambda: running.prefect.post("/flow_runs/filter", json=wanted))
+        yardstick = median_ms(lambda: running.prefect.post("/flow_runs/filter", json=wanted))
         load = {
             "list_per_second": _requests_per_second(running, "GET", f"{base}/api/v1/jobs.json"),
             "yardstick_per_second": _requests_per_second(running, "POST", prefect, wanted),
