@@ -11,6 +11,7 @@ from fastapi.responses import RedirectResponse
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
+from jobauto_prefect.facade.console.records.choices import Choices, read_choices
 from jobauto_prefect.facade.console.records.page_parts import (
     NOTHING,
     Action,
@@ -22,12 +23,11 @@ from jobauto_prefect.facade.console.records.page_parts import (
     text_cell,
 )
 from jobauto_prefect.facade.console.records.record_views import (
-    Choices,
     ListFilter,
     ListPage,
+    company_filter,
     language_parts,
     list_query,
-    read_choices,
     read_list,
     respond_with_list,
     respond_with_record,
@@ -98,11 +98,7 @@ async def list_events(
                 translate("Event source"),
                 await read_sources(contract, languages),
             ),
-            ListFilter(
-                "company_id",
-                translate("Company"),
-                await read_choices(contract, "companies", languages),
-            ),
+            await company_filter(contract, languages, translate),
         ],
         empty=translate(
             "Nothing has happened yet. Event sources and the ends of jobs make events."

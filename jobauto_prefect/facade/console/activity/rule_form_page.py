@@ -6,6 +6,7 @@ from fastapi import Request
 
 from jobauto_prefect.facade.console.activity.event_pages import RULES, read_sources
 from jobauto_prefect.facade.console.contract import Contract
+from jobauto_prefect.facade.console.records.choices import Choices, read_choices
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
     FormField,
@@ -13,11 +14,9 @@ from jobauto_prefect.facade.console.records.form_fields import (
     values_of,
 )
 from jobauto_prefect.facade.console.records.record_views import (
-    Choices,
     RecordForm,
     add_form_routes,
     language_parts,
-    read_choices,
     require,
 )
 from jobauto_prefect.facade.formats.html.page_language import Translator

@@ -10,6 +10,7 @@ from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.console.activity.event_pages import RULES, SOURCES, Names
 from jobauto_prefect.facade.console.activity.rule_picture import Arrow, Origin, draw_rules
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
+from jobauto_prefect.facade.console.records.choices import read_choices
 from jobauto_prefect.facade.console.records.page_parts import (
     Action,
     AnyCell,
@@ -24,7 +25,6 @@ from jobauto_prefect.facade.console.records.record_views import (
     ListPage,
     language_parts,
     list_query,
-    read_choices,
     respond_with_list,
     respond_with_record,
 )

@@ -9,6 +9,7 @@ from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.facade.console.activity.event_pages import SOURCES
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
+from jobauto_prefect.facade.console.records.choices import owner_field
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
     FormField,
@@ -29,9 +30,9 @@ from jobauto_prefect.facade.console.records.record_views import (
     ListPage,
     RecordForm,
     add_form_routes,
+    company_filter,
     language_parts,
     list_query,
-    read_choices,
     read_list,
     require,
     respond_with_list,
@@ -82,11 +83,7 @@ async def list_sources(
             for source in view.data.values()
         ],
         filters=[
-            ListFilter(
-                "company_id",
-                translate("Company"),
-                await read_choices(contract, "companies", languages),
-            ),
+            await company_filter(contract, languages, translate),
             ListFilter(
                 "enabled",
                 translate("State"),
@@ -160,17 +157,9 @@ def _facts(source: Source, now: datetime, translate: Translator) -> Iterator[tup
 
 async def _new_form(request: Request, contract: Contract) -> RecordForm:
     translate, languages = language_parts(request)
-    rights = contract.who.rights
-    if not rights.anywhere("companies.create"):
+    if not contract.who.rights.anywhere("companies.create"):
         require(contract.who, "companies.create", None)
-    companies = [
-        choice
-        for choice in await read_choices(contract, "companies", languages)
-        if rights.may("companies.create", int(choice[0]))
-    ]
-    if rights.may("companies.create", None):
-        companies = [("", translate("shared by all")), *companies]
-    owner = FormField("/company_id", translate("Company"), "choice", choices=companies)
+    owner = await owner_field(contract, "companies.create", languages, translate)
     groups = _groups(translate, owner)
     return RecordForm(
         title=translate("New event source"),

@@ -11,12 +11,12 @@ from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.credentials import is_secret
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
 from jobauto_prefect.facade.console.definitions.definition_owners import (
+    CREATE,
     SHARED,
     may_create,
     may_rename,
     may_update,
     owner_cell,
-    owner_field,
     require_creator,
     require_editor,
 )
@@ -25,6 +25,7 @@ from jobauto_prefect.facade.console.definitions.value_texts import (
     LOCALIZED,
     WORDS,
 )
+from jobauto_prefect.facade.console.records.choices import owner_field
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
     FormField,
@@ -42,13 +43,12 @@ from jobauto_prefect.facade.console.records.page_parts import (
     text_cell,
 )
 from jobauto_prefect.facade.console.records.record_views import (
-    ListFilter,
     ListPage,
     RecordForm,
     add_form_routes,
+    company_filter,
     language_parts,
     list_query,
-    read_choices,
     read_list,
     respond_with_list,
     respond_with_record,
@@ -98,13 +98,7 @@ async def list_types(request: Request, contract: CurrentContract) -> Response:
             ]
             for kind in view.data.values()
         ],
-        filters=[
-            ListFilter(
-                "company_id",
-                translate("Company"),
-                await read_choices(contract, "companies", languages),
-            )
-        ],
+        filters=[await company_filter(contract, languages, translate)],
         empty=translate(
             "There is no credential type yet. One says which values sign in somewhere."
         ),
@@ -213,7 +207,7 @@ def _fields(kind: Type, languages: Sequence[str], translate: Translator) -> Sect
 async def _new_form(request: Request, contract: Contract) -> RecordForm:
     translate, languages = language_parts(request)
     require_creator(contract.who)
-    owner = await owner_field(contract, languages, translate)
+    owner = await owner_field(contract, CREATE, languages, translate)
     groups = _groups(translate, owner, has_name=True)
     return RecordForm(
         title=translate("New credential type"),

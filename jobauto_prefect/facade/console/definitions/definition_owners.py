@@ -1,14 +1,12 @@
 """Definitions that are shared or one company's: whose they are, and who changes them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
-from jobauto_prefect.facade.console.contract import Contract
-from jobauto_prefect.facade.console.records.form_fields import FormField
 from jobauto_prefect.facade.console.records.page_parts import link
-from jobauto_prefect.facade.console.records.record_views import read_choices, require
+from jobauto_prefect.facade.console.records.record_views import require
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Translator
@@ -62,18 +60,3 @@ def owner_cell(record: Record, view: View, translate: Translator) -> Cell:
         return Cell("text", translate("shared by all"))
     name = view.names.get("company", {}).get(str(number), f"#{number}")
     return link(name, f"{CONSOLE}/companies/{number}")
-
-
-async def owner_field(
-    contract: Contract, languages: Sequence[str], translate: Translator
-) -> FormField:
-    """Return the control that says whose a new definition is, of those the visitor may make."""
-    rights = contract.who.rights
-    companies = [
-        choice
-        for choice in await read_choices(contract, "companies", languages)
-        if rights.may(CREATE, int(choice[0]))
-    ]
-    if rights.may(CREATE, None):
-        companies = [("", translate("shared by all")), *companies]
-    return FormField("/company_id", translate("Company"), "choice", choices=companies)

@@ -27,10 +27,7 @@ from jobauto_prefect.facade.console.jobs.saved_searches import (
 from jobauto_prefect.facade.console.moments import CurrentTime
 from jobauto_prefect.facade.console.overview import last_midnights
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
-from jobauto_prefect.facade.console.records.record_views import (
-    read_choices,
-    read_only_template,
-)
+from jobauto_prefect.facade.console.records.choices import read_choices, read_only_template
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.page_language import Translator, translator
 from jobauto_prefect.facade.http import late_routes

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jobauto_prefect.definitions.records.notices import Channel, Occasion
+from jobauto_prefect.facade.console.records.choices import Choices
 from jobauto_prefect.facade.console.records.form_changes import (
     WholeValue,
     refuse,
     without_nothing,
 )
 from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField
-from jobauto_prefect.facade.console.records.record_views import Choices
 from jobauto_prefect.facade.console.records.text_forms import LINES
 from jobauto_prefect.facade.formats.html.page_language import Translator
 

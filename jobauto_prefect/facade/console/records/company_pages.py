@@ -10,6 +10,7 @@ from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
+from jobauto_prefect.facade.console.records.choices import Choices, read_names
 from jobauto_prefect.facade.console.records.common_fields import (
     choice_fields,
     label_field,
@@ -37,7 +38,6 @@ from jobauto_prefect.facade.console.records.page_parts import (
     text_cell,
 )
 from jobauto_prefect.facade.console.records.record_views import (
-    Choices,
     ListFilter,
     ListPage,
     RecordForm,
@@ -45,7 +45,6 @@ from jobauto_prefect.facade.console.records.record_views import (
     language_parts,
     list_query,
     read_list,
-    read_names,
     require,
     respond_with_list,
     respond_with_record,

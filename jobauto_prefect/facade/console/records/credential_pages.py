@@ -8,6 +8,7 @@ from fastapi import Request, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
+from jobauto_prefect.facade.console.records.choices import read_choices, read_permitted_companies
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
     FormField,
@@ -30,10 +31,10 @@ from jobauto_prefect.facade.console.records.record_views import (
     ListPage,
     RecordForm,
     add_form_routes,
+    company_filter,
     language_parts,
     list_query,
     query_ids,
-    read_choices,
     read_list,
     require,
     respond_with_list,
@@ -57,7 +58,6 @@ async def list_credentials(request: Request, contract: CurrentContract) -> Respo
     """List credentials."""
     translate, languages = language_parts(request)
     view = await read_list(contract, "credentials", list_query(request, FILTERS))
-    companies = await read_choices(contract, "companies", languages)
     types = await read_choices(contract, "credential_types", languages)
     type_names = dict(types)
     new = Action(translate("New credential"), f"{ADDRESS}/new", is_main=True)
@@ -75,7 +75,7 @@ async def list_credentials(request: Request, contract: CurrentContract) -> Respo
         ],
         filters=[
             ListFilter("name", translate("Name")),
-            ListFilter("company_id", translate("Company"), companies),
+            await company_filter(contract, languages, translate),
             ListFilter("credential_type_id", translate("Type"), types),
         ],
         empty=translate("There is no credential yet. Run templates of its company can have it."),
@@ -177,14 +177,9 @@ async def _edit_form(request: Request, contract: Contract, credential_id: int) -
 async def _chooser(request: Request, contract: Contract, company_id: int | None) -> RecordForm:
     """Return the form that asks whose it is, and of which type: the other fields follow."""
     translate, languages = language_parts(request)
-    rights = contract.who.rights
-    if not rights.anywhere("companies.create"):
+    if not contract.who.rights.anywhere("companies.create"):
         require(contract.who, "companies.create", company_id)
-    companies = [
-        choice
-        for choice in await read_choices(contract, "companies", languages)
-        if rights.may("companies.create", int(choice[0]))
-    ]
+    companies = await read_permitted_companies(contract, "companies.create", languages)
     types = await read_choices(contract, "credential_types", languages)
     fields = [
         FormField("company_id", translate("Company"), "choice", choices=companies),

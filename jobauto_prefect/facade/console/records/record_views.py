@@ -1,7 +1,6 @@
 """How lists, records and forms are sent: for each kind alike."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import urlencode
@@ -11,12 +10,12 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.console_addresses import CONSOLE
-from jobauto_prefect.definitions import pick_text
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.forms import Form, SentForm
 from jobauto_prefect.facade.console.notifications import keep_warnings
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
+from jobauto_prefect.facade.console.records.choices import Choices, read_choices
 from jobauto_prefect.facade.console.records.form_changes import WholeValue, read_changes
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
@@ -38,8 +37,6 @@ KEY = "idempotency-key"
 
 SHOWN_AGAIN = frozenset({400, 403, 409, 412, 413, 422})
 """Refusals that somebody can mend in the form."""
-
-Choices = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,31 +126,12 @@ async def read_list(contract: Contract, collection: str, query: Mapping[str, Any
     return await contract.read(f"/{collection}", {**query, "limit": PAGE})
 
 
-async def read_names(contract: Contract, collection: str) -> list[tuple[str, str]]:
-    """Return the records of a kind that others name by their names, as choices."""
-    listed = {str(name) for _, name in await contract.names(collection)}
-    return [(name, name) for name in sorted(listed)]
-
-
-async def read_choices(
-    contract: Contract,
-    collection: str,
-    languages: Sequence[str],
-    query: Mapping[str, Any] | None = None,
-) -> list[tuple[str, str]]:
-    """Return the records of a kind that one may see, as value and label of a choice, by name."""
-    listed = await contract.names(collection, query)
-    named = ((str(number), pick_text(name, *languages)) for number, name in listed)
-    return sorted(named, key=lambda choice: choice[1].lower())
-
-
-async def read_only_template(contract: Contract, given: str) -> list[tuple[str, str]]:
-    """Return the run template that a list is narrowed to, as its only choice; "": to none."""
-    name = given
-    if given.isascii() and given.isdecimal():
-        with suppress(ContractError):
-            name = (await contract.read(f"/runtemplate/{given}")).data["name"]
-    return [(given, name)] if given else []
+async def company_filter(
+    contract: Contract, languages: Sequence[str], translate: Translator
+) -> ListFilter:
+    """Return the filter of a list by company, of those that the visitor may see."""
+    companies = await read_choices(contract, "companies", languages)
+    return ListFilter("company_id", translate("Company"), companies)
 
 
 def respond_with_list(

@@ -5,9 +5,9 @@ from typing import Any
 
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.actions import Action, ActionMode
+from jobauto_prefect.facade.console.records.choices import Choices
 from jobauto_prefect.facade.console.records.form_changes import WholeValue
 from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField
-from jobauto_prefect.facade.console.records.record_views import Choices
 from jobauto_prefect.facade.formats.html.page_language import Translator
 
 TEMPLATES = "templates"

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.facade.console.records.choices import Choices
 from jobauto_prefect.facade.console.records.common_fields import choice_fields
 from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField
-from jobauto_prefect.facade.console.records.record_views import Choices
 from jobauto_prefect.facade.console.records.variable_fields import with_empty_label
 from jobauto_prefect.facade.console.run_templates.schedule_words import INTERVALS
 from jobauto_prefect.facade.console.run_templates.value_sources import (

@@ -6,6 +6,11 @@ from urllib.parse import urlencode
 from fastapi import Request
 
 from jobauto_prefect.facade.console.contract import Contract
+from jobauto_prefect.facade.console.records.choices import (
+    read_choices,
+    read_names,
+    read_permitted_companies,
+)
 from jobauto_prefect.facade.console.records.common_fields import (
     label_field,
     notice_group,
@@ -27,8 +32,6 @@ from jobauto_prefect.facade.console.records.record_views import (
     add_form_routes,
     language_parts,
     query_ids,
-    read_choices,
-    read_names,
     require,
 )
 from jobauto_prefect.facade.console.run_templates.action_fields import (
@@ -191,11 +194,7 @@ async def _chooser(
     translate, languages = language_parts(request)
     if not contract.who.rights.anywhere(CONFIGURE):
         require(contract.who, CONFIGURE, company_id)
-    companies = [
-        choice
-        for choice in await read_choices(contract, "companies", languages)
-        if contract.who.rights.may(CONFIGURE, int(choice[0]))
-    ]
+    companies = await read_permitted_companies(contract, CONFIGURE, languages)
     apps = await read_choices(contract, "apps", languages, {"enabled": "true"})
     fields = [
         FormField("company_id", translate("Company"), "choice", choices=companies),

@@ -8,6 +8,7 @@ from fastapi import Request, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
+from jobauto_prefect.facade.console.records.choices import read_choices, read_names
 from jobauto_prefect.facade.console.records.page_parts import (
     NOTHING,
     Action,
@@ -20,11 +21,10 @@ from jobauto_prefect.facade.console.records.page_parts import (
 from jobauto_prefect.facade.console.records.record_views import (
     ListFilter,
     ListPage,
+    company_filter,
     language_parts,
     list_query,
-    read_choices,
     read_list,
-    read_names,
     respond_with_list,
 )
 from jobauto_prefect.facade.console.run_templates.job_strips import draw_strip, read_activity
@@ -87,12 +87,11 @@ def new_action(contract: Contract, translate: Translator) -> list[Action]:
 async def _filters(
     contract: Contract, languages: Sequence[str], translate: Translator
 ) -> list[ListFilter]:
-    companies = await read_choices(contract, "companies", languages)
     apps = await read_choices(contract, "apps", languages)
     topics = await read_names(contract, "topics")
     return [
         ListFilter("name", translate("Name")),
-        ListFilter("company_id", translate("Company"), companies),
+        await company_filter(contract, languages, translate),
         ListFilter("app_id", translate("Application"), apps),
         ListFilter("topic", translate("Topic"), topics),
         ListFilter(

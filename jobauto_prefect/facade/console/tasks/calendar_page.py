@@ -13,7 +13,10 @@ from starlette.concurrency import run_in_threadpool
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
 from jobauto_prefect.facade.console.moments import CurrentTime
 from jobauto_prefect.facade.console.page_response import respond_in_console
-from jobauto_prefect.facade.console.records.record_views import language_parts, read_choices
+from jobauto_prefect.facade.console.records.choices import read_choices
+from jobauto_prefect.facade.console.records.record_views import (
+    language_parts,
+)
 from jobauto_prefect.facade.console.success_chart import MONTHS
 from jobauto_prefect.facade.console.tasks.task_list_page import CALENDAR, TASKS
 from jobauto_prefect.facade.console.tasks.window_calendar import (

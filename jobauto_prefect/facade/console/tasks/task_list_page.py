@@ -9,15 +9,15 @@ from fastapi import Request, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.console.contract import CurrentContract
+from jobauto_prefect.facade.console.records.choices import read_only_template
 from jobauto_prefect.facade.console.records.page_parts import Action, AnyCell, link, text_cell
 from jobauto_prefect.facade.console.records.record_views import (
     ListFilter,
     ListPage,
+    company_filter,
     language_parts,
     list_query,
-    read_choices,
     read_list,
-    read_only_template,
     respond_with_list,
 )
 from jobauto_prefect.facade.console.tasks.window_words import badge_of, tell_state, tell_window
@@ -61,11 +61,7 @@ async def list_tasks(
             ListFilter("state", translate("State"), _states(translate)),
             ListFilter("runtemplate", translate("Run template, a part of its name")),
             *([ListFilter("runtemplate_id", translate("Only this one"), only)] if only else []),
-            ListFilter(
-                "company_id",
-                translate("Company"),
-                await read_choices(contract, "companies", languages),
-            ),
+            await company_filter(contract, languages, translate),
             ListFilter("from", translate("Begins from (UTC)")),
             ListFilter("to", translate("Begins before (UTC)")),
         ],
