@@ -113,11 +113,11 @@ def test_every_error_of_actions_is_told(rest: httpx.Client, template: dict[str, 
         "LaunchJob": {"app_id": 999},
         "WebHook": {"uri": "http://169.254.169.254/latest"},
     }
-    said = errors(write(rest, template, fail=targets))
-    assert set(said) == {
+    refusals = errors(write(rest, template, fail=targets))
+    assert set(refusals) == {
         "/fail/ChainRuntemplate/runtemplate_id", "/fail/LaunchJob/app_id", "/fail/WebHook/uri"
     }  # fmt: skip
-    assert "JOBAUTO_WEBHOOK_TARGETS" in said["/fail/WebHook/uri"]
+    assert "JOBAUTO_WEBHOOK_TARGETS" in refusals["/fail/WebHook/uri"]
     for uri in ("ftp://x/", "https://", "http://u:p@h/", "http://h:99999/", "http://h/#f", "x"):
         pointers = errors(write(rest, template, success={"WebHook": {"uri": uri}}))
         assert set(pointers) == {"/success/WebHook/uri"}, uri

@@ -256,7 +256,7 @@ async def test_many_at_once(worker: WorkerContext, facade: Recorder, count: int)
     for one in requests:
         leave("go", one)
     outcomes = await asyncio.wait_for(running, 120)
-    assert [one.report.exit_code for one in outcomes] == [0] * count
+    assert [outcome.report.exit_code for outcome in outcomes] == [0] * count
     assert [texts(facade, job=job) for job in jobs] == [[str(job)] for job in jobs]
 
 

@@ -93,9 +93,9 @@ def test_definitions_and_texts_of_json_are_as_strict(rest: httpx.Client) -> None
 
 
 def test_what_is_said_beside_a_definition_is_refused_with_every_error(rest: httpx.Client) -> None:
-    said = {"force": "maybe", "enabled": "no", "labels": "-", "company_id": -1, "topics": [""]}
-    answer = rest.post("/app/", json={"name": "Probe", **said})
-    assert {pointer.split("/")[1] for pointer in pointers(answer)} == said.keys()
+    beside = {"force": "maybe", "enabled": "no", "labels": "-", "company_id": -1, "topics": [""]}
+    answer = rest.post("/app/", json={"name": "Probe", **beside})
+    assert {pointer.split("/")[1] for pointer in pointers(answer)} == beside.keys()
 
 
 def test_a_query_field_that_comes_twice_or_with_nul_is_refused(rest: httpx.Client) -> None:

@@ -36,12 +36,12 @@ def test_a_mapping_that_can_not_work_is_refused_with_every_error(
         "runtemplate_id": template["id"],
         "env_mapping": mapping,
     }
-    said = errors(rest.post("/eventrule/", json=body))
+    refusals = errors(rest.post("/eventrule/", json=body))
     wrong = ("GREETING", "NO_SUCH_KEY", "COUNT", "TARGET")
-    assert set(said) == {f"/env_mapping/{key}" for key in wrong}
-    assert "RFC 9535" in said["/env_mapping/TARGET"]
-    assert "recordid" in said["/env_mapping/GREETING"]
-    assert "GREETING" in said["/env_mapping/NO_SUCH_KEY"]
+    assert set(refusals) == {f"/env_mapping/{key}" for key in wrong}
+    assert "RFC 9535" in refusals["/env_mapping/TARGET"]
+    assert "recordid" in refusals["/env_mapping/GREETING"]
+    assert "GREETING" in refusals["/env_mapping/NO_SUCH_KEY"]
     assert rest.get("/eventrules.json").json() == {}
 
 
@@ -61,8 +61,8 @@ def test_rules_that_go_round_are_refused_with_the_way(
     assert "/runtemplate_id" in errors(chain(first, first))
     assert chain(first, second).status_code == 201
     rule = chain(second, third, enabled=False).json()
-    said = errors(chain(third, first))["/runtemplate_id"]
-    assert "acme/third → acme/daily → acme/second → acme/third" in said
+    refusal = errors(chain(third, first))["/runtemplate_id"]
+    assert "acme/third → acme/daily → acme/second → acme/third" in refusal
     rest.delete(f"/eventrule/{rule['id']}.json")
     assert chain(third, first).status_code == 201
 
