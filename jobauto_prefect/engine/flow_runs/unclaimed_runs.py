@@ -40,10 +40,10 @@ class UnclaimedRuns:
         Raises:
             PrefectUnavailable: Prefect does not answer.
         """
-        if not await self._is_answering():
+        unclaimed = await self._unclaimed()
+        if not unclaimed or not await self._is_answering():
             self._seen_since.clear()
             return
-        unclaimed = await self._unclaimed()
         now = self._context.ledger.clock()
         self._seen_since = {run: self._seen_since.get(run, now) for run in unclaimed}
         due = {run for run, since in self._seen_since.items() if now - since >= CLAIM_WITHIN}

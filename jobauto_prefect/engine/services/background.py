@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -38,7 +38,11 @@ from jobauto_prefect.ledger.jobs.windows import enqueue_missing_flows
 from jobauto_prefect.ledger.jobs.workers import forget_silent
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.agenda import Topic
-from jobauto_prefect.ledger.queries.jobs import job_with_context, leases_older_than
+from jobauto_prefect.ledger.queries.jobs import (
+    job_with_context,
+    leases_older_than,
+    oldest_renewal,
+)
 from jobauto_prefect.ledger.records import Lease
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.monitoring.loops import Loop, Loops
@@ -60,6 +64,9 @@ SEAL_LOOK_SECONDS = 0.2
 
 SIGN_SECONDS = 15.0
 REAPS_PER_LEASE = 10
+REAPS_PER_LEASE_IDLE = 3
+"""While nothing is leased; a lease granted between two looks has not run out by the next."""
+
 LOOKOUT_SECONDS = 10.0
 WATCH_SECONDS = 15.0
 AHEAD_SECONDS = 30.0
@@ -223,10 +230,13 @@ class Reaper:
         self._facade = facade
         self._answering_since: datetime | None = None
         self._looked_at: datetime | None = None
+        self._are_leases_held = True
 
     async def reap(self) -> None:
-        """Mark jobs lost whose lease has run out."""
+        """Mark jobs lost whose lease has run out; while none is held, look less often."""
         now = self._ledger.clock()
+        if not self._is_due(now):
+            return
         if not await self.answers() or self._was_away(now):
             self._answering_since = None
         self._looked_at = now
@@ -234,6 +244,10 @@ class Reaper:
             self._answering_since = now
         elif now - self._answering_since >= self._lease:
             await self._reap_before(now - self._lease)
+
+    def _is_due(self, now: datetime) -> bool:
+        pause = self._lease / REAPS_PER_LEASE_IDLE
+        return self._are_leases_held or self._looked_at is None or now - self._looked_at >= pause
 
     async def answers(self) -> bool:
         """Whether the claims API answers."""
@@ -255,9 +269,13 @@ class Reaper:
         for lease in expired:
             await asyncio.to_thread(self._settle_lost, lease, instant)
 
-    def _expired(self, instant: datetime) -> list[Lease]:
+    def _expired(self, instant: datetime) -> Sequence[Lease]:
         with self._ledger.reading() as session:
-            return list(leases_older_than(session, instant))
+            oldest = oldest_renewal(session)
+            self._are_leases_held = oldest is not None
+            if oldest is None or oldest >= instant:
+                return ()
+            return leases_older_than(session, instant)
 
     def _settle_lost(self, lease: Lease, instant: datetime) -> None:
         report = Report(

@@ -54,6 +54,11 @@ def leases_of_worker(session: Session, worker: str) -> Sequence[tuple[Lease, UUI
     return [(row[0], row[1]) for row in rows]
 
 
+def oldest_renewal(session: Session) -> datetime | None:
+    """Return when the lease was renewed that has waited longest; None: there is no lease."""
+    return session.scalar(select(func.min(Lease.renewed_at)))
+
+
 def leases_older_than(session: Session, instant: datetime) -> Sequence[Lease]:
     """Return leases of running jobs last renewed before an instant, the oldest first."""
     query = (

@@ -12,7 +12,7 @@ from tests.support.counted_facade import CountedFacade
 
 SECONDS = 20
 WINDOWS = 4
-A_SECOND = 3  # statements, of all processes that have the ledger open
+A_SECOND = 2  # statements, of all processes that have the ledger open
 
 
 async def test_idle_services(counted: CountedFacade, prefect_server: str) -> None:

@@ -349,6 +349,28 @@ async def test_the_reaper_waits_one_full_lease_of_answered_time(
     assert (answer["recorded"], answer["story"]["state"]) == (True, "COMPLETED")
 
 
+async def test_the_reaper_finds_a_lease_that_was_granted_while_it_looked_less_often(
+    claims: httpx.Client, template: dict[str, Any], ledger: Ledger, facade_settings: Settings
+) -> None:
+    start = datetime.now(UTC) + timedelta(hours=1)
+    async with httpx.AsyncClient(base_url=facade_settings.url, timeout=2) as http:
+        reaper = Reaper(ledger, facade_settings, http)
+
+        async def look(*seconds: float) -> None:
+            for instant in _seconds(start, *seconds):
+                ledger.clock = lambda instant=instant: instant  # type: ignore[misc]
+                await reaper.reap()
+
+        await look(0, 10, 20, 31)
+        ledger.clock = lambda: start + timedelta(seconds=32)
+        launch = granted(claims, claim_of())
+        await look(34, 37, 40, 43, 46, 49, 52, 55, 58, 61)
+        assert _state(ledger, launch) == "running"
+        await look(64)
+    assert _state(ledger, launch) == "lost"
+    ledger.clock = utc_now
+
+
 async def test_the_reaper_does_not_count_while_the_facade_is_away(
     claims: httpx.Client, template: dict[str, Any], ledger: Ledger, facade_settings: Settings
 ) -> None:
