@@ -28,6 +28,7 @@ NAMES = (
     "idle",
     "up",
     "ladder",
+    "sqlite",
     "sleeping",
     "output",
     "lists",

@@ -12,11 +12,12 @@ import time
 from typing import Any
 
 import httpx
-import psycopg
+from sqlalchemy import select
 
 from benchmarks.cpu import cpu_of, used_between
 from benchmarks.floor import floor
 from benchmarks.stack import Stack, eventually, report, stack, token
+from jobauto_prefect.ledger.records import RunTemplate
 
 JOBS = 200
 STOCK_JOBS = 8  # each takes seconds
@@ -48,10 +49,9 @@ def template_of(running: Stack, pool: str, name: str = "true") -> int:
 def deployment_of(running: Stack, template: int) -> str:
     """The id of its deployment in Prefect."""
     running.applied()
-    with psycopg.connect(running.ledger) as connection:
-        query = "SELECT deployment_id FROM runtemplate WHERE id = %s"
-        row = connection.execute(query, [template]).fetchone()
-    return str(row[0]) if row else ""
+    query = select(RunTemplate.deployment_id).where(RunTemplate.id == template)
+    [(deployment,)] = running.recorded(query)
+    return str(deployment)
 
 
 def post_jobs(running: Stack, template: int, jobs: int) -> None:

@@ -10,6 +10,7 @@ import statistics
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -23,15 +24,14 @@ GOAL_SECONDS = 0.3
 PAGE = 200
 
 
-def _offer(running: Stack, template: int, rate: int, seconds: float) -> int:
-    """Post at an even pace, whatever becomes of the jobs; how many."""
+def offer(post: Callable[[], object], rate: float, seconds: float) -> int:
+    """Post at an even pace, so many a minute, whatever becomes of the jobs; how many."""
     number = max(1, int(rate * seconds / 60))
     began = time.monotonic()
     threads = []
     for turn in range(number):
         time.sleep(max(0.0, began + turn * 60 / rate - time.monotonic()))
-        body = {"runtemplate_id": template}
-        thread = threading.Thread(target=running.post, args=("/job/", body))
+        thread = threading.Thread(target=post)
         thread.start()
         threads.append(thread)
     for thread in threads:
@@ -65,9 +65,10 @@ def measure() -> dict[str, object]:
         running.start_worker()
         template = template_of(running, "jobauto")
         deployment = deployment_of(running, template)
+        post = partial(running.post, "/job/", {"runtemplate_id": template})
         for rate in STEPS:
             before = ended(running)
-            number = _offer(running, template, rate, seconds)
+            number = offer(post, rate, seconds)
             eventually(partial(_have_ended, running, before + number), 300)
             medians[str(rate)] = round(statistics.median(_durations(running, number)), 3)
         running.prefect.patch("/work_pools/jobauto", json={"is_paused": True}).raise_for_status()

@@ -1,7 +1,7 @@
 """A whole installation for measurements: Prefect, facade and workers, each its own process.
 
 Databases are on PostgreSQL where `JOBAUTO_BENCH_POSTGRESQL_URL` (default: the local server as
-postgres) answers, as the design's figures are; nothing is left behind.
+postgres) answers, as the design's figures are, or in files of SQLite; nothing is left behind.
 """
 
 import contextlib
@@ -13,15 +13,17 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psycopg
+from sqlalchemy import Row, Select
 
 from jobauto_prefect.engine.prefect_server.process import prefect_command
+from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.settings import Settings
 
 POSTGRESQL = os.environ.get(
@@ -79,6 +81,15 @@ class Stack:
     def applied(self) -> None:
         """Return once Prefect knows all that it is to be told."""
         eventually(lambda: self.rest.get("/status").json()["waiting_for_prefect"] == 0)
+
+    def recorded(self, query: Select[Any]) -> Sequence[Row[Any]]:
+        """Rows of the ledger, whichever database it is in."""
+        engine = make_engine(self.settings.ledger_url)
+        try:
+            with engine.connect() as connection:
+                return connection.execute(query).all()
+        finally:
+            engine.dispose()
 
     def jobauto(self, *arguments: str) -> str:
         """What a command prints."""
@@ -165,16 +176,21 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 
 @contextlib.contextmanager
-def stack(more: Mapping[str, str] | None = None) -> Iterator[Stack]:
-    """Prefect, facade and services on PostgreSQL; workers are the caller's to start.
+def stack(more: Mapping[str, str] | None = None, *, sqlite: bool = False) -> Iterator[Stack]:
+    """Prefect, facade and services; workers are the caller's to start.
 
     Args:
         more: further variables of the environment of our processes.
+        sqlite: ledger and Prefect are on SQLite, not on PostgreSQL.
     """
     home = Path(tempfile.mkdtemp(prefix="jobauto-bench-"))
     try:
         with contextlib.ExitStack() as exits:
-            ledger, prefect = (exits.enter_context(database()) for _ in range(2))
+            if sqlite:
+                ledger = f"sqlite:///{home}/ledger.db"
+                prefect = f"sqlite+aiosqlite:///{home}/prefect/prefect.db"
+            else:
+                ledger, prefect = (exits.enter_context(database()) for _ in range(2))
             settings = _settings(home, ledger)
             environment = _environment(settings) | dict(more or {})
             yield _start(home, exits, settings, environment, prefect)
