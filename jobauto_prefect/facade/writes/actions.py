@@ -160,7 +160,7 @@ Actions = Annotated[ActionsBody, BeforeValidator(_parse_actions), OrEmpty()]
 def apply_actions(
     write: WriteRequest, template: RunTemplate, given: Mapping[ActionMode, ActionsBody]
 ) -> None:
-    """Replace the actions of these modes by those given; the template is flushed.
+    """Replace the actions of these modes by those given; with any, the template is flushed.
 
     Raises:
         InvalidInput: with every target that is not there or not to be told anything, and the way
@@ -179,11 +179,12 @@ def apply_actions(
             secrets[mode] = sealed
         setattr(template, mode, configured)
     template.action_secrets = secrets
-    write.session.flush()
-    faults += [fault for mode in given for fault in _faults(write, template, mode)]
     starts = [
         mode for mode in ActionMode if pending_actions.STARTING & getattr(template, mode).keys()
     ]
+    if given or starts:
+        write.session.flush()
+    faults += [fault for mode in given for fault in _faults(write, template, mode)]
     if starts and not faults:
         faults += cycle_faults(write.session, template.id, f"/{starts[0]}")
     if faults:

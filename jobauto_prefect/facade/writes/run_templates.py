@@ -190,7 +190,7 @@ def write_template(write: WriteRequest) -> WriteResult:
     template.company = company or template.company
     on_closed_before = template.on_closed
     apply_fields(template, body, except_for=APART)
-    closed_anew = template.on_closed != on_closed_before
+    closed_anew = not created and template.on_closed != on_closed_before
     require_isolation(write.who, template, exposed_before)
     _apply_provisions(write, template, body)
     if "calendars" in body.model_fields_set:
@@ -204,6 +204,7 @@ def write_template(write: WriteRequest) -> WriteResult:
     app_reference = "notices" in body.model_fields_set
     warnings = apply_notices(write, template, body.notices) if app_reference else []
     keep_windows(write.session, template, write.settings, closed_anew=closed_anew)
+    write.session.flush()  # its id, where it is new
     enqueue(write.session, OutboxKind.APPLY_TEMPLATE, template.id)
     warnings += short_secret_warnings(body.env, definition.secret_keys)
     warnings += address_warnings(body.env, definition)

@@ -43,10 +43,13 @@ def keep_windows(
     `closed_anew`: what closes its time was changed, or what its windows do then.
 
     Those that opened before are owed as the former schedule said. A template that is switched
-    off starts nothing more; one that is switched on begins with its next boundary.
+    off starts nothing more; one that is switched on begins with its next boundary. One that is
+    only about to be written has no windows yet, and nobody else can know of it: it is not locked.
     """
-    session.flush()
-    windows.lock_windows(session, template)
+    is_new = template in session.new
+    if not is_new:
+        session.flush()
+        windows.lock_windows(session, template)
     now = session.clock()
     schedule = None
     if is_active(template):
@@ -64,7 +67,7 @@ def keep_windows(
             template.next_schedule = following.launch_at
     elif closed_anew:
         recheck_closed_time(session, [template])
-    if not is_active(template):
+    if not is_new and not is_active(template):
         tasks.deactivate(session, template, "its run template was switched off")
 
 
