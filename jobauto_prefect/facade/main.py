@@ -127,7 +127,9 @@ async def run_all_services(
     loops = monitor.loops if monitor is not None else None
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(run_services(settings, ledger, timetable, loops))
-        tasks.create_task(Poller(ledger, settings, wanted[Topic.EVENTS]).run())
+        tasks.create_task(
+            Poller(ledger, settings, wanted[Topic.EVENTS], wanted[Topic.SOURCES]).run()
+        )
         tasks.create_task(WebhookSender(ledger, settings, wanted[Topic.WEBHOOKS]).run())
         tasks.create_task(NoticeSender(ledger, settings, wanted[Topic.NOTICES]).run())
 

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 BATCH = 500  # changes stored at once
 LOOK_SECONDS = 1.0
 SHORTEST_SECONDS = 0.02
-NONE_SECONDS = 5.0  # between looks where there is no source
+NONE_SECONDS = 60.0  # between looks where there is no source, and nobody says that there is one
 AT_ONCE = 16  # sources read side by side
 TURN = timedelta(seconds=60)
 """How long a source is one reader's; longer than a server may take for one answer."""
@@ -43,14 +43,22 @@ class NotOurTurn(JobautoError):
 
 
 class Poller:
-    """Reads the sources that are due, until cancelled; `happened` is set where changes are new."""
+    """Reads the sources that are due, until cancelled.
+
+    `happened` is set where changes are new; `there_are` is set by somebody who knows of a source.
+    """
 
     def __init__(
-        self, ledger: Ledger, settings: Settings, happened: asyncio.Event | None = None
+        self,
+        ledger: Ledger,
+        settings: Settings,
+        happened: asyncio.Event | None = None,
+        there_are: asyncio.Event | None = None,
     ) -> None:
         self._ledger = ledger
         self._settings = settings
         self._happened = happened or asyncio.Event()
+        self._there_are = there_are or asyncio.Event()
         self._me = uuid4()
         self._reading: dict[int, asyncio.Task[None]] = {}
 
@@ -58,13 +66,21 @@ class Poller:
         """Look which sources are due and read them, until cancelled."""
         with ThreadPoolExecutor(AT_ONCE, "source") as threads:
             while True:
+                self._there_are.clear()
                 due, pause = await asyncio.to_thread(self._due)
                 for source_id in due:
                     if source_id not in self._reading and len(self._reading) < AT_ONCE:
                         self._reading[source_id] = asyncio.create_task(
                             self._read_in(threads, source_id)
                         )
-                await asyncio.sleep(pause)
+                await self._wait(pause)
+
+    async def _wait(self, seconds: float) -> None:
+        if seconds < NONE_SECONDS:
+            await asyncio.sleep(seconds)
+            return
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._there_are.wait(), seconds)
 
     def _due(self) -> tuple[list[int], float]:
         """Return the sources that are due, and in how many seconds to look again."""

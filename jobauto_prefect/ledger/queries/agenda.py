@@ -16,6 +16,7 @@ from jobauto_prefect.ledger.notices import NoticeState
 from jobauto_prefect.ledger.records import (
     Delivery,
     Event,
+    EventSource,
     Lease,
     Notice,
     OutboxMessage,
@@ -36,6 +37,7 @@ class Topic(StrEnum):
     WEBHOOKS = "webhooks"  #: somebody is to be sent a message
     NOTICES = "notices"  #: somebody is to be told of a job
     WINDOWS = "windows"  #: a window opens
+    SOURCES = "sources"  #: there are event sources to be read
     TASKS = "tasks"  #: a task is too late, or is caught up; a job's time is up
 
 
@@ -73,6 +75,9 @@ _AGENDA = select(
         Topic.NOTICES
     ),
     _first(RunTemplate.next_schedule).label(Topic.WINDOWS),
+    _first(
+        EventSource.created_at, EventSource.enabled.is_(True), EventSource.retired_at.is_(None)
+    ).label(Topic.SOURCES),
     _first(Task.deadline, _OPEN).label(f"{Topic.TASKS} late"),
     _first(Task.created_at, _OPEN, Task.catch_up.is_(True)).label(f"{Topic.TASKS} turn"),
     _first(Lease.ends_by).label(f"{Topic.TASKS} unheard"),

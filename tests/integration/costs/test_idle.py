@@ -19,9 +19,10 @@ async def test_idle_services(counted: CountedFacade, prefect_server: str) -> Non
     settings = counted.settings.model_copy(update={"prefect_api_url": prefect_server})
     timetable = timetable_of(counted.ledger, settings)
     wanted = timetable.wanted
+    poller = Poller(counted.ledger, settings, wanted[Topic.EVENTS], wanted[Topic.SOURCES])
     services = [
         asyncio.create_task(run_services(settings, counted.ledger, timetable)),
-        asyncio.create_task(Poller(counted.ledger, settings, wanted[Topic.EVENTS]).run()),
+        asyncio.create_task(poller.run()),
         asyncio.create_task(WebhookSender(counted.ledger, settings, wanted[Topic.WEBHOOKS]).run()),
         asyncio.create_task(NoticeSender(counted.ledger, settings, wanted[Topic.NOTICES]).run()),
     ]

@@ -1,5 +1,7 @@
 """Reading changes into the ledger: each once, in their order, whatever happens in between."""
 
+import asyncio
+import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
@@ -8,8 +10,10 @@ from typing import Any
 import pytest
 from sqlalchemy import select, text
 
+from jobauto_prefect.jobs.timetable import timetable_of
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events.event_store import SourceChange, store_changes
+from jobauto_prefect.ledger.queries.agenda import Topic
 from jobauto_prefect.ledger.queries.events import sources_due
 from jobauto_prefect.ledger.records import Event, EventSource
 from jobauto_prefect.ledger.store import Ledger
@@ -18,6 +22,7 @@ from jobauto_prefect.sources import Poller
 from jobauto_prefect.sources.adapters import Adapter
 from jobauto_prefect.sources.targets import TargetRules
 from tests.support.adapters import AdapterDatabase, add_source, stored
+from tests.support.waits import until
 
 
 def source_of(ledger: Ledger, source_id: int) -> EventSource:
@@ -209,3 +214,19 @@ def test_each_source_is_due_in_its_own_time(
     with ledger.writing(SERVICE) as session:
         session.get_one(EventSource, often).enabled = False
     assert due(10) == []
+
+
+async def test_the_first_source_is_read_soon_after_it_is_made(
+    ledger: Ledger, ledger_settings: Settings, adapter: AdapterDatabase
+) -> None:
+    timetable = timetable_of(ledger, ledger_settings)
+    poller = Poller(ledger, ledger_settings, there_are=timetable.wanted[Topic.SOURCES])
+    services = [asyncio.create_task(timetable.run()), asyncio.create_task(poller.run())]
+    await asyncio.sleep(0.5)  # it has looked, and there was none
+    source = add_source(ledger, adapter)
+    adapter.add(1, 3)
+    await until(lambda: stored(ledger, source) == [1, 2, 3])
+    for service in services:
+        service.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await service
