@@ -30,6 +30,11 @@ class Part:
                 start_new_session=True,
             )
 
+    @property
+    def pid(self) -> int | None:
+        """Its process; None: it was not started."""
+        return self._process.pid if self._process else None
+
     def signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
         assert self._process is not None

@@ -1,0 +1,76 @@
+"""Work of every kind while worker, facade, services and Prefect are killed in turn.
+
+A minute of it here; an hour by `make soak`.
+"""
+
+import itertools
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.settings import Settings
+from tests.support.adapters import adapter_database
+from tests.support.databases import database
+from tests.support.installation import town
+from tests.support.load_matching import complaints, is_over
+from tests.support.memory import Memory
+from tests.support.mixed_load import Load
+from tests.support.waits import eventually
+
+LEASE_SECONDS = 10.0
+KILLED = ("worker-1", "facade", "services-1", "prefect", "worker-2", "services-2")
+SHORT, HOUR = 60, 3600  # seconds
+LONGEST_AFTER = 300  # seconds until all of it is over
+GROWTH = 1.2  # times as much memory may be held towards the end
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Iterator[Load]:
+    """An installation on PostgreSQL that work of every kind is ready for."""
+    with (
+        database("postgresql", tmp_path) as ledger_url,
+        database("postgresql", tmp_path) as prefect_url,
+        adapter_database("pgsql", tmp_path / "adapter") as adapter,
+    ):
+        engine = make_engine(Settings(database_url=ledger_url).ledger_url)
+        migration.upgrade(engine)
+        engine.dispose()
+        asyncpg = prefect_url.replace("postgresql://", "postgresql+asyncpg://")
+        with town(ledger_url, asyncpg, tmp_path, LEASE_SECONDS) as made:
+            load = Load(made, adapter)
+            load.prepare()
+            yield load
+
+
+def work_and_kill(load: Load, seconds: float, every: float) -> Memory:
+    """All of the load for so long, while every so often the next part is killed."""
+    parts = load.town.parts
+    memory = Memory(parts)
+    names = itertools.cycle(KILLED)
+    with load.running():
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            time.sleep(every)
+            memory.look()
+            parts[next(names)].restart()
+    load.town.switch_off()
+    eventually(lambda: is_over(load), LONGEST_AFTER)
+    return memory
+
+
+def test_a_minute_of_mixed_load_loses_and_doubles_nothing(load: Load) -> None:
+    work_and_kill(load, SHORT, SHORT / len(KILLED))
+    assert load.posted["posted"]
+    assert load.cancelled
+    assert complaints(load) == []
+
+
+@pytest.mark.soak
+def test_an_hour_of_mixed_load_loses_and_doubles_nothing(load: Load) -> None:
+    memory = work_and_kill(load, HOUR, HOUR / 30)
+    assert complaints(load) == []
+    assert {name: ratio for name, ratio in memory.growth() if ratio > GROWTH} == {}

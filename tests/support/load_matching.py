@@ -1,0 +1,133 @@
+"""Whether everything that was asked of an installation happened, once, and Prefect shows it."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from sqlalchemy import func, select
+
+from jobauto_prefect.jobs.outcome.results import PREFECT_STATES
+from jobauto_prefect.ledger.records import Delivery, Job, OutboxMessage, Task
+from jobauto_prefect.ledger.states import LIVE_JOBS, LIVE_TASKS
+from tests.support.installation import Town
+from tests.support.mixed_load import Load
+
+PAGE = 200
+OPEN = ("PENDING", "RUNNING", "PAUSED", "CANCELLING")
+ENDS = {
+    "posted": {"succeeded"},
+    "paused": {"succeeded"},
+    "changed": {"succeeded"},
+    "chained": {"succeeded"},
+    "failing": {"failed"},
+    "long": {"cancelled"},
+}
+"""How the jobs of each template end, but those that were lost with what ran them."""
+
+
+def is_over(load: Load) -> bool:
+    """Whether nothing is left to be done: no job, no task, no message, no event."""
+    town = load.town
+    queries = (
+        select(func.count(Job.id)).where(Job.state.in_(LIVE_JOBS)),
+        select(func.count(Task.id)).where(Task.state.in_(LIVE_TASKS)),
+        select(func.count(Delivery.id)).where(Delivery.state != "started"),
+        select(func.count(OutboxMessage.id)),
+    )
+    with town.ledger.reading() as session:
+        return (
+            not any(session.scalar(query) for query in queries)
+            and (session.scalar(select(func.count(Delivery.id))) or 0) >= load.changes
+        )
+
+
+def complaints(load: Load) -> list[str]:
+    """What was lost, done twice, or is shown wrongly; in words."""
+    town = load.town
+    windows = town.match()
+    with town.ledger.reading() as session:
+        jobs = list(session.scalars(select(Job).order_by(Job.id)))
+        deliveries = session.execute(select(Delivery.event_id, Delivery.job_id)).all()
+    return [
+        *load.errors,
+        *(f"missed: {story}" for story in windows.missed),
+        *(f"extra: {story}" for story in windows.extra),
+        *(f"task {task} had two processes at once" for task in town.overlaps()),
+        *_wrongly_ended(load, jobs),
+        *_wrongly_started(town, load, jobs),
+        *_wrongly_delivered(load, jobs, [(event, job) for event, job in deliveries]),
+        *_wrongly_shown(jobs, runs_of(town)),
+    ]
+
+
+def _wrongly_ended(load: Load, jobs: list[Job]) -> Iterator[str]:
+    names = {number: name for name, number in load.templates.items()}
+    for job in jobs:
+        name = names.get(job.runtemplate_id or 0)
+        if name and job.state not in ENDS[name] and job.state not in ("lost", "skipped"):
+            yield f"job {job.id} of {name} ended as {job.state}: {job.message}"
+    known = {job.id for job in jobs}
+    for name, numbers in load.posted.items():
+        for number, times in Counter(numbers).items():
+            if times > 1 or number not in known:
+                yield f"job {number} of {name} was answered {times} times"
+        of_name = [job for job in jobs if names.get(job.runtemplate_id or 0) == name]
+        first = {job.id for job in of_name if job.attempt == 1 and not job.event_id}
+        if first - set(numbers):
+            yield f"jobs {first - set(numbers)} of {name} were never asked for"
+
+
+def _wrongly_started(town: Town, load: Load, jobs: list[Job]) -> Iterator[str]:
+    path = town.marks / "worked"
+    began = Counter(map(int, path.read_text().split())) if path.exists() else Counter()
+    for job in jobs:
+        if job.runtemplate_id not in load.templates.values():
+            continue
+        if began[job.id] > 1:
+            yield f"job {job.id} began {began[job.id]} times"
+        if not began[job.id] and job.state in ("succeeded", "failed"):
+            yield f"job {job.id} ended as {job.state} and never began"
+
+
+def _wrongly_delivered(
+    load: Load, jobs: list[Job], deliveries: list[tuple[int, int | None]]
+) -> Iterator[str]:
+    count = Counter(job.runtemplate_id for job in jobs if job.event_id and job.attempt == 1)
+    if (changed := count[load.templates["changed"]]) != load.changes:
+        yield f"{changed} jobs of {load.changes} changes"
+    posted = [job for job in jobs if job.runtemplate_id == load.templates["posted"]]
+    ended = sum(job.state == "succeeded" for job in posted)
+    if (chained := count[load.templates["chained"]]) < ended:
+        yield f"{chained} jobs follow {ended} that succeeded"
+    for (event, job), times in Counter(deliveries).items():
+        if times > 1 or job is None:
+            yield f"event {event} started {job} {times} times"
+
+
+def _wrongly_shown(jobs: list[Job], runs: dict[str, dict[str, Any]]) -> Iterator[str]:
+    of_jobs = Counter(str(job.flow_run_id) for job in jobs if job.flow_run_id)
+    for job in jobs:
+        if job.flow_run_id is None:
+            continue
+        run, wanted = runs.get(str(job.flow_run_id)), PREFECT_STATES[job.state].value
+        if run is None or run["state_type"] != wanted:
+            shown = run["state_type"] if run else "not there"
+            yield f"job {job.id} is {job.state} ({job.message}), in Prefect {shown}"
+    for number, run in runs.items():
+        if of_jobs[number] > 1:
+            yield f"flow run {number} is shared by {of_jobs[number]} jobs"
+        if run["state_type"] in OPEN:
+            yield f"flow run {run['name']} is still {run['state_type']}"
+        if not of_jobs[number] and run["state_type"] in ("COMPLETED", "FAILED"):
+            yield f"flow run {run['name']} is {run['state_type']} and no job's"
+
+
+def runs_of(town: Town) -> dict[str, dict[str, Any]]:
+    """All flow runs of Prefect by their ids."""
+    runs: dict[str, dict[str, Any]] = {}
+    while True:
+        query = {"limit": PAGE, "offset": len(runs), "sort": "ID_DESC"}
+        page = town.prefect.post("/flow_runs/filter", json=query).raise_for_status().json()
+        runs |= {run["id"]: run for run in page}
+        if len(page) < PAGE:
+            return runs

@@ -1,0 +1,199 @@
+"""Work of every kind for an installation whose parts are killed meanwhile."""
+
+import contextlib
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import httpx
+from sqlalchemy.exc import DBAPIError
+
+from jobauto_prefect.ledger.records import RunTemplate
+from tests.support.adapters import AdapterDatabase
+from tests.support.installation import PATIENCE, Town
+from tests.support.waits import eventually
+
+LONGEST = 300  # seconds that one request may be repeated
+WINDOWS_EVERY = 20  # seconds between two windows of all scheduled templates
+TURN = 2.0  # seconds between two posted jobs
+BUSY = (409, 503)
+
+WORK = """#!/bin/sh
+echo "$JOBAUTO_JOB_ID" >> "$MARKS/worked"
+echo "job $JOBAUTO_JOB_ID works"
+sleep "$SECONDS_TO_SLEEP"
+exit "$EXIT_CODE"
+"""
+KINDS: dict[str, dict[str, str]] = {
+    "posted": {"SECONDS_TO_SLEEP": "0.5"},
+    "failing": {"EXIT_CODE": "3"},
+    "long": {"SECONDS_TO_SLEEP": "900"},
+    "paused": {},
+    "chained": {},
+    "changed": {},
+}
+"""The templates by their names, and what their jobs are told."""
+
+
+@dataclass(slots=True)
+class Load:
+    """What was asked for and granted so far."""
+
+    town: Town
+    adapter: AdapterDatabase
+    templates: dict[str, int] = field(default_factory=dict)
+    posted: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in KINDS})
+    cancelled: list[int] = field(default_factory=list)
+    changes: int = 0
+    refused: Counter[int] = field(default_factory=Counter)
+    errors: list[str] = field(default_factory=list)
+
+    def prepare(self) -> None:
+        """Make the templates, the rules and the windows."""
+        town = self.town
+        self._add_application()
+        usual = {"MARKS": str(town.marks), "SECONDS_TO_SLEEP": "0", "EXIT_CODE": "0"}
+        for name, env in KINDS.items():
+            body = {"app": "Worker", "company": "town", "name": name, "env": usual | env}
+            self.templates[name] = _made(town.rest, "/runtemplate/", body)
+        source = _made(
+            town.rest, "/eventsource/", self.adapter.as_source("changes", poll_interval=1)
+        )
+        rules: tuple[dict[str, Any], ...] = (
+            {"event_source_id": source, "runtemplate_id": self.templates["changed"]},
+            {
+                "runtemplate_source_id": self.templates["posted"],
+                "runtemplate_id": self.templates["chained"],
+            },
+        )
+        for rule in rules:
+            _made(town.rest, "/eventrule/", rule)
+        for delay in range(0, 60, WINDOWS_EVERY):
+            members = {"deadline_offset": "+1h", "overlap": "parallel"}
+            town.add_template(f"at {delay}", interv="i", delay=delay, **members)
+        eventually(lambda: self._known() == len(KINDS) + 60 // WINDOWS_EVERY, PATIENCE)
+
+    def _add_application(self) -> None:
+        program = self.town.settings.home / "bin" / "work"
+        program.write_text(WORK)
+        program.chmod(0o755)
+        required = {"type": "string", "required": True}
+        definition = {
+            "$schema": "https://example.com/application.schema.json",
+            "name": "Worker",
+            "description": "Works as it is told",
+            "executable": str(program),
+            "uuid": str(uuid4()),
+            "environment": dict.fromkeys(("MARKS", "SECONDS_TO_SLEEP", "EXIT_CODE"), required),
+        }
+        self.town.rest.post("/app/", json=definition).raise_for_status()
+
+    def _known(self) -> int:
+        """How many templates Prefect knows."""
+        with self.town.ledger.reading() as session:
+            known = RunTemplate.deployment_id.is_not(None)
+            return session.query(RunTemplate).filter(known).count()
+
+    def post(self, name: str) -> int | None:
+        """Post a job of this template; its id, None: it was refused for good."""
+        key = {"Idempotency-Key": str(uuid4())}
+        body = {"runtemplate_id": self.templates[name]}
+
+        def ask() -> httpx.Response:
+            return self.town.rest.post("/job/", json=body, headers=key)
+
+        answer = insist(ask, refusable=name == "paused")
+        if not answer.is_success:
+            self.refused[answer.status_code] += 1
+            return None
+        job: int = answer.json()["id"]
+        self.posted[name].append(job)
+        return job
+
+    def cancel(self, job: int) -> None:
+        """Cancel a job that was posted."""
+        body = {"id": job, "state": "cancelled"}
+        insist(lambda: self.town.rest.post("/job/", json=body), refusable=True)
+        self.cancelled.append(job)
+
+    def change(self) -> None:
+        """Add a change that the rule is about."""
+        self.changes += 1
+        self.adapter.add(self.changes)
+
+    def pause(self, paused: bool) -> None:
+        """Click pause or resume of the pool and of a deployment; Prefect may be away."""
+        town = self.town
+        with town.ledger.reading() as session:
+            deployment = session.get_one(RunTemplate, self.templates["paused"]).deployment_id
+        word = "pause_deployment" if paused else "resume_deployment"
+        insist(lambda: town.prefect.post(f"/deployments/{deployment}/{word}"))
+        insist(lambda: town.prefect.patch("/work_pools/town", json={"is_paused": paused}))
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """All of it at once, in threads, until the block ends; then nothing is paused."""
+        over = threading.Event()
+        threads = [
+            threading.Thread(target=self._until, args=(over, *what))
+            for what in (
+                (TURN, lambda: self.post("posted")),
+                (4 * TURN, lambda: self.post("failing")),
+                (4 * TURN, lambda: self.post("paused")),
+                (3 * TURN, self.change),
+                (6 * TURN, self._post_and_cancel),
+                (20 * TURN, self._pause_for_a_while),
+            )
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            for thread in threads:
+                thread.join()
+
+    def _until(self, over: threading.Event, every: float, work: Callable[[], Any]) -> None:
+        while not over.wait(every):
+            try:
+                work()
+            except (AssertionError, DBAPIError, httpx.HTTPError) as error:
+                self.errors.append(f"{type(error).__name__}: {error}")
+
+    def _post_and_cancel(self) -> None:
+        job = self.post("long")
+        if job is not None:
+            time.sleep(TURN)
+            self.cancel(job)
+
+    def _pause_for_a_while(self) -> None:
+        self.pause(True)
+        time.sleep(2 * TURN)
+        self.pause(False)
+
+
+def insist(ask: Callable[[], httpx.Response], *, refusable: bool = False) -> httpx.Response:
+    """Ask until it is answered; a client that loses an answer asks again.
+
+    Args:
+        refusable: an answer of 4xx is one, too.
+    """
+    until = time.monotonic() + LONGEST
+    while True:
+        with contextlib.suppress(httpx.TransportError):
+            answer = ask()
+            if answer.is_success or (refusable and answer.is_client_error):
+                return answer
+            assert answer.status_code in BUSY or answer.is_server_error, answer.text
+        assert time.monotonic() < until, "nobody answered"
+        time.sleep(0.2)
+
+
+def _made(rest: httpx.Client, path: str, body: dict[str, Any]) -> int:
+    made: int = rest.post(path, json=body).raise_for_status().json()["id"]
+    return made
