@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -37,11 +38,15 @@ def chromium() -> Iterator[webdriver.Chrome]:
     options.binary_location = program
     for option in OPTIONS:
         options.add_argument(option)
-    browser = webdriver.Chrome(options, webdriver.ChromeService(driver))
+    service = webdriver.ChromeService(driver, popen_kw={"start_new_session": True})
+    browser = webdriver.Chrome(options, service)
+    group = service.process.pid
     try:
         yield browser
     finally:
         browser.quit()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(group, signal.SIGKILL)  # the build without a window outlives its driver
 
 
 def sign_in_to_prefect(browser: webdriver.Chrome, pages: str, login: str) -> None:
