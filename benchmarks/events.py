@@ -65,7 +65,7 @@ def _adapter() -> Iterator[tuple[str, dict[str, Any]]]:
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute(ADAPTER)
             about = connection.info
-            said = {
+            members = {
                 "db_connection": "pgsql",
                 "db_host": about.host,
                 "db_port": str(about.port),
@@ -73,7 +73,7 @@ def _adapter() -> Iterator[tuple[str, dict[str, Any]]]:
                 "db_username": about.user,
                 "db_password": about.password or None,
             }
-        yield url, said
+        yield url, members
 
 
 class _Changes:

@@ -95,9 +95,9 @@ async def _in_turn(callers: dict[str, tuple[Any, str | None, Any]]) -> dict[str,
         name: httpx.AsyncClient(
             transport=httpx.ASGITransport(app, client=("127.0.0.1", 1)),
             base_url="http://localhost",
-            headers={"Authorization": str(said)},
+            headers={"Authorization": str(authorization)},
         )
-        for name, (app, said, _) in callers.items()
+        for name, (app, authorization, _) in callers.items()
     }
     for turn in range(WARM + TIMES):
         for name, client in clients.items():

@@ -96,9 +96,9 @@ def _floor(url: str) -> float:
             connection.execute(f"CREATE TABLE floor_{table} (LIKE {table} INCLUDING ALL)")
         connection.commit()
         began = time.perf_counter()
-        for table, said in rows.items():
+        for table, records in rows.items():
             made = f"SELECT (jsonb_populate_record(NULL::{table}, %s::jsonb)).*"
-            connection.cursor().executemany(f"INSERT INTO floor_{table} {made}", said)
+            connection.cursor().executemany(f"INSERT INTO floor_{table} {made}", records)
         connection.commit()
         return time.perf_counter() - began
 

@@ -51,5 +51,7 @@ def follow(name: str, step: File | Command, shell: Shell, real: dict[str, str]) 
     words = step.words
     for written, address in real.items():
         words = words.replace(written, address)
-    expected, said = (NUMBERED.sub(r"\1N", text) for text in (step.answer, shell.type(words)))
-    assert is_answer(expected, said), f"{name}: $ {step.words}\n{said}\n-- instead of\n{expected}"
+    expected, answer = (NUMBERED.sub(r"\1N", text) for text in (step.answer, shell.type(words)))
+    assert is_answer(expected, answer), (
+        f"{name}: $ {step.words}\n{answer}\n-- instead of\n{expected}"
+    )

@@ -105,15 +105,15 @@ TWO = ("-n", "2", "--dist", "loadfile")
 
 
 @pytest.mark.parametrize(
-    ("workers", "said", "code"),
+    ("workers", "text", "code"),
     [((), 'secret("x")', 1), (TWO, 'secret("x")', 1), ((), '"nothing"', 0)],
     ids=["one process", "two processes", "no secret"],
 )
 def test_a_session_that_leaves_a_secret_fails_and_says_where(
-    outside: Path, workers: tuple[str, ...], said: str, code: int
+    outside: Path, workers: tuple[str, ...], text: str, code: int
 ) -> None:
     (outside / "pytest.ini").write_text("[pytest]\n")
-    (outside / "test_one.py").write_text(LEAVES_A_LOG.replace("SAID", said))
+    (outside / "test_one.py").write_text(LEAVES_A_LOG.replace("SAID", text))
     command = [
         sys.executable,
         "-m",

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 from sqlalchemy.exc import DBAPIError
@@ -49,6 +49,7 @@ class Load:
     posted: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in KINDS})
     cancelled: list[int] = field(default_factory=list)
     changes: int = 0
+    pausable: UUID | None = None
     refused: Counter[int] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
 
@@ -76,6 +77,9 @@ class Load:
             members = {"deadline_offset": "+1h", "overlap": "parallel"}
             town.add_template(f"at {delay}", interv="i", delay=delay, **members)
         eventually(lambda: self._known() == len(KINDS) + 60 // WINDOWS_EVERY, PATIENCE)
+        with town.ledger.reading() as session:
+            paused = session.get_one(RunTemplate, self.templates["paused"])
+            self.pausable = paused.deployment_id
 
     def _add_application(self) -> None:
         program = self.town.settings.home / "bin" / "work"
@@ -128,10 +132,8 @@ class Load:
     def pause(self, paused: bool) -> None:
         """Click pause or resume of the pool and of a deployment; Prefect may be away."""
         town = self.town
-        with town.ledger.reading() as session:
-            deployment = session.get_one(RunTemplate, self.templates["paused"]).deployment_id
         word = "pause_deployment" if paused else "resume_deployment"
-        insist(lambda: town.prefect.post(f"/deployments/{deployment}/{word}"))
+        insist(lambda: town.prefect.post(f"/deployments/{self.pausable}/{word}"))
         insist(lambda: town.prefect.patch("/work_pools/town", json={"is_paused": paused}))
 
     @contextlib.contextmanager

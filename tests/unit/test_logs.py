@@ -26,8 +26,8 @@ PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
 def record() -> logging.LogRecord:
     error = ValueError("no\nroom")
     seen = (ValueError, error, None)
-    said = ("job %s is\nlate", (7,), seen)
-    return logging.LogRecord("jobauto_prefect.x", logging.WARNING, "x.py", 1, *said)
+    arguments = ("job %s is\nlate", (7,), seen)
+    return logging.LogRecord("jobauto_prefect.x", logging.WARNING, "x.py", 1, *arguments)
 
 
 def test_a_line_of_json_is_one_line_with_all_that_is_known(record: logging.LogRecord) -> None:

@@ -12,11 +12,11 @@ BY_HAND = re.compile(r"""\(s\)["' ]|["']s["'] if|["']{2} if \w+ == 1 else ["']s[
 
 
 @pytest.mark.parametrize(
-    ("number", "said"),
+    ("number", "text"),
     [(0, "0 faults"), (1, "1 fault"), (2, "2 faults"), (1.0, "1 fault"), (0.5, "0.5 faults")],
 )
-def test_a_noun_agrees_with_its_number(number: float, said: str) -> None:
-    assert pluralize(number, "fault") == said
+def test_a_noun_agrees_with_its_number(number: float, text: str) -> None:
+    assert pluralize(number, "fault") == text
 
 
 def test_an_odd_plural_and_none_at_all_are_said() -> None:

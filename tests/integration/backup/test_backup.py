@@ -100,7 +100,7 @@ def companies(ledger: Ledger) -> set[str]:
 def test_all_that_was_acknowledged_is_in_it_and_the_trail_is_whole(
     installations: Installations, rest: httpx.Client
 ) -> None:
-    said: dict[str, datetime] = {}
+    written: dict[str, datetime] = {}
     ends = threading.Event()
 
     def write() -> None:
@@ -109,13 +109,13 @@ def test_all_that_was_acknowledged_is_in_it_and_the_trail_is_whole(
             number += 1
             slug = f"c{number}"
             rest.post("/company/", json={"slug": slug, "name": slug}).raise_for_status()
-            said[slug] = installations.ledger.clock()
+            written[slug] = installations.ledger.clock()
             if number == 20:
                 Sealer(installations.ledger).seal()
 
     writing = threading.Thread(target=write)
     writing.start()
-    while len(said) < 30:
+    while len(written) < 30:
         ends.wait(0.01)
     try:
         made = installations.make()
@@ -126,7 +126,7 @@ def test_all_that_was_acknowledged_is_in_it_and_the_trail_is_whole(
     assert [*installations.file.parent.glob(".*partial")] == []
     assert made.manifest.prefect_missing is not None
     before = {
-        slug for slug, at in said.items() if at <= datetime.fromisoformat(made.manifest.taken_at)
+        slug for slug, at in written.items() if at <= datetime.fromisoformat(made.manifest.taken_at)
     }
 
     done = installations.restore()

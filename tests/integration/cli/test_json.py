@@ -188,7 +188,7 @@ def test_every_command_prints_the_json_that_is_documented(
     for name, content in files.items():
         (tmp_path / f"{name}.json").write_text(json.dumps(content))
 
-    said = documented()
+    documented_keys = documented()
     for command, words, stdin, code in SCENARIO:
         if command == "job logs":
             add_what_takes_a_worker(home)
@@ -198,7 +198,7 @@ def test_every_command_prints_the_json_that_is_documented(
         )
         assert done.returncode == code, (command, done.stdout, done.stderr)
         assert "Traceback" not in done.stderr
-        how, named = said[f"jobauto {command}"]
+        how, named = documented_keys[f"jobauto {command}"]
         for one in printed(how, done.stdout):
             assert fits(one, named) == [], (command, one)
 

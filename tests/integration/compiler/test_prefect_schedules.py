@@ -43,12 +43,12 @@ def instants(draw: st.DrawFn, zone: ZoneInfo) -> datetime:
 @given(
     data=st.data(),
     zone=oracle.ZONES,
-    said=st.one_of(CODES, oracle.CRONS.map(lambda cron: cron.text)),
+    interval=st.one_of(CODES, oracle.CRONS.map(lambda cron: cron.text)),
 )
 def test_prefect_makes_runs_at_the_starts_of_our_windows(
-    data: st.DataObject, zone: ZoneInfo, said: str
+    data: st.DataObject, zone: ZoneInfo, interval: str
 ) -> None:
-    code, cron = (said, None) if said in "ihdwmy" else ("c", said)
+    code, cron = (interval, None) if interval in "ihdwmy" else ("c", interval)
     try:
         schedule = schedule_of(code, cron, zone.key)
     except InvalidInput:

@@ -60,20 +60,20 @@ class Place:
 
     def schedule(self) -> dict[str, Any]:
         (found,) = self.deployment()["schedules"]
-        said: dict[str, Any] = found["schedule"]
-        return said
+        planned: dict[str, Any] = found["schedule"]
+        return planned
 
     def change(self, **members: Any) -> None:
         self._prefect.patch(self.path, json=members).raise_for_status()
 
-    def reschedule(self, *, active: bool = True, **said: Any) -> None:
+    def reschedule(self, *, active: bool = True, **planned: Any) -> None:
         (found,) = self.deployment()["schedules"]
-        body = {"active": active, "schedule": said}
+        body = {"active": active, "schedule": planned}
         at = f"{self.path}/schedules/{found['id']}"
         self._prefect.patch(at, json=body).raise_for_status()
 
-    def add_schedule(self, **said: Any) -> None:
-        body = [{"active": True, "schedule": said}]
+    def add_schedule(self, **planned: Any) -> None:
+        body = [{"active": True, "schedule": planned}]
         self._prefect.post(f"{self.path}/schedules", json=body).raise_for_status()
 
     def audited(self) -> list[AuditEntry]:
@@ -156,8 +156,8 @@ def test_a_schedule_that_no_record_can_have_is_restored(
     ]
     places = [make() for _ in refused]
     before = [one.schedule() for one in places]
-    for one, said in zip(places, refused, strict=True):
-        one.reschedule(**said)
+    for one, schedule in zip(places, refused, strict=True):
+        one.reschedule(**schedule)
 
     found = settle()
 

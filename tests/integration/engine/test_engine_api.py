@@ -101,7 +101,7 @@ async def test_a_server_that_wants_a_csrf_token_gets_one(server: Scripted) -> No
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "error", "said"),
+    ("status", "body", "error", "message"),
     [
         (401, {}, Unauthorized, "PREFECT_API_AUTH_STRING"),
         (403, {"detail": "not yours"}, Forbidden, "not yours"),
@@ -112,18 +112,18 @@ async def test_a_server_that_wants_a_csrf_token_gets_one(server: Scripted) -> No
     ],
 )
 async def test_what_prefect_refuses_is_said_in_our_words(
-    server: Scripted, status: int, body: object, error: type[JobautoError], said: str
+    server: Scripted, status: int, body: object, error: type[JobautoError], message: str
 ) -> None:
     server.answers = [(status, body)]
     async with PrefectApi(server.url) as api:
-        with pytest.raises(error, match=said):
+        with pytest.raises(error, match=message):
             await api.get("/flows/1")
 
 
 async def test_an_explanation_does_not_repeat_the_values_that_were_sent(server: Scripted) -> None:
     faults = [{"loc": ["body", "name"], "msg": "too short"}]
-    said = {"exception_detail": faults, "request_body": {"parameters": {"KEY": "s3cret"}}}
-    server.answers = [(422, said)]
+    refusal = {"exception_detail": faults, "request_body": {"parameters": {"KEY": "s3cret"}}}
+    server.answers = [(422, refusal)]
     async with PrefectApi(server.url) as api:
         with pytest.raises(Conflict, match=r"body\.name: too short") as caught:
             await api.post("/deployments/", {"parameters": {"KEY": "s3cret"}})

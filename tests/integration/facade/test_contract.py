@@ -332,8 +332,8 @@ def test_another_companys_name_is_not_told_to_who_may_not_see_it(
     with client(f"{facade_url}/api/v1", user_token(ledger, "eva", ["editor"])) as eva:
         answers = [eva.post("/company/", json={"name": name}) for name in ("Planted", "Nobody's")]
     assert [answer.status_code for answer in answers] == [403, 403]
-    said = [answer.json() | {"request_id": ""} for answer in answers]
-    assert said[0] == said[1]
+    bodies = [answer.json() | {"request_id": ""} for answer in answers]
+    assert bodies[0] == bodies[1]
 
 
 def test_published_run_templates_have_counts_and_schedules(

@@ -103,8 +103,10 @@ def test_users_and_their_roles(rest: httpx.Client) -> None:
 def test_people_of_a_company(rest: httpx.Client, everything: dict[str, int]) -> None:
     user, company = everything["user"], everything["company"]
     for role in ("viewer", "manager"):
-        said = ok(rest.post(f"/company/{company}/user/", json={"user_id": user, "role": role}), 201)
-        assert (said["user_id"], said["company_id"], said["role"]) == (user, company, role)
+        member = ok(
+            rest.post(f"/company/{company}/user/", json={"user_id": user, "role": role}), 201
+        )
+        assert (member["user_id"], member["company_id"], member["role"]) == (user, company, role)
         listed = ok(rest.get(f"/company/{company}/users.json"))
         assert {key: member["role"] for key, member in listed.items()} == {str(user): role}
     ok(rest.delete(f"/company/{company}/user/{user}"))

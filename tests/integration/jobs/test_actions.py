@@ -43,8 +43,8 @@ def write(rest: httpx.Client, template: dict[str, Any], **members: Any) -> httpx
 def say(rest: httpx.Client, template: dict[str, Any], **members: Any) -> dict[str, Any]:
     answer = write(rest, template, **members)
     assert answer.status_code == 201, answer.text
-    said: dict[str, Any] = answer.json()
-    return said
+    record: dict[str, Any] = answer.json()
+    return record
 
 
 def chain_to(number: int) -> dict[str, Any]:
@@ -88,9 +88,9 @@ def waiting_jobs(ledger: Ledger, template_id: int) -> list[Job]:
 def test_actions_are_kept_as_they_are_said(rest: httpx.Client, template: dict[str, Any]) -> None:
     assert (template["success"], template["fail"]) == ({}, {})
     after = other(rest, template)
-    said = {"ChainRuntemplate": {"runtemplate_id": after}, "Reschedule": {"delay": "60"}}
-    shown = say(rest, template, success=said, fail={"Stop": True, "Reschedule": True})
-    assert shown["success"] == said | {"Reschedule": {"delay": 60}}
+    actions = {"ChainRuntemplate": {"runtemplate_id": after}, "Reschedule": {"delay": "60"}}
+    shown = say(rest, template, success=actions, fail={"Stop": True, "Reschedule": True})
+    assert shown["success"] == actions | {"Reschedule": {"delay": 60}}
     assert shown["fail"] == {"Reschedule": {"delay": 3600}, "Stop": {}}
     assert say(rest, template, note="x")["success"] == shown["success"]
     for nothing in (None, {}, [], "", {"Stop": False}, {"Zabbix": None}):
@@ -247,8 +247,8 @@ def test_who_carries_out_actions_can_be_killed_at_any_moment(
     run_job(claims)
     with ledger.writing(SERVICE) as session:
         first = session.scalars(select(Event)).one()
-        said = {"data": first.data, "runtemplate_id": template["id"], "operation": "success"}
-        more = [Event(kind="completion", job_id=None, **said) for _ in range(200)]
+        members = {"data": first.data, "runtemplate_id": template["id"], "operation": "success"}
+        more = [Event(kind="completion", job_id=None, **members) for _ in range(200)]
         session.add_all(more)
         session.flush()
         config = {"runtemplate_id": after}

@@ -358,7 +358,7 @@ class JobLife(RuleBasedStateMachine):
 
     def end(self, process: Process, ending: Ending, code: int | None) -> None:
         process.ended = self.here.now
-        said = Report(
+        message = Report(
             claim_id=process.claim.claim_id,
             worker=process.worker,
             ending=ending,
@@ -366,19 +366,19 @@ class JobLife(RuleBasedStateMachine):
             started_at=process.started,
             ended_at=self.here.now,
         )
-        self.told.append((process.launch.job_id, said))
+        self.told.append((process.launch.job_id, message))
 
-    def report(self, job_id: int, said: Report, facade: int) -> None:
+    def report(self, job_id: int, message: Report, facade: int) -> None:
         before = self.snapshot()
         for process in self.processes:
-            process.settled |= process.claim.claim_id == said.claim_id
+            process.settled |= process.claim.claim_id == message.claim_id
         pools = (self.here.settings.pool,)
         with self.here.ledgers[facade].writing(SERVICE) as session:
-            job = reports.job_of_claim(session, job_id, said.claim_id, pools, self.here.settings)
-            answer = reports.accept_report(session, job, said, self.here.settings)
+            job = reports.job_of_claim(session, job_id, message.claim_id, pools, self.here.settings)
+            answer = reports.accept_report(session, job, message, self.here.settings)
         if not answer.recorded:
             assert self.snapshot() == before
-        elif said.ending is not Ending.LOST:
+        elif message.ending is not Ending.LOST:
             self.outcomes[job_id] = self.job(job_id).state
 
     @rule(back=st.integers(0, 1))
@@ -419,11 +419,11 @@ class JobLife(RuleBasedStateMachine):
             ours = {job.id for job in self.jobs()}
             silent = leases_older_than(session, now - LEASE)
             for lease in [one for one in silent if one.job_id in ours]:
-                said = Report(
+                loss = Report(
                     claim_id=lease.claim_id, worker=lease.worker, ending=Ending.LOST, ended_at=now
                 )
                 job = job_with_context(session, lease.job_id)
-                mark_lost(session, job, said, self.here.settings)
+                mark_lost(session, job, loss, self.here.settings)
         with ledger.writing(SERVICE) as session:
             for job in windows.unheard_jobs(session, now, 100):
                 if job.id in ours:

@@ -77,10 +77,10 @@ async def test_what_is_written_is_announced(
     settings: Settings, ledger: Ledger, kind: Announcement
 ) -> None:
     async with heard(settings) as announcements:
-        said = asyncio.Event()
-        announcements.when(kind, said.set)
+        announced = asyncio.Event()
+        announcements.when(kind, announced.set)
         await asyncio.to_thread(_write, ledger, kind)
-        await asyncio.wait_for(said.wait(), PATIENCE)
+        await asyncio.wait_for(announced.wait(), PATIENCE)
 
 
 async def test_a_network_that_hangs_is_noticed_and_left(
@@ -102,10 +102,10 @@ async def test_a_network_that_hangs_is_noticed_and_left(
             await _until_live(announcements, live=False)
             relay.mend()
             await _until_live(announcements)
-            said = asyncio.Event()
-            announcements.when(Announcement.OUTBOX, said.set)
+            announced = asyncio.Event()
+            announcements.when(Announcement.OUTBOX, announced.set)
             await asyncio.to_thread(_write, ledger, Announcement.OUTBOX)
-            await asyncio.wait_for(said.wait(), PATIENCE)
+            await asyncio.wait_for(announced.wait(), PATIENCE)
             relay.hang()  # and a process that ends meanwhile ends
 
 

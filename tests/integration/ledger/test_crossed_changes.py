@@ -39,10 +39,10 @@ def test_of_two_changes_that_wait_for_each_other_one_is_told_to_try_again(facts:
     with ThreadPoolExecutor(2) as threads:
         orders = (("one", "two"), ("two", "one"))
         told = [threads.submit(_change, facts, *order, both) for order in orders]
-        said = sorted(one.result(60) for one in told)
-    assert said[0] == ""
-    assert "somebody else changed the same records" in said[1]
-    assert "try again" in said[1]
+        errors = sorted(one.result(60) for one in told)
+    assert errors[0] == ""
+    assert "somebody else changed the same records" in errors[1]
+    assert "try again" in errors[1]
 
 
 @pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)

@@ -159,9 +159,14 @@ def test_ages_dead_letters_lags_and_failures(
             webhook = {"kind": "webhook", "target": f"https://example.org/{number}"}
             session.add(PendingAction(event_id=change.id, state=state, due_at=now, **webhook))
         for state, attempts in (("owed", 2), ("owed", 0), ("dead", 9), ("sent", 1)):
-            said = {"occasion": "failure", "channel": "mail", "target": "a@b.example", "data": {}}
+            members = {
+                "occasion": "failure",
+                "channel": "mail",
+                "target": "a@b.example",
+                "data": {},
+            }
             of = {"company_id": 1, "runtemplate_id": template["id"], "attempts": attempts}
-            session.add(Notice(state=state, due_at=now, created_at=now, **said, **of))
+            session.add(Notice(state=state, due_at=now, created_at=now, **members, **of))
         for _ in range(3):
             session.add(SignInFailure(account="a", network="n", failed_at=now))
         session.add(SignInFailure(account="a", network="n", failed_at=now - HOUR))

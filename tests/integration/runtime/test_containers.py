@@ -176,12 +176,12 @@ async def test_what_cannot_be_started_says_why(
     opened: Opened, engine: Podman, facade: Recorder
 ) -> None:
     worker = await opened(docker_url=engine.url)
-    for job, (changes, code, said) in enumerate(NOT_STARTED, 1):
+    for job, (changes, code, message) in enumerate(NOT_STARTED, 1):
         request = contained(worker, **{"command": ["true"], "job": job, **changes})
         outcome = await worker.runner.run(request)
         assert (outcome.report.ending, outcome.report.exit_code) == (Ending.NOT_STARTED, code)
-        assert said in outcome.report.message
-        assert said in texts(facade, "notice", job)[0]
+        assert message in outcome.report.message
+        assert message in texts(facade, "notice", job)[0]
     assert left_in(worker) == []
 
 
@@ -194,11 +194,11 @@ async def test_an_engine_that_is_away_is_the_workers_trouble_and_not_the_jobs(
     assert (outcome.report.ending, outcome.report.worker_unable) == (Ending.LOST, True)
     assert "set JOBAUTO_PODMAN_URL" in outcome.report.message
     assert (worker.fitness.is_able, worker.fitness.missing_executors) == (True, ["Podman"])
-    said = [renewal["hindrances"] for renewal in facade.bodies("renewals")]
+    hindrances = [renewal["hindrances"] for renewal in facade.bodies("renewals")]
     await until(
         lambda: any("Podman" in renewal["hindrances"] for renewal in facade.bodies("renewals"))
     )
-    assert said[0] == {}
+    assert hindrances[0] == {}
     assert left_in(worker) == []
 
 

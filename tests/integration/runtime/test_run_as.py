@@ -151,9 +151,9 @@ async def test_jobs_of_another_company_are_closed(divided: WorkerContext, facade
         spy = launch(divided, f"id -un; {attempt}", job=job, company="globex")
         outcome = await divided.runner.run(spy)
         assert outcome.report.exit_code != 0, attempt
-        user, *said = [text for _, _, text in facade.lines(job)]
+        user, *lines = [text for _, _, text in facade.lines(job)]
         assert user == GLOBEX
-        assert "denied" in said[0] or "not permitted" in said[0].lower(), attempt
+        assert "denied" in lines[0] or "not permitted" in lines[0].lower(), attempt
     divided.runner.stop(1, "enough")
     assert (await running).report.ending is Ending.CANCELLED
 

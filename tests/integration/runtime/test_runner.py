@@ -262,9 +262,9 @@ async def test_what_the_ledger_says_at_a_renewal_is_done(opened: Opened, facade:
     facade.lease_seconds = 0.9
     worker = await opened()
     renewals = facade.bodies("renewals")
-    facade.answers["renewals"] = lambda said: (
+    facade.answers["renewals"] = lambda renewal: (
         200,
-        {"now": facade.now(), "stop": dict.fromkeys(said.body["jobs"], "no")},
+        {"now": facade.now(), "stop": dict.fromkeys(renewal.body["jobs"], "no")},
     )
     request = launch(worker, "sleep 60")
     outcome = await asyncio.wait_for(worker.runner.run(request), 20)

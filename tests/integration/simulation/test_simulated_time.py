@@ -50,7 +50,7 @@ def simulated(
         tasks = opened(world, schedules, end)
         later = {task.id for task in known(world)} - {task.id for task in tasks}
         ran = [one for one in world.processes if one.task_id not in later]
-        parallel = {key for key, said in world.overlaps.items() if said == Overlap.PARALLEL}
+        parallel = {key for key, overlap in world.overlaps.items() if overlap == Overlap.PARALLEL}
         return world, match(expected, tasks, ran, world.outages, parallel)
     finally:
         ledger.close()

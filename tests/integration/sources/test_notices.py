@@ -63,11 +63,11 @@ def smtp(ledger_settings: Settings, mails: MailServer) -> Settings:
 
 
 def with_mail(settings: Settings, port: int, **members: Any) -> Settings:
-    said = {"smtp_host": "127.0.0.1", "smtp_port": port, "smtp_tls": "none", "smtp_from": SENDER}
+    server = {"smtp_host": "127.0.0.1", "smtp_port": port, "smtp_tls": "none", "smtp_from": SENDER}
     return Settings(
         home=settings.home,
         database_url=settings.database_url,
-        **{**said, "notice_seconds": 0, **members},
+        **{**server, "notice_seconds": 0, **members},
     )
 
 
@@ -93,8 +93,8 @@ def all_sent(ledger: Ledger) -> bool:
 def say(rest: httpx.Client, kind: str, number: int, notices: Any) -> dict[str, Any]:
     answer = rest.post(f"/{kind}/", json={"id": number, "notices": notices})
     assert answer.status_code == 201, answer.text
-    said: dict[str, Any] = answer.json()
-    return said
+    record: dict[str, Any] = answer.json()
+    return record
 
 
 def tell_company(rest: httpx.Client, **channels: Any) -> dict[str, Any]:
@@ -199,11 +199,11 @@ def test_an_address_of_slack_stays_until_it_is_given_anew(
     tell_company(rest, slack={"on": ALL, "uri": "https://hooks.slack.example/services/b"})
     assert sealed()[0] != before[0]
     tell_company(rest)
-    said = tell_company(rest, slack={"on": ALL})
-    assert said["notices"]["slack"]["uri"] is None
-    assert [one["pointer"] for one in said["warnings"]] == ["/notices/slack"]
-    said = tell_company(rest, mail=by_mail())
-    assert [one["pointer"] for one in said["warnings"]] == ["/notices/mail"]  # no server is set
+    company = tell_company(rest, slack={"on": ALL})
+    assert company["notices"]["slack"]["uri"] is None
+    assert [one["pointer"] for one in company["warnings"]] == ["/notices/slack"]
+    company = tell_company(rest, mail=by_mail())
+    assert [one["pointer"] for one in company["warnings"]] == ["/notices/mail"]  # no server is set
 
 
 def test_every_error_of_notices_is_told(rest: httpx.Client, template: dict[str, Any]) -> None:
@@ -226,11 +226,11 @@ def test_every_error_of_notices_is_told(rest: httpx.Client, template: dict[str, 
             "finished_by": "25:00",
         }
         answer = rest.post(f"/{kind}/", json={"id": 1, "notices": refusable})
-        said = {one["pointer"]: one["message"] for one in answer.json()["details"]}
-        assert set(said) == {
+        messages = {one["pointer"]: one["message"] for one in answer.json()["details"]}
+        assert set(messages) == {
             "/notices/mail/to", "/notices/slack/uri", "/notices/finished_by"
         }  # fmt: skip
-        assert "JOBAUTO_WEBHOOK_TARGETS" in said["/notices/slack/uri"]
+        assert "JOBAUTO_WEBHOOK_TARGETS" in messages["/notices/slack/uri"]
 
 
 def test_a_run_template_says_otherwise_than_its_company(

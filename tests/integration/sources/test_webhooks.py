@@ -89,8 +89,8 @@ def header(received: Received, name: str) -> str:
 
 def is_signed(received: Received, key: bytes) -> bool:
     """As the specification of Standard Webhooks has it, computed here once more."""
-    said = f"{header(received, 'webhook-id')}.{header(received, 'webhook-timestamp')}."
-    digest = hmac.new(key, said.encode() + received.content, hashlib.sha256).digest()
+    signed = f"{header(received, 'webhook-id')}.{header(received, 'webhook-timestamp')}."
+    digest = hmac.new(key, signed.encode() + received.content, hashlib.sha256).digest()
     return header(received, "webhook-signature") == f"v1,{base64.b64encode(digest).decode()}"
 
 

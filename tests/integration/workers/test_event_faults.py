@@ -74,8 +74,8 @@ def test_a_forged_event_in_prefect_starts_no_process_and_leaves_one_entry(manned
     forged = run["parameters"]["jobauto"]
     with manned.ledger.reading() as session:
         found = session.scalars(select(AuditEntry).where(AuditEntry.action == "refuse"))
-        said = [one.changes["reason"][1] for one in found]
-    assert len([one for one in said if json.dumps(forged, sort_keys=True) in one]) == 1
+        reasons = [one.changes["reason"][1] for one in found]
+    assert len([one for one in reasons if json.dumps(forged, sort_keys=True) in one]) == 1
     assert manned.jobs_of(run["id"]) == []
     assert manned.marked("starts") == []
 

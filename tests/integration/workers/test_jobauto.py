@@ -335,7 +335,7 @@ def test_a_worker_whose_start_is_cancelled_drains(plant: Plant) -> None:
         plant.until_online("w1")
         job_id = plant.post_job(SECONDS_TO_SLEEP=2)
         eventually(lambda: plant.marked("pids"))
-        said, _ = worker.communicate("enough\n", timeout=30)
-    assert "cancelled" in said
+        output, _ = worker.communicate("enough\n", timeout=30)
+    assert "cancelled" in output
     assert plant.job(job_id)["exitcode"] == 0
     plant.run_in(plant.run_of(job_id), "COMPLETED")

@@ -84,10 +84,10 @@ def test_people_s_automations_hear_of_missed_windows(watch: Watch, plant: Plant)
 
     def told() -> bool:
         found = plant.prefect.post("/events/filter", json=wanted).json()["events"]
-        said = {
+        notified = {
             event["payload"]["task"] for event in found if event["payload"]["company"] == plant.pool
         }
-        return said == {task.id for task in missed}
+        return notified == {task.id for task in missed}
 
     assert missed
     eventually(told)

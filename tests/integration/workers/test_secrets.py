@@ -212,15 +212,15 @@ LEFT_OUT = {("artifact", "content"), ("event", "data")}
 
 def arguments() -> str:
     """The argument vectors of all processes, but of the job itself."""
-    said = []
+    outputs = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             words = path.read_bytes().decode(errors="replace")
         except OSError:
             continue
         if "bin/talker" not in words:
-            said.append(words)
-    return "\n".join(said)
+            outputs.append(words)
+    return "\n".join(outputs)
 
 
 def test_no_planted_secret_is_found_anywhere(

@@ -35,14 +35,14 @@ def pause(plant: Plant, paused: bool) -> None:
 
 
 def test_a_run_that_is_waited_for_says_what_it_waits_for(plant: Plant) -> None:
-    with services(plant), waiting_run(plant, "first") as (first, said):
-        eventually(lambda: f"no worker is alive in work pool {plant.pool}" in said.read_text())
+    with services(plant), waiting_run(plant, "first") as (first, log):
+        eventually(lambda: f"no worker is alive in work pool {plant.pool}" in log.read_text())
         pause(plant, True)
-        eventually(lambda: f"work pool {plant.pool} is paused in Prefect" in said.read_text())
+        eventually(lambda: f"work pool {plant.pool} is paused in Prefect" in log.read_text())
         pause(plant, False)
         with plant.worker("w1", "--limit", "1"):
             assert first.wait(90) == 0
-            assert "succeeded" in said.read_text()
+            assert "succeeded" in log.read_text()
 
             long = plant.post_job(SECONDS_TO_SLEEP=60)
             eventually(lambda: plant.job(long)["state"] == "running")

@@ -24,8 +24,8 @@ def faked(offset: str) -> dict[str, str]:
             pytest.fail("faketime is not installed")
         pytest.skip("faketime is not installed")
     argv = ["faketime", "--exclude-monotonic", "-f", offset, "env"]
-    said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    variables = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+    output = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    variables = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
     return {name: variables[name] for name in FAKED} | {"FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
 
@@ -34,10 +34,11 @@ def instants(job: dict[str, Any]) -> tuple[datetime, datetime]:
 
 
 @pytest.mark.parametrize(
-    ("offset", "said"), [("+120s", "s ahead of the service's"), ("-120s", "s behind the service's")]
+    ("offset", "warning"),
+    [("+120s", "s ahead of the service's"), ("-120s", "s behind the service's")],
 )
 def test_a_worker_whose_clock_is_off_starts_jobs_in_time_and_tells_when_they_ran(
-    plant: Plant, offset: str, said: str
+    plant: Plant, offset: str, warning: str
 ) -> None:
     with plant.worker(**faked(offset)) as worker:
         made = plant.ledger.clock()
@@ -55,7 +56,7 @@ def test_a_worker_whose_clock_is_off_starts_jobs_in_time_and_tells_when_they_ran
         assert instants(later)[0] >= due
         assert float(plant.marked("starts")[-1].split()[1]) >= due.timestamp()
 
-        assert said in plant.log_of()
+        assert warning in plant.log_of()
         shown = plant.rest.get("/workers.json").json()["w1"]
         assert abs(shown["clock_ahead"] - float(offset.rstrip("s"))) < 1
 

@@ -149,8 +149,8 @@ def test_a_machine_that_is_gone_for_good_is_declared_lost(plant: Plant) -> None:
     eventually(lambda: worker_record(plant)["state"] == "silent")
     assert plant.job(first)["state"] == "running"
     assert "jobauto worker lost 'w1'" in _jobauto(plant, "doctor")
-    said = _spoken(plant, "worker", "lost", "w1")
-    assert f"({first})" in said
+    output = _spoken(plant, "worker", "lost", "w1")
+    assert f"({first})" in output
     retried = attempts(plant)[-1]
     assert (retried["attempt"], retried["state"]) == (2, "scheduled")
     assert "lost" in _spoken(plant, "worker", "list")

@@ -78,8 +78,8 @@ def test_what_is_there_is_said_with_the_findings(
 
     print_verdicts([validate_file(tmp_path / "acme.yaml")])
 
-    said = "no definitions and 1 record (company: 1) in 1 file: no errors, no warnings\n"
-    assert capsys.readouterr().out == said
+    summary = "no definitions and 1 record (company: 1) in 1 file: no errors, no warnings\n"
+    assert capsys.readouterr().out == summary
 
 
 def test_a_kind_that_there_is_not_is_an_error(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from jobauto_prefect.settings import Settings
 
 
 @pytest.mark.parametrize(
-    ("run_as", "said"),
+    ("run_as", "text"),
     [
         ((), "in /srv/home/work, as this user"),
         (
@@ -18,9 +18,9 @@ from jobauto_prefect.settings import Settings
         ),
     ],
 )
-def test_it_says_where_the_directories_of_jobs_are(run_as: tuple[str, ...], said: str) -> None:
+def test_it_says_where_the_directories_of_jobs_are(run_as: tuple[str, ...], text: str) -> None:
     lines = _ready_lines(Settings(home=Path("/srv/home"), run_as=run_as))
-    assert f"  Jobs         {said}" in lines
+    assert f"  Jobs         {text}" in lines
 
 
 def test_it_says_the_addresses_that_people_open() -> None:

@@ -88,11 +88,11 @@ def test_times_of_day_on_days_when_the_clock_is_set(zone: str, day: str, opens: 
 
 
 def test_a_period_comes_once_on_its_own_clock_or_that_of_the_zone() -> None:
-    said = [
+    periods = [
         {"start": "2026-05-02T08:00", "end": "2026-05-02T18:00", "title": "Moving"},
         {"start": "2026-06-02T08:00+00:00", "end": "2026-06-02T09:00Z"},
     ]
-    found = calendar("Asia/Tokyo", periods=said)
+    found = calendar("Asia/Tokyo", periods=periods)
     closure = found.at(at("2026-05-02T08:00+09:00"))
     assert closure is not None
     assert (closure.end, closure.reason) == (at("2026-05-02T18:00+09:00"), "Moving (C)")

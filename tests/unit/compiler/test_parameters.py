@@ -188,7 +188,7 @@ def test_description_hint_and_labels_are_shown_in_the_asked_language() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "title", "rest"),
+    ("description", "title", "rest"),
     [
         ("", "Days back", ""),
         ("days to look back:", "Days to look back", ""),
@@ -202,9 +202,9 @@ def test_description_hint_and_labels_are_shown_in_the_asked_language() -> None:
     ],
 )
 def test_a_title_is_the_first_sentence_or_the_words_of_the_key(
-    said: str, title: str, rest: str
+    description: str, title: str, rest: str
 ) -> None:
-    environment = {"DAYS_BACK": {"description": said}}
+    environment = {"DAYS_BACK": {"description": description}}
     shown = parameters(parse(smallest(environment=environment))).schema["properties"]["DAYS_BACK"]
     assert (shown["title"], shown["description"]) == (
         title,

@@ -72,9 +72,9 @@ def test_what_is_not_as_declared_is_said_and_stays_what_it_is() -> None:
         ("/produces/invoices/fields/customer_id", "type"),
         ("/produces/invoices/fields/missing", "not-produced"),
     ]
-    said = " ".join(fault.message for fault in found.findings)
-    assert "12.50" not in said
-    assert "42" not in said
+    messages = " ".join(fault.message for fault in found.findings)
+    assert "12.50" not in messages
+    assert "42" not in messages
     good = {"invoice_number": "7", "total": 3, "customer": {"id": 42.0}, "missing": ""}
     declared = read_outputs(INVOICES, left({"invoices-1.json": good | {"lines": [{"text": ""}]}}))
     assert declared.findings == []
@@ -237,9 +237,9 @@ def test_selectors_begin_with_what_is_produced(selector: Any, good: bool) -> Non
 
 
 def test_a_wrong_name_is_told_with_those_there_are() -> None:
-    said = selector_fault("@file:bills", selector_scope(DOCUMENT))
+    fault = selector_fault("@file:bills", selector_scope(DOCUMENT))
     assert (
-        said == "no event has the file bills; there are invoices, RESULT_FILE, Report, report.pdf"
+        fault == "no event has the file bills; there are invoices, RESULT_FILE, Report, report.pdf"
     )
     assert selector_fault("@file:x", selector_scope({"environment": {}})) == (
         "no event has the file x; there is none"

@@ -98,7 +98,7 @@ def test_the_published_example_is_offered_the_published_mapping() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said", "trigger"),
+    ("name", "members", "trigger"),
     [
         ("banka.created", {}, Trigger("banka", "create")),
         ("adresar.update", {}, Trigger("adresar", "update")),
@@ -111,9 +111,9 @@ def test_the_published_example_is_offered_the_published_mapping() -> None:
     ],
 )
 def test_some_consumed_events_are_changes(
-    name: str, said: dict[str, Any], trigger: Trigger | None
+    name: str, members: dict[str, Any], trigger: Trigger | None
 ) -> None:
-    assert parse_trigger(name, said) == trigger
+    assert parse_trigger(name, members) == trigger
 
 
 def test_columns_of_a_change_go_to_keys_of_their_name() -> None:

@@ -322,10 +322,10 @@ def test_additional_fields_are_allowed_at_the_top() -> None:
 @pytest.mark.spec("2.1.3")
 def test_five_fields_are_required() -> None:
     faults = check({}).faults
-    said = " ".join(fault.message for fault in faults)
+    messages = " ".join(fault.message for fault in faults)
     assert len(faults) == 5
     for name in ("$schema", "name", "description", "executable", "environment"):
-        assert name in said
+        assert name in messages
 
 
 @pytest.mark.spec("2.1.4", "2.1.5")

@@ -14,7 +14,7 @@ def _headers(*values: str) -> Headers:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "expected"),
     [
         ("Bearer x", ("bearer", "x")),
         ("BASIC  x ", ("basic", "x")),
@@ -23,8 +23,8 @@ def _headers(*values: str) -> Headers:
         ("", ("", "")),
     ],
 )
-def test_scheme_and_credentials_are_read(value: str, said: tuple[str, str]) -> None:
-    assert parse_authorization(_headers(value)) == said
+def test_scheme_and_credentials_are_read(value: str, expected: tuple[str, str]) -> None:
+    assert parse_authorization(_headers(value)) == expected
 
 
 def test_no_header_says_nothing_and_two_are_refused() -> None:
@@ -34,15 +34,15 @@ def test_no_header_says_nothing_and_two_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ("eva:kůň:heslo 1", ("eva", "kůň:heslo 1")),
         ("eva:", ("eva", "")),
         (":x", ("", "x")),
     ],
 )
-def test_a_password_may_hold_colons_and_any_letters(text: str, said: tuple[str, str]) -> None:
-    assert decode_basic(base64.b64encode(text.encode()).decode()) == said
+def test_a_password_may_hold_colons_and_any_letters(text: str, expected: tuple[str, str]) -> None:
+    assert decode_basic(base64.b64encode(text.encode()).decode()) == expected
 
 
 def test_browsers_that_send_latin_1_are_understood() -> None:

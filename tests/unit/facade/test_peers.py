@@ -147,12 +147,12 @@ def test_a_trusted_proxy_says_that_its_client_came_over_https(peer: str) -> None
     assert (socket.scheme, socket.is_private) == ("wss", True)
 
 
-@pytest.mark.parametrize("said", ["http", "", "https, http", "http, https", "on", "httpss"])
+@pytest.mark.parametrize("header", ["http", "", "https, http", "http, https", "on", "httpss"])
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_trusted_proxy_whose_client_came_over_plain_http_is_refused(
-    said: str, scheme: str
+    header: str, scheme: str
 ) -> None:
-    arrival = _arrival(("X-Forwarded-Proto", said), peer="10.1.2.3", scheme=scheme)
+    arrival = _arrival(("X-Forwarded-Proto", header), peer="10.1.2.3", scheme=scheme)
     assert (arrival.scheme, arrival.is_private) == ("http", False)
 
 
@@ -161,7 +161,7 @@ def test_a_trusted_proxy_that_says_nothing_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "client"),
+    ("header", "client"),
     [
         ("192.0.2.99", "192.0.2.99"),
         ("127.0.0.1, 192.0.2.99", "192.0.2.99"),
@@ -174,8 +174,10 @@ def test_a_trusted_proxy_that_says_nothing_is_refused() -> None:
         ("", "10.1.2.3"),
     ],
 )
-def test_the_client_is_the_nearest_address_that_is_no_trusted_proxy(said: str, client: str) -> None:
-    arrival = _arrival(("X-Forwarded-For", said), peer="10.1.2.3")
+def test_the_client_is_the_nearest_address_that_is_no_trusted_proxy(
+    header: str, client: str
+) -> None:
+    arrival = _arrival(("X-Forwarded-For", header), peer="10.1.2.3")
     assert arrival.client is not None
     assert arrival.client[0] == client
 

@@ -23,10 +23,10 @@ def test_the_permission_table_is_that_of_the_code() -> None:
     members = [head.removeprefix("member: ") for head in heads[1 + len(ROLES) :]]
     assert heads[1 : 1 + len(ROLES)] == [*ROLES]
     assert members == [*MEMBERSHIPS]
-    said = {row[0].strip("`"): [cell == "yes" for cell in row[1:]] for row in rows}
+    documented = {row[0].strip("`"): [cell == "yes" for cell in row[1:]] for row in rows}
     held = [*ROLES.values(), *MEMBERSHIPS.values()]
     every = sorted(frozenset().union(*held))
-    assert said == {one: [one in allowed for allowed in held] for one in every}
+    assert documented == {one: [one in allowed for allowed in held] for one in every}
 
 
 def test_each_kind_of_record_stands_in_the_row_of_its_permissions() -> None:

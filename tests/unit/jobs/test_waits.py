@@ -23,7 +23,7 @@ WITHOUT_DISK = LivingWorker("broken", limit=2, hindrances={"disk": "its disk is 
 WITHOUT_PODMAN = LivingWorker("half", limit=2, hindrances={"Podman": "Podman does not answer"})
 
 
-def said(job: Job, *workers: LivingWorker, **around: Any) -> str | None:
+def reason(job: Job, *workers: LivingWorker, **around: Any) -> str | None:
     """What a job of the work pool `main` waits for, where these workers are alive."""
     alive = {"main": workers} if workers else {}
     return wait_reason(job, "main", WaitContext(workers=alive, **around))
@@ -31,42 +31,42 @@ def said(job: Job, *workers: LivingWorker, **around: Any) -> str | None:
 
 def test_a_job_says_the_first_thing_that_is_in_its_way() -> None:
     away = PrefectStatus(away="Prefect does not answer", paused=["main"])
-    assert "Prefect does not answer" in (said(WAITING, prefect=away) or "")
+    assert "Prefect does not answer" in (reason(WAITING, prefect=away) or "")
     paused = PrefectStatus(paused=["main"])
-    assert said(WAITING, IDLE, prefect=paused) == "work pool main is paused in Prefect"
-    assert "no worker is alive" in (said(WAITING, prefect=PrefectStatus(paused=["x"])) or "")
-    assert said(HELD_UP, FULL) == BANK
-    refused = said(WITHOUT_RUN, IDLE, run_errors={8: "Prefect said no"})
+    assert reason(WAITING, IDLE, prefect=paused) == "work pool main is paused in Prefect"
+    assert "no worker is alive" in (reason(WAITING, prefect=PrefectStatus(paused=["x"])) or "")
+    assert reason(HELD_UP, FULL) == BANK
+    refused = reason(WITHOUT_RUN, IDLE, run_errors={8: "Prefect said no"})
     assert refused == "its flow run can't be made yet: Prefect said no"
 
 
 def test_of_workers_of_prefects_own_kinds_nothing_is_said() -> None:
     foreign = PrefectStatus(foreign=["main"])
-    assert said(WAITING, prefect=foreign) is None
-    assert said(HELD_UP, prefect=foreign) == BANK
+    assert reason(WAITING, prefect=foreign) is None
+    assert reason(HELD_UP, prefect=foreign) == BANK
 
 
 def test_a_job_waits_for_workers_that_are_all_full() -> None:
     full = "the workers of work pool main are full: they run 2 jobs"
-    assert said(WAITING, FULL) == full
-    assert said(WAITING, FULL, WITHOUT_DISK) == full
-    assert said(WAITING, FULL, IDLE) is None
-    assert said(WAITING, FULL, UNLIMITED) is None
+    assert reason(WAITING, FULL) == full
+    assert reason(WAITING, FULL, WITHOUT_DISK) == full
+    assert reason(WAITING, FULL, IDLE) is None
+    assert reason(WAITING, FULL, UNLIMITED) is None
 
 
 def test_a_job_waits_for_workers_that_can_not_start_it() -> None:
-    assert said(WAITING, WITHOUT_DISK) == (
+    assert reason(WAITING, WITHOUT_DISK) == (
         "no worker of work pool main can start it: broken: its disk is full"
     )
     contained = Job(id=10, schedule=DUE, flow_run_id=uuid4(), message=None, executor="Podman")
-    assert said(contained, WITHOUT_PODMAN, WITHOUT_DISK) == (
+    assert reason(contained, WITHOUT_PODMAN, WITHOUT_DISK) == (
         "no worker of work pool main can start it: half: Podman does not answer;"
         " broken: its disk is full"
     )
-    assert said(contained, WITHOUT_PODMAN, IDLE) is None
-    assert said(WAITING, WITHOUT_PODMAN) is None
+    assert reason(contained, WITHOUT_PODMAN, IDLE) is None
+    assert reason(WAITING, WITHOUT_PODMAN) is None
 
 
 def test_a_job_that_may_start_any_moment_waits_for_nothing() -> None:
     for job in (WAITING, WITHOUT_RUN):
-        assert said(job, IDLE, run_errors={8: None}) is None
+        assert reason(job, IDLE, run_errors={8: None}) is None

@@ -21,8 +21,16 @@ def values_in(content: bytes) -> dict[str, str]:
 
 
 def test_the_plain_values_of_an_object_are_shown_as_text() -> None:
-    said = {"count": 3, "share": 0.5, "ok": True, "none": None, "who": "Áda", "all": [1], "in": {}}
-    found = values_in(json.dumps(said).encode())
+    values = {
+        "count": 3,
+        "share": 0.5,
+        "ok": True,
+        "none": None,
+        "who": "Áda",
+        "all": [1],
+        "in": {},
+    }
+    found = values_in(json.dumps(values).encode())
     assert found == {"count": "3", "share": "0.5", "ok": "true", "none": "null", "who": "Áda"}
 
 

@@ -18,10 +18,10 @@ SECRET = secret("s3cret-p1n")
 def test_every_type_of_the_corpus_is_imported_older_spellings_included(
     place: PrefectHome,
 ) -> None:
-    said = place.told("credential-type", "import", str(TYPES))["imported"]
+    imported = place.told("credential-type", "import", str(TYPES))["imported"]
     files = {path.name for path in TYPES.glob("*.json")}
-    assert {one["file"].rpartition("/")[2] for one in said} == files
-    assert {one["action"] for one in said} <= {"created", "updated", "unchanged"}
+    assert {one["file"].rpartition("/")[2] for one in imported} == files
+    assert {one["action"] for one in imported} <= {"created", "updated", "unchanged"}
     codes = {
         str(json.loads(path.read_text()).get("code") or "realpad").lower()
         for path in TYPES.glob("*.json")

@@ -30,8 +30,8 @@ def templates(rest: httpx.Client) -> dict[str, int]:
         "off": {"interv": "i", "active": False},
         "never": {},
     }
-    for name, said in kinds.items():
-        answer = rest.post("/runtemplate/", json=common | {"name": name} | said)
+    for name, members in kinds.items():
+        answer = rest.post("/runtemplate/", json=common | {"name": name} | members)
         assert answer.status_code < 300, answer.text
         made[name] = answer.json()["id"]
     return made

@@ -146,9 +146,9 @@ def test_a_worker_whose_clock_is_wrong_is_named_with_the_difference(served: Home
             session.flush()
             session.get_one(WorkerRecord, name).clock_ahead = ahead
     ledger.close()
-    said = "its clock is 120.0 s behind the ledger's"
+    hindrance = "its clock is 120.0 s behind the ledger's"
     rows = {row.split()[0]: row for row in served.run("worker", "list").stdout.splitlines()}
-    assert said in rows["late"]
+    assert hindrance in rows["late"]
     assert "clock" not in rows["right"]
     (found,) = (clock for clock in checks(served, code=1)["clock"] if clock["status"] != "ok")
     assert found["status"] == "warning"

@@ -53,12 +53,12 @@ class Waiting:
     def says(self, words: str) -> str:
         """What it has said on standard error, once these words are in it."""
         assert self.process.stderr is not None
-        said = b""
-        while words.encode() not in said:
+        output = b""
+        while words.encode() not in output:
             more = os.read(self.process.stderr.fileno(), 4096)
-            assert more, said
-            said += more
-        return said.decode()
+            assert more, output
+            output += more
+        return output.decode()
 
 
 @pytest.fixture
@@ -89,11 +89,11 @@ def state_of_job(home: Home) -> str:
 def test_who_waits_is_told_what_for(home: Home) -> None:
     running = Waiting(home, terminal=False)
 
-    said = running.says("waits: ")
+    output = running.says("waits: ")
 
     running.process.kill()
     running.process.communicate()
-    assert "job 1 waits: " in said
+    assert "job 1 waits: " in output
 
 
 def test_a_timeout_ends_the_waiting_with_4_and_the_job_goes_on(home: Home) -> None:
@@ -126,10 +126,10 @@ def test_an_interrupt_without_a_terminal_says_that_the_job_goes_on_and_how_to_en
     home: Home, waiting: Waiting
 ) -> None:
     waiting.process.send_signal(signal.SIGINT)
-    _, said = waiting.process.communicate(timeout=ENDS_WITHIN)
+    _, output = waiting.process.communicate(timeout=ENDS_WITHIN)
 
     assert waiting.process.returncode == 130
-    assert said.decode() == "job 1 goes on; end it: jobauto job cancel 1\n"
+    assert output.decode() == "job 1 goes on; end it: jobauto job cancel 1\n"
     assert state_of_job(home) == "scheduled"
 
 

@@ -40,8 +40,8 @@ def test_topics_come_back_as_they_were_exported(files: FilesHome) -> None:
     ]
     planned = files.told("plan", "folder", code=0)
     assert {one["action"] for one in planned["changes"]} == {"unchanged"}
-    said = files.run("topic", "detach", "money", "--company", "acme").stdout
-    assert said == "company 1 has the topics none\n"
+    output = files.run("topic", "detach", "money", "--company", "acme").stdout
+    assert output == "company 1 has the topics none\n"
     assert files.told("company", "show", "acme")["topics"] == []
     assert files.run("topic", "attach", "money").returncode == 2
 

@@ -19,9 +19,9 @@ def files(**texts: Any) -> list[dict[str, str]]:
     return [
         {
             "name": name.replace("_", "."),
-            "text": said if isinstance(said, str) else json.dumps(said),
+            "text": content if isinstance(content, str) else json.dumps(content),
         }
-        for name, said in texts.items()
+        for name, content in texts.items()
     ]
 
 

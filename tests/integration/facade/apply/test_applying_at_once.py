@@ -87,11 +87,11 @@ def test_two_sets_of_files_never_mix(terminals: Terminals, ledger: Ledger, round
     for _ in range(rounds):
         before = newest_entry(ledger)
         begun = [terminals.apply(name) for name in SETS]
-        said = [process.communicate(timeout=PATIENCE) for process in begun]
+        outputs = [process.communicate(timeout=PATIENCE) for process in begun]
 
-        assert [process.returncode for process in begun] == [0, 0], said
+        assert [process.returncode for process in begun] == [0, 0], outputs
         assert companies(ledger) in whole
-        told = [json.loads(out)["counts"] for out, _ in said]
+        told = [json.loads(out)["counts"] for out, _ in outputs]
         done = {"create", "update", "delete"}
         reports = [+Counter({one: each[one] for one in done}) for each in told]
         key = str

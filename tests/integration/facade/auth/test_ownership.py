@@ -32,12 +32,12 @@ def part_of(kind: str) -> dict[str, Any]:
 
 def renamed(kind: str, record: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What would make a record known as another."""
-    said: list[dict[str, Any]] = [{"name": record["name"]}]
+    keys: list[dict[str, Any]] = [{"name": record["name"]}]
     if kind != "topic":
-        said.append({"uuid": record["uuid"]})
+        keys.append({"uuid": record["uuid"]})
     if kind == "credential_type":
-        said.append({"code": record["code"]})
-    return said
+        keys.append({"code": record["code"]})
+    return keys
 
 
 def test_a_record_says_whose_it_is(pair: CompanyPair) -> None:
@@ -195,8 +195,8 @@ def test_a_member_of_two_companies_says_which_one_is_meant(pair: CompanyPair) ->
         ok(pair.rest.post("/topic/", json={"name": "both", "company_id": company}))
     with pair.as_("here") as http:
         assert http.post("/topic/", json={"name": "both"}).status_code == 409
-        said = {"name": "both", "company": "there", "color": "112233"}
-        assert ok(http.post("/topic/", json=said))["company_id"] == pair.companies["there"]
+        body = {"name": "both", "company": "there", "color": "112233"}
+        assert ok(http.post("/topic/", json=body))["company_id"] == pair.companies["there"]
 
 
 REFERENCES = ("app_id", "app_uuid", "app")
@@ -209,16 +209,16 @@ def test_a_run_template_uses_own_and_shared_applications_only(pair: CompanyPair)
     for _address, http in pair.everywhere("here"):
         for whose in ("here", "shared"):
             for reference in REFERENCES:
-                said = {"company": "here", "name": f"{whose} {reference}"}
-                said[reference] = apps[whose][members[reference]]
-                mine = ok(http.post("/runtemplate/", json=said))
+                body = {"company": "here", "name": f"{whose} {reference}"}
+                body[reference] = apps[whose][members[reference]]
+                mine = ok(http.post("/runtemplate/", json=body))
                 assert mine["app_id"] == apps[whose]["id"]
         for reference in REFERENCES:
             hidden = apps["there"][members[reference]]
             missing = {"app_id": 999, "app_uuid": UUIDS["app"].format(99), "app": "none"}[reference]
-            for said in ({"company": "here", "name": "n"}, {"id": mine["id"]}):
+            for body in ({"company": "here", "name": "n"}, {"id": mine["id"]}):
                 answers = [
-                    http.post("/runtemplate/", json=said | {reference: value})
+                    http.post("/runtemplate/", json=body | {reference: value})
                     for value in (hidden, missing)
                 ]
                 assert {one.status_code for one in answers} == {404}, answers[0].text
@@ -228,9 +228,9 @@ def test_a_run_template_uses_own_and_shared_applications_only(pair: CompanyPair)
                 ]
                 assert texts[0] == texts[1]
                 assert answers[0].json()["details"][0]["pointer"] == f"/{reference}"
-    for said in ({"company": "there", "name": "n"}, {"id": theirs["id"]}):
+    for body in ({"company": "there", "name": "n"}, {"id": theirs["id"]}):
         # Who sees everything can't lend it either.
-        foreign = pair.rest.post("/runtemplate/", json=said | {"app_id": apps["here"]["id"]})
+        foreign = pair.rest.post("/runtemplate/", json=body | {"app_id": apps["here"]["id"]})
         assert foreign.status_code == 404
     moved = pair.rest.post("/runtemplate/", json={"id": theirs["id"], "company": "here"})
     assert moved.status_code == 404
@@ -242,8 +242,8 @@ def test_actions_launch_no_application_of_another_company(pair: CompanyPair) -> 
     with pair.as_("here") as http:
         messages = set()
         for app_id in (pair.records["app"]["there"]["id"], 999):
-            said = {"success": {"LaunchJob": {"app_id": app_id}}}
-            answer = ok(http.post(f"/runtemplate/{mine['id']}.json", json=said), 400)
+            body = {"success": {"LaunchJob": {"app_id": app_id}}}
+            answer = ok(http.post(f"/runtemplate/{mine['id']}.json", json=body), 400)
             messages.add(answer["details"][0]["message"].replace(str(app_id), "X"))
         assert messages == {"there is no app X"}
 
@@ -254,13 +254,13 @@ def test_a_credential_is_of_an_own_or_shared_type_only(pair: CompanyPair) -> Non
     for _address, http in pair.everywhere("here"):
         for whose in ("here", "shared"):
             for reference, member in members.items():
-                said = {"company": "here", "name": f"{whose} {reference}"}
-                mine = ok(http.post("/credential/", json=said | {reference: types[whose][member]}))
+                body = {"company": "here", "name": f"{whose} {reference}"}
+                mine = ok(http.post("/credential/", json=body | {reference: types[whose][member]}))
         for reference, member in members.items():
             missing = 999 if reference.endswith("_id") else "none"
-            for said in ({"company": "here", "name": "n"}, {"id": mine["id"]}):
+            for body in ({"company": "here", "name": "n"}, {"id": mine["id"]}):
                 answers = [
-                    http.post("/credential/", json=said | {reference: value})
+                    http.post("/credential/", json=body | {reference: value})
                     for value in (types["there"][member], missing)
                 ]
                 assert {one.status_code for one in answers} == {404}, answers[0].text
@@ -300,8 +300,8 @@ def use_of(pair: CompanyPair, kind: str, slug: str, record_id: int) -> str:
     """The path of a new record of a company that uses a definition."""
     if kind == "app":
         return f"/runtemplate/{pair.template(slug, record_id, 'used')['id']}.json"
-    said = {"company": slug, "name": "used", "credential_type_id": record_id}
-    return f"/credential/{ok(pair.rest.post('/credential/', json=said))['id']}.json"
+    body = {"company": slug, "name": "used", "credential_type_id": record_id}
+    return f"/credential/{ok(pair.rest.post('/credential/', json=body))['id']}.json"
 
 
 def test_an_owner_is_given_only_where_nobody_else_uses_it(pair: CompanyPair) -> None:

@@ -47,8 +47,8 @@ def test_every_route_has_a_row_or_is_open() -> None:
         if isinstance(route, APIRoute) and route.include_in_schema
         for method in route.methods or ()
     }
-    said = {(row.method, _shape(row.path)) for row in TABLE}
-    assert {(method, _shape(path)) for method, path in routes - OPEN} == said
+    documented = {(row.method, _shape(row.path)) for row in TABLE}
+    assert {(method, _shape(path)) for method, path in routes - OPEN} == documented
 
 
 def test_every_route_of_the_console_has_a_row_and_none_is_in_the_document() -> None:

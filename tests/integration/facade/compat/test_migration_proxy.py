@@ -48,14 +48,14 @@ def proxy(directory: Path, upstream: str) -> Iterator[str]:
     """nginx as the page says, with ports and an account of this test."""
     port = free_port()
     account = base64.b64encode(f"mcp:{PASSWORD}".encode()).decode()
-    said = block().replace("bWNwOnBhc3N3b3Jk", account)
-    said = said.replace("127.0.0.1:8001", f"127.0.0.1:{port}")
-    said = said.replace("http://127.0.0.1:8000", upstream)
+    configuration = block().replace("bWNwOnBhc3N3b3Jk", account)
+    configuration = configuration.replace("127.0.0.1:8001", f"127.0.0.1:{port}")
+    configuration = configuration.replace("http://127.0.0.1:8000", upstream)
     paths = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
     temporary = "".join(f"{name}_temp_path {directory}/{name};\n" for name in paths)
     (directory / "nginx.conf").write_text(
         f"daemon off;\npid {directory}/pid;\nerror_log stderr;\nevents {{}}\n"
-        f"http {{\naccess_log off;\n{temporary}{said}}}\n"
+        f"http {{\naccess_log off;\n{temporary}{configuration}}}\n"
     )
     argv = [nginx(), "-p", str(directory), "-c", str(directory / "nginx.conf"), "-e", "stderr"]
     with subprocess.Popen(argv, stderr=subprocess.PIPE, text=True) as process:

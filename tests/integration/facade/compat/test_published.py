@@ -179,9 +179,9 @@ def test_08_a_body_is_json_whatever_its_type_is_said_to_be(
     old: httpx.Client,
     everything: dict[str, int],
 ) -> None:
-    said = {"Content-Type": "application/x-www-form-urlencoded"}
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
     body = json.dumps({"runtemplate_id": everything["runtemplate"]})
-    ok(old.post("/job/", content=body, headers=said), 201)
+    ok(old.post("/job/", content=body, headers=headers), 201)
 
 
 def test_09_an_empty_body_with_an_id_in_the_query_changes_nothing(
@@ -204,8 +204,12 @@ def test_10_an_id_in_the_body_must_be_the_paths(
     template = everything["runtemplate"]
     path = f"/runtemplate/{template}.json"
     assert ok(old.post(path, json={"id": template, "active": 0}), 201)["active"] is False
-    said = ok(old.post(path, json={"id": 4711, "active": 1}), 400)
-    assert (said["error"], said["expected"], said["received"]) == ("ID mismatch", template, 4711)
+    refusal = ok(old.post(path, json={"id": 4711, "active": 1}), 400)
+    assert (refusal["error"], refusal["expected"], refusal["received"]) == (
+        "ID mismatch",
+        template,
+        4711,
+    )
     assert ok(old.post(path, json={"id": None}), 400)["received"] is None
     assert ok(old.get(path))["active"] is False
 

@@ -208,9 +208,9 @@ def test_its_errors_are_those_of_the_document(
     other = multiflexi_client.UpdateRunTemplateByIdRequest(id=99, active=1)
     with pytest.raises(multiflexi_client.exceptions.BadRequestException) as refused:
         operations["update_run_template_by_id"](everything["runtemplate"], "json", other)
-    said = refused.value.data
-    assert said is not None
-    assert (said.error, said.expected) == ("ID mismatch", everything["runtemplate"])
+    refusal = refused.value.data
+    assert refusal is not None
+    assert (refusal.error, refusal.expected) == ("ID mismatch", everything["runtemplate"])
 
 
 def test_where_it_sends_no_credentials_by_itself_it_is_refused(

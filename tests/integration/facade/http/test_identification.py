@@ -64,8 +64,10 @@ class Refused:
                 started.append(message)
 
         await self._app(scope, receive, send)
-        said = started[0]["headers"]
-        return started[0]["status"], {name.decode().lower(): value.decode() for name, value in said}
+        headers = started[0]["headers"]
+        return started[0]["status"], {
+            name.decode().lower(): value.decode() for name, value in headers
+        }
 
 
 @pytest.fixture
@@ -126,8 +128,8 @@ async def test_neither_bad_credentials_nor_a_bad_length_have_more_looked_at(
     refused: Refused, headers: dict[str, str]
 ) -> None:
     for path in (f"{CONTRACT}/app/", "/internal/v1/claims", "/nothing"):
-        status, said = await refused("POST", path, **headers)
-        assert (status, said["connection"]) == (401, "close")
+        status, answered = await refused("POST", path, **headers)
+        assert (status, answered["connection"]) == (401, "close")
 
 
 def test_who_signed_in_is_told_what_is_wrong(facade_url: str, ledger: Ledger) -> None:
@@ -254,8 +256,8 @@ async def test_every_route_of_prefect_is_401_before_its_body_is_read(
     assert len(requests) > 150
     for method, path in requests:
         for headers in ({}, {"content-length": "9" * 19}, {"authorization": "Bearer nonsense"}):
-            status, said = await refused_at_the_door(method, path, **headers)
-            assert (status, said["connection"]) == (401, "close"), (method, path, headers)
+            status, answered = await refused_at_the_door(method, path, **headers)
+            assert (status, answered["connection"]) == (401, "close"), (method, path, headers)
 
 
 async def test_at_the_door_who_signed_in_is_told_what_is_wrong(

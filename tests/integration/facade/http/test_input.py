@@ -114,8 +114,8 @@ def test_secrets_are_not_taken_from_addresses(rest: httpx.Client) -> None:
     assert rest.post("/company/?slug=acme&name=Acme&enabled=false").json()["enabled"] is False
 
 
-def cursor(*said: Any) -> str:
-    return base64.urlsafe_b64encode(json.dumps(said).encode()).decode().rstrip("=")
+def cursor(*key: Any) -> str:
+    return base64.urlsafe_b64encode(json.dumps(key).encode()).decode().rstrip("=")
 
 
 def test_a_cursor_somebody_made_up_is_refused(rest: httpx.Client) -> None:

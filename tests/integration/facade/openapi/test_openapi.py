@@ -70,8 +70,8 @@ def test_every_field_is_explained() -> None:
         f"{name}.{member}"
         for name, schema in document()["components"]["schemas"].items()
         if not name.startswith("Definition")
-        for member, said in schema.get("properties", {}).items()
-        if "description" not in said
+        for member, field in schema.get("properties", {}).items()
+        if "description" not in field
     ]
     assert unsaid == []
 

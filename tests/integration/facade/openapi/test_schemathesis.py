@@ -246,7 +246,7 @@ def require_reached(world: World, answers: list[Answer]) -> None:
     """At least `REACHED` operations were done, and the tester may still do everything."""
     document = json.loads(PUBLISHED.read_text())
     every = {
-        f"{method.upper()} {path}" for path, said in document["paths"].items() for method in said
+        f"{method.upper()} {path}" for path, item in document["paths"].items() for method in item
     }
     done = {answer.operation for answer in answers if 200 <= answer.status < 300}
     statuses = {operation: set[int]() for operation in every - done}

@@ -43,8 +43,8 @@ def test_rules_are_kept_as_they_are_said(rest: httpx.Client) -> None:
 
 def test_unsaid_rules_are_the_careful_ones(rest: httpx.Client) -> None:
     made = template(rest).json()
-    said = rest.get(f"/runtemplate/{made['id']}.json").json()
-    assert {name: said[name] for name in RULES} == {
+    shown = rest.get(f"/runtemplate/{made['id']}.json").json()
+    assert {name: shown[name] for name in RULES} == {
         "interv": "n",
         "cron": None,
         "timezone": None,
@@ -86,8 +86,8 @@ def test_a_file_may_say_them_all() -> None:
     content = {"kind": "runtemplate", "company": "acme", "app": "Probe", "name": "Ruled"}
     right = Document("x.yaml", content | RULES, lambda _pointer: None)
     assert list(check_document(right, "runtemplate").faults) == []
-    said = content | {"deadline_offset": "3h", "misfire": "no"}
-    wrong = Document("x.yaml", said, lambda _pointer: None)
+    members = content | {"deadline_offset": "3h", "misfire": "no"}
+    wrong = Document("x.yaml", members, lambda _pointer: None)
     found = {fault.pointer for fault in check_document(wrong, "runtemplate").faults}
     assert found == {"/deadline_offset", "/misfire"}
 
@@ -124,9 +124,11 @@ def test_an_address_that_can_not_be_right_is_a_warning(rest: httpx.Client) -> No
     rest.post("/company/", json={"slug": "acme", "name": "Acme"})
     body = {"company": "acme", "app_uuid": PROBE["uuid"], "name": "Written"}
     wrong = {"MAIL": "nobody", "PAGE": "not a url"}
-    said = rest.post("/runtemplate/", json=body | {"env": wrong}).json()
-    assert [one["pointer"] for one in said["warnings"]] == ["/env/MAIL", "/env/PAGE"]
+    written = rest.post("/runtemplate/", json=body | {"env": wrong}).json()
+    assert [one["pointer"] for one in written["warnings"]] == ["/env/MAIL", "/env/PAGE"]
     right = {"MAIL": "a@b.example", "PAGE": "https://b.example/"}
     assert "warnings" not in rest.post("/runtemplate/", json=body | {"env": right}).json()
-    job = rest.post("/job/", json={"runtemplate_id": said["id"], "env": {"MAIL": "nobody"}}).json()
+    job = rest.post(
+        "/job/", json={"runtemplate_id": written["id"], "env": {"MAIL": "nobody"}}
+    ).json()
     assert [one["pointer"] for one in job["warnings"]] == ["/env/MAIL"]

@@ -443,13 +443,13 @@ def test_chained_values_arrive_as_produced_and_what_is_not_as_declared_is_said(
     rules = [("total", "type"), ("name", "type"), ("lost", "not-produced")]
     expected = [(f"/produces/sums/fields/{name}", rule) for name, rule in rules]
     shown = chain.rest.get(f"/job/{launch['job_id']}.json").json()["warnings"]
-    assert [(said["pointer"], said["rule"]) for said in shown] == expected
-    assert [said["message"] for said in shown] == launch["notices"]
+    assert [(fault["pointer"], fault["rule"]) for fault in shown] == expected
+    assert [fault["message"] for fault in shown] == launch["notices"]
     assert "total of sums was produced as no integer" in launch["notices"]
     with chain.ledger.reading() as session:
         producer = session.get_one(Job, session.get_one(Job, launch["job_id"]).id - 1)
-        said = [(fault["pointer"], fault["rule"]) for fault in producer.warnings]
-    assert said == expected
+        warnings = [(fault["pointer"], fault["rule"]) for fault in producer.warnings]
+    assert warnings == expected
 
 
 @pytest.mark.spec("2.1.42")

@@ -36,7 +36,7 @@ def why_over(answer: httpx.Response) -> str:
 
 def lost(ledger: Ledger, settings: Settings, launch: Record) -> None:
     """The reaper finds that the worker is silent."""
-    said = Report(
+    loss = Report(
         claim_id=UUID(launch["claim_id"]),
         worker="w1",
         ending=Ending.LOST,
@@ -44,7 +44,7 @@ def lost(ledger: Ledger, settings: Settings, launch: Record) -> None:
         ended_at=ledger.clock(),
     )
     with ledger.writing(SERVICE) as session:
-        mark_lost(session, job_with_context(session, launch["job_id"]), said, settings)
+        mark_lost(session, job_with_context(session, launch["job_id"]), loss, settings)
 
 
 def outbox(ledger: Ledger) -> list[tuple[str, int]]:

@@ -526,18 +526,18 @@ def test_the_command_tells_what_it_found(sealed: Ledger, ledger_settings: Settin
         return done.returncode, done.stdout + done.stderr
 
     newest = verify(sealed).newest
-    code, said = run("--json", "--log", "-", log=f"INFO {log_mark(newest)}\n")
-    assert (code, json.loads(said)["intact"], json.loads(said)["seals"]) == (0, True, 5)
-    assert json.loads(said)["newest"] == newest._asdict()
-    code, said = run("--log", "-", log=f"INFO {log_mark(newest._replace(number=6))}\n")
-    assert (code, "seal 6 is in the log" in said) == (1, True)
+    code, output = run("--json", "--log", "-", log=f"INFO {log_mark(newest)}\n")
+    assert (code, json.loads(output)["intact"], json.loads(output)["seals"]) == (0, True, 5)
+    assert json.loads(output)["newest"] == newest._asdict()
+    code, output = run("--log", "-", log=f"INFO {log_mark(newest._replace(number=6))}\n")
+    assert (code, "seal 6 is in the log" in output) == (1, True)
     _do(sealed, "DELETE FROM audit_entry WHERE id = 3")
     _write(sealed)
-    code, said = run()
+    code, output = run()
     assert code == 1
-    assert "entry 3 is missing (seal 2)" in said
-    assert "NOT as it was sealed" in said
-    assert "not in a seal yet: 1 since" in said
+    assert "entry 3 is missing (seal 2)" in output
+    assert "NOT as it was sealed" in output
+    assert "not in a seal yet: 1 since" in output
 
 
 @pytest.mark.parametrize(
