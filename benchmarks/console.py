@@ -16,18 +16,20 @@ TEMPLATES = 20
 GOAL_RATIO = 1.5
 
 JOBS = """
-INSERT INTO job SELECT (jsonb_populate_record(NULL::job, to_jsonb(j) || jsonb_build_object(
+INSERT INTO job SELECT filled.*
+FROM (SELECT * FROM job ORDER BY id LIMIT 1) j, generate_series(%(first)s, %(rows)s) n,
+    LATERAL jsonb_populate_record(NULL::job, to_jsonb(j) || jsonb_build_object(
     'id', n + 1000, 'runtemplate_id', 1 + n % %(templates)s, 'exitcode', n % 10 / 9,
     'state', CASE WHEN n % 10 = 9 THEN 'failed' ELSE 'succeeded' END,
     'severity', CASE WHEN n % 10 = 9 THEN 'error' ELSE 'success' END,
     'created_at', now() - n * interval '5 minutes', 'schedule', now() - n * interval '5 minutes',
     'begin', now() - n * interval '5 minutes',
     'end', now() - n * interval '5 minutes' + interval '2 seconds'
-))).* FROM (SELECT * FROM job ORDER BY id LIMIT 1) j, generate_series(%(first)s, %(rows)s) n
+)) filled
 """
 
 
-def _make_records(running: Stack) -> int:
+def make_records(running: Stack) -> int:
     """Make run templates and a job that is over; return its id."""
     app = running.post("/app/", DEFINITION)
     running.post("/company/", {"slug": "bench", "name": "Bench"})
@@ -41,16 +43,20 @@ def _make_records(running: Stack) -> int:
     return int(job["id"])
 
 
-def _fill(running: Stack, first: int, last: int) -> None:
-    jobs = JOBS.replace("%(first)s", str(first)).replace("%(templates)s", str(TEMPLATES))
-    entries = ENTRIES.replace("generate_series(1,", f"generate_series({first},")
-    run_statements(running.ledger, last, jobs, entries)
+def fill(
+    running: Stack, first: int, last: int, *, templates: int = 1, entries: int | None = None
+) -> None:
+    """Insert jobs of the first run templates, and audit entries up to `entries`; None: as many."""
+    jobs = JOBS.replace("%(first)s", str(first)).replace("%(templates)s", str(templates))
+    numbers = f"generate_series({first}, {entries or last})"
+    audit = ENTRIES.replace("generate_series(1, %(rows)s)", numbers)
+    run_statements(running.ledger, last, jobs, audit)
 
 
 def measure() -> list[dict[str, object]]:
     """The figures of each page."""
     with stack() as running:
-        job = _make_records(running)
+        job = make_records(running)
         pages = {
             "start page": "/",
             "jobs": "/console/jobs",
@@ -68,9 +74,9 @@ def measure() -> list[dict[str, object]]:
                 for name, path in pages.items()
             }
 
-        _fill(running, 1, FEW)
+        fill(running, 1, FEW, templates=TEMPLATES)
         few = ask_all()
-        _fill(running, FEW + 1, MANY)
+        fill(running, FEW + 1, MANY, templates=TEMPLATES)
         many = ask_all()
     return [_row(name, many[name], few[name]) for name in pages]
 

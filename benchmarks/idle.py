@@ -33,20 +33,20 @@ def _transactions(*databases: str) -> int:
 
 
 def _measured() -> dict[str, Any]:
-    with stack() as running, bare_prefect() as (pid, database):
+    with stack() as running, bare_prefect() as bare:
         running.start_worker()
         template_of(running, "jobauto")
         running.applied()
         time.sleep(SETTLED_SECONDS)
         databases = (running.ledger, running.prefect_database)
-        asked, bare_asked = _transactions(*databases), _transactions(database)
-        used, bare_used = sum(cpu_of(running).values()), cpu_seconds(pid)
+        asked, bare_asked = _transactions(*databases), _transactions(bare.database)
+        used, bare_used = sum(cpu_of(running).values()), cpu_seconds(bare.pid)
         time.sleep(SECONDS)
         return {
             "statements": (_transactions(*databases) - asked) / SECONDS,
-            "bare_statements": (_transactions(database) - bare_asked) / SECONDS,
+            "bare_statements": (_transactions(bare.database) - bare_asked) / SECONDS,
             "cores": (sum(cpu_of(running).values()) - used) / SECONDS,
-            "bare_cores": (cpu_seconds(pid) - bare_used) / SECONDS,
+            "bare_cores": (cpu_seconds(bare.pid) - bare_used) / SECONDS,
         }
 
 

@@ -24,26 +24,31 @@ GOAL_RATIO = 5.0
 GOAL_RECORD_MS = 5.0
 
 JOBS = """
-INSERT INTO job SELECT (jsonb_populate_record(NULL::job, to_jsonb(j) || jsonb_build_object(
+INSERT INTO job SELECT filled.* FROM job j, generate_series(1, %(rows)s) n,
+    LATERAL jsonb_populate_record(NULL::job, to_jsonb(j) || jsonb_build_object(
     'id', n + 1000, 'state', 'succeeded', 'severity', 'success', 'exitcode', 0,
     'created_at', now() - n * interval '1 second', 'schedule', now() - n * interval '1 second'
-))).* FROM job j, generate_series(1, %(rows)s) n
+)) filled
 """
 ENTRIES = """
-INSERT INTO audit_entry SELECT (jsonb_populate_record(NULL::audit_entry, to_jsonb(a)
-    || jsonb_build_object('id', n + 1000, 'entity_type', 'Job', 'entity_id', n))).*
-FROM (SELECT * FROM audit_entry ORDER BY id LIMIT 1) a, generate_series(1, %(rows)s) n
+INSERT INTO audit_entry SELECT filled.*
+FROM (SELECT * FROM audit_entry ORDER BY id LIMIT 1) a, generate_series(1, %(rows)s) n,
+    LATERAL jsonb_populate_record(NULL::audit_entry, to_jsonb(a)
+    || jsonb_build_object('id', n + 1000, 'entity_type', 'Job', 'entity_id', n)) filled
 """
 RUNS = """
-INSERT INTO flow_run SELECT (jsonb_populate_record(NULL::flow_run, to_jsonb(f)
+INSERT INTO flow_run SELECT filled.*
+FROM (SELECT * FROM flow_run LIMIT 1) f, generate_series(1, %(rows)s) n,
+    LATERAL jsonb_populate_record(NULL::flow_run, to_jsonb(f)
     || jsonb_build_object('id', gen_random_uuid(), 'state_id', NULL, 'idempotency_key', NULL,
-       'name', 'run ' || n, 'expected_start_time', now() - n * interval '1 second'))).*
-FROM (SELECT * FROM flow_run LIMIT 1) f, generate_series(1, %(rows)s) n
+       'name', 'run ' || n, 'expected_start_time', now() - n * interval '1 second')) filled
 """
 STATES = """
-INSERT INTO flow_run_state SELECT (jsonb_populate_record(NULL::flow_run_state, to_jsonb(s)
-    || jsonb_build_object('id', gen_random_uuid(), 'flow_run_id', f.id))).*
-FROM (SELECT * FROM flow_run_state LIMIT 1) s, flow_run f WHERE f.state_id IS NULL
+INSERT INTO flow_run_state SELECT filled.*
+FROM (SELECT * FROM flow_run_state LIMIT 1) s, flow_run f,
+    LATERAL jsonb_populate_record(NULL::flow_run_state, to_jsonb(s)
+    || jsonb_build_object('id', gen_random_uuid(), 'flow_run_id', f.id)) filled
+WHERE f.state_id IS NULL
 """
 BIND = """
 UPDATE flow_run SET state_id = s.id FROM flow_run_state s

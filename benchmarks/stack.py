@@ -63,7 +63,7 @@ class Stack:
     def start(self, name: str, argv: list[str], **environment: str) -> None:
         """Start one more process; it ends with the stack."""
         self.pids[name] = self.processes.enter_context(
-            _process(argv, self.environment | environment, self.home / f"{name}.log")
+            running_process(argv, self.environment | environment, self.home / f"{name}.log")
         )
 
     def start_worker(self, pool: str = "jobauto", **environment: str) -> None:
@@ -110,7 +110,8 @@ class Stack:
 
 
 @contextlib.contextmanager
-def _process(argv: list[str], environment: dict[str, str], log: Path) -> Iterator[int]:
+def running_process(argv: list[str], environment: dict[str, str], log: Path) -> Iterator[int]:
+    """A process with its output in `log`, by its id; it is told to end afterwards."""
     with log.open("ab") as output:
         process = subprocess.Popen(
             argv, env=environment, stdout=output, stderr=output, start_new_session=True
@@ -147,7 +148,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _settings(home: Path, ledger: str) -> Settings:
+def settings_in(home: Path, ledger: str) -> Settings:
+    """Those of an installation on free ports."""
     prefect_port, api_port = free_port(), free_port()
     return Settings(
         home=home,
@@ -159,7 +161,8 @@ def _settings(home: Path, ledger: str) -> Settings:
     )
 
 
-def _environment(settings: Settings) -> dict[str, str]:
+def environment_of(settings: Settings) -> dict[str, str]:
+    """What processes of such an installation are told."""
     foreign = ("JOBAUTO_", "PREFECT_", "DB_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
     return kept | {
@@ -191,8 +194,8 @@ def stack(more: Mapping[str, str] | None = None, *, sqlite: bool = False) -> Ite
                 prefect = f"sqlite+aiosqlite:///{home}/prefect/prefect.db"
             else:
                 ledger, prefect = (exits.enter_context(database()) for _ in range(2))
-            settings = _settings(home, ledger)
-            environment = _environment(settings) | dict(more or {})
+            settings = settings_in(home, ledger)
+            environment = environment_of(settings) | dict(more or {})
             yield _start(home, exits, settings, environment, prefect)
     finally:
         shutil.rmtree(home, ignore_errors=True)
@@ -215,19 +218,20 @@ def _start(
     ledger = settings.database_url
     running = Stack(settings, ours, rest, api, home, ledger, prefect, processes, {})
     running.pids["prefect"] = processes.enter_context(
-        _process(argv, environment, home / "prefect.log")
+        running_process(argv, environment, home / "prefect.log")
     )
     running.jobauto("secrets", "init")
     running.jobauto("db", "upgrade")
     running.start("api", [sys.executable, "-m", "jobauto_prefect.cli", "api", "start"])
     running.start("services", [sys.executable, "-m", "jobauto_prefect.cli", "services", "start"])
-    _sign_in(running)
+    sign_in(running)
     eventually(lambda: api.get("/health").is_success)
     eventually(lambda: rest.get("/ping.json").is_success)
     return running
 
 
-def _sign_in(running: Stack) -> None:
+def sign_in(running: Stack) -> None:
+    """Let the client of the facade be an administrator."""
     create = [sys.executable, "-m", "jobauto_prefect.cli", "user", "create", "bench"]
     subprocess.run(
         [*create, "--role", "super_admin", "--password-stdin"],
@@ -247,20 +251,29 @@ def token(running: Stack, *arguments: str) -> str:
     return issued
 
 
+@dataclass(frozen=True, slots=True)
+class BarePrefect:
+    """A Prefect server by itself: its process, its database and where its API is."""
+
+    pid: int
+    database: str
+    url: str
+
+
 @contextlib.contextmanager
-def bare_prefect() -> Iterator[tuple[int, str]]:
-    """The process id and the database of a Prefect server by itself."""
+def bare_prefect() -> Iterator[BarePrefect]:
+    """A Prefect server by itself, on PostgreSQL."""
     home = Path(tempfile.mkdtemp(prefix="jobauto-bench-"))
     try:
         with database() as url:
-            settings = _settings(home, url)
-            argv, environment = prefect_command(settings, _environment(settings))
+            settings = settings_in(home, url)
+            argv, environment = prefect_command(settings, environment_of(settings))
             environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = url.replace(
                 "postgresql://", "postgresql+asyncpg://"
             )
-            with _process(argv, environment, home / "prefect.log") as pid:
+            with running_process(argv, environment, home / "prefect.log") as pid:
                 eventually(lambda: httpx.get(f"{settings.prefect_api_url}/health").is_success)
-                yield pid, url
+                yield BarePrefect(pid, url, settings.prefect_api_url)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 

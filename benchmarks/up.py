@@ -20,7 +20,17 @@ from typing import Any
 
 import httpx
 
-from benchmarks.stack import database, eventually, free_port, report
+from benchmarks.stack import (
+    Stack,
+    database,
+    environment_of,
+    eventually,
+    free_port,
+    report,
+    running_process,
+    settings_in,
+    sign_in,
+)
 
 GOAL_MB = 400.0
 GOAL_RATIO = 1.3
@@ -92,6 +102,33 @@ def _up(home: Path, ledger: str, prefect: str, *, settle: bool) -> tuple[float, 
         seconds = time.perf_counter() - began
         time.sleep(SETTLED_SECONDS if settle else 0)
         return seconds, pss_mb(process.pid)
+
+
+@contextlib.contextmanager
+def running_up() -> Iterator[Stack]:
+    """A running `jobauto up` on PostgreSQL."""
+    with (
+        tempfile.TemporaryDirectory(prefix="jobauto-bench-") as folder,
+        database() as ledger,
+        database() as prefect,
+        contextlib.ExitStack() as exits,
+    ):
+        home = Path(folder)
+        settings = settings_in(home, ledger)
+        environment = environment_of(settings) | _of_prefect(prefect)
+        # It says itself where its Prefect is.
+        given = {name: text for name, text in environment.items() if name != "PREFECT_API_URL"}
+        argv = [sys.executable, "-m", "jobauto_prefect.cli", "up", "--json"]
+        argv += ["--prefect-port", str(settings.prefect_port)]
+        argv += ["--api-port", str(settings.api_port)]
+        rest = exits.enter_context(httpx.Client(base_url=f"{settings.url}/api/v1", timeout=30))
+        api = exits.enter_context(httpx.Client(base_url=settings.prefect_api_url, timeout=30))
+        pid = exits.enter_context(running_process(argv, given, home / "up.log"))
+        eventually(lambda: '"ready"' in (home / "up.log").read_text(), 120)
+        running = Stack(settings, given, rest, api, home, ledger, prefect, exits, {"up": pid})
+        sign_in(running)
+        api.headers["Authorization"] = rest.headers["Authorization"]
+        yield running
 
 
 def _bare(home: Path, prefect: str, *, settle: bool) -> tuple[float, float]:

@@ -1,0 +1,147 @@
+"""Lists, a job, POST /job/, claim and report on a ledger that has grown for a year.
+
+    python -m benchmarks.grown --json
+
+On PostgreSQL, of the same facade: each is asked when the ledger is nearly empty, and again with
+100,000 jobs, 1,000,000 lines of output and 1,000,000 audit entries.
+"""
+
+import contextlib
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import psycopg
+
+from benchmarks.burst import deployment_of
+from benchmarks.console import TEMPLATES, fill, make_records
+from benchmarks.lists import median_ms, run_statements
+from benchmarks.stack import Stack, eventually, report, stack, token
+
+JOBS, LINES_EACH, ENTRIES = 100_000, 10, 1_000_000
+FEW = 60
+TURNS = 40
+WARM = 5
+GOAL_RATIO = 1.5
+INSTANCE = str(uuid4())
+
+LINES = f"""
+INSERT INTO job_output_line SELECT j.id, n, 'stdout', 'record ' || n || ' was read', now()
+FROM job j, generate_series(1, {LINES_EACH}) n WHERE j.id > 1000
+"""
+GO_ON = "SELECT setval(pg_get_serial_sequence('{0}', 'id'), (SELECT max(id) FROM {0}))"
+"""What is inserted by SQL has ids of its own; what is written next comes after them."""
+
+
+@contextlib.contextmanager
+def _claims(running: Stack) -> Iterator[httpx.Client]:
+    """The claims API, for a worker that is known to it."""
+    headers = {"Authorization": f"Bearer {token(running, '--worker', '--pool', 'jobauto')}"}
+    hello = {"worker": "bench", "pool": "jobauto", "host": "here", "instance": INSTANCE}
+    with httpx.Client(base_url=f"{running.settings.url}/internal/v1", headers=headers) as client:
+        client.post("/workers", json=hello).raise_for_status()
+        yield client
+
+
+def _job_ms(
+    running: Stack, claims: httpx.Client, template: int, deployment: str
+) -> dict[str, float]:
+    """Milliseconds of the three requests that one job takes."""
+    posted, job = _timed(lambda: running.rest.post("/job/", json={"runtemplate_id": template}))
+    run = eventually(lambda: running.rest.get(f"/job/{job['id']}.json").json()["flow_run_id"])
+    claim = {
+        "claim_id": str(uuid4()),
+        "flow_run_id": run,
+        "run_number": 1,
+        "deployment_id": deployment,
+        "announced": True,
+        "worker": "bench",
+        "instance": INSTANCE,
+        "work_directory": str(running.home),
+    }
+    claimed, answer = _timed(lambda: claims.post("/claims", json=claim))
+    now = datetime.now(UTC).isoformat()
+    ended = {
+        "claim_id": claim["claim_id"],
+        "worker": "bench",
+        "ending": "exited",
+        "exit_code": 0,
+        "started_at": now,
+        "ended_at": now,
+    }
+    path = f"/jobs/{answer['launch']['job_id']}/report"
+    reported, _ = _timed(lambda: claims.post(path, json=ended))
+    return {"POST /job/": posted, "claim": claimed, "report": reported}
+
+
+def _timed(ask: Callable[[], httpx.Response]) -> tuple[float, Any]:
+    began = time.perf_counter()
+    answer = ask()
+    seconds = time.perf_counter() - began
+    return seconds * 1000, answer.raise_for_status().json()
+
+
+def _measured(
+    running: Stack, claims: httpx.Client, template: int, deployment: UUID
+) -> dict[str, float]:
+    lists = {
+        "list of jobs": "/jobs.json?limit=100",
+        "failed jobs": "/jobs.json?state=failed&limit=100",
+        "audit log": "/auditlog.json?limit=100",
+        "run templates": "/runtemplates.json",
+        "a job": "/job/1.json",
+    }
+    found = {
+        name: median_ms(lambda path=path: running.rest.get(path)) for name, path in lists.items()
+    }
+    turns = [_job_ms(running, claims, template, str(deployment)) for _ in range(TURNS + WARM)][
+        WARM:
+    ]
+    return found | {
+        name: round(statistics.median(turn[name] for turn in turns), 2) for name in turns[0]
+    }
+
+
+def _grow(running: Stack) -> None:
+    fill(running, FEW + 1, JOBS, templates=TEMPLATES, entries=ENTRIES)
+    run_statements(running.ledger, JOBS, LINES)
+    with psycopg.connect(running.ledger, autocommit=True) as connection:
+        for table in ("job", "audit_entry"):
+            connection.execute(GO_ON.format(table))
+
+
+def measure() -> list[dict[str, object]]:
+    """The figures of each question."""
+    with stack() as running:
+        make_records(running)
+        template = 1
+        deployment = deployment_of(running, template)
+        with _claims(running) as claims:
+            asked = (running, claims, template, UUID(deployment))
+            fill(running, 1, FEW, templates=TEMPLATES)
+            few = _measured(*asked)
+            _grow(running)
+            many = _measured(*asked)
+    return [_row(name, many[name], few[name]) for name in many]
+
+
+def _row(name: str, many: float, few: float) -> dict[str, object]:
+    ratio = round(many / few, 2)
+    return {
+        "name": f"grown: {name}",
+        "value": many,
+        "unit": f"ms with {JOBS:,} jobs and {ENTRIES:,} audit entries, median",
+        "yardstick": "the same on a nearly empty ledger",
+        "yardstick_value": few,
+        "ratio": ratio,
+        "goal": f"at most {GOAL_RATIO:g} times as long",
+        "met": ratio <= GOAL_RATIO,
+    }
+
+
+if __name__ == "__main__":
+    report(measure, __doc__)
