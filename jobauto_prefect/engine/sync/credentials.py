@@ -194,10 +194,10 @@ class BlockComparison(Comparison[Credential, DesiredBlock]):
         present = {UUID(block["id"]): block for block in objects}
         drifts = []
         for credential_id, block in desired.items():
-            found = present.get(block.id) if block.id else None
-            if names := _differing_fields(block.plan, found):
+            actual = present.get(block.id) if block.id else None
+            if names := _differing_fields(block.plan, actual):
                 unseen = dict.fromkeys(names, (None, None))
-                drifts.append(Drift(credential_id, block, found, unseen))
+                drifts.append(Drift(credential_id, block, actual, unseen))
         return drifts, last_of([*desired])
 
     def _applied(self, after_id: int, among: Collection[int] | None) -> dict[int, DesiredBlock]:

@@ -116,9 +116,11 @@ class AutomationComparison(Comparison[EventRule, DesiredAutomation]):
         present = {UUID(automation["id"]): automation for automation in objects}
         drifts = []
         for rule_id, automation in desired.items():
-            found = present.get(automation.id) if automation.id else None
-            if names := differences(automation.plan, automation.deployment_id, found):
-                drifts.append(Drift(rule_id, automation, found, dict.fromkeys(names, (None, None))))
+            actual = present.get(automation.id) if automation.id else None
+            if names := differences(automation.plan, automation.deployment_id, actual):
+                drifts.append(
+                    Drift(rule_id, automation, actual, dict.fromkeys(names, (None, None)))
+                )
         return drifts, last_of([*desired])
 
     def _applied(

@@ -52,6 +52,11 @@ class ContractError(JobautoError):
         self.status = status
         self.errors = errors
 
+    @property
+    def reason(self) -> str:
+        """What is wrong with each field; of a call without fields, its message."""
+        return "; ".join(error.message for error in self.errors) or str(self)
+
 
 @dataclass(frozen=True, slots=True)
 class _Answer:

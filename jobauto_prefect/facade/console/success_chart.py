@@ -65,7 +65,7 @@ def _place(result: DayResult, x: float, has_label: bool, translate: Translator) 
     share = 100 * result.good // total if total else None
     month = translate(MONTHS[result.begins.month - 1])
     label = translate("{day} {month}", day=result.begins.day, month=month)
-    told = (
+    figures = (
         translate("{share} % of {total} jobs", share=share, total=total)
         if total
         else translate("no job ended")
@@ -78,7 +78,7 @@ def _place(result: DayResult, x: float, has_label: bool, translate: Translator) 
         good=result.good,
         bad=result.bad,
         has_label=has_label,
-        note=f"{label}: {told}",
+        note=f"{label}: {figures}",
     )
 
 

@@ -86,11 +86,11 @@ def next_launches(
 
 
 def _first_launch(launches: Iterator[PlannedLaunch]) -> PlannedLaunch | None:
-    near = list(islice(launches, 1))
-    if near and near[0].excused:
+    first = next(launches, None)
+    if first is not None and first.excused:
         later = (launch for launch in islice(launches, MAX_EXCUSED) if not launch.excused)
-        return next(later, near[0])
-    return near[0] if near else None
+        return next(later, first)
+    return first
 
 
 def _load_timings(

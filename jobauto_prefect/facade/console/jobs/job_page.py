@@ -106,8 +106,8 @@ async def _refuse(
     form: Form,
 ) -> Response:
     """Show the page with the form as it was sent, and why it was refused."""
-    told = "; ".join(problem.message for problem in error.errors) or str(error)
-    return await _respond(request, contract, now, job_id, Refusal(action, told, form, error.status))
+    refusal = Refusal(action, error.reason, form, error.status)
+    return await _respond(request, contract, now, job_id, refusal)
 
 
 async def _respond(

@@ -80,8 +80,7 @@ async def _change(contract: Contract, action: JobAction, job_id: int, form: Form
         else:
             await excuse_task(contract, job["task_id"], form.get("why", ""))
     except ContractError as error:
-        told = "; ".join(problem.message for problem in error.errors) or str(error)
-        return JobResult(job_id, name, href, told)
+        return JobResult(job_id, name, href, error.reason)
     return JobResult(job_id, name, href)
 
 

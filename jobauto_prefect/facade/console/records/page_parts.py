@@ -93,8 +93,8 @@ def text_cell(text: str) -> Cell:
 def moment_cell(moment: datetime | str | None, now: datetime, translate: Translator) -> Cell:
     """Return a time as it is told from now, with the exact one as its title; None: the dash."""
     text = moment.isoformat() if isinstance(moment, datetime) else moment
-    told = teller(now, translate)(text)
-    return Cell("time", told.text, title=told.at.isoformat()) if told else NOTHING
+    shown = teller(now, translate)(text)
+    return Cell("time", shown.text, title=shown.at.isoformat()) if shown else NOTHING
 
 
 def state_badge(record: Mapping[str, Any], translate: Translator) -> Cell:

@@ -54,6 +54,6 @@ def draw_strip(jobs: Collection[LastJob], now: datetime, translate: Translator) 
 def _draw_mark(job: LastJob, now: datetime, translate: Translator) -> Mark:
     when = job.end or job.begin or job.schedule
     left = when - now
-    told = "{time} ago" if left.total_seconds() <= 0 else "in {time}"
-    note = f"{translate(job.state)}, {translate(told, time=format_span(abs(left)))}"
+    wording = "{time} ago" if left.total_seconds() <= 0 else "in {time}"
+    note = f"{translate(job.state)}, {translate(wording, time=format_span(abs(left)))}"
     return Mark(f"{CONSOLE}/jobs/{job.id}", TONES.get(job.state, ""), note)

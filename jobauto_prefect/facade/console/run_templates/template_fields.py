@@ -167,7 +167,7 @@ def _value_field(value: SourcedValue, languages: Sequence[str], translate: Trans
     assert value.variable is not None  # noqa: S101 - declared values have one
     otherwise = translate("nothing")
     if value.source is not None and value.text:
-        told = describe_source(value.source, translate)
-        otherwise = told if value.is_masked else f"{value.text} ({told})"
+        origin = describe_source(value.source, translate)
+        otherwise = origin if value.is_masked else f"{value.text} ({origin})"
     empty = translate("Empty means: {value}", value=otherwise)
     return with_empty_label(value.variable, languages, translate, empty)

@@ -210,8 +210,8 @@ def _value_row(
 def _source_cell(source: ValueSource | None, translate: Translator) -> Cell:
     if source is None:
         return NOTHING
-    told = describe_source(source, translate)
-    return link(told, source.href) if source.href else Cell("text", told)
+    text = describe_source(source, translate)
+    return link(text, source.href) if source.href else Cell("text", text)
 
 
 def _credentials(

@@ -79,8 +79,7 @@ async def excuse(
 
 
 def _refusal(action: JobAction, error: ContractError, form: Form | None = None) -> Refusal:
-    told = "; ".join(problem.message for problem in error.errors) or str(error)
-    return Refusal(action, told, form or Form([]), error.status)
+    return Refusal(action, error.reason, form or Form([]), error.status)
 
 
 async def _respond(
