@@ -17,7 +17,7 @@ from benchmarks.cpu import cpu_of, cpu_seconds
 from benchmarks.stack import POSTGRESQL, bare_prefect, report, stack
 
 SECONDS = 60
-SETTLED_SECONDS = 30
+SETTLED_SECONDS = 20
 GOAL_STATEMENTS = 3.0
 GOAL_CORES = 0.015
 

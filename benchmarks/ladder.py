@@ -2,7 +2,7 @@
 
     python -m benchmarks.ladder --json [SECONDS]
 
-Each step lasts SECONDS (30). The knee is the last step whose median is under 0.3 s. The yardstick
+Each step lasts SECONDS (20). The knee is the last step whose median is under 0.3 s. The yardstick
 is the floor's rate, per minute.
 """
 
@@ -59,7 +59,7 @@ def _instant(run: dict[str, Any], member: str) -> datetime:
 def measure() -> dict[str, object]:
     """The figures, as one JSON object."""
     given = [word for word in sys.argv[1:] if word.isdecimal()]
-    seconds = float(given[0]) if given else 30.0
+    seconds = float(given[0]) if given else 20.0
     medians: dict[str, float] = {}
     with stack() as running:
         running.start_worker()

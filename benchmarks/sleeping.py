@@ -14,7 +14,7 @@ from benchmarks.stack import Stack, eventually, report, stack
 from benchmarks.up import pss_mb
 
 JOBS = 500
-SLEEP_SECONDS = 90
+SLEEP_SECONDS = 75
 GOAL_MB = 200.0
 PROGRAM = f"""#!/bin/sh
 exec sleep {SLEEP_SECONDS}
