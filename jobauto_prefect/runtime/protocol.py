@@ -31,7 +31,8 @@ class Claim(Message):
     answer that got lost does no harm. `run_number` is the `run_count` this start has once
     Running, from 1. `auto_scheduled`, `scheduled_for` and `idempotency_key` are what Prefect's
     flow run says. With `announced` the worker has not asked Prefect for them: it heard that the run
-    was made, and the ledger knows the rest or does not. `instance` is that of the worker's hello;
+    was made, and the ledger knows the rest or does not. `changed_at` is when Prefect had last
+    changed the run as the worker saw it; None: not known. `instance` is that of the worker's hello;
     `without` are executors it can't use just now.
     """
 
@@ -44,6 +45,7 @@ class Claim(Message):
     scheduled_for: AwareDatetime | None = None
     idempotency_key: str | None = None
     announced: bool = False
+    changed_at: AwareDatetime | None = None
     worker: WorkerName
     instance: UUID
     work_directory: str = Field(min_length=1, description="absolute; the job gets a folder in it")

@@ -141,6 +141,7 @@ class RunDriver:
             scheduled_for=run.scheduled_for,
             idempotency_key=run.idempotency_key,
             announced=run.announced,
+            changed_at=run.changed_at,
             worker=self._worker,
             instance=self._opened.held.instance,
             work_directory=self._opened.work_directory,

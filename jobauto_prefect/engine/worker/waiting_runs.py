@@ -15,8 +15,8 @@ class WaitingRun:
     """A scheduled flow run as its work pool offers it.
 
     `due` is when it may start, `scheduled_for` when it was first meant to: a retry is due later.
-    `deployment_id` is None for a run that nobody made from a deployment. Of an `announced` one no
-    more is known than its ids.
+    `changed_at` is when Prefect last changed it; None: not known. `deployment_id` is None for a run
+    that nobody made from a deployment. Of an `announced` one no more is known than its ids.
     """
 
     id: UUID
@@ -31,6 +31,7 @@ class WaitingRun:
     labels: Mapping[str, Any] = field(repr=False)
     tags: tuple[str, ...] = ()
     announced: bool = False
+    changed_at: datetime | None = None
 
 
 async def waiting_runs(
@@ -54,6 +55,7 @@ async def waiting_runs(
 def _run(flow_run: Mapping[str, Any]) -> WaitingRun:
     due = datetime.fromisoformat(flow_run["next_scheduled_start_time"])
     first = flow_run.get("expected_start_time")
+    changed = flow_run.get("updated")
     return WaitingRun(
         id=UUID(flow_run["id"]),
         deployment_id=UUID(flow_run["deployment_id"]) if flow_run.get("deployment_id") else None,
@@ -66,4 +68,5 @@ def _run(flow_run: Mapping[str, Any]) -> WaitingRun:
         parameters=flow_run.get("parameters") or {},
         labels=flow_run.get("labels") or {},
         tags=tuple(flow_run.get("tags") or ()),
+        changed_at=datetime.fromisoformat(changed) if changed else None,
     )

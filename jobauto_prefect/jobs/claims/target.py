@@ -176,8 +176,7 @@ def _of_known_run(context: ClaimContext, jobs: Sequence[Job]) -> Job:
         raise NumberTaken("another job of this flow run is live, or has this run number")
     if last.state == JobState.SCHEDULED:
         return last
-    if outbox.is_pending(context.session, OutboxKind.CANCEL_RUN, last.id):
-        # Not a retry: Prefect has not heard yet that the run is not wanted.
+    if not _was_retried_after(context, last):
         raise Refused("cancelled", last.message or "cancelled", PrefectState.CANCELLED)
     task = last.task
     if task is not None and task.state not in (TaskState.OPEN, TaskState.RUNNING):
@@ -197,6 +196,17 @@ def _of_known_run(context: ClaimContext, jobs: Sequence[Job]) -> Job:
     job.retry_of = None if task else last.retry_of or last.id
     inherit_values(job, last)
     return job
+
+
+def _was_retried_after(context: ClaimContext, last: Job) -> bool:
+    """Whether somebody retried the run once Prefect had heard of its last job's end.
+
+    A worker may have seen the run before that, and ask late.
+    """
+    seen, end = context.claim.changed_at, last.end
+    if seen is not None and end is not None and seen <= end:
+        return False
+    return not outbox.is_pending(context.session, OutboxKind.CANCEL_RUN, last.id)
 
 
 def _as_it_was(context: ClaimContext, job: Job, reason: str, message: str) -> Refused:

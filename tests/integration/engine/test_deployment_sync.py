@@ -20,6 +20,7 @@ from jobauto_prefect.definitions import parse
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.flow_runs.operations import create_run
 from jobauto_prefect.engine.sync.deployments import Applied, AppliedIds, apply
+from jobauto_prefect.engine.worker.waiting_runs import waiting_runs
 from jobauto_prefect.errors import Conflict, PrefectUnavailable
 from tests.support.corpus import needs_corpus, valid_documents
 from tests.support.counting_proxy import CountingTransport
@@ -223,6 +224,19 @@ async def waiting_run(api: PrefectApi, applied: Applied, key: str | None = None)
         labels={"jobauto.job": 5},
         idempotency_key=key,
     )
+
+
+async def test_prefect_says_when_a_waiting_run_was_last_changed(
+    api: PrefectApi, plan: DeploymentPlan
+) -> None:
+    applied = await apply(api, plan, AppliedIds())
+    before = datetime.now(UTC)
+    made = await waiting_run(api, applied)
+    tomorrow = before + timedelta(days=1)
+    (run,) = await waiting_runs(api, plan.work_pool, (), tomorrow, 10)
+    assert run.id == made
+    assert run.changed_at is not None
+    assert before <= run.changed_at <= datetime.now(UTC)
 
 
 async def test_a_new_name_makes_a_new_deployment_and_moves_the_waiting_runs(

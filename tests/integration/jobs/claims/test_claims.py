@@ -240,6 +240,23 @@ def test_a_job_cancelled_before_its_claim_does_not_pass_for_a_retry(
     assert granted(claims, claim_of(run))["job_id"] != waiting  # Retry was clicked
 
 
+def test_a_run_that_was_seen_before_its_job_was_cancelled_does_not_pass_for_a_retry(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any], ledger: Ledger
+) -> None:
+    seen = datetime.now(UTC)
+    waiting = rest.post("/job/", json={"runtemplate_id": template["id"]}).json()["id"]
+    run = uuid4()
+    with ledger.writing(SERVICE) as session:
+        session.get_one(Job, waiting).flow_run_id = run
+    rest.post("/job/", json={"id": waiting, "state": "cancelled", "reason": "not needed"})
+    with ledger.writing(SERVICE) as session:  # Prefect has heard of it, the worker has not
+        session.execute(delete(OutboxMessage).where(OutboxMessage.subject_id == waiting))
+    late = claim_of(run, changed_at=seen.isoformat())
+    assert refused(claims, late) == ("cancelled", "CANCELLED", "not needed")
+    retried = claim_of(run, changed_at=(datetime.now(UTC) + timedelta(seconds=5)).isoformat())
+    assert granted(claims, retried)["job_id"] != waiting
+
+
 def test_renewals_say_what_is_to_be_stopped(
     claims: httpx.Client, rest: httpx.Client, template: dict[str, Any]
 ) -> None:
