@@ -16,13 +16,16 @@ PAGE = 200
 OPEN = ("PENDING", "RUNNING", "PAUSED", "CANCELLING")
 ENDS = {
     "posted": {"succeeded"},
-    "paused": {"succeeded"},
+    "paused": {"succeeded", "cancelled"},
     "changed": {"succeeded"},
     "chained": {"succeeded"},
     "failing": {"failed"},
     "long": {"cancelled"},
 }
-"""How the jobs of each template end, but those that were lost with what ran them."""
+"""How the jobs of each template end, but those that were lost with what ran them.
+
+A pause that is clicked switches a run template off, and what waits is cancelled.
+"""
 
 
 def is_over(load: Load) -> bool:
@@ -115,7 +118,9 @@ def _wrongly_shown(jobs: list[Job], runs: dict[str, dict[str, Any]]) -> Iterator
             yield f"job {job.id} is {job.state} ({job.message}), in Prefect {shown}"
     for number, run in runs.items():
         if of_jobs[number] > 1:
-            yield f"flow run {number} is shared by {of_jobs[number]} jobs"
+            sharing = [job for job in jobs if str(job.flow_run_id) == number]
+            states = ", ".join(f"job {job.id} {job.state} ({job.message})" for job in sharing)
+            yield f"flow run {number} is shared: {states}"
         if run["state_type"] in OPEN:
             yield f"flow run {run['name']} is still {run['state_type']}"
         if not of_jobs[number] and run["state_type"] in ("COMPLETED", "FAILED"):
