@@ -31,7 +31,7 @@ def _start_second(running: Stack) -> str:
     argv, environment = prefect_command(settings, running.environment)
     shared = running.prefect_database.replace("postgresql://", "postgresql+asyncpg://")
     environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = shared
-    running.start("prefect 2", [*argv, "--no-services"], **environment)
+    running.start("prefect 2", argv, **environment)
     eventually(lambda: httpx.get(f"{prefect}/health").is_success)
     told = {"PREFECT_API_URL": prefect, "JOBAUTO_URL": url, "JOBAUTO_API_PORT": str(api_port)}
     jobauto = [sys.executable, "-m", "jobauto_prefect.cli"]
