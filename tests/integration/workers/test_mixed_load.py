@@ -16,7 +16,7 @@ from jobauto_prefect.settings import Settings
 from tests.support.adapters import adapter_database
 from tests.support.databases import database
 from tests.support.installation import town
-from tests.support.load_matching import complaints, is_over
+from tests.support.load_complaints import complaints, is_over
 from tests.support.memory import Memory
 from tests.support.mixed_load import Load
 from tests.support.waits import eventually
