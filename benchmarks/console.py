@@ -6,8 +6,6 @@ On PostgreSQL, of the same facade: a page is asked when its list is just full, a
 100,000 jobs and audit entries of a year.
 """
 
-from typing import Any
-
 from benchmarks.lists import DEFINITION, ENTRIES, median_ms, run_statements
 from benchmarks.stack import Stack, eventually, report, stack
 
@@ -43,11 +41,9 @@ def make_records(running: Stack) -> int:
     return int(job["id"])
 
 
-def fill(
-    running: Stack, first: int, last: int, *, templates: int = 1, entries: int | None = None
-) -> None:
-    """Insert jobs of the first run templates, and audit entries up to `entries`; None: as many."""
-    jobs = JOBS.replace("%(first)s", str(first)).replace("%(templates)s", str(templates))
+def fill(running: Stack, first: int, last: int, entries: int | None = None) -> None:
+    """Insert jobs of all run templates, and audit entries up to `entries`; None: as many."""
+    jobs = JOBS.replace("%(first)s", str(first)).replace("%(templates)s", str(TEMPLATES))
     numbers = f"generate_series({first}, {entries or last})"
     audit = ENTRIES.replace("generate_series(1, %(rows)s)", numbers)
     run_statements(running.ledger, last, jobs, audit)
@@ -74,20 +70,26 @@ def measure() -> list[dict[str, object]]:
                 for name, path in pages.items()
             }
 
-        fill(running, 1, FEW, templates=TEMPLATES)
+        fill(running, 1, FEW)
         few = ask_all()
-        fill(running, FEW + 1, MANY, templates=TEMPLATES)
+        fill(running, FEW + 1, MANY)
         many = ask_all()
-    return [_row(name, many[name], few[name]) for name in pages]
+    full, yardstick = f"{MANY:,} jobs", f"the same page with {FEW} jobs"
+    return [
+        row_of_growth(f"console: {name}", many[name], few[name], full, yardstick) for name in pages
+    ]
 
 
-def _row(name: str, many: float, few: float) -> dict[str, Any]:
+def row_of_growth(
+    name: str, many: float, few: float, full: str, yardstick: str
+) -> dict[str, object]:
+    """The row of a question whose answer took so many milliseconds, full and nearly empty."""
     ratio = round(many / few, 2)
     return {
-        "name": f"console: {name}",
+        "name": name,
         "value": many,
-        "unit": f"ms with {MANY:,} jobs, median",
-        "yardstick": f"the same page with {FEW} jobs",
+        "unit": f"ms with {full}, median",
+        "yardstick": yardstick,
         "yardstick_value": few,
         "ratio": ratio,
         "goal": f"at most {GOAL_RATIO:g} times as long",

@@ -18,7 +18,7 @@ import httpx
 import psycopg
 
 from benchmarks.burst import deployment_of
-from benchmarks.console import TEMPLATES, fill, make_records
+from benchmarks.console import fill, make_records, row_of_growth
 from benchmarks.lists import median_ms, run_statements
 from benchmarks.stack import Stack, eventually, report, stack, token
 
@@ -26,7 +26,6 @@ JOBS, LINES_EACH, ENTRIES = 100_000, 10, 1_000_000
 FEW = 60
 TURNS = 40
 WARM = 5
-GOAL_RATIO = 1.5
 INSTANCE = str(uuid4())
 
 LINES = f"""
@@ -107,7 +106,7 @@ def _measured(
 
 
 def _grow(running: Stack) -> None:
-    fill(running, FEW + 1, JOBS, templates=TEMPLATES, entries=ENTRIES)
+    fill(running, FEW + 1, JOBS, entries=ENTRIES)
     run_statements(running.ledger, JOBS, LINES)
     with psycopg.connect(running.ledger, autocommit=True) as connection:
         for table in ("job", "audit_entry"):
@@ -122,25 +121,14 @@ def measure() -> list[dict[str, object]]:
         deployment = deployment_of(running, template)
         with _claims(running) as claims:
             asked = (running, claims, template, UUID(deployment))
-            fill(running, 1, FEW, templates=TEMPLATES)
+            fill(running, 1, FEW)
             few = _measured(*asked)
             _grow(running)
             many = _measured(*asked)
-    return [_row(name, many[name], few[name]) for name in many]
-
-
-def _row(name: str, many: float, few: float) -> dict[str, object]:
-    ratio = round(many / few, 2)
-    return {
-        "name": f"grown: {name}",
-        "value": many,
-        "unit": f"ms with {JOBS:,} jobs and {ENTRIES:,} audit entries, median",
-        "yardstick": "the same on a nearly empty ledger",
-        "yardstick_value": few,
-        "ratio": ratio,
-        "goal": f"at most {GOAL_RATIO:g} times as long",
-        "met": ratio <= GOAL_RATIO,
-    }
+    full, yardstick = f"{JOBS:,} jobs and {ENTRIES:,} audit entries", "a nearly empty ledger"
+    return [
+        row_of_growth(f"grown: {name}", many[name], few[name], full, yardstick) for name in many
+    ]
 
 
 if __name__ == "__main__":

@@ -71,6 +71,21 @@ class Town:
     marks: Path
     templates: list[dict[str, Any]] = field(default_factory=list)
 
+    def add_application(self, name: str, script: str, environment: dict[str, Any]) -> None:
+        """An application of a script of its own."""
+        program = self.settings.home / "bin" / name.lower()
+        program.write_text(script)
+        program.chmod(0o755)
+        definition = {
+            "$schema": "https://example.com/application.schema.json",
+            "name": name,
+            "description": "A script of a test",
+            "executable": str(program),
+            "uuid": str(uuid4()),
+            "environment": environment,
+        }
+        self.rest.post("/app/", json=definition).raise_for_status()
+
     def add_template(self, name: str, **members: Any) -> dict[str, Any]:
         """A template whose jobs leave a mark when they start."""
         env = {"MARKS": str(self.marks), **members.pop("env", {})}
@@ -277,21 +292,11 @@ def _parts(settings: Settings, prefect_url: str, relay: Relay, token: str) -> di
 
 
 def _populate(made: Town) -> None:
-    probe = made.settings.home / "bin" / "marker"
-    probe.write_text(PROBE)
-    probe.chmod(0o755)
-    definition = {
-        "$schema": "https://example.com/application.schema.json",
-        "name": "Marker",
-        "description": "Leaves a mark",
-        "executable": str(probe),
-        "uuid": str(uuid4()),
-        "environment": {
-            "MARKS": {"type": "string", "required": True},
-            "SECONDS_TO_SLEEP": {"type": "float", "defval": 2},
-        },
+    environment = {
+        "MARKS": {"type": "string", "required": True},
+        "SECONDS_TO_SLEEP": {"type": "float", "defval": 2},
     }
-    made.rest.post("/app/", json=definition).raise_for_status()
+    made.add_application("Marker", PROBE, environment)
     made.rest.post("/company/", json={"slug": "town", "name": "Town"}).raise_for_status()
 
 

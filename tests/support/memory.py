@@ -11,7 +11,7 @@ from tests.support.breakable import Part
 
 @dataclass(slots=True)
 class Memory:
-    """PSS of each part in MB, by its age in seconds."""
+    """PSS of each part in MB, in the order of the looks."""
 
     parts: Mapping[str, Part]
     held: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))

@@ -3,7 +3,6 @@
 import contextlib
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -50,13 +49,14 @@ class Load:
     cancelled: list[int] = field(default_factory=list)
     changes: int = 0
     pausable: UUID | None = None
-    refused: Counter[int] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
 
     def prepare(self) -> None:
         """Make the templates, the rules and the windows."""
         town = self.town
-        self._add_application()
+        required = {"type": "string", "required": True}
+        names = ("MARKS", "SECONDS_TO_SLEEP", "EXIT_CODE")
+        town.add_application("Worker", WORK, dict.fromkeys(names, required))
         usual = {"MARKS": str(town.marks), "SECONDS_TO_SLEEP": "0", "EXIT_CODE": "0"}
         for name, env in KINDS.items():
             body = {"app": "Worker", "company": "town", "name": name, "env": usual | env}
@@ -81,21 +81,6 @@ class Load:
             paused = session.get_one(RunTemplate, self.templates["paused"])
             self.pausable = paused.deployment_id
 
-    def _add_application(self) -> None:
-        program = self.town.settings.home / "bin" / "work"
-        program.write_text(WORK)
-        program.chmod(0o755)
-        required = {"type": "string", "required": True}
-        definition = {
-            "$schema": "https://example.com/application.schema.json",
-            "name": "Worker",
-            "description": "Works as it is told",
-            "executable": str(program),
-            "uuid": str(uuid4()),
-            "environment": dict.fromkeys(("MARKS", "SECONDS_TO_SLEEP", "EXIT_CODE"), required),
-        }
-        self.town.rest.post("/app/", json=definition).raise_for_status()
-
     def _known(self) -> int:
         """How many templates Prefect knows."""
         with self.town.ledger.reading() as session:
@@ -112,7 +97,6 @@ class Load:
 
         answer = insist(ask, refusable=name == "paused")
         if not answer.is_success:
-            self.refused[answer.status_code] += 1
             return None
         job: int = answer.json()["id"]
         self.posted[name].append(job)
