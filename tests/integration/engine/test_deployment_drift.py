@@ -156,8 +156,8 @@ def test_a_schedule_that_no_record_can_have_is_restored(
     ]
     places = [make() for _ in refused]
     before = [one.schedule() for one in places]
-    for one, schedule in zip(places, refused, strict=True):
-        one.reschedule(**schedule)
+    for place, schedule in zip(places, refused, strict=True):
+        place.reschedule(**schedule)
 
     found = settle()
 

@@ -39,7 +39,7 @@ def test_of_two_changes_that_wait_for_each_other_one_is_told_to_try_again(facts:
     with ThreadPoolExecutor(2) as threads:
         orders = (("one", "two"), ("two", "one"))
         told = [threads.submit(_change, facts, *order, both) for order in orders]
-        errors = sorted(one.result(60) for one in told)
+        errors = sorted(change.result(60) for change in told)
     assert errors[0] == ""
     assert "somebody else changed the same records" in errors[1]
     assert "try again" in errors[1]

@@ -201,9 +201,11 @@ def test_an_address_of_slack_stays_until_it_is_given_anew(
     tell_company(rest)
     company = tell_company(rest, slack={"on": ALL})
     assert company["notices"]["slack"]["uri"] is None
-    assert [one["pointer"] for one in company["warnings"]] == ["/notices/slack"]
+    assert [warning["pointer"] for warning in company["warnings"]] == ["/notices/slack"]
     company = tell_company(rest, mail=by_mail())
-    assert [one["pointer"] for one in company["warnings"]] == ["/notices/mail"]  # no server is set
+    assert [warning["pointer"] for warning in company["warnings"]] == [
+        "/notices/mail"
+    ]  # no server is set
 
 
 def test_every_error_of_notices_is_told(rest: httpx.Client, template: dict[str, Any]) -> None:
@@ -226,7 +228,7 @@ def test_every_error_of_notices_is_told(rest: httpx.Client, template: dict[str, 
             "finished_by": "25:00",
         }
         answer = rest.post(f"/{kind}/", json={"id": 1, "notices": refusable})
-        messages = {one["pointer"]: one["message"] for one in answer.json()["details"]}
+        messages = {fault["pointer"]: fault["message"] for fault in answer.json()["details"]}
         assert set(messages) == {
             "/notices/mail/to", "/notices/slack/uri", "/notices/finished_by"
         }  # fmt: skip

@@ -74,8 +74,8 @@ def test_a_forged_event_in_prefect_starts_no_process_and_leaves_one_entry(manned
     forged = run["parameters"]["jobauto"]
     with manned.ledger.reading() as session:
         found = session.scalars(select(AuditEntry).where(AuditEntry.action == "refuse"))
-        reasons = [one.changes["reason"][1] for one in found]
-    assert len([one for one in reasons if json.dumps(forged, sort_keys=True) in one]) == 1
+        reasons = [entry.changes["reason"][1] for entry in found]
+    assert len([text for text in reasons if json.dumps(forged, sort_keys=True) in text]) == 1
     assert manned.jobs_of(run["id"]) == []
     assert manned.marked("starts") == []
 

@@ -26,7 +26,7 @@ def test_the_permission_table_is_that_of_the_code() -> None:
     documented = {row[0].strip("`"): [cell == "yes" for cell in row[1:]] for row in rows}
     held = [*ROLES.values(), *MEMBERSHIPS.values()]
     every = sorted(frozenset().union(*held))
-    assert documented == {one: [one in allowed for allowed in held] for one in every}
+    assert documented == {name: [name in allowed for allowed in held] for name in every}
 
 
 def test_each_kind_of_record_stands_in_the_row_of_its_permissions() -> None:

@@ -20,8 +20,8 @@ def test_every_type_of_the_corpus_is_imported_older_spellings_included(
 ) -> None:
     imported = place.told("credential-type", "import", str(TYPES))["imported"]
     files = {path.name for path in TYPES.glob("*.json")}
-    assert {one["file"].rpartition("/")[2] for one in imported} == files
-    assert {one["action"] for one in imported} <= {"created", "updated", "unchanged"}
+    assert {entry["file"].rpartition("/")[2] for entry in imported} == files
+    assert {entry["action"] for entry in imported} <= {"created", "updated", "unchanged"}
     codes = {
         str(json.loads(path.read_text()).get("code") or "realpad").lower()
         for path in TYPES.glob("*.json")

@@ -33,8 +33,8 @@ def test_files_say_who_is_told_but_for_the_address_of_slack(files: FilesHome) ->
     assert set(files.actions(code=0).values()) == {"unchanged"}
     exported = files.run("export").stdout
     assert address not in exported
-    exported_notices = {one["kind"]: one.get("notices") for one in yaml.safe_load_all(exported)
-            if "kind" in one}  # fmt: skip
+    records = [record for record in yaml.safe_load_all(exported) if "kind" in record]
+    exported_notices = {record["kind"]: record.get("notices") for record in records}
     assert exported_notices == {"company": NOTICES, "runtemplate": NOBODY}
     files.write_records({**company("acme"), "notices": NOTICES | {"finished_by": "+2h"}})
     files.told("apply", "files.yaml", "--yes")

@@ -125,7 +125,7 @@ def test_an_address_that_can_not_be_right_is_a_warning(rest: httpx.Client) -> No
     body = {"company": "acme", "app_uuid": PROBE["uuid"], "name": "Written"}
     wrong = {"MAIL": "nobody", "PAGE": "not a url"}
     written = rest.post("/runtemplate/", json=body | {"env": wrong}).json()
-    assert [one["pointer"] for one in written["warnings"]] == ["/env/MAIL", "/env/PAGE"]
+    assert [warning["pointer"] for warning in written["warnings"]] == ["/env/MAIL", "/env/PAGE"]
     right = {"MAIL": "a@b.example", "PAGE": "https://b.example/"}
     assert "warnings" not in rest.post("/runtemplate/", json=body | {"env": right}).json()
     job = rest.post(
