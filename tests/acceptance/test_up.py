@@ -123,6 +123,9 @@ def test_the_demo_shows_the_outcomes_and_leaves_nothing_behind(tmp_path: Path) -
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "error: The answer is wrong" in ran.stdout
-    assert ran.stdout.count("succeeded") == 3
+    succeeded = [line for line in ran.stdout.splitlines() if "succeeded" in line]
+    # The example that is scheduled each minute may have run once more.
+    for name in ("Root file system", "Load each minute", "Probe"):
+        assert any(name in line for line in succeeded), ran.stdout
     assert "warning: The other side is being maintained" in ran.stdout
     assert list(tmp_path.glob("jobauto-demo-*")) == []

@@ -92,6 +92,15 @@ class Gateway:
         entries = self.rest.get("/auditlog.json", params={"limit": 1000}).json()
         return [entry for entry in entries.values() if wanted.items() <= entry.items()]
 
+    def settled_trail(self, request_id: str) -> list[dict[str, Any]]:
+        """The entries of a change, with its result; it is written after clients have theirs."""
+
+        def entries() -> list[dict[str, Any]]:
+            found = self.trail(request_id=request_id)
+            return found if len(found) > 1 else []
+
+        return eventually(entries)
+
     def environment(self, login: str, password: str = PASSWORD) -> dict[str, str]:
         """For Prefect's own programs."""
         return clean_environment() | {

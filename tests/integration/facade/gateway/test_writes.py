@@ -32,7 +32,7 @@ def test_a_managers_run_is_made_and_written_down_before_and_after(gate: Gateway)
         run = manager.post(path, json=body, headers=headers)
         assert run.status_code == 201, run.text
         assert manager.get(f"/flow_runs/{run.json()['id']}").status_code == 200
-    after, before = gate.trail(request_id="run-of-a-manager")
+    after, before = gate.settled_trail("run-of-a-manager")
     assert (before["action"], after["action"]) == ("intend", "create")
     assert before["door"] == after["door"] == "ui"
     assert before["changes"]["parameters"][1] == {"COMPANY_NAME": "Other"}
@@ -203,10 +203,10 @@ def test_an_administrator_changes_everything_and_secrets_are_masked_in_the_trail
         path = f"/deployments/{gate.deployment(OURS)}/create_flow_run"
         body = {"job_variables": {"env": {"PASSWORD": "s3cret-of-a-run"}}}
         assert root.post(path, json=body).is_success
-    after, *_, before = gate.trail(request_id="variable")
+    after, *_, before = gate.settled_trail("variable")
     assert before["changes"]["name"] == [None, "gate_variable"]
     assert after["action"] == "create"
-    after, *_, before = gate.trail(request_id="variable-2")
+    after, *_, before = gate.settled_trail("variable-2")
     assert before["changes"]["tags"] == [[], ["a"]]
     assert "s3cret" not in str(gate.rest.get("/auditlog.json").json())
 
@@ -215,7 +215,7 @@ def test_what_prefect_refuses_is_written_down_as_failed(gate: Gateway) -> None:
     with gate.as_("root") as root:
         headers = {"X-Request-ID": "bad-variable"}
         assert root.post("/variables/", json={"name": "B A D"}, headers=headers).status_code == 422
-    after, before = gate.trail(request_id="bad-variable")
+    after, before = gate.settled_trail("bad-variable")
     assert (before["action"], after["action"]) == ("intend", "fail")
     assert after["changes"]["http_status"] == [None, 422]
 
