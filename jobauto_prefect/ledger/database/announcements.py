@@ -82,11 +82,12 @@ class Announcements:
     async def _listen(self, connection: psycopg.AsyncConnection[tuple[object, ...]]) -> None:
         self._live(True)
         while True:
-            async for notification in connection.notifies(timeout=ALIVE_SECONDS):
+            if not await _has_input(connection.fileno(), ALIVE_SECONDS):
+                async with asyncio.timeout(self._answer_seconds):
+                    await connection.execute("SELECT 1")
+            async for notification in connection.notifies(timeout=0):
                 with contextlib.suppress(ValueError):  # another version's
                     self._tell(Announcement(notification.payload))
-            async with asyncio.timeout(self._answer_seconds):
-                await connection.execute("SELECT 1")
 
     def _live(self, is_live: bool) -> None:
         changed, self.is_live = self.is_live != is_live, is_live
@@ -97,6 +98,24 @@ class Announcements:
     def _tell(self, announcement: Announcement) -> None:
         for call in self._wanting[announcement]:
             call()
+
+
+async def _has_input(descriptor: int, seconds: float) -> bool:
+    """Whether something can be read before so much time is over.
+
+    Psycopg's own wait looks ten times a second.
+    """
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(descriptor, readable.set)
+    try:
+        async with asyncio.timeout(seconds):
+            await readable.wait()
+    except TimeoutError:
+        return False
+    finally:
+        loop.remove_reader(descriptor)
+    return True
 
 
 def plain_url(url: str) -> str | None:
