@@ -14,7 +14,7 @@ from benchmarks.stack import Stack, eventually, report, stack
 from benchmarks.up import pss_mb
 
 JOBS = 500
-SLEEP_SECONDS = 75
+SLEEP_SECONDS = 120  # longer than all of them take to start
 GOAL_MB = 200.0
 PROGRAM = f"""#!/bin/sh
 exec sleep {SLEEP_SECONDS}
