@@ -1,7 +1,5 @@
 """Services on a host whose clock is two minutes ahead, as real processes."""
 
-import os
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +16,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.breakable import Part
 from tests.support.claims import claim_of, granted
+from tests.support.faketime import require_faketime
 from tests.support.paths import JOBAUTO
 from tests.support.processes import clean_environment
 from tests.support.records import make_template
@@ -34,10 +33,7 @@ def facade_settings(facade_settings: Settings) -> Settings:
 @pytest.fixture
 def services_ahead(facade_settings: Settings, facade_url: str) -> Iterator[Path]:
     """The log of services that take the time for two minutes later than it is."""
-    if shutil.which("faketime") is None:
-        if os.environ.get("JOBAUTO_TEST_REQUIRE_SERVICES") == "1":
-            pytest.fail("faketime is not installed")
-        pytest.skip("faketime is not installed")
+    require_faketime()
     assert facade_settings.url == facade_url
     environment = clean_environment() | {
         "JOBAUTO_HOME": str(facade_settings.home),

@@ -3,30 +3,14 @@
 When a run is due, and when its job began and ended, is judged by the ledger's clock.
 """
 
-import os
-import shutil
-import subprocess
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 
+from tests.support.faketime import faked
 from tests.support.waits import eventually
 from tests.support.workers import Plant
-
-FAKED = ("LD_PRELOAD", "FAKETIME")
-
-
-def faked(offset: str) -> dict[str, str]:
-    """The environment of a process whose wall clock is off by so much, and no other clock."""
-    if shutil.which("faketime") is None:
-        if os.environ.get("JOBAUTO_TEST_REQUIRE_SERVICES") == "1":
-            pytest.fail("faketime is not installed")
-        pytest.skip("faketime is not installed")
-    argv = ["faketime", "--exclude-monotonic", "-f", offset, "env"]
-    output = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    variables = dict(line.split("=", 1) for line in output.splitlines() if "=" in line)
-    return {name: variables[name] for name in FAKED} | {"FAKETIME_DONT_FAKE_MONOTONIC": "1"}
 
 
 def instants(job: dict[str, Any]) -> tuple[datetime, datetime]:
