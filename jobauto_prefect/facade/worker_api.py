@@ -19,9 +19,10 @@ from jobauto_prefect.facade.http.requests import ArtifactBody
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs import workers
 from jobauto_prefect.jobs.claims import decision
-from jobauto_prefect.jobs.claims.context import ClaimContext
+from jobauto_prefect.jobs.claims.context import ClaimContext, NotDue, Preflight
 from jobauto_prefect.jobs.claims.credentials import PreflightChecks, layer_of, run_preflight
 from jobauto_prefect.jobs.claims.launch import input_content
+from jobauto_prefect.jobs.claims.target import time_until_due
 from jobauto_prefect.jobs.outcome import reports
 from jobauto_prefect.jobs.outcome.loss import mark_certainly_lost
 from jobauto_prefect.ledger.access.access_scope import AccessScope, runs_application
@@ -76,6 +77,20 @@ def claim(asked: Claim, who: CurrentWorker, service: CurrentService) -> ClaimAns
     preflight = run_preflight(
         service.ledger, asked, _preflight_checks(service), service.settings.extra_env
     )
+    answer, job = _decide(service, who, asked, preflight)
+    if job is not None:
+        current_log_context().job_id, current_log_context().traceparent = job.id, job.traceparent
+        asked_by: tracing.Attributes = {"jobauto.job_id": job.id, "jobauto.worker": asked.worker}
+        tracing.note("claim", job.traceparent, asked_by, time.perf_counter() - began)
+    _note_claim(service, answer, job, time.perf_counter() - began, asked_at)
+    answer.wait_seconds = time_until_due(asked, service.ledger.clock()).total_seconds()
+    return answer
+
+
+def _decide(
+    service: Service, who: Identity, asked: Claim, preflight: Preflight
+) -> tuple[ClaimAnswer, Job | None]:
+    """Decide about a claim in one transaction; None: no job is granted."""
     subject = {"flow_run_id": [None, str(asked.flow_run_id)], "worker": [None, asked.worker]}
     settings, box = service.settings, service.ledger.box
     try:
@@ -86,14 +101,11 @@ def claim(asked: Claim, who: CurrentWorker, service: CurrentService) -> ClaimAns
             context = ClaimContext(settings, box, session, asked, _pools(who), preflight)
             answer = decision.decide_claim(context)
             job = session.get(Job, answer.launch.job_id) if answer.launch is not None else None
+    except NotDue:
+        return ClaimAnswer(), None
     except KeyTaken as error:
         raise Contended("another claim was decided just now; ask again") from error
-    if job is not None:
-        current_log_context().job_id, current_log_context().traceparent = job.id, job.traceparent
-        asked_by: tracing.Attributes = {"jobauto.job_id": job.id, "jobauto.worker": asked.worker}
-        tracing.note("claim", job.traceparent, asked_by, time.perf_counter() - began)
-    _note_claim(service, answer, job, time.perf_counter() - began, asked_at)
-    return answer
+    return answer, job
 
 
 def _note_claim(

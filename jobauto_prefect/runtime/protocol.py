@@ -31,9 +31,11 @@ class Claim(Message):
     answer that got lost does no harm. `run_number` is the `run_count` this start has once
     Running, from 1. `auto_scheduled`, `scheduled_for` and `idempotency_key` are what Prefect's
     flow run says. With `announced` the worker has not asked Prefect for them: it heard that the run
-    was made, and the ledger knows the rest or does not. `changed_at` is when Prefect had last
-    changed the run as the worker saw it; None: not known. `instance` is that of the worker's hello;
-    `without` are executors it can't use just now.
+    was made, and the ledger knows the rest or does not. `due` is when Prefect lets the run start,
+    said by a worker that heeds `wait_seconds` of the answer, and so may ask a little before; None:
+    it would start the process at once. `changed_at` is when Prefect had last changed the run as the
+    worker saw it; None: not known. `instance` is that of the worker's hello; `without` are
+    executors it can't use just now.
     """
 
     claim_id: UUID
@@ -45,6 +47,7 @@ class Claim(Message):
     scheduled_for: AwareDatetime | None = None
     idempotency_key: str | None = None
     announced: bool = False
+    due: AwareDatetime | None = None
     changed_at: AwareDatetime | None = None
     worker: WorkerName
     instance: UUID
@@ -178,7 +181,11 @@ class Refusal(Message):
 
 class ClaimAnswer(Message):
     """Either `launch` or `refusal` is set; neither where Prefect has to be asked of an announced
-    run first. `unheard`: the ledger knows nothing of that, and may in a moment.
+    run first, or a run is not due and the same claim is to be asked again then.
+
+    `unheard`: the ledger knows nothing of an announced run, and may in a moment. `wait_seconds` is
+    how long, from this answer on, a run that said when it is `due` has to wait until then: its
+    process must not start before.
 
     HTTP 409 is for a flow run that is to be left untouched: another claim holds it, or the job of
     this claim has ended, was lost or was superseded (`details.reason`). HTTP 503: ask again.
@@ -187,6 +194,7 @@ class ClaimAnswer(Message):
     launch: Launch | None = None
     refusal: Refusal | None = None
     unheard: bool = False
+    wait_seconds: float = 0
 
 
 class OutputLines(Message):

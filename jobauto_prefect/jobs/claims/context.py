@@ -46,6 +46,10 @@ class ClaimContext:
     preflight: Preflight = NO_PREFLIGHT
 
 
+class NotDue(Exception):
+    """A claim that came ahead is granted no launch yet; what it changed is to be rolled back."""
+
+
 class UnknownRun(Exception):
     """An announced run can't be claimed by that alone; `unheard`: it is no job's yet."""
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from jobauto_prefect.definitions import Misfire
 from jobauto_prefect.errors import ClaimOver, Conflict
-from jobauto_prefect.jobs.claims.context import ClaimContext, Refused, UnknownRun
+from jobauto_prefect.jobs.claims.context import ClaimContext, NotDue, Refused, UnknownRun
 from jobauto_prefect.jobs.claims.credentials import (
     limited_credentials,
     require_available,
@@ -25,7 +25,12 @@ from jobauto_prefect.jobs.claims.launch import (
     terms_of,
     timeout_of,
 )
-from jobauto_prefect.jobs.claims.target import require_startable, resolve_job
+from jobauto_prefect.jobs.claims.target import (
+    require_startable,
+    resolve_job,
+    time_of_start,
+    time_until_due,
+)
 from jobauto_prefect.jobs.outcome.cancellation import block, skip
 from jobauto_prefect.jobs.outcome.results import PREFECT_STATES, end_transition, transition_of
 from jobauto_prefect.jobs.outcome.retry import LIMITS, RetryPolicy
@@ -43,21 +48,29 @@ from jobauto_prefect.runtime.protocol import ClaimAnswer, Launch, PrefectState
 UNHEARD = timedelta(seconds=60)
 """How long after its timeout a job of which nothing is heard has ended for certain."""
 
+MOST_AHEAD = timedelta(seconds=0.5)
+"""So long before its run is due a claim is granted, to a worker that waits: so long before Prefect
+lets it be Running."""
+
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """Who may start a job, where, and for how many seconds."""
+    """Who may start a job, where, when, and for how many seconds."""
 
     claim_id: UUID
     worker: WorkerRecord
     directory: str
+    starts_at: datetime
     timeout_seconds: float
 
 
 def decide_claim(context: ClaimContext) -> ClaimAnswer:
     """Grant a launch, or refuse with what Prefect shall show.
 
+    A claim that comes before its run is due is not refused: what is in its way may be gone by then.
+
     Raises:
+        NotDue: it is to come again when its run is due.
         NumberTaken: another job of the flow run is live, or has this run number.
         ClaimOver: the claim was granted before, and its job has ended, was lost or superseded.
         Contended: another claim of the flow run was decided meanwhile.
@@ -65,6 +78,8 @@ def decide_claim(context: ClaimContext) -> ClaimAnswer:
         Forbidden: the run is for a pool the worker's token does not name.
     """
     claim, session = context.claim, context.session
+    if time_until_due(claim, session.clock()) > MOST_AHEAD:
+        raise NotDue
     attempts.lock_flow_run(session, claim.flow_run_id)
     worker, freeze = attempts.lock_worker(session, claim.worker, claim.instance, context.pools)
     try:
@@ -72,6 +87,8 @@ def decide_claim(context: ClaimContext) -> ClaimAnswer:
     except UnknownRun as not_known:
         return ClaimAnswer(unheard=not_known.unheard)
     except Refused as refused:
+        if time_until_due(claim, session.clock()):
+            raise NotDue from refused
         story = refused.refusal.story
         if story.state is not PrefectState.SCHEDULED and story.transition_id is None:
             story.transition_id = transition_of(context.claim.claim_id, story.state)
@@ -135,6 +152,7 @@ def _launch_granted(
         claim_id=context.claim.claim_id,
         worker=worker,
         directory=job_directory(context.claim, job),
+        starts_at=time_of_start(context),
         timeout_seconds=timeout_of(context, template)
         + preparing_seconds(template.app.document, job.executor),
     )
@@ -152,7 +170,7 @@ def grant_job(session: WritingSession, job: Job, granted: Grant) -> None:
     job.claim_id, job.worker = granted.claim_id, granted.worker.name
     job.message = None  # why it waited
     now = session.clock()
-    job.begin = now
+    job.begin = granted.starts_at
     if job.task is not None:
         job.task.state = next_task_state(TaskState(job.task.state), TaskState.RUNNING)
         _count(job, job.task, now)

@@ -23,7 +23,7 @@ from jobauto_prefect.ledger.jobs.leases import may_live
 from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from jobauto_prefect.ledger.states import JobState, TaskReason, TaskState
-from jobauto_prefect.runtime.protocol import PrefectState
+from jobauto_prefect.runtime.protocol import Claim, PrefectState
 
 OVERLAP_LOOK = timedelta(seconds=10)
 """So often a window looks whether the attempt before it has ended, where nobody tells it."""
@@ -33,6 +33,17 @@ CLOSED_LOOK = timedelta(hours=1)
 
 EARLY = timedelta(seconds=30)
 """By so much a worker's clock may be ahead of the ledger's."""
+
+
+def time_until_due(claim: Claim, now: datetime) -> timedelta:
+    """Return how long a claim came before its run is due; none where it does not say when."""
+    return max(timedelta(0), claim.due - now) if claim.due else timedelta(0)
+
+
+def time_of_start(context: ClaimContext) -> datetime:
+    """Return when the process starts of a claim that is granted now."""
+    now = context.session.clock()
+    return now + time_until_due(context.claim, now)
 
 
 def resolve_job(context: ClaimContext) -> Job:
@@ -264,19 +275,19 @@ def _task_of_window(context: ClaimContext, template: RunTemplate, due: datetime)
     return task
 
 
-def _require_open(context: ClaimContext, template: RunTemplate, now: datetime) -> None:
-    """Require that the run template's calendars let attempts at its windows start now.
+def _require_open(context: ClaimContext, template: RunTemplate, at: datetime) -> None:
+    """Require that the run template's calendars let attempts at its windows start at an instant.
 
     Raises:
         Refused: they do not; the job is to come again.
     """
-    closed = closed_times(context.session, [template], now)[template.id]
-    closure = closed.at(now)
+    closed = closed_times(context.session, [template], at)[template.id]
+    closure = closed.at(at)
     if closure is not None:
-        reopens = closed.reopens(now) or now + CLOSED_LOOK
+        reopens = closed.reopens(at) or at + CLOSED_LOOK
         message = f"{closure.reason}; it starts at {reopens.isoformat()}"
-        at = min(reopens, now + CLOSED_LOOK)
-        raise Refused("closed", message, PrefectState.SCHEDULED, at=at)
+        again = min(reopens, at + CLOSED_LOOK)
+        raise Refused("closed", message, PrefectState.SCHEDULED, at=again)
 
 
 def _refuse_moved(context: ClaimContext, template: RunTemplate, due: datetime) -> None:
@@ -314,19 +325,19 @@ def _of_task(context: ClaimContext, task: Task) -> Job:
 
 
 def require_startable(context: ClaimContext, template: RunTemplate, job: Job) -> None:
-    """Check that a window's attempt may start now: it is not too late, and no other one runs.
+    """Check that a window's attempt may start: it is not too late, and no other one runs.
 
     Raises:
         Refused: it may not, or not yet.
     """
-    task, now = job.task, context.session.clock()
+    task, starts_at = job.task, time_of_start(context)
     if task is None:
         return
-    if has_lapsed(task, template, now) and close_lapsed(context.session, [task]):
+    if has_lapsed(task, template, starts_at) and close_lapsed(context.session, [task]):
         message = f"too late: the deadline of task {task.id} was {task.deadline.isoformat()}"
         raise Refused("deadline", message, PrefectState.CANCELLED)
     if template.calendars or template.company.calendars:
-        _require_open(context, template, now)
+        _require_open(context, template, starts_at)
     if template.overlap == Overlap.PARALLEL:
         return
     running = attempts.running_attempt(context.session, template.id, besides=task.id)
@@ -336,4 +347,4 @@ def require_startable(context: ClaimContext, template: RunTemplate, job: Job) ->
         raise Refused("overlap", message, PrefectState.CANCELLED)
     if running is not None:
         message = f"job {running} of this run template still runs; this one waits for its end"
-        raise Refused("overlap", message, PrefectState.SCHEDULED, at=now + OVERLAP_LOOK)
+        raise Refused("overlap", message, PrefectState.SCHEDULED, at=starts_at + OVERLAP_LOOK)

@@ -4,6 +4,7 @@ A state machine sends claims, renewals, reports, cancellations and the reaper's 
 repeated, and looks after each whether the ledger's promises hold: one process per window and flow
 run (P3), an outcome that was taken stays (P1), and every task ends (P4). A job that its living
 worker does not have is decided within one lease of renewals, and none that it has is taken for one.
+A claim that comes ahead of its time is granted only a little before, or changes nothing.
 """
 
 from collections.abc import Iterator
@@ -32,7 +33,7 @@ from jobauto_prefect.facade.writes.companies import write_company
 from jobauto_prefect.facade.writes.run_templates import write_template
 from jobauto_prefect.jobs import workers
 from jobauto_prefect.jobs.claims import decision
-from jobauto_prefect.jobs.claims.context import ClaimContext
+from jobauto_prefect.jobs.claims.context import ClaimContext, NotDue
 from jobauto_prefect.jobs.outcome import reports
 from jobauto_prefect.jobs.outcome.cancellation import cancel
 from jobauto_prefect.jobs.outcome.loss import close_lost, mark_certainly_lost, mark_lost
@@ -189,11 +190,14 @@ class JobLife(RuleBasedStateMachine):
         worker=st.sampled_from(WORKERS),
         facade=st.integers(0, 1),
         back=st.integers(0, 2),
+        ahead=st.sampled_from([None, 0, 0.25, 30]),
         heard=st.booleans(),
     )
-    def claim(self, worker: str, facade: int, back: int, *, heard: bool) -> None:
-        """A worker sees the flow run of one of the jobs, most often the newest; the answer to its
-        claim may get lost.
+    def claim(
+        self, worker: str, facade: int, back: int, *, ahead: float | None, heard: bool
+    ) -> None:
+        """A worker sees the flow run of one of the jobs, most often the newest, and may say that it
+        waits so many seconds until this is due; the answer to its claim may get lost.
         """
         jobs = self.jobs()
         job = jobs[-1 - min(back, len(jobs) - 1)]
@@ -206,6 +210,7 @@ class JobLife(RuleBasedStateMachine):
             deployment_id=UUID(int=self.here.count),
             parameters={"jobauto": {"job": job.id}},
             idempotency_key=run_key(job),
+            due=None if ahead is None else self.here.now + ahead * SECOND,
             worker=worker,
             instance=self.instances[worker],
             work_directory="/work",
@@ -231,13 +236,19 @@ class JobLife(RuleBasedStateMachine):
         """Whether the ledger granted the claim, now or before."""
         if heard:
             self.waiting[claim.worker].discard(claim.claim_id)
-        before = self.job_of(claim)
+        before, all_before = self.job_of(claim), self.snapshot()
         ledger = self.here.ledgers[facade]
         try:
             with ledger.writing(SERVICE) as session:
                 pools = (self.here.settings.pool,)
                 context = ClaimContext(self.here.settings, ledger.box, session, claim, pools)
                 answer = decision.decide_claim(context)
+        except NotDue:
+            assert before is None
+            assert claim.due is not None
+            assert claim.due > self.here.now
+            assert self.snapshot() == all_before
+            return False
         except ClaimOver:
             assert before is not None
             assert before.state != JobState.RUNNING
@@ -249,6 +260,11 @@ class JobLife(RuleBasedStateMachine):
             assert before is None or before.state != JobState.RUNNING
             return False
         assert before is None or before.state == JobState.RUNNING
+        if claim.due is not None:
+            begin = self.job(answer.launch.job_id).begin
+            assert claim.due - self.here.now <= decision.MOST_AHEAD
+            assert begin is not None
+            assert begin >= claim.due
         known = next((one for one in self.processes if one.claim == claim), None)
         if not heard:
             pass
@@ -263,9 +279,12 @@ class JobLife(RuleBasedStateMachine):
     @precondition(lambda self: self.granted())
     @rule(which=st.integers(0, 9), facade=st.integers(0, 1))
     def start(self, which: int, facade: int) -> None:
-        """A worker starts a process; a launch that grew old is asked for again before."""
+        """A worker starts a process when its run is due; a launch that grew old is asked for again
+        before.
+        """
         granted = self.granted()
         process = granted[which % len(granted)]
+        self.here.now = max(self.here.now, process.claim.due or self.here.now)
         if self.here.now - process.asked > LEASE / 2 and not self.ask(process.claim, facade):
             process.ended, process.settled = self.here.now, True
             return

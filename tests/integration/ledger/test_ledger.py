@@ -180,6 +180,7 @@ def _grant(number: int) -> Grant:
         _uuid(number),
         worker=WorkerRecord(name="w", instance=_uuid(0), renewal=0),
         directory="/d",
+        starts_at=datetime.now(UTC),
         timeout_seconds=60,
     )
 
