@@ -70,6 +70,11 @@ class SharedClock:
             self._zero, self._half_trip = zero, half_trip
         self._warn_of_difference()
 
+    def note_passed(self, instant: datetime) -> None:
+        """Note that the other clock has passed an instant for certain: from now on so has this."""
+        if self() < instant:
+            self._zero = instant.astimezone(UTC) - timedelta(seconds=self.uptime())
+
     def _differs(self, zero: datetime, half_trip: float) -> bool:
         return self._zero is None or abs(zero - self._zero) > timedelta(seconds=half_trip)
 

@@ -54,6 +54,19 @@ def test_a_slow_answer_moves_it_only_where_both_can_not_be_true(clock: SharedClo
     assert clock() == NOON + 65 * SECOND
 
 
+def test_an_instant_that_has_passed_for_certain_moves_it_forward_only(
+    clock: SharedClock, uptime: Uptime
+) -> None:
+    clock.read(NOON, 999, 1000)  # by up to half a second that may be wrong
+    exact = clock()
+    clock.note_passed(exact - SECOND)
+    assert clock() == exact
+    clock.note_passed(exact + 0.3 * SECOND)
+    assert clock() == exact + 0.3 * SECOND
+    uptime.seconds += 1
+    assert clock() == exact + 1.3 * SECOND
+
+
 def test_a_host_that_is_off_by_more_than_a_second_says_so_once_each_time(
     uptime: Uptime, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -141,6 +141,7 @@ class RunDriver:
             scheduled_for=run.scheduled_for,
             idempotency_key=run.idempotency_key,
             announced=run.announced,
+            due=None if run.announced else run.due,
             changed_at=run.changed_at,
             worker=self._worker,
             instance=self._opened.held.instance,
@@ -217,6 +218,8 @@ class RunDriver:
 
     async def _run(self, active: ActiveRun, launch: Launch) -> RunStatus | None:
         """Return what Prefect shall show; None: the ledger did not take the report."""
+        if active.claim is not None:
+            await active.claim.wait_until_due()
         if active.checking is not None:
             await active.checking
         self._note_decided(active)

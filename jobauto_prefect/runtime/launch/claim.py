@@ -1,5 +1,6 @@
 """A worker's claim, repeated until it is answered, and again if its launch grew old."""
 
+import asyncio
 from uuid import UUID
 
 from jobauto_prefect.clock import seconds_since_boot
@@ -19,6 +20,7 @@ class LaunchClaim:
         self._client = client
         self._claim = claim
         self._asked_at = float("-inf")
+        self._due_at = float("-inf")
 
     @property
     def claim_id(self) -> UUID:
@@ -28,10 +30,25 @@ class LaunchClaim:
     async def ask(self) -> ClaimAnswer:
         """Return the facade's answer, waiting while it is away; a lost answer is asked for again.
 
+        Of a run that said when it is due, and is not yet to be granted, it is asked again then.
+
         Raises:
             Conflict: leave the run untouched.
         """
-        return await retry_until_available(self._ask_once)
+        answer = await retry_until_available(self._ask_once)
+        while self._claim.due is not None and answer.launch is None and answer.refusal is None:
+            await self.wait_until_due()
+            answer = await retry_until_available(self._ask_once)
+        return answer
+
+    async def wait_until_due(self) -> None:
+        """Return when the process may start.
+
+        That is so long after the last answer as this said, by a clock that no one sets.
+        """
+        await asyncio.sleep(max(0.0, self._due_at - seconds_since_boot()))
+        if self._claim.due is not None:
+            self._client.clock.note_passed(self._claim.due)
 
     async def confirm(self, launch: Launch) -> None:
         """Confirm that the launch is still this worker's, by an answer younger than half a lease.
@@ -48,4 +65,5 @@ class LaunchClaim:
         asked_at = seconds_since_boot()
         answer = await self._client.claim(self._claim)
         self._asked_at = asked_at
+        self._due_at = seconds_since_boot() + answer.wait_seconds
         return answer

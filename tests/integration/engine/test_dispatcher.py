@@ -1,0 +1,98 @@
+"""Which of the runs that Prefect offers a worker starts, at a time that stands still."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from jobauto_prefect.clock import utc_now
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.flow_runs.operations import create_run
+from jobauto_prefect.engine.worker.dispatcher import CLAIM_AHEAD_SECONDS, Dispatcher, PollTarget
+from jobauto_prefect.engine.worker.waiting_runs import WaitingRun
+from tests.support.waits import until
+
+AHEAD = timedelta(seconds=CLAIM_AHEAD_SECONDS)
+MILLISECOND = timedelta(milliseconds=1)
+
+
+class Pool:
+    """A work pool of a real Prefect with an urgent queue and one that can wait."""
+
+    def __init__(self, api: PrefectApi) -> None:
+        self.api = api
+        self.name = f"pool-{uuid4()}"
+        self.deployments: dict[str, UUID] = {}
+
+    async def make(self) -> None:
+        await self.api.post("/work_pools/", {"name": self.name, "type": "jobauto"})
+        flow = await self.api.post("/flows/", {"name": self.name})
+        for queue, priority in (("urgent", 5), ("patient", 9)):
+            body: dict[str, Any] = {"name": queue, "priority": priority}
+            await self.api.post(f"/work_pools/{self.name}/queues", body)
+            body = {"name": queue, "flow_id": flow["id"]}
+            body |= {"work_pool_name": self.name, "work_queue_name": queue}
+            self.deployments[queue] = UUID((await self.api.post("/deployments/", body))["id"])
+
+    async def add_run(self, queue: str, due: datetime) -> UUID:
+        return await create_run(
+            self.api, self.deployments[queue], parameters={}, scheduled=due, name="run"
+        )
+
+
+@pytest.fixture
+async def pool(prefect_server: str) -> AsyncIterator[Pool]:
+    """A work pool of the test's own."""
+    async with PrefectApi(prefect_server) as api:
+        made = Pool(api)
+        await made.make()
+        yield made
+
+
+class Hands:
+    """A dispatcher of a worker with some hands, whose runs go on until they are let go."""
+
+    def __init__(self, pool: Pool, limit: int, now: datetime) -> None:
+        self.begun: list[UUID] = []
+        self._may_end = asyncio.Event()
+        target = PollTarget(pool.name, limit=limit)
+        self.dispatcher = Dispatcher(pool.api, target, self._handle, lambda: now)
+
+    async def _handle(self, run: WaitingRun) -> float:
+        self.begun.append(run.id)
+        await self._may_end.wait()
+        return 60
+
+    async def look(self, expected: Sequence[UUID]) -> None:
+        """Look for runs; those expected are begun, and no other."""
+        await self.dispatcher.poll()
+        await until(lambda: len(self.begun) >= len(expected))
+        assert self.begun == list(expected)
+
+    async def let_go(self) -> None:
+        """Let what goes on come to its end."""
+        self._may_end.set()
+        await self.dispatcher.wait_until_idle()
+
+
+async def test_a_run_is_begun_a_moment_before_it_is_due_and_no_sooner(pool: Pool) -> None:
+    now = utc_now()
+    soon = await pool.add_run("urgent", now + AHEAD)
+    await pool.add_run("urgent", now + AHEAD + MILLISECOND)
+    hands = Hands(pool, 5, now)
+    await hands.look([soon])
+    await hands.let_go()
+    assert hands.begun == [soon]
+
+
+async def test_what_is_due_comes_before_what_is_due_in_a_moment(pool: Pool) -> None:
+    now = utc_now()
+    soon = await pool.add_run("urgent", now + AHEAD / 2)
+    due = await pool.add_run("patient", now - MILLISECOND)
+    hands = Hands(pool, 1, now)
+    await hands.look([due])
+    await hands.let_go()
+    await hands.look([due, soon])
