@@ -24,8 +24,11 @@ ENDS = {
 }
 """How the jobs of each template end, but those that were lost with what ran them."""
 
-SWITCHED_OFF = "its run template was switched off"
-"""What a job says that waited when a pause of its deployment was clicked."""
+SWITCHED_OFF = {
+    ("cancelled", "its run template was switched off"),
+    ("blocked", "the run template paused is not active"),
+}
+"""State and message of a job that waited, or was claimed, when its deployment was paused."""
 
 
 def is_over(load: Load) -> bool:
@@ -67,7 +70,7 @@ def _wrongly_ended(load: Load, jobs: list[Job]) -> Iterator[str]:
     names = {number: name for name, number in load.templates.items()}
     for job in jobs:
         name = names.get(job.runtemplate_id or 0)
-        if name == "paused" and (job.state, job.message) == ("cancelled", SWITCHED_OFF):
+        if name == "paused" and (job.state, job.message) in SWITCHED_OFF:
             continue
         if name and job.state not in ENDS[name] and job.state not in ("lost", "skipped"):
             yield f"job {job.id} of {name} ended as {job.state}: {job.message}"
