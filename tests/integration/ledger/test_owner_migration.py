@@ -1,66 +1,22 @@
 """What a ledger of before owners becomes: a record that one company uses is that company's."""
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 
 from jobauto_prefect.ledger.database import migration
-from jobauto_prefect.ledger.database.engine import make_engine
-from jobauto_prefect.settings import Settings
-from tests.support.databases import KINDS, database
-
-BEFORE = f"{int(next((migration.MIGRATIONS / 'versions').glob('*_owners.py')).name[:4]) - 1:04}"
-"""The version whose records had no owners."""
-
-
-class Rows:
-    """Writes rows of old tables; columns that need a value and are not said get an empty one."""
-
-    def __init__(self, connection: sa.Connection) -> None:
-        self._connection = connection
-        self._tables = sa.MetaData()
-        self._tables.reflect(connection)
-
-    def add(self, table: str, **values: Any) -> int:
-        """A new row; its id."""
-        columns = self._tables.tables[table].columns
-        empty = {
-            one.name: _empty(one)
-            for one in columns
-            if not one.nullable and one.server_default is None and not one.primary_key
-        }
-        found = self._connection.execute(
-            sa.insert(self._tables.tables[table]).values(**{**empty, **values})
-        ).inserted_primary_key
-        assert found is not None
-        return int(found[0])
-
-
-def _empty(column: sa.Column[Any]) -> Any:
-    kinds: dict[type[Any], Any] = {
-        sa.JSON: {}, sa.DateTime: datetime.now(UTC), sa.Boolean: False, sa.Integer: 0,
-        sa.Float: 0.0,
-    }  # fmt: skip
-    return next((value for kind, value in kinds.items() if isinstance(column.type, kind)), "")
+from tests.support.databases import KINDS
+from tests.support.former_ledger import Rows, former_ledger, version_before
 
 
 @pytest.fixture(params=KINDS)
-def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    """A database as the version before made it."""
-    with database(request.param, tmp_path) as url:
-        engine = make_engine(Settings(home=tmp_path, database_url=url).ledger_url)
-        config = Config()
-        config.set_main_option("script_location", str(migration.MIGRATIONS))
-        with engine.execution_options(jobauto_writes=True).begin() as connection:
-            config.attributes["connection"] = connection
-            command.upgrade(config, BEFORE)
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
+    """A database of the version whose records had no owners."""
+    with former_ledger(request.param, tmp_path, version_before("owners")) as engine:
         yield engine
-        engine.dispose()
 
 
 def test_a_record_that_one_company_uses_becomes_that_companys(engine: sa.Engine) -> None:

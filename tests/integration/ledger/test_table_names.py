@@ -9,20 +9,14 @@ from uuid import UUID
 import psycopg
 import pytest
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 from alembic.migration import MigrationContext
 
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.announcements import CHANNEL, plain_url
-from jobauto_prefect.ledger.database.engine import make_engine
-from jobauto_prefect.settings import Settings
-from tests.support.databases import KINDS, database
+from tests.support.databases import KINDS
+from tests.support.former_ledger import former_ledger, version_before
 
-BEFORE = (
-    f"{int(next((migration.MIGRATIONS / 'versions').glob('*_table_names.py')).name[:4]) - 1:04}"
-)
 NOW = datetime(2026, 5, 1, 10, tzinfo=UTC)
 HOLDER = UUID(int=7)
 NAMES = {
@@ -54,25 +48,14 @@ ROWS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(params=KINDS)
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    with database(request.param, tmp_path) as url:
-        yield Settings(home=tmp_path, database_url=url).ledger_url
-
-
-@pytest.fixture
-def engine(url: str) -> Iterator[sa.Engine]:
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[sa.Engine]:
     """A database as the version before made it, with a row in each of these tables."""
-    engine = make_engine(url)
-    config = Config()
-    config.set_main_option("script_location", str(migration.MIGRATIONS))
-    with engine.execution_options(jobauto_writes=True).begin() as connection:
-        config.attributes["connection"] = connection
-        command.upgrade(config, BEFORE)
-        connection.execute(sa.insert(Base.metadata.tables["event"]).values(EVENT))
-        for name, row in ROWS.items():
-            connection.execute(sa.insert(_former(name)).values(row))
-    yield engine
-    engine.dispose()
+    with former_ledger(request.param, tmp_path, version_before("table_names")) as engine:
+        with engine.execution_options(jobauto_writes=True).begin() as connection:
+            connection.execute(sa.insert(Base.metadata.tables["event"]).values(EVENT))
+            for name, row in ROWS.items():
+                connection.execute(sa.insert(_former(name)).values(row))
+        yield engine
 
 
 def _former(name: str) -> sa.Table:
@@ -137,11 +120,11 @@ def test_nothing_of_postgresql_keeps_a_former_name(engine: sa.Engine) -> None:
     assert former == []
 
 
-def test_postgresql_goes_on_announcing_what_is_written(engine: sa.Engine, url: str) -> None:
+def test_postgresql_goes_on_announcing_what_is_written(engine: sa.Engine) -> None:
     if engine.dialect.name != "postgresql":
         pytest.skip("only PostgreSQL announces")
     migration.upgrade(engine)
-    address = plain_url(url)
+    address = plain_url(engine.url.render_as_string(hide_password=False))
     assert address is not None
     with psycopg.connect(address, autocommit=True) as listening:
         listening.execute(f"LISTEN {CHANNEL}")
