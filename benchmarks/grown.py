@@ -3,7 +3,9 @@
     python -m benchmarks.grown --json
 
 On PostgreSQL, of the same facade: each is asked when the ledger is nearly empty, and again with
-100,000 jobs, 1,000,000 lines of output and 1,000,000 audit entries.
+100,000 jobs, 1,000,000 lines of output and 1,000,000 audit entries. A page has as many rows both
+times, is not the last one, and says the exact total. What was inserted is vacuumed and sealed by
+then, as it would have been in a year.
 """
 
 import contextlib
@@ -24,6 +26,7 @@ from benchmarks.stack import Stack, eventually, report, stack, token
 
 JOBS, LINES_EACH, ENTRIES = 100_000, 10, 1_000_000
 FEW = 60
+SEALING = 900  # seconds that the services may take to seal all entries
 TURNS = 40
 WARM = 5
 INSTANCE = str(uuid4())
@@ -34,6 +37,17 @@ FROM job j, generate_series(1, {LINES_EACH}) n WHERE j.id > 1000
 """
 GO_ON = "SELECT setval(pg_get_serial_sequence('{0}', 'id'), (SELECT max(id) FROM {0}))"
 """What is inserted by SQL has ids of its own; what is written next comes after them."""
+
+LISTS = {
+    "list of jobs": ("jobs", "limit=50", "job"),
+    "failed jobs": ("jobs", "state=failed&limit=5", "job WHERE state = 'failed'"),
+    "jobs of a company": ("jobs", "company_id=1&limit=50", "job WHERE company_id = 1"),
+    "audit log": ("auditlog", "limit=50", "audit_entry"),
+    "audit log of jobs": (
+        "auditlog", "entity_type=Job&limit=50", "audit_entry WHERE entity_type = 'Job'"
+    ),
+}  # fmt: skip
+"""Lists by their names: the collection, what is asked of it, and the rows its total counts."""
 
 
 @contextlib.contextmanager
@@ -87,15 +101,11 @@ def _timed(ask: Callable[[], httpx.Response]) -> tuple[float, Any]:
 def _measured(
     running: Stack, claims: httpx.Client, template: int, deployment: UUID
 ) -> dict[str, float]:
-    lists = {
-        "list of jobs": "/jobs.json?limit=100",
-        "failed jobs": "/jobs.json?state=failed&limit=100",
-        "audit log": "/auditlog.json?limit=100",
-        "run templates": "/runtemplates.json",
-        "a job": "/job/1.json",
-    }
+    paths = {name: f"/{items}.json?{query}" for name, (items, query, _) in LISTS.items()}
+    _require_totals(running, paths)
+    paths |= {"run templates": "/runtemplates.json", "a job": "/job/1.json"}
     found = {
-        name: median_ms(lambda path=path: running.rest.get(path)) for name, path in lists.items()
+        name: median_ms(lambda path=path: running.rest.get(path)) for name, path in paths.items()
     }
     turns = [_job_ms(running, claims, template, str(deployment)) for _ in range(TURNS + WARM)][
         WARM:
@@ -105,12 +115,29 @@ def _measured(
     }
 
 
+def _require_totals(running: Stack, paths: dict[str, str]) -> None:
+    """Compare the totals of lists with the rows there are."""
+    with psycopg.connect(running.ledger, autocommit=True) as connection:
+        for name, (_, _, rows) in LISTS.items():
+            told = running.rest.get(paths[name]).headers["x-total-count"]
+            number = connection.execute(f"SELECT count(*) FROM {rows}").fetchone()
+            if number != (int(told),):
+                raise AssertionError(f"{name}: the total is {told} and not {number}")
+
+
+def _is_sealed(connection: psycopg.Connection) -> bool:
+    """Whether the services have sealed all audit entries."""
+    newest = "(SELECT max(id) FROM audit_entry) <= (SELECT max(last_id) FROM audit_seal)"
+    return connection.execute(f"SELECT {newest}").fetchone() == (True,)
+
+
 def _grow(running: Stack) -> None:
     fill(running, FEW + 1, JOBS, entries=ENTRIES)
     run_statements(running.ledger, JOBS, LINES)
     with psycopg.connect(running.ledger, autocommit=True) as connection:
         for table in ("job", "audit_entry"):
             connection.execute(GO_ON.format(table))
+        eventually(lambda: _is_sealed(connection), SEALING)
 
 
 def measure() -> list[dict[str, object]]:
