@@ -45,6 +45,7 @@ from jobauto_prefect.ledger.queries.jobs import (
 )
 from jobauto_prefect.ledger.records import Lease
 from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.ledger.tallies import fold_tallies
 from jobauto_prefect.monitoring.loops import Loop, Loops
 from jobauto_prefect.runtime.protocol import Ending, Report
 from jobauto_prefect.settings import Settings
@@ -63,6 +64,7 @@ SEAL_LOOK_SECONDS = 0.2
 """An entry is in a seal within 10 seconds of its commit."""
 
 SIGN_SECONDS = 15.0
+TALLY_SECONDS = 60.0
 REAPS_PER_LEASE = 10
 REAPS_PER_LEASE_IDLE = 3
 """While nothing is leased; a lease granted between two looks has not run out by the next."""
@@ -120,6 +122,7 @@ async def run_services(
             ("unclaimed", RECONCILE_SECONDS, UnclaimedRuns(context, reaper.answers).look),
             ("drift", DRIFT_SECONDS, DriftMonitor(context).check_next),
             ("seal", SEAL_SECONDS, partial(_seal, Sealer(ledger))),
+            ("tallies", TALLY_SECONDS, as_thread_call(partial(fold_tallies, ledger))),
             ("sign", SIGN_SECONDS, as_thread_call(partial(_sign, ledger))),
             ("watch", WATCH_SECONDS, as_thread_call(OverrunMonitor(ledger, settings).look)),
             ("clean", CLEANING_SECONDS, as_thread_call(partial(_delete_expired, ledger))),

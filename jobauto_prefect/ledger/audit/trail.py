@@ -44,6 +44,8 @@ BULK_ALLOWED = frozenset(
         "notice",
         "named_lock",
         "unconfirmed_end",
+        "job_tally",
+        "audit_tally",
     }
 )
 """Tables that are no entities: statements on many rows are theirs."""

@@ -12,6 +12,7 @@ from jobauto_prefect.errors import NotFound
 from jobauto_prefect.ledger.records import (
     Artifact,
     Job,
+    JobTally,
     Lease,
     OutputLine,
     RunTemplate,
@@ -159,10 +160,10 @@ def attempts_of(session: Session, task_id: int) -> Sequence[Job]:
 
 def jobs_by_state(session: Session, companies: Collection[int] | None) -> dict[str, int]:
     """Return how many jobs there are in each state; None: of all companies."""
-    query = select(Job.state, func.count()).where(Job.retired_at.is_(None)).group_by(Job.state)
+    query = select(JobTally.state, func.sum(JobTally.number)).group_by(JobTally.state)
     if companies is not None:
-        query = query.where(Job.company_id.in_(companies))
-    return {row[0]: row[1] for row in session.execute(query).all()}
+        query = query.where(JobTally.company_id.in_(companies))
+    return {row[0]: int(row[1]) for row in session.execute(query).all() if row[1]}
 
 
 def ended_by_day(

@@ -47,11 +47,13 @@ from jobauto_prefect.ledger.records import (
     EventRule,
     EventSource,
     Job,
+    JobTally,
     RunTemplate,
     Task,
     TemplateCredential,
     Topic,
 )
+from jobauto_prefect.ledger.tallies import TALLIES, Tally
 
 BATCH = 500  # records read at once where a list comes whole
 _UNFIT_TEXT = re.compile("[\x00\ud800-\udfff]")  # no database can be asked for these
@@ -70,6 +72,7 @@ IN_COMPANIES: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool
     Company: Company.id.in_,
     RunTemplate: RunTemplate.company_id.in_,
     Job: Job.company_id.in_,
+    JobTally: JobTally.company_id.in_,
     Credential: Credential.company_id.in_,
     EventSource: EventSource.company_id.in_,
     Event: Event.company_id.in_,
@@ -166,15 +169,14 @@ def page(session: Session, kind: type[Base], selection: Selection) -> Page:
     Raises:
         InvalidInput: the cursor is none of this list's.
     """
-    chosen = _chosen(kind, selection)
-    total = _total(session, kind, chosen) if selection.count else None
-    query = _ordered(kind, _after(session, kind, chosen, selection), selection)
-    if selection.limit is None:
-        return Page(session.scalars(query.offset(selection.offset)).all(), total)
-    some = query.limit(selection.limit + 1).offset(selection.offset)
-    records = session.scalars(some).unique().all()
+    after = _after(session, kind, _chosen(kind, selection), selection)
+    query = _ordered(kind, after, selection).offset(selection.offset)
+    if selection.limit is not None:
+        query = query.limit(selection.limit + 1)
+    records = session.scalars(query).unique().all()
     kept = records[: selection.limit]
-    more = len(records) > selection.limit
+    more = len(records) > len(kept)
+    total = _total(session, kind, selection, len(kept), more) if selection.count else None
     return Page(kept, total, _cursor_of(kept[-1], selection.order) if more and kept else None)
 
 
@@ -185,8 +187,17 @@ def batches(session: Session, kind: type[Base], selection: Selection) -> Iterato
 
 
 def count(session: Session, kind: type[Base], selection: Selection) -> int:
-    """Return how many records a list has."""
-    return _total(session, kind, _chosen(kind, selection))
+    """Return how many records a list has; where there is a tally that tells, none is read."""
+    tally = TALLIES.get(kind)
+    if tally is not None and all(_is_told(tally, wanted) for wanted in selection.conditions):
+        query = select(func.sum(tally.rows.number)).where(*_chosen(tally.rows, selection))
+    else:
+        query = select(func.count()).select_from(kind).where(*_chosen(kind, selection))
+    return int(session.scalar(query) or 0)
+
+
+def _is_told(tally: Tally, wanted: Condition) -> bool:
+    return wanted.column in tally.groups and wanted.how in ("eq", "in", "company")
 
 
 def names(session: Session, kind: type[Any], selection: Selection) -> list[tuple[int, Any]]:
@@ -260,8 +271,10 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], ColumnElement[bool]]] = {
 """Those that are no operators of Python."""
 
 
-def _total(session: Session, kind: type[Base], chosen: Sequence[ColumnElement[bool]]) -> int:
-    return session.scalar(select(func.count()).select_from(kind).where(*chosen)) or 0
+def _total(session: Session, kind: type[Base], selection: Selection, shown: int, more: bool) -> int:
+    """Return how many records a list has; its last page tells that by itself."""
+    is_last = not more and selection.cursor is None and (shown > 0 or selection.offset == 0)
+    return selection.offset + shown if is_last else count(session, kind, selection)
 
 
 def _ordered(

@@ -2,7 +2,7 @@
 
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.records.applications import App, AppVersion, Company, RunTemplate
-from jobauto_prefect.ledger.records.audit import AuditArchive, AuditEntry, AuditSeal
+from jobauto_prefect.ledger.records.audit import AuditArchive, AuditEntry, AuditSeal, AuditTally
 from jobauto_prefect.ledger.records.closed_time import Calendar, Freeze
 from jobauto_prefect.ledger.records.credentials import (
     Credential,
@@ -28,7 +28,7 @@ from jobauto_prefect.ledger.records.internal import (
     UnconfirmedEnd,
     WorkerRecord,
 )
-from jobauto_prefect.ledger.records.jobs import Artifact, Job, Lease, OutputLine, Task
+from jobauto_prefect.ledger.records.jobs import Artifact, Job, JobTally, Lease, OutputLine, Task
 from jobauto_prefect.ledger.records.users import CompanyUser, Token, User, UserRole
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "AuditArchive",
     "AuditEntry",
     "AuditSeal",
+    "AuditTally",
     "Base",
     "Calendar",
     "Company",
@@ -52,6 +53,7 @@ __all__ = [
     "IdempotencyRecord",
     "InstallationValue",
     "Job",
+    "JobTally",
     "Lease",
     "NamedLock",
     "Notice",

@@ -40,6 +40,16 @@ class AuditEntry(Base):
     )  # fmt: skip
 
 
+class AuditTally(Base):
+    """How many entries there are about a kind of record: the sum of `number`, as of `JobTally`."""
+
+    __tablename__ = "audit_tally"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    entity_type: Mapped[str]
+    number: Mapped[int] = mapped_column(BigId)
+
+
 class AuditSeal(Base):
     """A block of audit entries: `hmac` is over all of them, this row, and the seal before.
 

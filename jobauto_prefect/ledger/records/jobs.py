@@ -231,6 +231,21 @@ class Job(Audited, Retirable, Base):
         return func.coalesce(cls.begin, cls.schedule)
 
 
+class JobTally(Base):
+    """How many jobs that are not retired there are of a company in a state: the sum of `number`.
+
+    Triggers add a row for each change, and change none: so nobody waits for another. Services put
+    many rows together (`ledger/tallies.py`).
+    """
+
+    __tablename__ = "job_tally"
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True)
+    company_id: Mapped[int]
+    state: Mapped[str]
+    number: Mapped[int] = mapped_column(BigId)
+
+
 class Lease(Base):
     """The sign of life of a job; there is one exactly while its report counts.
 

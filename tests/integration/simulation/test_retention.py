@@ -86,6 +86,9 @@ def test_what_is_kept_is_bounded_and_the_trail_is_whole(
         Sealer(ledger).seal()
         if day + 1 in (story.kept, story.days):
             sizes.append(counts(ledger))
+            for path, table in (("/jobs.json", "job"), ("/auditlog.json", "audit_entry")):
+                total = rest.get(path, params={"limit": 1}).headers["X-Total-Count"]
+                assert int(total) == sizes[-1][table]
             speeds.append({path: median(rest, path) for path in ASKED})
     # A day more or less is at the edge of what is kept.
     most = (story.kept + 1) * story.jobs

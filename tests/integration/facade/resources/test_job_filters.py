@@ -6,7 +6,9 @@ import httpx
 import pytest
 
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.company_pair import editor_token
 from tests.support.job_records import JobRecords
+from tests.support.servers import client
 
 
 @pytest.fixture
@@ -36,6 +38,31 @@ def test_jobs_are_listed_by_several_states_by_their_end_and_by_words_of_their_me
     assert _ids(rest, "/jobs.json", message="rows AT 100%") == [failed]
     assert _ids(rest, "/jobs.json", message="%") == [failed]
     assert _ids(rest, "/jobs.json", retry_of=failed) == [again]
+
+
+def test_the_total_counts_what_somebody_of_one_company_may_see(
+    rest: httpx.Client, ledger: Ledger, facade_url: str
+) -> None:
+    acme, globex = (JobRecords(rest, ledger, slug) for slug in ("acme", "globex"))
+    gone, *_ = (acme.job() for _ in range(3))
+    for state in ("failed", "succeeded", "scheduled"):
+        globex.job(state=state)
+    assert rest.delete(f"/job/{gone}.json").is_success
+    token = editor_token(ledger, "eva", globex.company)
+    with client(f"{facade_url}/api/v1", token) as of_globex:
+        for who, path, total in (
+            (rest, "/jobs.json?limit=1", 5),
+            (rest, "/jobs.json?limit=1&state=failed,scheduled", 4),
+            (rest, "/jobs.json?limit=1&company_id=acme", 2),
+            (of_globex, "/jobs.json?limit=1", 3),
+            (of_globex, "/jobs.json?limit=1&state=failed,scheduled", 2),
+            (of_globex, "/jobs.json?limit=2&offset=2", 3),
+            (of_globex, "/jobs.json?limit=2&offset=9", 3),
+            (of_globex, f"/jobs.json?limit=1&company_id={acme.company}", 0),
+            (of_globex, "/auditlog.json?limit=1", 0),
+        ):
+            answer = who.get(path)
+            assert (answer.status_code, answer.headers["x-total-count"]) == (200, str(total)), path
 
 
 def test_jobs_and_tasks_are_listed_by_a_part_of_their_run_templates_name(
