@@ -153,10 +153,13 @@ async def _create(api: PrefectApi, plan: DeploymentPlan, flow_id: UUID) -> tuple
     Whether Prefect has it is not asked before: it has only where somebody was killed before they
     noted its id, and where another ledger did. Prefect writes it anew then, with its schedule.
     """
-    body = {"name": plan.name, "flow_id": str(flow_id), "labels": dict(plan.labels)}
+    wanted = comparable_fields(plan)
+    del wanted["concurrency_limit"]  # Prefect looks four times for the one that a new one lacks
     schedules = [schedule_body(plan.schedule)] if plan.schedule else []
-    wanted = body | comparable_fields(plan) | {"schedules": schedules}
-    answer, is_new = await api.create("/deployments/", wanted)
+    body = {"name": plan.name, "flow_id": str(flow_id), "labels": dict(plan.labels)}
+    answer, is_new = await api.create("/deployments/", body | wanted | {"schedules": schedules})
+    if answer.get("global_concurrency_limit") is not None:
+        await api.patch(f"/deployments/{answer['id']}", {"concurrency_limit": None})
     return UUID(answer["id"]), is_new
 
 

@@ -132,6 +132,16 @@ async def test_who_was_killed_before_they_knew_the_id_has_the_same_deployment(
     assert (await api.get(f"/flow_runs/{waiting['id']}"))["state_type"] == "SCHEDULED"
 
 
+async def test_a_deployment_that_is_taken_over_keeps_no_limit(
+    api: PrefectApi, plan: DeploymentPlan
+) -> None:
+    first = await apply(api, plan, AppliedIds())
+    await api.patch(f"/deployments/{first.deployment_id}", {"concurrency_limit": 2})
+    assert (await deployment(api, first))["global_concurrency_limit"]["limit"] == 2
+    again = await apply(api, plan, AppliedIds())
+    assert (await deployment(api, again))["global_concurrency_limit"] is None
+
+
 def _lasting(found: dict[str, Any]) -> dict[str, Any]:
     """All but when it was written."""
     (schedule,) = found["schedules"]
