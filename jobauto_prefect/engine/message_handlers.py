@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -20,8 +20,8 @@ from jobauto_prefect.engine.sync.credentials import (
 )
 from jobauto_prefect.engine.sync.deployments import retire
 from jobauto_prefect.engine.sync.event_rules import apply_rule, retire_rule
-from jobauto_prefect.engine.sync.template_deployments import apply_template
-from jobauto_prefect.errors import NotFound, PrefectRefuses
+from jobauto_prefect.engine.sync.template_deployments import apply_template, apply_templates
+from jobauto_prefect.errors import JobautoError, NotFound, PrefectRefuses
 from jobauto_prefect.jobs.claims.launch import run_name
 from jobauto_prefect.jobs.outcome.cancellation import block
 from jobauto_prefect.jobs.outcome.results import (
@@ -65,6 +65,25 @@ async def handle(context: EngineContext, message: OutboxMessage) -> bool:
 
 async def _apply_template(context: EngineContext, message: OutboxMessage) -> bool:
     return await apply_template(context, message.subject_id, message) is not None
+
+
+async def handle_together(
+    context: EngineContext, messages: Sequence[OutboxMessage]
+) -> list[bool | JobautoError]:
+    """Handle messages that apply run templates; return what came of each, True as by `handle`.
+
+    Raises:
+        JobautoError: nothing is known of any of them.
+    """
+    wanted = dict[int, list[OutboxMessage]]()
+    for message in messages:
+        wanted.setdefault(message.subject_id, []).append(message)
+    applied = await apply_templates(context, wanted)
+    outcomes = (applied[message.subject_id] for message in messages)
+    return [
+        outcome if isinstance(outcome, JobautoError) else outcome is not None
+        for outcome in outcomes
+    ]
 
 
 async def _create_run(context: EngineContext, message: OutboxMessage) -> bool:

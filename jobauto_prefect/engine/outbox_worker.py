@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import logging
+import math
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import timedelta
 
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.message_handlers import OF_JOBS, add_line, handle
+from jobauto_prefect.engine.message_handlers import OF_JOBS, add_line, handle, handle_together
 from jobauto_prefect.errors import (
     JobautoError,
     Locked,
@@ -29,6 +30,9 @@ REGISTRATIONS_AT_ONCE = AT_ONCE // 2
 
 REGISTRATIONS_TAKEN = 2 * AT_ONCE
 """So many are taken at once: looking for each one would cost as much as what it is about."""
+
+TEMPLATES_TOGETHER = REGISTRATIONS_TAKEN // REGISTRATIONS_AT_ONCE
+"""So many run templates are applied by one hand, for the same reason."""
 
 
 AWAY_SECONDS = 1.0
@@ -121,7 +125,7 @@ class OutboxWorker:
         self._begin_registrations(group)
         while self._more_may_wait and (free := self._limit(AT_ONCE) - len(self._in_hand)) > 0:
             self._more_may_wait = False
-            wants_registrations = not self._registrations and self._has_hand_for_registration()
+            wants_registrations = not self._registrations and self._hands_for_registrations() > 0
             try:
                 taken = await self._claim(free, REGISTRATIONS_TAKEN if wants_registrations else 0)
             except JobautoError as error:
@@ -129,7 +133,7 @@ class OutboxWorker:
                 return
             runs = [message for message in taken if message.priority < Priority.REGISTRATION]
             for message in runs:
-                self._begin(group, message)
+                self._begin(group, [message])
             self._registrations.extend(taken[len(runs) :])
             self._begin_registrations(group)
             self._more_may_wait |= len(runs) == free
@@ -137,22 +141,36 @@ class OutboxWorker:
     def _begin_own(self, group: asyncio.TaskGroup) -> None:
         """Begin with the messages that somebody waits for."""
         while self._own and len(self._in_hand) < self._limit(OWN_AT_ONCE):
-            self._begin_taken(group, self._own.popleft())
+            self._begin_taken(group, [self._own.popleft()])
 
     def _begin_registrations(self, group: asyncio.TaskGroup) -> None:
-        while self._registrations and self._has_hand_for_registration():
-            self._begin_taken(group, self._registrations.popleft())
+        while self._registrations and (hands := self._hands_for_registrations()) > 0:
+            self._begin_taken(group, self._next_registrations(hands))
 
-    def _begin_taken(self, group: asyncio.TaskGroup, message: OutboxMessage) -> None:
-        """Begin with a message that was taken; what is anybody's by now is left to be taken."""
-        if message.taken_until is not None and message.taken_until > self.context.ledger.clock():
-            self._begin(group, message)
-        else:
-            self._more_may_wait = True
+    def _next_registrations(self, hands: int) -> list[OutboxMessage]:
+        """Take what one of so many free hands does: one message, or some that go together.
 
-    def _begin(self, group: asyncio.TaskGroup, message: OutboxMessage) -> None:
-        task = group.create_task(self._handle(message))
-        self._in_hand[task] = Priority(message.priority)
+        What failed before is tried by itself: others do not fail with it.
+        """
+        share = min(TEMPLATES_TOGETHER, math.ceil(len(self._registrations) / hands))
+        taken = [self._registrations.popleft()]
+        while self._registrations and len(taken) < share:
+            if not all(map(_goes_together, (taken[0], self._registrations[0]))):
+                break
+            taken.append(self._registrations.popleft())
+        return taken
+
+    def _begin_taken(self, group: asyncio.TaskGroup, messages: Sequence[OutboxMessage]) -> None:
+        """Begin with messages that were taken; what is anybody's by now is left to be taken."""
+        now = self.context.ledger.clock()
+        mine = [each for each in messages if each.taken_until and each.taken_until > now]
+        self._more_may_wait |= len(mine) < len(messages)
+        if mine:
+            self._begin(group, mine)
+
+    def _begin(self, group: asyncio.TaskGroup, messages: Sequence[OutboxMessage]) -> None:
+        task = group.create_task(self._handle(messages))
+        self._in_hand[task] = Priority(messages[0].priority)
         task.add_done_callback(self._finished)
 
     def _finished(self, task: asyncio.Task[None]) -> None:
@@ -160,10 +178,10 @@ class OutboxWorker:
             self._more_may_wait = True  # others may wait for its hand
         self._due.set()
 
-    def _has_hand_for_registration(self) -> bool:
-        registrations = list(self._in_hand.values()).count(Priority.REGISTRATION)
-        is_free = len(self._in_hand) < self._limit(AT_ONCE)
-        return is_free and registrations < REGISTRATIONS_AT_ONCE
+    def _hands_for_registrations(self) -> int:
+        """Return how many more hands may take registrations."""
+        busy = list(self._in_hand.values()).count(Priority.REGISTRATION)
+        return min(self._limit(AT_ONCE) - len(self._in_hand), REGISTRATIONS_AT_ONCE - busy)
 
     def _limit(self, at_once: int) -> int:
         """Return how many messages may be in hand."""
@@ -183,42 +201,57 @@ class OutboxWorker:
                 outbox.release(self.context.ledger, message)
             raise
 
-    async def _handle(self, message: OutboxMessage) -> None:
-        is_of_job = message.kind in (*OF_JOBS, OutboxKind.CREATE_RUN)
+    async def _handle(self, messages: Sequence[OutboxMessage]) -> None:
+        first, left = messages[0], deque(messages)
+        is_of_job = first.kind in (*OF_JOBS, OutboxKind.CREATE_RUN)
         try:
-            with log_context(job_id=message.subject_id if is_of_job else None):
-                await self._handle_or_retry(message)
+            with log_context(job_id=first.subject_id if is_of_job else None):
+                for outcome in await self._outcomes(messages):
+                    await self._settle(left[0], outcome)
+                    left.popleft()
         except JobautoError as error:  # once it has been taken for too long it is anybody's
             logger.warning("the outbox can't be written: %s", error)
-
-    async def _handle_or_retry(self, message: OutboxMessage) -> None:
-        ledger = self.context.ledger
-        try:
-            is_removed = await handle(self.context, message)
-        except Locked:
-            wait = await asyncio.to_thread(outbox.retry_soon, ledger, message)
-            self._locked += 1
-            self._call_later(wait, self._unlocked)
-        except PrefectRefuses as error:
-            self._go_on()
-            await self._refused(message, error)
-        except JobautoError as error:
-            logger.warning("%s %s is put off: %s", message.kind, message.subject_id, error)
-            if isinstance(error, PrefectUnavailable):
-                self._pause(error)
-            else:
-                self._go_on()
-            await self._retry_later(message, str(error))
         except asyncio.CancelledError:
-            outbox.release(ledger, message)  # this process ends; another one need not wait
+            for message in left:  # this process ends; another one need not wait
+                outbox.release(self.context.ledger, message)
             raise
-        except Exception:
-            logger.exception("%s %s failed", message.kind, message.subject_id)
-            await self._retry_later(message, "an error in this program")
-        else:
-            self._go_on()
-            if not is_removed:
-                await asyncio.to_thread(outbox.complete, ledger, message)
+
+    async def _outcomes(self, messages: Sequence[OutboxMessage]) -> Sequence[bool | Exception]:
+        """Handle messages; return what came of each."""
+        try:
+            if len(messages) > 1:
+                return await handle_together(self.context, messages)
+            return [await handle(self.context, messages[0])]
+        except JobautoError as error:
+            return [error] * len(messages)
+        except Exception as error:
+            logger.exception("%s %s failed", messages[0].kind, messages[0].subject_id)
+            return [error] * len(messages)
+
+    async def _settle(self, message: OutboxMessage, outcome: bool | Exception) -> None:
+        """Complete a message, or see to it that it comes again, by what came of handling it."""
+        ledger = self.context.ledger
+        match outcome:
+            case Locked():
+                wait = await asyncio.to_thread(outbox.retry_soon, ledger, message)
+                self._locked += 1
+                self._call_later(wait, self._unlocked)
+            case PrefectRefuses():
+                self._go_on()
+                await self._refused(message, outcome)
+            case JobautoError():
+                logger.warning("%s %s is put off: %s", message.kind, message.subject_id, outcome)
+                if isinstance(outcome, PrefectUnavailable):
+                    self._pause(outcome)
+                else:
+                    self._go_on()
+                await self._retry_later(message, str(outcome))
+            case Exception():
+                await self._retry_later(message, "an error in this program")
+            case is_removed:
+                self._go_on()
+                if not is_removed:
+                    await asyncio.to_thread(outbox.complete, ledger, message)
 
     def _pause(self, error: PrefectUnavailable) -> None:
         self.prefect_away = str(error)
@@ -250,3 +283,8 @@ class OutboxWorker:
 
     def _call_later(self, wait: timedelta, look: Callable[[], None]) -> None:
         asyncio.get_running_loop().call_later(wait.total_seconds(), look)
+
+
+def _goes_together(message: OutboxMessage) -> bool:
+    """Whether a message is handled with others of its kind."""
+    return message.kind == OutboxKind.APPLY_TEMPLATE and message.attempts == 0

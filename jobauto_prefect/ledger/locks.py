@@ -1,7 +1,7 @@
 """Locks across processes: those with a name and a holder, and those of files being applied."""
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from uuid import UUID
 
@@ -18,17 +18,24 @@ def acquire(session: WritingSession, name: str, holder: UUID, span: timedelta) -
 
     Until this transaction ends nobody else can acquire it, so that writes in it never overlap.
     """
+    return bool(acquire_free(session, [name], holder, span))
+
+
+def acquire_free(
+    session: WritingSession, names: Iterable[str], holder: UUID, span: timedelta
+) -> set[str]:
+    """Acquire those of these locks that no other holder has, as `acquire`; return them."""
     now = session.clock()
     insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
     held = {"holder": holder, "until": now + span}
     free = or_(NamedLock.holder == holder, NamedLock.until <= now)
     taken = session.execute(
         insert(NamedLock)
-        .values(name=name, **held)
+        .values([{"name": name, **held} for name in sorted(names)])
         .on_conflict_do_update(index_elements=[NamedLock.name], set_=held, where=free)
         .returning(NamedLock.name)
     )
-    return taken.one_or_none() is not None
+    return set(taken.scalars())
 
 
 def release(session: WritingSession, name: str, holder: UUID) -> None:
@@ -37,9 +44,10 @@ def release(session: WritingSession, name: str, holder: UUID) -> None:
     session.execute(update(NamedLock).where(*held).values(until=session.clock()))
 
 
-def discard(session: WritingSession, name: str, holder: UUID) -> None:
-    """Release a named lock and delete its row: for names of which there are many."""
-    session.execute(delete(NamedLock).where(NamedLock.name == name, NamedLock.holder == holder))
+def discard(session: WritingSession, names: Collection[str], holder: UUID) -> None:
+    """Release named locks and delete their rows: for names of which there are many."""
+    held = (NamedLock.name.in_(names), NamedLock.holder == holder)
+    session.execute(delete(NamedLock).where(*held))
 
 
 APPLY_LOCK = 8_241_904

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import ColumnElement, and_, delete, func, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger import queues
@@ -172,9 +172,10 @@ def complete(ledger: "Ledger", taken: OutboxMessage) -> None:
         remove(session, taken)
 
 
-def remove(session: WritingSession, taken: OutboxMessage) -> None:
-    """Delete a message that the rest of this transaction handles."""
-    session.execute(delete(OutboxMessage).where(_is_message(taken)))
+def remove(session: WritingSession, *taken: OutboxMessage) -> None:
+    """Delete messages that the rest of this transaction handles."""
+    if taken:
+        session.execute(delete(OutboxMessage).where(or_(*map(_is_message, taken))))
 
 
 def release(ledger: "Ledger", taken: OutboxMessage) -> None:

@@ -108,17 +108,19 @@ async def sync_upcoming_runs(context: EngineContext, outlook: Outlook, *, change
         await _make(context.prefect, outlook.deployment_id, coming)
 
 
-def read_outlook(
-    session: ReadingSession, template: RunTemplate, context: EngineContext
-) -> Outlook | None:
-    """Return what is to come of a template; None: it has gone, or is not applied."""
-    if template.retired_at is not None:
-        return None
-    pool, now = template.pool or context.settings.pool, context.ledger.clock()
-    closed = ALWAYS_OPEN
-    if template.next_window is not None:
-        closed = closed_times(session, [template], now)[template.id]
-    return outlook_of(template, now, pool, closed)
+def read_outlooks(
+    session: ReadingSession, templates: Iterable[RunTemplate], context: EngineContext
+) -> list[Outlook]:
+    """Return what is to come of templates; nothing of those that have gone or are not applied."""
+    pool, now = context.settings.pool, context.ledger.clock()
+    lasting = [template for template in templates if template.retired_at is None]
+    with_windows = [template for template in lasting if template.next_window is not None]
+    closed = closed_times(session, with_windows, now) if with_windows else {}
+    outlooks = (
+        outlook_of(template, now, template.pool or pool, closed.get(template.id, ALWAYS_OPEN))
+        for template in lasting
+    )
+    return [outlook for outlook in outlooks if outlook is not None]
 
 
 async def _made_ahead(context: EngineContext, outlook: Outlook) -> dict[str, dict[str, Any]]:
@@ -188,16 +190,12 @@ class UpcomingRuns:
 
     def _outlooks(self) -> list[Outlook]:
         with self._context.ledger.reading() as session:
-            now, pool = self._context.ledger.clock(), self._context.settings.pool
+            now = self._context.ledger.clock()
             templates = windows.templates_with_windows(session, now + AHEAD)
-            closed = closed_times(session, templates, now) if templates else {}
-            outlooks = [
-                outlook_of(template, now, template.pool or pool, closed[template.id])
-                for template in templates
-            ]
+            outlooks = read_outlooks(session, templates, self._context)
         there = {template.id for template in templates}
         self._shown = {key: shown for key, shown in self._shown.items() if key in there}
-        return [outlook for outlook in outlooks if outlook is not None]
+        return outlooks
 
     async def _name(self, outlooks: list[Outlook]) -> None:
         by_run = {

@@ -1,10 +1,8 @@
-"""Applies a run template: flow, work pool and deployment become what the records say."""
+"""Applies run templates: flow, work pool and deployment become what the records say."""
 
 import asyncio
-import contextlib
-from dataclasses import dataclass, field
-from datetime import timedelta
-from uuid import UUID, uuid4
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from jobauto_prefect.compiler.plan import DeploymentPlan
 from jobauto_prefect.engine.context import EngineContext
@@ -12,77 +10,95 @@ from jobauto_prefect.engine.flow_runs import upcoming_runs
 from jobauto_prefect.engine.sync.deployment_plans import desired_deployment
 from jobauto_prefect.engine.sync.deployments import Applied, AppliedIds, apply
 from jobauto_prefect.engine.sync.flow_names import has_name, reserve_name
-from jobauto_prefect.errors import JobautoError, Locked
-from jobauto_prefect.ledger import locks, outbox
+from jobauto_prefect.engine.template_lock import LOCK, TemplateLock
+from jobauto_prefect.errors import InvalidInput, JobautoError, Locked, PrefectUnavailable
+from jobauto_prefect.ledger import outbox
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.jobs.flow_runs import jobs_of_flow_run
 from jobauto_prefect.ledger.outbox import OutboxKind
-from jobauto_prefect.ledger.queries.events import rules_starting
-from jobauto_prefect.ledger.queries.run_templates import template_alone, templates_with_context
+from jobauto_prefect.ledger.queries.events import GivenByRules, given_by_rules, rules_starting
+from jobauto_prefect.ledger.queries.run_templates import templates_alone, templates_with_context
 from jobauto_prefect.ledger.records import OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.states import JobState
+from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.settings import Settings
 
-LOCK = timedelta(seconds=10)
-"""How long a process that applies a template has it alone; others wait no longer for a dead one."""
+Outcome = Applied | JobautoError | None
+"""What came of a run template: what Prefect holds, why that is not so, None: it is gone."""
 
-
-@dataclass(frozen=True, slots=True)
-class _Lock:
-    """Holds a run template: two who apply it at once would move waiting runs twice, and the older
-    state could be the last.
-    """
-
-    template_id: int
-    holder: UUID = field(default_factory=uuid4)
-
-    def acquire(self, context: EngineContext) -> None:
-        """Raise Locked where somebody else has it."""
-        with context.ledger.writing(SERVICE) as session:
-            if not locks.acquire(session, self._name, self.holder, LOCK):
-                raise Locked(f"run template {self.template_id} is being applied already")
-
-    def end(self, session: WritingSession) -> None:
-        """Release it with the transaction."""
-        locks.discard(session, self._name, self.holder)
-
-    def release(self, context: EngineContext) -> None:
-        """Release it now or, where the ledger does not answer, let its time run out."""
-        with contextlib.suppress(JobautoError), context.ledger.writing(SERVICE) as session:
-            self.end(session)
-
-    @property
-    def _name(self) -> str:
-        return f"template {self.template_id}"
+_Planned = tuple[DeploymentPlan, AppliedIds] | JobautoError | None
+"""What Prefect is to be told, and under which ids it knows it; None: the template is gone."""
 
 
 async def apply_template(
-    context: EngineContext, template_id: int, message: OutboxMessage | None = None
+    context: EngineContext, template_id: int, *messages: OutboxMessage
 ) -> Applied | None:
     """Apply flow, work pool and deployment of a run template; None: the template is gone.
 
-    `message` is what asks for it: it is removed with the last thing that is written.
+    `messages` ask for it, as for `apply_templates`.
 
     Raises:
         Locked: somebody else does that just now.
     """
-    lock = _Lock(template_id)
-    await asyncio.to_thread(lock.acquire, context)
-    is_over = False
+    outcome = (await apply_templates(context, {template_id: messages}))[template_id]
+    if isinstance(outcome, JobautoError):
+        raise outcome
+    return outcome
+
+
+async def apply_templates(
+    context: EngineContext, wanted: Mapping[int, Sequence[OutboxMessage]]
+) -> dict[int, Outcome]:
+    """Apply flow, work pool and deployment of run templates, one after the other.
+
+    What the ledger is asked and told is so for all of them at once. `wanted` has the messages that
+    ask for each: they are removed with the last thing that is written of it.
+
+    Raises:
+        JobautoError: nothing is known of any of them.
+    """
+    lock = TemplateLock()
     try:
-        read = await asyncio.to_thread(_plan, context, template_id)
-        if read is None:
-            return None
-        applied = await apply(context.prefect, *read)
-        registration = _Registration(*read, applied, message)
-        outlook = await asyncio.to_thread(_remember, context, lock, registration)
-        if outlook is not None:
-            await upcoming_runs.sync_upcoming_runs(context, outlook, changed=registration.changed)
-            await asyncio.to_thread(_finish, context, lock, message)
-        is_over = True
+        await asyncio.to_thread(lock.acquire, context, wanted)
+        outcomes: dict[int, Outcome] = {
+            template_id: Locked(f"run template {template_id} is being applied already")
+            for template_id in wanted.keys() - lock.held
+        }
+        plans = await asyncio.to_thread(_read_plans, context, lock.held)
+        outcomes |= await _apply_plans(context, plans)
+        registrations = [
+            _Registration(*plan, outcome, wanted[template_id])
+            for template_id, plan in plans.items()
+            if isinstance(plan, tuple)
+            if isinstance(outcome := outcomes[template_id], Applied)
+        ]
+        await _note_all(context, lock, registrations, outcomes)
     finally:
-        if not is_over:
+        if lock.held:
             await asyncio.shield(asyncio.to_thread(lock.release, context))
-    return applied
+    return outcomes
+
+
+async def _apply_plans(context: EngineContext, plans: Mapping[int, _Planned]) -> dict[int, Outcome]:
+    """Tell Prefect, but not of the rest where it does not answer, or the lock's time runs out."""
+    outcomes = dict[int, Outcome]()
+    loop = asyncio.get_running_loop()
+    until = loop.time() + LOCK.total_seconds() / 2
+    stop: JobautoError | None = None
+    for template_id, plan in plans.items():
+        if outcomes and loop.time() > until:
+            stop = stop or Locked(f"run template {template_id} is to be applied by itself")
+        outcomes[template_id] = stop or await _told(context, plan)
+        if isinstance(outcome := outcomes[template_id], PrefectUnavailable):
+            stop = outcome
+    return outcomes
+
+
+async def _told(context: EngineContext, plan: _Planned) -> Outcome:
+    try:
+        return await apply(context.prefect, *plan) if isinstance(plan, tuple) else plan
+    except JobautoError as error:
+        return error
 
 
 async def look_ahead(context: EngineContext, outlooks: upcoming_runs.UpcomingRuns) -> None:
@@ -92,12 +108,11 @@ async def look_ahead(context: EngineContext, outlooks: upcoming_runs.UpcomingRun
         PrefectUnavailable: Prefect does not answer.
     """
     for template_id in await outlooks.look():
-        lock = _Lock(template_id)
+        lock = TemplateLock()
         try:
-            await asyncio.to_thread(lock.acquire, context)
-        except Locked:
-            continue  # it is being applied, and its runs with it
-        try:
+            await asyncio.to_thread(lock.acquire, context, [template_id])
+            if not lock.held:
+                continue  # it is being applied, and its runs with it
             outlook = await asyncio.to_thread(_outlook, context, template_id)
             if outlook is not None:
                 await upcoming_runs.sync_upcoming_runs(context, outlook, changed=False)
@@ -108,22 +123,36 @@ async def look_ahead(context: EngineContext, outlooks: upcoming_runs.UpcomingRun
 
 def _outlook(context: EngineContext, template_id: int) -> upcoming_runs.Outlook | None:
     with context.ledger.reading() as session:
-        template = session.get(RunTemplate, template_id)
-        return None if template is None else upcoming_runs.read_outlook(session, template, context)
+        templates = templates_alone(session, [template_id])
+        return next(iter(upcoming_runs.read_outlooks(session, templates, context)), None)
 
 
-def _plan(context: EngineContext, template_id: int) -> tuple[DeploymentPlan, AppliedIds] | None:
-    """Return what Prefect is to be told, and under which ids it knows it; None: template gone."""
+def _read_plans(context: EngineContext, ids: Collection[int]) -> dict[int, _Planned]:
+    settings = context.settings
     with context.ledger.reading() as session:
-        templates = templates_with_context(session, None, [template_id])
-        if not templates:
-            return None
-        (template,) = templates
-        if has_name(template.app, context.settings.language):
-            plan = desired_deployment(session, template, context.settings)
-            return plan, AppliedIds(template.app.flow_id, template.deployment_id)
-    reserve_name(context.ledger, template.app_id, context.settings.language)
-    return _plan(context, template_id)
+        templates = templates_with_context(session, None, ids)
+        nameless = {each.app_id for each in templates if not has_name(each.app, settings.language)}
+        if not nameless:
+            given = given_by_rules(session, ids)
+            return dict.fromkeys(ids) | {
+                template.id: _plan(session, template, settings, given) for template in templates
+            }
+    for app_id in nameless:
+        reserve_name(context.ledger, app_id, settings.language)
+    return _read_plans(context, ids)
+
+
+def _plan(
+    session: ReadingSession,
+    template: RunTemplate,
+    settings: Settings,
+    given: Mapping[int, GivenByRules],
+) -> _Planned:
+    try:
+        plan = desired_deployment(session, template, settings, given)
+    except InvalidInput as error:
+        return error
+    return plan, AppliedIds(template.app.flow_id, template.deployment_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +162,7 @@ class _Registration:
     plan: DeploymentPlan
     remembered: AppliedIds
     applied: Applied
-    message: OutboxMessage | None
+    messages: Sequence[OutboxMessage]
 
     @property
     def changed(self) -> bool:
@@ -141,30 +170,65 @@ class _Registration:
         return bool(self.applied.written) and not self.applied.is_new
 
 
-def _remember(
-    context: EngineContext, lock: _Lock, registration: _Registration
-) -> upcoming_runs.Outlook | None:
-    """Note what Prefect has; return the outlook whose runs are still to be made or withdrawn.
+async def _note_all(
+    context: EngineContext,
+    lock: TemplateLock,
+    registrations: Sequence[_Registration],
+    outcomes: dict[int, Outcome],
+) -> None:
+    """Note what Prefect has, and make or withdraw runs; what fails of one is its outcome."""
+    by_id = {registration.plan.template_id: registration for registration in registrations}
+    for outlook in await asyncio.to_thread(_remember, context, lock, by_id):
+        registration = by_id[outlook.template_id]
+        try:
+            await upcoming_runs.sync_upcoming_runs(context, outlook, changed=registration.changed)
+            await asyncio.to_thread(_finish, context, lock, [registration])
+        except JobautoError as error:
+            outcomes[outlook.template_id] = error
 
-    None: all is done, and nobody holds the template any more.
+
+def _remember(
+    context: EngineContext, lock: TemplateLock, registrations: Mapping[int, _Registration]
+) -> list[upcoming_runs.Outlook]:
+    """Note what Prefect has; return the outlooks whose runs are still to be made or withdrawn.
+
+    Of the other templates all is done, and nobody holds them any more.
     """
+    if not registrations:
+        return []
     with context.ledger.writing(SERVICE) as session:
-        template = template_alone(session, lock.template_id)
-        outlook = None
-        if template is not None:
-            _note(session, template, registration)
-            outlook = upcoming_runs.read_outlook(session, template, context)
-        if outlook is not None and outlook.wants_runs(changed=registration.changed):
-            return outlook
-        _end(session, lock, registration.message)
-        return None
+        templates = templates_alone(session, registrations.keys())
+        _wish_rules(session, templates, registrations)
+        for template in templates:
+            _note(session, template, registrations[template.id])
+        outlooks = [
+            outlook
+            for outlook in upcoming_runs.read_outlooks(session, templates, context)
+            if outlook.wants_runs(changed=registrations[outlook.template_id].changed)
+        ]
+        unfinished = {outlook.template_id for outlook in outlooks}
+        _end(session, lock, [registrations[each] for each in registrations.keys() - unfinished])
+    lock.ended(registrations.keys() - unfinished)
+    return outlooks
+
+
+def _wish_rules(
+    session: WritingSession,
+    templates: Iterable[RunTemplate],
+    registrations: Mapping[int, _Registration],
+) -> None:
+    """Wish that the rules hear of it that start templates whose deployment is another one now."""
+    moved = [
+        template.id
+        for template in templates
+        if template.deployment_id != registrations[template.id].applied.deployment_id
+    ]
+    for rule_id in rules_starting(session, moved) if moved else ():
+        outbox.enqueue(session, OutboxKind.APPLY_RULE, rule_id)
 
 
 def _note(session: WritingSession, template: RunTemplate, registration: _Registration) -> None:
     applied = registration.applied
-    if template.deployment_id != applied.deployment_id:
-        for rule_id in rules_starting(session, template.id):
-            outbox.enqueue(session, OutboxKind.APPLY_RULE, rule_id)
     template.deployment_id = applied.deployment_id
     template.applied_parameters = dict(registration.plan.parameters)
     template.applied_paused = registration.plan.paused
@@ -176,12 +240,12 @@ def _note(session: WritingSession, template: RunTemplate, registration: _Registr
                 job.flow_run_id = new
 
 
-def _finish(context: EngineContext, lock: _Lock, message: OutboxMessage | None) -> None:
+def _finish(context: EngineContext, lock: TemplateLock, finished: Sequence[_Registration]) -> None:
     with context.ledger.writing(SERVICE) as session:
-        _end(session, lock, message)
+        _end(session, lock, finished)
+    lock.ended([each.plan.template_id for each in finished])
 
 
-def _end(session: WritingSession, lock: _Lock, message: OutboxMessage | None) -> None:
-    lock.end(session)
-    if message is not None:
-        outbox.remove(session, message)
+def _end(session: WritingSession, lock: TemplateLock, ended: Sequence[_Registration]) -> None:
+    lock.end(session, [registration.plan.template_id for registration in ended])
+    outbox.remove(session, *(message for each in ended for message in each.messages))

@@ -28,10 +28,10 @@ def source_named(session: Session, name: str) -> EventSource | None:
     )
 
 
-def rules_starting(session: Session, template_id: int) -> Sequence[int]:
-    """Return the rules that start a run template."""
+def rules_starting(session: Session, templates: Collection[int]) -> Sequence[int]:
+    """Return the rules that start these run templates."""
     query = select(EventRule.id).where(
-        EventRule.runtemplate_id == template_id, EventRule.retired_at.is_(None)
+        EventRule.runtemplate_id.in_(templates), EventRule.retired_at.is_(None)
     )
     return session.scalars(query).all()
 

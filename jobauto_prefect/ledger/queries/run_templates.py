@@ -84,10 +84,10 @@ def template_with_context(session: Session, template_id: int) -> RunTemplate:
     return template
 
 
-def template_alone(session: Session, template_id: int) -> RunTemplate | None:
-    """Return a run template without what it refers to, also a deleted one; None: there is none."""
-    alone = [lazyload(RunTemplate.assignments)]
-    return session.get(RunTemplate, template_id, options=alone)
+def templates_alone(session: Session, ids: Collection[int]) -> Sequence[RunTemplate]:
+    """Return run templates without what they refer to, also deleted ones."""
+    query = select(RunTemplate).where(RunTemplate.id.in_(ids))
+    return session.scalars(query.options(lazyload(RunTemplate.assignments))).all()
 
 
 def templates_with_context(

@@ -17,13 +17,14 @@ from jobauto_prefect.engine.outbox_worker import AT_ONCE, OutboxWorker
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.attempts import new_job
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
-from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
+from jobauto_prefect.ledger.records import Job, NamedLock, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.records import make_template
 from tests.support.servers import client, facade, user_token
 
 PATIENCE = 30  # seconds
+MANY = 2 * AT_ONCE
 
 
 class HeldTransport(httpx.AsyncHTTPTransport):
@@ -60,6 +61,19 @@ class RefusingTransport(httpx.AsyncHTTPTransport):
         await asyncio.sleep(0.01)  # the others may come too
         self.trying -= 1
         raise httpx.ConnectError("nobody is there")
+
+
+class ChoosyTransport(httpx.AsyncHTTPTransport):
+    """The ordinary transport; a deployment with this in it is refused."""
+
+    def __init__(self, refused: str) -> None:
+        super().__init__()
+        self._refused = refused.encode()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if request.url.path == "/api/deployments/" and self._refused in request.content:
+            return httpx.Response(422, json={"detail": "never"})
+        return await super().handle_async_request(request)
 
 
 @contextlib.asynccontextmanager
@@ -100,26 +114,31 @@ def all_due(ledger: Ledger) -> None:
         session.execute(update(OutboxMessage).values(**due))
 
 
+@pytest.fixture
+async def made(ledger: Ledger, settings: Settings, prefect_server: str) -> dict[str, Any]:
+    """A run template that is applied; others of its application, `MANY`, wait for that."""
+    with facade(settings, ledger) as url, client(f"{url}/api/v1", user_token(ledger)) as rest:
+        made = make_template(rest)
+    await carry_all(ledger, settings, prefect_server)
+    with (
+        facade(settings, ledger) as url,
+        client(f"{url}/api/v1", user_token(ledger, "eva")) as rest,
+    ):
+        for number in range(MANY):
+            body = {"app_id": made["app_id"], "company": "acme", "name": f"{number} of many"}
+            rest.post("/runtemplate/", json=body).raise_for_status()
+    all_due(ledger)
+    return made
+
+
 def run_id(ledger: Ledger, job_id: int) -> Any:
     with ledger.reading() as session:
         return session.get_one(Job, job_id).flow_run_id
 
 
 async def test_a_job_gets_its_run_while_everything_that_is_applied_hangs(
-    ledger: Ledger, settings: Settings, prefect_server: str
+    ledger: Ledger, settings: Settings, prefect_server: str, made: dict[str, Any]
 ) -> None:
-    with facade(settings, ledger) as url, client(f"{url}/api/v1", user_token(ledger)) as rest:
-        made = make_template(rest)
-    await carry_all(ledger, settings, prefect_server)
-    others = [f"{settings.pool} {number}" for number in range(2 * AT_ONCE)]
-    with (
-        facade(settings, ledger) as url,
-        client(f"{url}/api/v1", user_token(ledger, "eva")) as rest,
-    ):
-        for name in others:
-            body = {"app_id": made["app_id"], "company": "acme", "name": name}
-            rest.post("/runtemplate/", json=body).raise_for_status()
-    all_due(ledger)
     transport = HeldTransport()
     async with (
         PrefectApi(prefect_server, transport=transport) as api,
@@ -131,7 +150,7 @@ async def test_a_job_gets_its_run_while_everything_that_is_applied_hangs(
         await eventually(lambda: run_id(ledger, job))
         assert applied(ledger) == 1
         transport.go_on.set()
-        await eventually(lambda: applied(ledger) == 1 + len(others))
+        await eventually(lambda: applied(ledger) == 1 + MANY)
 
 
 async def test_who_ends_gives_back_what_is_taken_and_not_begun(
@@ -146,6 +165,35 @@ async def test_who_ends_gives_back_what_is_taken_and_not_begun(
         await eventually(lambda: transport.held)
         assert free(ledger) < 2 * AT_ONCE
     assert free(ledger) == 2 * AT_ONCE
+
+
+@pytest.mark.usefixtures("made")
+async def test_who_ends_gives_back_the_run_templates_in_hand(
+    ledger: Ledger, settings: Settings, prefect_server: str
+) -> None:
+    transport = HeldTransport()
+    async with (
+        PrefectApi(prefect_server, transport=transport) as api,
+        carrying(EngineContext(ledger, api, settings)),
+    ):
+        await eventually(lambda: transport.held == AT_ONCE // 2)
+        assert free(ledger) < MANY
+    assert free(ledger) == MANY
+    with ledger.reading() as session:
+        assert session.query(NamedLock).filter(NamedLock.name.startswith("template ")).all() == []
+
+
+@pytest.mark.usefixtures("made")
+async def test_a_run_template_that_prefect_refuses_is_the_only_one_put_off(
+    ledger: Ledger, settings: Settings, prefect_server: str
+) -> None:
+    transport = ChoosyTransport(" - 5 of many")
+    async with PrefectApi(prefect_server, transport=transport) as api:
+        await OutboxWorker(EngineContext(ledger, api, settings)).handle_all()
+    assert applied(ledger) == MANY
+    assert (waiting(ledger), tried(ledger)) == (1, 1)
+    await carry_all(ledger, settings, prefect_server)
+    assert (applied(ledger), waiting(ledger)) == (1 + MANY, 0)
 
 
 async def test_while_prefect_is_away_one_message_is_tried_for_all(
