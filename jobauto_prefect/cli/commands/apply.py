@@ -1,7 +1,8 @@
 """`jobauto plan` and `jobauto apply`: make the records what the files say."""
 
+import contextlib
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -104,12 +105,15 @@ def apply(
     wanted = ApplyRequest.of(paths, label or (), prune)
 
     async def work(client: Client) -> None:
-        planned, waiting = await wanted.planned(client), 0
+        approved, waiting = yes and not dry_run, 0
+        planned = await (wanted.approved(client) if approved else wanted.planned(client))
         if not as_json:
             print_plan(planned)
-        if not dry_run:
-            agree = None if yes else _confirm
-            planned, waiting = await apply_plan(client, wanted, planned, agree, quiet=as_json)
+        if approved:
+            _require_permitted(planned)
+            waiting = await _wait_for_prefect(client) if planned["applied"] else 0
+        elif not dry_run:
+            planned, waiting = await apply_plan(client, wanted, planned, _confirm, quiet=as_json)
         if as_json:
             print_plan_json(planned, {"dry_run": dry_run, "waiting_for_prefect": waiting})
         else:
@@ -162,7 +166,16 @@ class ApplyRequest:
         """
         return await self._asked(client, digest=digest)
 
-    async def _asked(self, client: "Client", **more: str) -> Plan:
+    async def approved(self, client: "Client") -> Plan:
+        """Ask for the plan to be carried out, whatever it is, unless it has what is forbidden.
+
+        Raises:
+            InvalidInput: with every error of every file.
+        """
+        with _progress("Records"):
+            return await self._asked(client, auto_approve=not self.unread)
+
+    async def _asked(self, client: "Client", **more: str | bool) -> Plan:
         members = {"files": self.files, "labels": self.labels, "prune": self.prune}
         try:
             planned: Plan = await client.apply(members | more)
@@ -211,12 +224,13 @@ async def apply_plan(
     for _ in range(MOST_PLANS):
         if not changes_in(planned):
             return planned, 0
-        if planned["forbidden"]:
-            raise _forbidden_error(planned)
+        _require_permitted(planned)
         if agree is not None:
             agree(planned)
         try:
-            return await _apply_with_progress(client, wanted, planned["digest"])
+            with _progress("Records"):
+                done = await wanted.carried_out(client, planned["digest"])
+            return done, await _wait_for_prefect(client)
         except StalePlan as stale:
             planned = dict(stale.plan)
             hint_new_plan()
@@ -228,27 +242,36 @@ async def apply_plan(
     )
 
 
-def _forbidden_error(planned: Plan) -> InvalidInput:
-    faults = [Fault(**fields) for fields in planned["forbidden"]]
-    return InvalidInput(faults, "you may not make all of these changes; nothing was changed")
+def _require_permitted(planned: Plan) -> None:
+    """Require that nothing of a plan is for others to change.
+
+    Raises:
+        InvalidInput: naming what is.
+    """
+    if planned["forbidden"]:
+        faults = [Fault(**fields) for fields in planned["forbidden"]]
+        raise InvalidInput(faults, "you may not make all of these changes; nothing was changed")
 
 
-async def _apply_with_progress(
-    client: "Client", wanted: ApplyRequest, digest: str
-) -> tuple[Plan, int]:
+@contextlib.contextmanager
+def _progress(what: str) -> Iterator[Callable[[int], None]]:
+    """Show in a terminal that something goes on; what it is given is how much is left of it."""
     from rich.progress import Progress
 
     terminal = error_console().is_terminal
     with Progress(console=error_console(), transient=True, disable=not terminal) as progress:
-        writing = progress.add_task("Records", total=None)
-        done = await wanted.carried_out(client, digest)
-        progress.update(writing, total=1, completed=1)
-        telling = progress.add_task("Prefect", total=None)
+        task = progress.add_task(what, total=None)
         most = 0
 
         def advance(left: int) -> None:
             nonlocal most
             most = max(most, left)
-            progress.update(telling, total=most, completed=most - left)
+            progress.update(task, total=most, completed=most - left)
 
-        return done, await client.wait_for_prefect(advance)
+        yield advance
+
+
+async def _wait_for_prefect(client: "Client") -> int:
+    """Wait until Prefect knows all; return how many changes it does not know yet."""
+    with _progress("Prefect") as advance:
+        return await client.wait_for_prefect(advance)

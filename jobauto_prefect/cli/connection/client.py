@@ -33,6 +33,9 @@ AWAY_SECONDS = 1.0
 """The same where Prefect does not answer."""
 
 POLL_SECONDS = 0.1
+LONGEST_POLL_SECONDS = 1.0
+POLL_SECONDS_PER_CHANGE = 0.01
+"""Who asks often holds up what they wait for: about as long is waited as some of it takes."""
 
 APPLY_SECONDS = 1800.0
 """How long thousands of records may take."""
@@ -162,7 +165,8 @@ class Client:
                 fewest, since = left, time.monotonic()
             if left == 0 or time.monotonic() - since > patience:
                 return left
-            await asyncio.sleep(POLL_SECONDS)
+            pause = max(POLL_SECONDS, left * POLL_SECONDS_PER_CHANGE)
+            await asyncio.sleep(min(pause, LONGEST_POLL_SECONDS))
 
 
 def _encode_json(fields: Mapping[str, Any]) -> bytes:

@@ -89,6 +89,10 @@ class _CheckedFiles:
     def digest(self) -> str:
         return compute_digest(self.changes, self.read.index, self.read.definitions)
 
+    @property
+    def changes_nothing(self) -> bool:
+        return all(change.action == "unchanged" for change in self.changes)
+
 
 class Applier:
     """What somebody wants to be applied."""
@@ -110,10 +114,28 @@ class Applier:
         tried = self._tried(judged)
         if judged.faults or tried.faults:
             self._refuse(judged, tried)
-        return Plan(judged.changes, judged.digest, tried.warnings, tried.forbidden)
+        return _plan_of(judged, tried)
 
-    def apply(self, digest: str) -> Plan:
+    def approve(self, read: VisibleRecords) -> Plan:
+        """Carry out whatever the plan is, as `apply`; nothing is written on trial before.
+
+        Where something of it is forbidden it is not carried out.
+
+        Raises:
+            InvalidInput: with every error.
+            Unavailable: others apply files, or other writes crossed it again and again.
+        """
+        judged = self._judged(read)
+        if judged.faults:
+            self._refuse(judged, self._tried(judged))
+        if judged.changes_nothing:  # nobody waits for the lock
+            return Plan(judged.changes, judged.digest)
+        return self.apply(None)
+
+    def apply(self, digest: str | None) -> Plan:
         """Carry out the plan of that digest, in one transaction under the lock of the ledger.
+
+        None: whatever the plan is.
 
         Raises:
             InvalidInput: with every error, and what who asks may not do.
@@ -125,14 +147,15 @@ class Applier:
                 return self._apply(digest)
         return self._apply(digest)
 
-    def _apply(self, digest: str) -> Plan:
+    def _apply(self, digest: str | None) -> Plan:
         judged: _CheckedFiles | None = None
         try:
             with self._service.ledger.writing(self._who.actor) as session:
                 locks.acquire_apply_lock(session, LOCK_SECONDS)
                 judged = self._judged(self._read())
                 if not judged.faults:
-                    _require(judged, digest)
+                    if digest is not None:
+                        _require(judged, digest)
                     writer = Writer(self._service, self._who, session, judged.read.index)
                     outcome = write_all(session, writer, judged.changes)
         except (Unavailable, NotReady):
@@ -140,12 +163,15 @@ class Applier:
         except JobautoError:
             if judged is None:
                 raise
-            self._refuse(judged, self._tried(judged))
+            tried = self._tried(judged)
+            if digest is None and tried.forbidden and not tried.faults:
+                return _plan_of(judged, tried)
+            self._refuse(judged, tried)
             raise  # nothing is wrong any more with what was refused
         if judged.faults:
             self._refuse(judged, self._tried(judged))
         self._service.outbox_worker.wake()
-        return Plan(judged.changes, digest, outcome.warnings, applied=True)
+        return replace(_plan_of(judged, outcome), applied=True)
 
     def _read(self) -> VisibleRecords:
         return load_visible_records(self._service.ledger, self._service.settings, self._who)
@@ -176,7 +202,7 @@ class Applier:
 
     def _tried(self, judged: _CheckedFiles) -> WriteOutcome:
         """Return what would come of writing: every error of it, and what who asks may not do."""
-        if all(change.action == "unchanged" for change in judged.changes):
+        if judged.changes_nothing:
             return WriteOutcome()
         with contextlib.suppress(JobautoError):  # one is enough to look for all
             return self._rehearsed(judged, each_alone=False)
@@ -205,6 +231,10 @@ class Applier:
             faults, key=lambda fault: (files.get(fault.file or "", len(files)), fault.line or 0)
         )
         raise_faults(ordered)
+
+
+def _plan_of(judged: _CheckedFiles, outcome: WriteOutcome) -> Plan:
+    return Plan(judged.changes, judged.digest, outcome.warnings, outcome.forbidden)
 
 
 def _require(judged: _CheckedFiles, digest: str) -> None:

@@ -35,7 +35,7 @@ class FileBody(Body):
 
 
 class ApplyBody(Body):
-    """Files to apply; with the `digest` of a plan it is carried out."""
+    """Files to apply; with the `digest` of a plan, or with `auto_approve`, it is carried out."""
 
     files: Annotated[list[FileBody], Field(max_length=100_000, description="The files.")]
     labels: Labels = Field(default_factory=list, description="Given to all records of the files.")
@@ -45,6 +45,11 @@ class ApplyBody(Body):
     )
     digest: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")] | None = Field(
         default=None, description="Of the plan to carry out."
+    )
+    auto_approve: bool = Field(
+        default=False,
+        description="Without a digest: carry out whatever the plan is, unless something of it is "
+        "forbidden.",
     )
 
 
@@ -57,7 +62,7 @@ def add_routes(router: APIRouter) -> None:
 async def apply_files(
     raw: FilesBody, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
-    """Return what applying files would change; with a digest, do it."""
+    """Return what applying files would change; with a digest or approval, do it."""
     from jobauto_prefect.facade.apply.applier import Applier, ApplyRequest, PlanChanged
     from jobauto_prefect.facade.apply.visible_records import load_visible_records
 
@@ -68,10 +73,11 @@ async def apply_files(
         compared, away = await _drift(service, contents, read)
         files = Applier(service, who, ApplyRequest(contents, body.labels, body.prune, compared))
         try:
-            if body.digest is None:
-                plan = await asyncio.to_thread(files.plan, read)
-            else:
+            if body.digest is not None:
                 plan = await asyncio.to_thread(files.apply, body.digest)
+            else:
+                decide = files.approve if body.auto_approve else files.plan
+                plan = await asyncio.to_thread(decide, read)
         except PlanChanged:
             plan = await asyncio.to_thread(files.plan)
             raise StalePlan(_plan_fields(plan, away)) from None

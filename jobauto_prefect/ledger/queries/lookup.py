@@ -52,10 +52,11 @@ def record_counts(session: Session) -> dict[str, int]:
         App, Company, RunTemplate, Job, User, Topic, Credential, CredentialType, EventSource,
         EventRule,
     )  # fmt: skip
-    return {
-        kind.__tablename__: session.scalar(select(func.count()).select_from(kind)) or 0
+    counts = (
+        select(func.count()).select_from(kind).scalar_subquery().label(kind.__tablename__)
         for kind in kinds
-    }
+    )
+    return {**session.execute(select(*counts)).mappings().one()}
 
 
 def names_of(

@@ -55,6 +55,20 @@ def test_files_that_are_no_text_are_told_with_all_other_errors(url: str, tmp_pat
     assert told == [("a.json", "encoding"), ("b.json", "type")]
 
 
+def test_what_is_approved_waits_for_files_that_can_be_read(
+    url: str, tmp_path: Path, rest: httpx.Client
+) -> None:
+    paths = written(tmp_path, acme_json=ACME, b_json=b"\x89PNG\r\n\x1a\n\x00\xff")
+
+    with pytest.raises(InvalidInput):
+        call_facade(url, ApplyRequest.of(paths).approved)
+    assert rest.get("/companies.json").json() == {}
+
+    (tmp_path / "b.json").unlink()
+    assert call_facade(url, ApplyRequest.of(paths).approved)["applied"]
+    assert [one["slug"] for one in rest.get("/companies.json").json().values()] == ["acme"]
+
+
 def test_somebody_quicker_is_seen_in_a_new_plan(
     url: str, tmp_path: Path, rest: httpx.Client, capsys: pytest.CaptureFixture[str]
 ) -> None:

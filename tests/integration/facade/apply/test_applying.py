@@ -61,6 +61,39 @@ def test_a_plan_writes_nothing_and_its_digest_carries_it_out(rest: httpx.Client)
     assert rest.get("/app/Probe/definition.json").json() == PROBE
 
 
+def test_what_is_approved_before_is_carried_out_by_the_request_that_plans_it(
+    rest: httpx.Client,
+) -> None:
+    before = people_of(rest)
+    asked: dict[str, Any] = {"files": files(probe_json=PROBE, acme_yaml=f"{ACME}---\n{NIGHTLY}")}
+
+    done = planned(rest, **asked, auto_approve=True)
+    written = people_of(rest)
+    again = planned(rest, **asked, auto_approve=True)
+
+    assert (done["applied"], counts(done)) == (True, {"create": 3})
+    assert len(written) == len(before) + 3
+    assert (again["applied"], counts(again)) == (False, {"unchanged": 3})
+    assert people_of(rest) == written
+
+
+def test_approval_is_for_what_is_right_and_permitted(
+    rest: httpx.Client, facade_url: str, ledger: Ledger
+) -> None:
+    wrong: dict[str, Any] = {"files": files(acme_yaml=ACME, other_yaml=NIGHTLY)}
+    refused = planned(rest, 400, **wrong, auto_approve=True)
+    with client(f"{facade_url}/api/v1", user_token(ledger, "eve", ("viewer",))) as eve:
+        eve.event_hooks["response"].append(contract_check.check)
+        plan = planned(eve, files=files(acme_yaml=ACME), auto_approve=True)
+
+    assert [(one["file"], one["rule"]) for one in refused["details"]] == [
+        ("other.yaml", "reference")
+    ]
+    assert plan["applied"] is False
+    assert [(one["file"], one["rule"]) for one in plan["forbidden"]] == [("acme.yaml", "forbidden")]
+    assert rest.get("/companies.json").json() == {}
+
+
 def test_a_definition_stays_byte_for_byte(rest: httpx.Client) -> None:
     text = "\ufeff" + json.dumps(PROBE, indent=5, ensure_ascii=False)
     asked = {"files": files(probe_json=text)}
@@ -151,9 +184,10 @@ def test_an_error_that_only_writing_finds_leaves_nothing_behind(rest: httpx.Clie
     source = "kind: eventsource\nname: Ours\ndb_connection: sqlite\ndb_database: relative.db\n"
     asked = {"files": files(a_yaml=f"{ACME}---\n{source}")}
 
-    refused = planned(rest, 400, **asked, digest="0" * 64)
+    for how in ({"digest": "0" * 64}, {"auto_approve": True}):
+        refused = planned(rest, 400, **asked, **how)
+        assert [one["pointer"] for one in refused["details"]] == ["/db_database"]
 
-    assert [one["pointer"] for one in refused["details"]] == ["/db_database"]
     assert rest.get("/companies.json").json() == {}
 
 
