@@ -13,6 +13,9 @@ FEW, MANY = 10, 60
 HOUR = timedelta(hours=1)
 STATES = ("scheduled", "running", "failed", "succeeded")
 
+TOTALS = ("SELECT count(*)", "SELECT sum(job_tally")
+"""How a statement begins that asks for a total: a page that is the last one needs none."""
+
 
 async def _count(counted: CountedFacade, path: str) -> list[str]:
     """The statements of a page, once all that is kept for a while is there."""
@@ -86,4 +89,6 @@ async def test_a_page_of_many_records_costs_what_one_of_few_does(
     _add_records(counted, template, FEW, MANY)
     many = await _count(counted, path)
     assert few
-    assert len(many) == len(few), counted.asked.shown()
+    totals = [text for text in many if text.startswith(TOTALS)]
+    assert len(totals) <= 1
+    assert len(many) - len(totals) == len(few), counted.asked.shown()
