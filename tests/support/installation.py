@@ -5,7 +5,6 @@ After the faults a matcher assigns the processes that really started to the wind
 
 import contextlib
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -298,8 +297,3 @@ def _populate(made: Town) -> None:
     }
     made.add_application("Marker", PROBE, environment)
     made.rest.post("/company/", json={"slug": "town", "name": "Town"}).raise_for_status()
-
-
-def pause(seconds: float) -> None:
-    """How long a fault lasts."""
-    time.sleep(seconds)

@@ -5,6 +5,7 @@ leases and outages of some seconds, once with ten times as much.
 """
 
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.settings import Settings
 from tests.support.databases import database
-from tests.support.installation import PATIENCE, Town, pause, town
+from tests.support.installation import PATIENCE, Town, town
 from tests.support.waits import eventually
 
 EVERY = 6  # seconds between two windows of all templates
@@ -60,12 +61,12 @@ def _every_fault(faulty: Town, lease: float) -> None:
     for name in ("worker-1", "services-1", "facade", "prefect"):
         faulty.until_running()
         parts[name].kill()
-        pause(lease)
+        time.sleep(lease)
         parts[name].start()
     faulty.relay.cut()
     for name in ("services-2", "worker-2"):
         parts[name].signal(signal.SIGSTOP)
-        pause(2 * lease)
+        time.sleep(2 * lease)
         parts[name].signal(signal.SIGCONT)
     faulty.relay.mend()
     faulty.until_running()
@@ -78,7 +79,7 @@ def test_twenty_jobs_outlive_five_minutes_without_the_facade(faulty: Town) -> No
         faulty.add_template(f"long {number}", interv="i", deadline_offset="+1h", env=env)
     eventually(lambda: len(faulty.starts()) >= 20, PATIENCE)
     faulty.parts["facade"].kill()
-    pause(300)
+    time.sleep(300)
     faulty.parts["facade"].start()
     faulty.until_started(1)
     faulty.switch_off()
