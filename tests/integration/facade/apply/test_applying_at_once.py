@@ -3,7 +3,6 @@
 import json
 import signal
 import subprocess
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from jobauto_prefect.settings import Settings
 from tests.support.paths import JOBAUTO
 from tests.support.ports import free_port
 from tests.support.processes import clean_environment
+from tests.support.waits import eventually
 
 PATIENCE = 60  # seconds
 SETS = {"a": range(12), "b": range(4, 16)}
@@ -101,13 +101,12 @@ def test_two_sets_of_files_never_mix(terminals: Terminals, ledger: Ledger, round
 @pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
 def test_one_that_is_killed_lets_go_of_the_lock(terminals: Terminals, ledger: Ledger) -> None:
     """Nothing of it is left, and the next one goes on. (SQLite: test_plan_and_apply.)"""
-    killed = terminals.apply("a")
-    until = time.monotonic() + PATIENCE
-    while not holders(ledger):
-        assert time.monotonic() < until
-        time.sleep(0.001)
-    killed.send_signal(signal.SIGKILL)
-    killed.communicate()
+    with ledger.engine.connect() as somebody:  # lets nobody write companies
+        somebody.execute(text("LOCK TABLE company IN SHARE MODE"))
+        killed = terminals.apply("a")
+        eventually(lambda: holders(ledger))
+        killed.send_signal(signal.SIGKILL)
+        killed.communicate()
     left = companies(ledger)
 
     other = terminals.apply("b")
@@ -122,7 +121,11 @@ def test_one_that_is_killed_lets_go_of_the_lock(terminals: Terminals, ledger: Le
 
 def holders(ledger: Ledger) -> int:
     """How many hold the lock under which files are applied."""
-    held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = :lock AND granted"
+    held = """
+        SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database
+        WHERE datname = current_database()
+            AND locktype = 'advisory' AND objid = :lock AND granted
+    """
     with ledger.reading() as session:
         found: int = session.scalar(text(held), {"lock": APPLY_LOCK})
     return found
