@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import func, select
 
 from jobauto_prefect.jobs.outcome.results import PREFECT_STATES
-from jobauto_prefect.ledger.records import Delivery, Job, OutboxMessage, Task
+from jobauto_prefect.ledger.records import Delivery, Job, OutboxMessage, Task, UnconfirmedEnd
 from jobauto_prefect.ledger.states import LIVE_JOBS, LIVE_TASKS
 from tests.support.installation import Town
 from tests.support.mixed_load import Load
@@ -32,13 +32,14 @@ SWITCHED_OFF = {
 
 
 def is_over(load: Load) -> bool:
-    """Whether nothing is left to be done: no job, no task, no message, no event."""
+    """Whether nothing is left to be done or to be confirmed: no job, task, message, event, end."""
     town = load.town
     queries = (
         select(func.count(Job.id)).where(Job.state.in_(LIVE_JOBS)),
         select(func.count(Task.id)).where(Task.state.in_(LIVE_TASKS)),
         select(func.count(Delivery.id)).where(Delivery.state != "started"),
         select(func.count(OutboxMessage.id)),
+        select(func.count(UnconfirmedEnd.job_id)),
     )
     with town.ledger.reading() as session:
         return (
