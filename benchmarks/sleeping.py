@@ -23,7 +23,7 @@ exec sleep {SLEEP_SECONDS}
 
 def measure() -> dict[str, object]:
     """The figures, as one JSON object."""
-    with stack({"JOBAUTO_CONCURRENT_JOBS": str(JOBS)}) as running:
+    with stack({"JOBAUTO_WORKER_LIMIT": str(JOBS)}) as running:
         running.start_worker()
         executable = running.home / "sleeper"
         executable.write_text(PROGRAM)
