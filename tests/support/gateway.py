@@ -96,8 +96,8 @@ class Gateway:
         """The entries of a change, with its result; it is written after clients have theirs."""
 
         def entries() -> list[dict[str, Any]]:
-            found = self.trail(request_id=request_id)
-            return found if len(found) > 1 else []
+            written = self.trail(request_id=request_id)
+            return written if len(written) > 1 else []
 
         return eventually(entries)
 

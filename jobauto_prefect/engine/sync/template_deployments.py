@@ -198,7 +198,7 @@ def _remember(
         return []
     with context.ledger.writing(SERVICE) as session:
         templates = templates_alone(session, registrations.keys())
-        _wish_rules(session, templates, registrations)
+        _enqueue_rules(session, templates, registrations)
         for template in templates:
             _note(session, template, registrations[template.id])
         outlooks = [
@@ -212,12 +212,12 @@ def _remember(
     return outlooks
 
 
-def _wish_rules(
+def _enqueue_rules(
     session: WritingSession,
     templates: Iterable[RunTemplate],
     registrations: Mapping[int, _Registration],
 ) -> None:
-    """Wish that the rules hear of it that start templates whose deployment is another one now."""
+    """Enqueue the rules that start templates whose deployment is another one now."""
     moved = [
         template.id
         for template in templates

@@ -66,7 +66,7 @@ def test_what_is_approved_waits_for_files_that_can_be_read(
 
     (tmp_path / "b.json").unlink()
     assert call_facade(url, ApplyRequest.of(paths).approved)["applied"]
-    assert [one["slug"] for one in rest.get("/companies.json").json().values()] == ["acme"]
+    assert [company["slug"] for company in rest.get("/companies.json").json().values()] == ["acme"]
 
 
 def test_somebody_quicker_is_seen_in_a_new_plan(

@@ -86,11 +86,13 @@ def test_approval_is_for_what_is_right_and_permitted(
         eve.event_hooks["response"].append(contract_check.check)
         plan = planned(eve, files=files(acme_yaml=ACME), auto_approve=True)
 
-    assert [(one["file"], one["rule"]) for one in refused["details"]] == [
+    assert [(error["file"], error["rule"]) for error in refused["details"]] == [
         ("other.yaml", "reference")
     ]
     assert plan["applied"] is False
-    assert [(one["file"], one["rule"]) for one in plan["forbidden"]] == [("acme.yaml", "forbidden")]
+    assert [(error["file"], error["rule"]) for error in plan["forbidden"]] == [
+        ("acme.yaml", "forbidden")
+    ]
     assert rest.get("/companies.json").json() == {}
 
 
@@ -177,7 +179,9 @@ def test_every_error_of_all_files_is_told_at_once(rest: httpx.Client) -> None:
 def test_what_is_in_a_file_that_nobody_can_read_is_not_missed_elsewhere(rest: httpx.Client) -> None:
     refused = planned(rest, 400, files=files(apps_yaml="a: [", acme_yaml=f"{ACME}---\n{NIGHTLY}"))
 
-    assert [(one["file"], one["rule"]) for one in refused["details"]] == [("apps.yaml", "syntax")]
+    assert [(error["file"], error["rule"]) for error in refused["details"]] == [
+        ("apps.yaml", "syntax")
+    ]
 
 
 def test_an_error_that_only_writing_finds_leaves_nothing_behind(rest: httpx.Client) -> None:
@@ -186,7 +190,7 @@ def test_an_error_that_only_writing_finds_leaves_nothing_behind(rest: httpx.Clie
 
     for how in ({"digest": "0" * 64}, {"auto_approve": True}):
         refused = planned(rest, 400, **asked, **how)
-        assert [one["pointer"] for one in refused["details"]] == ["/db_database"]
+        assert [error["pointer"] for error in refused["details"]] == ["/db_database"]
 
     assert rest.get("/companies.json").json() == {}
 
@@ -211,9 +215,9 @@ def test_one_may_apply_what_one_may_write(
         note = rest.get("/runtemplate/acme%2FNightly.json").json()["note"]
         done = planned(mia, **mine, digest=planned(mia, **mine)["digest"])
 
-    forbidden = [(one["file"], one["rule"]) for one in plan["forbidden"]]
+    forbidden = [(error["file"], error["rule"]) for error in plan["forbidden"]]
     assert forbidden == [("other.yaml", "forbidden")]
-    assert [(one["file"], one["rule"]) for one in refused["details"]] == forbidden
+    assert [(error["file"], error["rule"]) for error in refused["details"]] == forbidden
     assert note is None
     assert counts(done) == {"update": 1}
     assert people_of(rest)[-1] == ("mia", "RunTemplate", "update")
