@@ -195,15 +195,22 @@ def _require_key(ledger: Ledger) -> None:
     Raises:
         KeyMissing: it is another key.
     """
-    with ledger.reading() as session:
-        kept = session.scalar(_KNOWN_KEY)
+    kept = _known_key(ledger)
     if kept is None:
-        with ledger.writing(SERVICE) as session:
-            session.merge(InstallationValue(name=KEY_FACT, value=ledger.box.fingerprint))
-    elif kept not in ledger.box.ring.fingerprints:  # it has two while it is being rotated
+        known = InstallationValue(name=KEY_FACT, value=ledger.box.fingerprint)
+        with contextlib.suppress(Conflict), ledger.writing(SERVICE) as session:
+            session.add(known)
+        kept = _known_key(ledger)  # somebody else may have been quicker
+    if kept not in ledger.box.ring.fingerprints:  # it has two while it is being rotated
         raise KeyMissing(
             "the key file is not the one this ledger's secrets were stored with; restore that file"
         )
+
+
+def _known_key(ledger: Ledger) -> str | None:
+    with ledger.reading() as session:
+        fingerprint: str | None = session.scalar(_KNOWN_KEY)
+    return fingerprint
 
 
 confirmations.track_ends(WritingSession)

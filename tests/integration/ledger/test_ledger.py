@@ -1,5 +1,6 @@
 """The ledger on real databases: audit in the transaction, guarded rows, sealed secrets."""
 
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import UTC, datetime
 from pathlib import Path
 from uuid import UUID
@@ -24,6 +25,7 @@ from jobauto_prefect.ledger.records import (
     AuditEntry,
     Base,
     Company,
+    InstallationValue,
     Job,
     Lease,
     OutboxMessage,
@@ -32,9 +34,9 @@ from jobauto_prefect.ledger.records import (
     UserRole,
     WorkerRecord,
 )
-from jobauto_prefect.ledger.secrets import create_key
+from jobauto_prefect.ledger.secrets import create_key, load_key
 from jobauto_prefect.ledger.states import JobState
-from jobauto_prefect.ledger.store import Ledger, open_ledger
+from jobauto_prefect.ledger.store import KEY_FACT, Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.secrets import SECRET
 
@@ -272,6 +274,19 @@ def test_a_ledger_does_not_open_with_another_key_or_one_others_can_read(settings
     create_key(settings.key_path)
     with pytest.raises(KeyMissing, match="restore that file"):
         open_ledger(settings)
+
+
+def test_a_new_ledger_opens_while_another_part_opens_it(ledger_settings: Settings) -> None:
+    fingerprint = load_key(ledger_settings.key_path).fingerprint
+    remember_key = insert(InstallationValue).values(name=KEY_FACT, value=fingerprint)
+    other_part = make_engine(ledger_settings.ledger_url)
+    with ThreadPoolExecutor(1) as thread:
+        with other_part.begin() as connection:
+            connection.execute(remember_key)
+            opening = thread.submit(open_ledger, ledger_settings)
+            wait([opening], timeout=1)
+        opening.result(timeout=30).close()
+    other_part.dispose()
 
 
 def test_making_a_key_never_replaces_one(tmp_path: Path) -> None:
