@@ -40,6 +40,9 @@ BUSY = frozenset({408, 429, 502, 503, 504})
 
 CREATED = 201
 
+PAGE_SIZE = 200
+"""The most objects Prefect tells of in one answer; it refuses to be asked for more."""
+
 LONGEST_RETRY_WAIT = 0.05  # seconds
 BUSY_SECONDS = 10.0
 """How long a call is repeated while Prefect says it is busy."""

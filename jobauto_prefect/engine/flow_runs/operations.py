@@ -9,12 +9,11 @@ from enum import StrEnum
 from typing import Any
 from uuid import UUID, uuid4
 
-from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.jobs.appearance import RunAppearance
 from jobauto_prefect.runtime.protocol import PrefectState, RunStatus
 
-PAGE = 200  # the most flow runs Prefect tells of at once
 ENDING = frozenset({"CANCELLING", "CANCELLED"})
 CANCELLED_IN_PREFECT = "cancelled in Prefect"
 """Why a job whose run is one of those ends."""
@@ -226,8 +225,8 @@ async def read_runs(api: PrefectApi, flow_run_ids: Iterable[UUID]) -> dict[UUID,
     """Return flow run -> its status, 200 with one call; runs that are gone are left out."""
     wanted = [str(flow_run_id) for flow_run_id in flow_run_ids]
     statuses: dict[UUID, PrefectRun] = {}
-    for start in range(0, len(wanted), PAGE):
-        some = wanted[start : start + PAGE]
+    for start in range(0, len(wanted), PAGE_SIZE):
+        some = wanted[start : start + PAGE_SIZE]
         runs = await api.post("/flow_runs/filter", {"flow_runs": {"id": {"any_": some}}})
         statuses |= {UUID(run["id"]): _prefect_run(run) for run in runs}
     return statuses

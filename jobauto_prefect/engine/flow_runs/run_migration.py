@@ -9,10 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.compiler.tags import is_given
-from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.ledger.jobs.flow_runs import moved_key
-
-PAGE = 200  # Prefect's largest
 
 
 async def move_waiting_runs(
@@ -71,10 +69,10 @@ async def _waiting(api: PrefectApi, deployment_id: UUID) -> list[dict[str, Any]]
         query = {
             "deployments": {"id": {"any_": [str(deployment_id)]}},
             "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
-            "limit": PAGE,
+            "limit": PAGE_SIZE,
             "offset": len(runs),
         }
         page = await api.post("/flow_runs/filter", query)
         runs += page
-        if len(page) < PAGE:
+        if len(page) < PAGE_SIZE:
             return runs

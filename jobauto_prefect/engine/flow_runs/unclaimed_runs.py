@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs.operations import PAGE, propose
+from jobauto_prefect.engine.flow_runs.operations import propose
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.ledger.queries.jobs import claimed_runs
 from jobauto_prefect.ledger.queries.run_templates import deployments_of_ours
@@ -70,13 +71,13 @@ class UnclaimedRuns:
         deployments: dict[UUID, UUID] = {}
         offset = 0
         while True:
-            body = {"flow_runs": wanted, "sort": "ID_DESC", "limit": PAGE, "offset": offset}
+            body = {"flow_runs": wanted, "sort": "ID_DESC", "limit": PAGE_SIZE, "offset": offset}
             page = await self._context.prefect.post("/flow_runs/filter", body)
             deployments |= {
                 UUID(run["id"]): UUID(run["deployment_id"]) for run in page if run["deployment_id"]
             }
             offset += len(page)
-            if len(page) < PAGE:
+            if len(page) < PAGE_SIZE:
                 return deployments
 
     async def _crash(self, flow_run_id: UUID) -> None:

@@ -16,9 +16,9 @@ from uuid import UUID
 from jobauto_prefect.compiler.scheduling.closures import ALWAYS_OPEN, ClosedTime
 from jobauto_prefect.compiler.scheduling.prefect_schedule import schedule_for_prefect
 from jobauto_prefect.compiler.scheduling.windows import windows_after
-from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs.operations import PAGE, create_run, name_run
+from jobauto_prefect.engine.flow_runs.operations import create_run, name_run
 from jobauto_prefect.engine.flow_runs.run_migration import is_upcoming
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.jobs.claims.launch import window_name
@@ -128,7 +128,7 @@ async def _made_ahead(context: EngineContext, outlook: Outlook) -> dict[str, dic
     query = {
         "deployments": {"id": {"any_": [str(outlook.deployment_id)]}},
         "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
-        "limit": PAGE,
+        "limit": PAGE_SIZE,
     }
     runs = await context.prefect.post("/flow_runs/filter", query)
     made = {run["idempotency_key"]: run for run in runs if is_upcoming(run)}
@@ -177,9 +177,9 @@ class UpcomingRuns:
             for outlook in outlooks
             if self._shown.get(outlook.template_id) != outlook.coming
         ]
-        for start in range(0, len(new), PAGE):
+        for start in range(0, len(new), PAGE_SIZE):
             await self._name(
-                [outlook for outlook in new[start : start + PAGE] if outlook.by_prefect]
+                [outlook for outlook in new[start : start + PAGE_SIZE] if outlook.by_prefect]
             )
         return [outlook.template_id for outlook in new if not outlook.by_prefect]
 
@@ -228,7 +228,7 @@ class UpcomingRuns:
                 "expected_start_time": between,
             },
             "sort": "EXPECTED_START_TIME_ASC",
-            "limit": PAGE,
+            "limit": PAGE_SIZE,
         }
         runs: list[dict[str, Any]] = await self._context.prefect.post("/flow_runs/filter", query)
         return runs

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs.operations import PAGE
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events import deliveries, delivery_jobs
 from jobauto_prefect.ledger.events.deliveries import DeliveryState
@@ -95,7 +95,7 @@ async def _waiting_runs(context: EngineContext, due: Sequence[DueDelivery]) -> d
         "deployments": {"id": {"any_": deployments}},
         "flow_runs": {"state": {"type": {"any_": WAITING}}},
         "sort": "ID_DESC",
-        "limit": PAGE,
+        "limit": PAGE_SIZE,
         "offset": 0,
     }
     runs: dict[Key, UUID] = {}
@@ -105,9 +105,9 @@ async def _waiting_runs(context: EngineContext, due: Sequence[DueDelivery]) -> d
             key = _key(run)
             if key in happened and datetime.fromisoformat(run["created"]) > happened[key]:
                 runs[key] = UUID(run["id"])
-        if len(page) < PAGE:
+        if len(page) < PAGE_SIZE:
             break
-        body["offset"] += PAGE
+        body["offset"] += PAGE_SIZE
     return runs
 
 
@@ -124,8 +124,8 @@ async def _ended_runs(context: EngineContext, due: Sequence[DueDelivery]) -> dic
     seen = {delivery.flow_run_id: delivery.key for delivery in due if delivery.flow_run_id}
     endings: dict[Key, str] = {}
     ids = [str(flow_run_id) for flow_run_id in seen]
-    for start in range(0, len(ids), PAGE):
-        body = {"flow_runs": {"id": {"any_": ids[start : start + PAGE]}}}
+    for start in range(0, len(ids), PAGE_SIZE):
+        body = {"flow_runs": {"id": {"any_": ids[start : start + PAGE_SIZE]}}}
         for run in await context.prefect.post("/flow_runs/filter", body):
             if run["state_type"] not in WAITING:
                 endings[seen[UUID(run["id"])]] = run["state_type"]

@@ -6,10 +6,9 @@ import logging
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.flow_runs.operations import (
-    PAGE,
     PrefectRun,
     change_appearance,
     read_runs,
@@ -94,7 +93,7 @@ class Reconciler:
 
 async def confirm_ends(context: EngineContext) -> None:
     """Look at the ends that are due, 200 with one question."""
-    while ends := await asyncio.to_thread(confirmations.claim_due, context.ledger, PAGE):
+    while ends := await asyncio.to_thread(confirmations.claim_due, context.ledger, PAGE_SIZE):
         runs = [end.flow_run_id for end in ends if end.flow_run_id]
         present = await read_runs(context.prefect, runs)
         confirmed = [
@@ -199,9 +198,9 @@ async def pool_status(api: PrefectApi) -> PrefectStatus:
     foreign: set[str] = set()
     offset = 0
     while True:
-        page = await api.post("/work_pools/filter", {"limit": PAGE, "offset": offset})
+        page = await api.post("/work_pools/filter", {"limit": PAGE_SIZE, "offset": offset})
         paused |= {pool["name"] for pool in page if pool["is_paused"]}
         foreign |= {pool["name"] for pool in page if pool["type"] != POOL_TYPE}
         offset += len(page)
-        if len(page) < PAGE:
+        if len(page) < PAGE_SIZE:
             return PrefectStatus(paused=paused, foreign=foreign)

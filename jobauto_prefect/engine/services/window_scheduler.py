@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs.operations import PAGE
 from jobauto_prefect.engine.sync.pauses import adopt_pauses
 from jobauto_prefect.jobs.outcome.loss import close_lost
 from jobauto_prefect.jobs.windows import tasks
@@ -116,7 +116,7 @@ class MissingRunMonitor:
     def _without_run(self) -> Sequence[Job]:
         ledger = self._context.ledger
         with ledger.reading() as session:
-            return windows.jobs_without_run(session, ledger.clock() - GRACE, PAGE)
+            return windows.jobs_without_run(session, ledger.clock() - GRACE, PAGE_SIZE)
 
     async def _scheduled_runs(self, waiting: Sequence[Job]) -> dict[tuple[UUID, datetime], UUID]:
         """Return deployment and due time -> flow run that waits."""
@@ -134,7 +134,7 @@ class MissingRunMonitor:
                 "state": {"type": {"any_": ["SCHEDULED", "PENDING", "RUNNING"]}},
                 "expected_start_time": between,
             },
-            "limit": PAGE,
+            "limit": PAGE_SIZE,
         }
         runs: dict[tuple[UUID, datetime], UUID] = {}
         offset = 0
@@ -145,7 +145,7 @@ class MissingRunMonitor:
                     due_at = datetime.fromisoformat(run["expected_start_time"])
                     runs[UUID(run["deployment_id"]), due_at] = UUID(run["id"])
             offset += len(page)
-            if len(page) < PAGE:
+            if len(page) < PAGE_SIZE:
                 return runs
 
     def _bind(self, waiting: Sequence[Job], runs: dict[tuple[UUID, datetime], UUID]) -> None:

@@ -14,6 +14,7 @@ from jobauto_prefect.compiler.blocks import (
     block_type_plan,
 )
 from jobauto_prefect.console_addresses import page_address
+from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.blocks import (
     apply_block,
@@ -21,7 +22,7 @@ from jobauto_prefect.engine.sync.blocks import (
     retire_block,
     retire_block_type,
 )
-from jobauto_prefect.engine.sync.drift import PAGE_SIZE, Comparison, Drift, last_of, read_objects
+from jobauto_prefect.engine.sync.drift import Comparison, Drift, last_of, read_objects
 from jobauto_prefect.errors import Conflict, NotFound
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue

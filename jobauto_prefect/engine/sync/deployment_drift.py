@@ -14,7 +14,7 @@ from uuid import UUID
 from jobauto_prefect.compiler.plan import DeploymentPlan
 from jobauto_prefect.compiler.scheduling.prefect_schedule import schedule_for_prefect
 from jobauto_prefect.compiler.scheduling.schedule_errors import schedule_faults
-from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.deployment_comparison import (
     PrefectObject,
@@ -26,7 +26,6 @@ from jobauto_prefect.engine.sync.deployment_comparison import (
 from jobauto_prefect.engine.sync.deployment_plans import desired_deployment, template_schedule
 from jobauto_prefect.engine.sync.deployments import AppliedIds
 from jobauto_prefect.engine.sync.drift import (
-    PAGE_SIZE,
     Comparison,
     Correction,
     Drift,

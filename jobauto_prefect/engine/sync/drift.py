@@ -10,14 +10,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
-from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.deployment_comparison import PrefectObject
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession, write_entry
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue, is_pending
 from jobauto_prefect.ledger.store import ReadingSession
-
-PAGE_SIZE = 200  # objects Prefect tells of in one answer
 
 
 class _Named(Protocol):

@@ -7,6 +7,7 @@ from datetime import timedelta
 from uuid import UUID, uuid4
 
 from jobauto_prefect.compiler.events.automations import AutomationPlan
+from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.automations import (
     apply_automation,
@@ -14,7 +15,7 @@ from jobauto_prefect.engine.sync.automations import (
     differences,
     retire_automation,
 )
-from jobauto_prefect.engine.sync.drift import PAGE_SIZE, Comparison, Drift, last_of, read_objects
+from jobauto_prefect.engine.sync.drift import Comparison, Drift, last_of, read_objects
 from jobauto_prefect.errors import Conflict, Locked
 from jobauto_prefect.ledger import locks
 from jobauto_prefect.ledger.audit.trail import SERVICE

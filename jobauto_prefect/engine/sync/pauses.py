@@ -7,10 +7,11 @@ import asyncio
 from collections.abc import Collection
 from uuid import UUID
 
+from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.deployment_comparison import is_pause_changed
 from jobauto_prefect.engine.sync.deployment_drift import DeploymentComparison
-from jobauto_prefect.engine.sync.drift import PAGE_SIZE, read_objects
+from jobauto_prefect.engine.sync.drift import read_objects
 from jobauto_prefect.ledger.jobs import windows
 from jobauto_prefect.ledger.store import Ledger
 

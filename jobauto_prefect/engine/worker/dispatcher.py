@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from jobauto_prefect.clock import Clock
-from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.engine.worker.waiting_runs import WaitingRun, waiting_runs
 from jobauto_prefect.errors import JobautoError, NotFound
 
@@ -233,7 +233,7 @@ class Dispatcher:
         return self._asked_at + pause - self._time()
 
     async def _poll(self) -> None:
-        limit = AT_LEAST + len(self._in_hand) + len(self._avoided)
+        limit = min(PAGE_SIZE, AT_LEAST + len(self._in_hand) + len(self._avoided))
         before = self._clock() + timedelta(seconds=self._target.lookahead_seconds)
         try:
             waiting = await waiting_runs(
@@ -245,8 +245,10 @@ class Dispatcher:
         self._complained = False
         self._asked_at = self._time()
         self._offered = deque(waiting)
-        self._answer_was_full = len(waiting) >= limit
-        self._note_unseen({run.id for run in waiting})
+        told = {run.id for run in waiting}
+        has_new = bool(told - self._in_hand.keys() - self._avoided.keys())
+        self._answer_was_full = has_new and len(waiting) >= limit
+        self._note_unseen(told)
 
     def _not_answered(self, error: JobautoError) -> None:
         if not isinstance(error, NotFound) and not self._complained:

@@ -5,12 +5,10 @@ from collections.abc import Collection
 from urllib.parse import quote
 from uuid import UUID
 
-from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.errors import JobautoError
 
 logger = logging.getLogger(__name__)
-
-PAGE = 200  # Prefect's largest
 
 
 class PoolLimits:
@@ -65,10 +63,10 @@ class PoolLimits:
         if _is_restricted(pool):
             return frozenset(), False
         path = f"/work_pools/{self._pool}/queues/filter"
-        queues = await self._api.post(path, {"limit": PAGE})
+        queues = await self._api.post(path, {"limit": PAGE_SIZE})
         counted = [queue for queue in queues if not self._queues or queue["name"] in self._queues]
         unrestricted = [queue for queue in counted if not _is_restricted(queue)]
-        are_all = len(unrestricted) == len(counted) and len(queues) < PAGE
+        are_all = len(unrestricted) == len(counted) and len(queues) < PAGE_SIZE
         return frozenset(UUID(queue["id"]) for queue in unrestricted), are_all
 
 

@@ -9,8 +9,9 @@ from uuid import UUID, uuid4
 import pytest
 
 from jobauto_prefect.clock import utc_now
-from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.engine.flow_runs.operations import create_run
+from jobauto_prefect.engine.worker import dispatcher
 from jobauto_prefect.engine.worker.dispatcher import CLAIM_AHEAD_SECONDS, Dispatcher, PollTarget
 from jobauto_prefect.engine.worker.waiting_runs import WaitingRun
 from tests.support.waits import until
@@ -96,3 +97,39 @@ async def test_what_is_due_comes_before_what_is_due_in_a_moment(pool: Pool) -> N
     await hands.look([due])
     await hands.let_go()
     await hands.look([due, soon])
+
+
+def in_hand(due: datetime) -> WaitingRun:
+    """A run that Prefect shows as running, and no longer as one that waits."""
+    return WaitingRun(
+        id=uuid4(), deployment_id=None, run_count=1, due=due, scheduled_for=due,
+        auto_scheduled=False, idempotency_key=None, name="run", parameters={}, labels={},
+    )  # fmt: skip
+
+
+async def test_a_worker_with_more_runs_in_hand_than_prefect_tells_of_at_once_finds_the_next(
+    pool: Pool,
+) -> None:
+    now = utc_now()
+    hands = Hands(pool, 2 * PAGE_SIZE, now)
+    running = [in_hand(now) for _ in range(PAGE_SIZE)]
+    for run in running:
+        hands.dispatcher.start(run)
+    waiting = await pool.add_run("urgent", now)
+    await hands.look([*(run.id for run in running), waiting])
+    await hands.let_go()
+
+
+async def test_where_all_that_prefect_tells_of_is_in_hand_it_is_not_asked_again_at_once(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "PAGE_SIZE", 2)
+    now = utc_now()
+    known = [await pool.add_run("urgent", now) for _ in range(2)]
+    await pool.add_run("patient", now)
+    hands = Hands(pool, 5, now)
+    await hands.look(known)
+    hands.dispatcher.wake()
+    await asyncio.wait_for(hands.dispatcher.start_due(), 5)
+    await hands.look(known)
+    await hands.let_go()
