@@ -213,7 +213,7 @@ def _known_key(ledger: Ledger) -> str | None:
     return fingerprint
 
 
-confirmations.track_ends(WritingSession)
+confirmations.track_ends()
 
 
 def prefect_key(ledger: Ledger) -> str:

@@ -11,8 +11,20 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from sqlalchemy import and_, delete, event, func, insert, inspect, literal, or_, select
-from sqlalchemy.orm import Session, UOWTransaction
+from sqlalchemy import (
+    Connection,
+    Executable,
+    and_,
+    delete,
+    event,
+    func,
+    insert,
+    inspect,
+    literal,
+    or_,
+    select,
+)
+from sqlalchemy.orm import Mapper, Session, object_session
 
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.base import UtcDateTime
@@ -51,46 +63,45 @@ class End:
     until: datetime
 
 
-def track_ends(sessions: type[WritingSession]) -> None:
-    """Make these sessions note the ends of jobs they write."""
-    event.listen(sessions, "after_flush", _note_ends)
+def track_ends() -> None:
+    """Make the sessions of the ledger note the ends of jobs that they write."""
+    event.listen(Job, "after_insert", _note_end)
+    event.listen(Job, "after_update", _note_end)
 
 
-def _note_ends(session: WritingSession, _context: UOWTransaction) -> None:
-    for job in (*session.new, *session.dirty):
-        if not isinstance(job, Job) or job.state in LIVE_JOBS:
-            continue
-        changed = {name: inspect(job).attrs[name].history for name in SHOWN}
-        if not any(history.has_changes() for history in changed.values()):
-            continue
-        _owe(session, job.id)
-        if JobState.LOST in (changed["state"].deleted or ()):
-            _show(session, job.id)
+def _note_end(_mapper: Mapper[Job], connection: Connection, job: Job) -> None:
+    session = object_session(job)
+    if job.state in LIVE_JOBS or not isinstance(session, WritingSession):
+        return
+    changed = {name: inspect(job).attrs[name].history for name in SHOWN}
+    if not any(history.has_changes() for history in changed.values()):
+        return
+    connection.execute(_owed(session, job.id))
+    if JobState.LOST in (changed["state"].deleted or ()):
+        connection.execute(_shown(job.id, session.clock()))
 
 
-def _owe(session: WritingSession, job_id: int) -> None:
+def _owed(session: WritingSession, job_id: int) -> Executable:
     fresh = {"not_before": session.clock() + SETTLED_FOR, "looks": 0}
     statement = insert_of(session, UnconfirmedEnd).values(job_id=job_id, **fresh)
-    session.execute(statement.on_conflict_do_update(index_elements=["job_id"], set_=fresh))
+    owed: Executable = statement.on_conflict_do_update(index_elements=["job_id"], set_=fresh)
+    return owed
 
 
-def _show(session: WritingSession, job_id: int) -> None:
-    now = session.clock()
-    session.execute(
-        insert(OutboxMessage).values(
-            kind=OutboxKind.SHOW_JOB,
-            priority=priority_of(OutboxKind.SHOW_JOB),
-            subject_id=job_id,
-            payload={},
-            created_at=now,
-            not_before=now,
-        )
+def _shown(job_id: int, now: datetime) -> Executable:
+    return insert(OutboxMessage).values(
+        kind=OutboxKind.SHOW_JOB,
+        priority=priority_of(OutboxKind.SHOW_JOB),
+        subject_id=job_id,
+        payload={},
+        created_at=now,
+        not_before=now,
     )
 
 
 def require_confirmation(session: WritingSession, job_id: int) -> None:
     """Require a look at the flow run of a job that is over: Prefect may show something else."""
-    _owe(session, job_id)
+    session.execute(_owed(session, job_id))
 
 
 def require_confirmation_since(session: WritingSession, instant: datetime) -> None:
