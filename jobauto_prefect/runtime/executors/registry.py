@@ -113,7 +113,7 @@ def executor_faults(
     for several executors, so that the name alone has to be changed: each takes its own.
     """
     kinds = executor_kinds()
-    faults = setting_faults(settings)
+    faults = setting_faults(settings) if settings else []
     if name not in kinds:
         message = f"there is no executor {name}; use {', '.join(sorted(kinds))}"
         faults.insert(0, Fault(pointer, "enum", message))
