@@ -1,26 +1,16 @@
-"""How many of our modules a claim goes through, between its route and its commit.
+"""How many of our modules a claim goes through (`called_modules` counts).
 
-A module counts when a function, a method or a comprehension of it is called, in whatever package
-of `jobauto_prefect` it is; the route's own module does not, nor what Python and other libraries do,
-nor what log lines and traces are about, nor what keeps connections to PostgreSQL (their deadline,
-their clock, another one for one that was dropped).
-What the flushes and the commit call of ours (times, audit, ends) counts. It is the claim of a
-window that is due: its task is there, its run template has a credential, and this process has
-granted a job of the application before (what follows from the definition alone is computed once).
+It is the claim of a window that is due: its task is there, its run template has a credential, and
+this process has granted a job of the application before (what follows from the definition alone is
+computed once).
 """
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import httpx
 import pytest
 
-import jobauto_prefect
 from jobauto_prefect.facade import worker_api
 from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.auth.identity import Identity
@@ -30,39 +20,13 @@ from jobauto_prefect.ledger.jobs import windows
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Claim
 from jobauto_prefect.settings import Settings
+from tests.support.called_modules import called_modules, listed
 from tests.support.claims import claim_of, start_workers
 from tests.support.secrets import SECRET
 
 MOST = 20
-PACKAGE = Path(jobauto_prefect.__file__).parent
-NOT_COUNTED = {
-    Path(worker_api.__file__),
-    PACKAGE / "clock.py",
-    PACKAGE / "logs.py",
-    PACKAGE / "monitoring" / "tracing.py",
-    *(PACKAGE / "ledger" / "database").glob("*.py"),
-}
 TEN = datetime(2026, 5, 1, 10, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-
-
-@contextmanager
-def called() -> Iterator[dict[str, set[str]]]:
-    """The modules of ours whose functions this thread calls, and which these are."""
-    found: dict[str, set[str]] = {}
-
-    def note(frame: FrameType, event: str, _argument: object) -> None:
-        code = frame.f_code
-        path = Path(code.co_filename)
-        ours = path.is_relative_to(PACKAGE) and path not in NOT_COUNTED
-        if event == "call" and ours and code.co_name != "<module>":
-            found.setdefault(str(path.relative_to(PACKAGE)), set()).add(code.co_name)
-
-    sys.setprofile(note)
-    try:
-        yield found
-    finally:
-        sys.setprofile(None)
 
 
 @pytest.fixture
@@ -95,9 +59,8 @@ def test_a_claim_goes_through_few_modules(
     service = create_app(facade_settings, ledger).state.service
     worker = Identity(SERVICE, worker_pools=(facade_settings.pool,))
     assert worker_api.claim(Claim(**claim_of()), worker, service).launch is not None
-    with called() as modules:
+    with called_modules(worker_api.__file__) as modules:
         answer = worker_api.claim(Claim(**scheduled), worker, service)
     assert answer.launch is not None
     assert answer.launch.task_id is not None
-    listed = "\n".join(f"{name}: {', '.join(sorted(modules[name]))}" for name in sorted(modules))
-    assert len(modules) <= MOST, f"{len(modules)} modules:\n{listed}"
+    assert len(modules) <= MOST, f"{len(modules)} modules:\n{listed(modules)}"
