@@ -12,7 +12,6 @@ from jobauto_prefect.facade.apply.record_index import RecordIndex
 from jobauto_prefect.facade.apply.record_kinds import NOUNS, definition_in, says_owner
 from jobauto_prefect.facade.apply.references import ReferenceResolver
 from jobauto_prefect.facade.apply.refusals import Refusals
-from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.http.requests import WHOLE_BODY, Fields
 from jobauto_prefect.facade.resources.natural_keys import resolve_names
@@ -21,9 +20,9 @@ from jobauto_prefect.facade.service import Service
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.jobs.windows.tasks import deactivate
 from jobauto_prefect.ledger import locks
+from jobauto_prefect.ledger.access.ownership import company_of
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.database.engine import database_errors
-from jobauto_prefect.ledger.queries import lists
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.soft_delete import soft_delete
 
@@ -70,8 +69,8 @@ class Writer:
     def _delete(self, item: str, number: int) -> None:
         resource = BY_ITEM[item]
         record = get_record(self._session, resource.kind, number)
-        company = lists.company_of(record)
-        require_permission(self._who, resource.permissions, "delete", company, record)
+        company = company_of(record)
+        self._who.rights.require(resource.permissions, "delete", company, record)
         soft_delete(self._session, record, deactivate)
 
     def _post_definition(self, document: Document, number: int | None) -> WriteResult:

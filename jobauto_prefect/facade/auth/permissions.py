@@ -7,6 +7,9 @@ other roles hold only in the companies a person belongs to, and there the member
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
+
+from jobauto_prefect.errors import Forbidden, NotFound
 
 Permissions = frozenset[str]
 
@@ -106,6 +109,25 @@ class Rights:
         if company_id is None:
             return permission in self.companyless
         return permission in self.companies.get(company_id, frozenset())
+
+    def may_read(self, permissions: str, company_id: int | None) -> bool:
+        """Whether records of this kind (of this company) may be read."""
+        return self.may(f"{permissions}.read", company_id)
+
+    def require(
+        self, permissions: str, action: str, company_id: int | None, record: Any = None
+    ) -> None:
+        """Require a permission; `record` is what the action is done to, None for a new one.
+
+        Raises:
+            NotFound: the record may not even be seen.
+            Forbidden: it may be seen, and this may not be done.
+        """
+        if self.may(f"{permissions}.{action}", company_id):
+            return
+        if record is not None and not self.may_read(permissions, company_id):
+            raise NotFound(f"there is no {record.__tablename__} {record.id}")
+        raise Forbidden(f"this needs the permission {permissions}.{action}; ask an administrator")
 
     def companies_with(self, permission: str) -> frozenset[int] | None:
         """Return the companies in which something is allowed; None: in all."""

@@ -27,14 +27,11 @@ _KEY = re.compile(r"[\x21-\x7e]{1,255}")
 
 @dataclass(frozen=True, slots=True)
 class IdempotentRequest:
-    """A request to do something once; without a key, every time.
-
-    `digest` is of what it says: its query and its body.
-    """
+    """A request to do something once; `digest` is of what it says: its query and its body."""
 
     actor: str
     route: str
-    key: str | None
+    key: str
     digest: str
 
     def stored_response(self, session: WritingSession) -> Response | None:
@@ -44,8 +41,6 @@ class IdempotentRequest:
             KeyReused: the first request said something else.
             InProgress: the first request is being worked on.
         """
-        if self.key is None:
-            return None
         kept = stored_response(session, self.actor, self.route, self.key)
         if kept is None:
             return None
@@ -57,8 +52,6 @@ class IdempotentRequest:
 
     def store(self, session: WritingSession, answer: Response) -> None:
         """Keep the answer of what this session did, to be committed with it."""
-        if self.key is None:
-            return
         headers = {name: answer.headers[name] for name in STORED_HEADERS if name in answer.headers}
         session.add(
             IdempotencyRecord(
@@ -73,8 +66,10 @@ class IdempotentRequest:
         )
 
 
-def idempotent_request(request: Request, actor: Actor, route: str, raw: bytes) -> IdempotentRequest:
-    """Return what a request with this body says of being done once.
+def idempotent_request(
+    request: Request, actor: Actor, route: str, raw: bytes
+) -> IdempotentRequest | None:
+    """Return what a request with this body says of being done once; None: it has no key.
 
     `route` is one name for all spellings of the route. A key counts for one user, program or
     operator, and for one route.
@@ -82,10 +77,13 @@ def idempotent_request(request: Request, actor: Actor, route: str, raw: bytes) -
     Raises:
         InvalidInput: the key is none, or there are several.
     """
+    key = _key(request)
+    if key is None:
+        return None
     query = json.dumps(sorted(request.query_params.multi_items())).encode()
     digest = hashlib.sha256(len(query).to_bytes(8) + query + raw).hexdigest()
     who = actor.name if actor.user_id is None else f"user:{actor.user_id}"
-    return IdempotentRequest(who, route, _key(request), digest)
+    return IdempotentRequest(who, route, key, digest)
 
 
 def _key(request: Request) -> str | None:

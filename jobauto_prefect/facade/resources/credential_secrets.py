@@ -5,7 +5,6 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from jobauto_prefect.definitions.mask import MASK
-from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.responses import format_of, respond_plain
 from jobauto_prefect.facade.resources.natural_keys import key_type
@@ -34,8 +33,8 @@ def reveal_credential(
         credential = get_record(session, Credential, credential_id)
         company = credential.company_id
         if not who.rights.may("credentials.reveal", company):
-            require_permission(who, "companies", "read", company, credential)  # 404 before 403
-            require_permission(who, "credentials", "reveal", company)
+            who.rights.require("companies", "read", company, credential)  # 404 before 403
+            who.rights.require("credentials", "reveal", company)
         secrets = service.ledger.box.open(credential.secrets)
         shown = {name: [None, MASK] for name in secrets}
         write_entry(session, "Credential", "reveal", shown, credential.id, company)

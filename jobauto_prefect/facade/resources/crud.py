@@ -7,7 +7,6 @@ from fastapi import APIRouter, Depends, Request, Response
 
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.facade.apply import endpoint
-from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import CONTRACT, address_of
@@ -40,7 +39,7 @@ from jobauto_prefect.facade.serializers.jobs import add_job_counts, add_wait_rea
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes.memberships import refuse_higher_user, require_super_admin_left
 from jobauto_prefect.jobs.windows.tasks import deactivate
-from jobauto_prefect.ledger.queries import lists
+from jobauto_prefect.ledger.access.ownership import company_of
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.soft_delete import soft_delete
@@ -118,7 +117,7 @@ def _get_visible(
     own = isinstance(record, User) and record.id == who.user_id
     only = address_of(request).dialect.only(resource.item)
     there = only is None or getattr(record, only.column) in only.value
-    if there and (own or who.rights.may(resource.read, lists.company_of(record))):
+    if there and (own or who.rights.may(resource.read, company_of(record))):
         return record
     raise NotFound(f"there is no {resource.kind.__tablename__} {record_id}")
 
@@ -130,9 +129,7 @@ def _add_delete(router: APIRouter, resource: Resource) -> None:
         format_of(request)
         with service.ledger.writing(who.actor) as session:
             record = get_record(session, resource.kind, record_id)
-            require_permission(
-                who, resource.permissions, "delete", lists.company_of(record), record
-            )
+            who.rights.require(resource.permissions, "delete", company_of(record), record)
             if isinstance(record, User):
                 refuse_higher_user(who, record, session.clock())
             soft_delete(session, record, deactivate)

@@ -4,7 +4,6 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from jobauto_prefect.errors import Conflict
-from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.field_types import Integer
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse
@@ -44,13 +43,13 @@ def replay(
     body = parse(ReplayBody, fields)
     with service.ledger.writing(who.actor) as session:
         event = get_record(session, Event, event_id)
-        require_permission(who, "jobs", "read", event.company_id, event)
+        who.rights.require("jobs", "read", event.company_id, event)
         dead = [] if body.eventrule_id else pending_actions.dead_actions_of_event(session, event.id)
         for rule in _rules_to_start(session, event, body.eventrule_id, or_none=bool(dead)):
-            require_permission(who, "jobs", "execute", rule.runtemplate.company_id, rule)
+            who.rights.require("jobs", "execute", rule.runtemplate.company_id, rule)
             delivery_jobs.replay(session, event, rule)
         for action in dead:
-            require_permission(who, "jobs", "execute", event.company_id, event)
+            who.rights.require("jobs", "execute", event.company_id, event)
             pending_actions.replay(session, action)
         session.flush()
         owed = deliveries.deliveries_of_event(session, event.id)

@@ -4,7 +4,6 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.responses import format_of, respond_plain
 from jobauto_prefect.facade.resources.natural_keys import key_type
@@ -29,7 +28,7 @@ def test(
     format_of(request)
     with service.ledger.reading() as session:
         source = get_record(session, EventSource, source_id)
-        require_permission(who, "companies", "update", source.company_id, source)
+        who.rights.require("companies", "update", source.company_id, source)
     target = source_target(source, service.ledger.box)
     result = probe(target, source_rules(service.settings), removes=source.consume == "delete")
     data = {"reachable": result.reachable, "message": result.message}

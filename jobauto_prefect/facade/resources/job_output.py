@@ -12,7 +12,6 @@ from fastapi import APIRouter, Query, Response
 from fastapi.responses import StreamingResponse
 
 from jobauto_prefect.errors import NotAcceptable
-from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, Boolean, Integer
 from jobauto_prefect.facade.serializers.jobs import serialize_line
@@ -38,7 +37,7 @@ def add_routes(router: APIRouter) -> None:
 
 def _get_visible_job(session: ReadingSession, job_id: int, who: Identity) -> Job:
     job = get_record(session, Job, job_id)
-    require_permission(who, "jobs", "read", job.company_id, job)
+    who.rights.require("jobs", "read", job.company_id, job)
     return job
 
 

@@ -9,7 +9,6 @@ from pydantic import Field, StringConstraints
 from jobauto_prefect.compiler.scheduling.deadlines import later
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.field_types import as_datetime
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse
@@ -79,7 +78,7 @@ def freeze(
 
     When the answer comes, no claim is under way any more that could be granted.
     """
-    require_permission(who, "system", "config", None)
+    who.rights.require("system", "config", None)
     body = parse(MaintenanceBody, fields)
     with service.ledger.writing(who.actor) as session:
         until = _parse_end(service, body.until)
@@ -113,7 +112,7 @@ def _parse_end(service: Service, given: str | None) -> datetime | None:
 
 def resume(request: Request, who: CurrentUser, service: CurrentService) -> Response:
     """End the freeze: what waits may start. Where nothing is frozen, nothing changes."""
-    require_permission(who, "system", "config", None)
+    who.rights.require("system", "config", None)
     with service.ledger.writing(who.actor) as session:
         end_freeze(session)
     service.outbox_worker.wake()

@@ -6,7 +6,6 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field, WithJsonSchema
 
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.auth.permissions import Membership
 from jobauto_prefect.facade.http.field_types import Boolean
@@ -58,7 +57,7 @@ def roles(
 def _get_visible_user(session: ReadingSession, user_id: int, who: Identity) -> User:
     user = get_record(session, User, user_id)
     if user.id != who.user_id:
-        require_permission(who, "users", "read", None, user)
+        who.rights.require("users", "read", None, user)
     return user
 
 
@@ -102,7 +101,7 @@ def members(
     """Return the users of a company with their roles there, by the id of the user."""
     with service.ledger.reading() as session:
         company = get_record(session, Company, company_id)
-        require_permission(who, "companies", "read", company_id, company)
+        who.rights.require("companies", "read", company_id, company)
         memberships = members_of(session, company_id)
         logins = names_of(session, User, {member.user_id for member in memberships})
     data = {

@@ -9,16 +9,14 @@ from starlette.concurrency import run_in_threadpool
 
 from jobauto_prefect.definitions.records.actions import ActionMode
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
-from jobauto_prefect.facade.auth.access import can_read
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import as_integer, parse_text
 from jobauto_prefect.facade.http.requests import Fields
 from jobauto_prefect.facade.resources.registry import RESOURCES
 from jobauto_prefect.facade.resources.resource import Filter
 from jobauto_prefect.facade.service import CurrentService, Service
-from jobauto_prefect.ledger.access.ownership import OwnedRecord
+from jobauto_prefect.ledger.access.ownership import OwnedRecord, company_of
 from jobauto_prefect.ledger.base import Base
-from jobauto_prefect.ledger.queries.lists import company_of
 from jobauto_prefect.ledger.queries.names import LOOKS
 from jobauto_prefect.ledger.records import (
     App,
@@ -133,7 +131,7 @@ OWNED = OwnedRecord.__args__
 
 def _can_read(who: Identity, kind: type[Any], record: Any) -> bool:
     own = kind is User and record.id == who.user_id
-    return own or can_read(who, PERMISSIONS[kind], company_of(record))
+    return own or who.rights.may_read(PERMISSIONS[kind], company_of(record))
 
 
 def _select_meant(who: Identity, records: list[Any], company_id: int | None) -> list[Any]:

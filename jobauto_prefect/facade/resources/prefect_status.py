@@ -10,7 +10,6 @@ from jobauto_prefect.engine.services.retention import Pruner
 from jobauto_prefect.engine.sync.deployment_drift import find_drift
 from jobauto_prefect.engine.sync.drift_monitor import correct_all
 from jobauto_prefect.engine.work_pools import Pool, pools
-from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import Boolean
 from jobauto_prefect.facade.http.responses import respond_plain
@@ -53,7 +52,7 @@ async def list_drift(request: Request, who: CurrentUser, service: CurrentService
 
 async def reconcile(request: Request, who: CurrentUser, service: CurrentService) -> Response:
     """Settle what somebody changed in Prefect, of all companies; return what was done."""
-    require_permission(who, "system", "config", None)
+    who.rights.require("system", "config", None)
     corrections = await correct_all(service.outbox_worker.context)
     service.outbox_worker.wake()
     return respond_plain(
@@ -68,7 +67,7 @@ async def prune(
     dry_run: Annotated[Boolean, Query()] = False,
 ) -> Response:
     """Delete what is kept no longer, for some seconds; with `dry_run` only say what it is."""
-    require_permission(who, "system", "config", None)
+    who.rights.require("system", "config", None)
     pruner = Pruner(service.outbox_worker.context)
     tally = await (pruner.preview() if dry_run else pruner.prune(PRUNE_SECONDS))
     slugs = await asyncio.to_thread(_company_slugs, service)

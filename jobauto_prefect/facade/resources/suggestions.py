@@ -14,7 +14,7 @@ from jobauto_prefect.compiler.events.suggestions import (
     suggest_selectors,
 )
 from jobauto_prefect.definitions import Definition, pick_text
-from jobauto_prefect.facade.auth.access import can_read, get_visible, require_permission
+from jobauto_prefect.facade.auth.access import get_visible
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import parse_int, parse_text
 from jobauto_prefect.facade.http.responses import respond_plain
@@ -82,7 +82,7 @@ def suggestions(
     """Return rules that would start a run template for the events its application consumes."""
     with service.ledger.reading() as session:
         template = get_record(session, RunTemplate, template_id)
-        require_permission(who, "jobs", "read", template.company_id, template)
+        who.rights.require("jobs", "read", template.company_id, template)
         there = triggers_of(session, template.id)
         offered = [
             suggestion
@@ -108,7 +108,7 @@ def _suggest_rules(
     sources = [
         source
         for source in sources_for(session, template.company_id)
-        if can_read(who, "companies", source.company_id)
+        if who.rights.may_read("companies", source.company_id)
     ]
     for name, declared in definition.triggers.items():
         about = {

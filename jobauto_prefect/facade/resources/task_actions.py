@@ -6,7 +6,6 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints
 
 from jobauto_prefect.errors import Conflict
-from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import Integer
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse
@@ -76,5 +75,5 @@ def _excuse(service: Service, task_id: int, who: Identity, body: ExcuseBody) -> 
 
 def _get_task(session: ReadingSession, task_id: int, who: Identity, action: str) -> Task:
     task = get_record(session, Task, task_id)
-    require_permission(who, "jobs", action, task.runtemplate.company_id, task)
+    who.rights.require("jobs", action, task.runtemplate.company_id, task)
     return task

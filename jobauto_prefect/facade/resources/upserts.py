@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
@@ -9,8 +10,9 @@ from fastapi import APIRouter, Depends, Request, Response
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput, OtherId, RecordExists
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.addresses import address_of
+from jobauto_prefect.facade.http.dialect import TranslatedInput
 from jobauto_prefect.facade.http.field_types import Convert, parse_int, parse_text
-from jobauto_prefect.facade.http.idempotency import idempotent_request
+from jobauto_prefect.facade.http.idempotency import IdempotentRequest, idempotent_request
 from jobauto_prefect.facade.http.requests import (
     WHOLE_BODY,
     BodyFields,
@@ -31,13 +33,14 @@ from jobauto_prefect.facade.resources.natural_keys import (
     resolve_names,
 )
 from jobauto_prefect.facade.resources.resource import Resource
-from jobauto_prefect.facade.serializers.common import JsonObject
 from jobauto_prefect.facade.serializers.jobs import add_job_counts, add_wait_reasons
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.writes.application_fields import read_definition
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult, parse_flag
+from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.queries.names import LOOKS
-from jobauto_prefect.ledger.records import App
+from jobauto_prefect.ledger.records import App, Job
+from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.logs import current_log_context
 
 
@@ -65,30 +68,61 @@ async def require_definition_writer(who: CurrentUser) -> None:
         raise Forbidden("this needs the permission applications.update; ask an administrator")
 
 
+@dataclass(frozen=True, slots=True)
+class UpsertRequest:
+    """A request to create or update a record, read before anything is written.
+
+    `key` is the id or name of the record to update; None: it is new, or known by its natural key.
+    `shows_work`: the answer tells of jobs, what they wait for or what became of them. `once` is
+    there where the request came with an `Idempotency-Key`.
+    """
+
+    request: Request
+    raw: bytes
+    key: int | str | None
+    translated: TranslatedInput
+    format_name: str
+    shows_work: bool
+    once: IdempotentRequest | None
+
+
 def add_upsert(router: APIRouter, resource: Resource) -> None:
     read: Any = DefinitionFields if resource.kind is App else BodyFields
 
-    def upsert(
-        fields: Any, raw: RawBody, request: Request, who: CurrentUser, service: CurrentService
-    ) -> Response:
-        return _write(resource, fields, raw, request, who, service)
+    def read_new(fields: Any, raw: RawBody, request: Request, who: CurrentUser) -> UpsertRequest:
+        return _read(resource, fields, raw, request, who)
 
-    def update(
+    def read_update(
         record_id: Any,
         fields: Any,
         raw: RawBody,
         request: Request,
         who: CurrentUser,
         service: CurrentService,
-    ) -> Response:
+    ) -> UpsertRequest:
         given = fields.get("id", record_id)
         if not is_same_record(service, who, resource.kind, given, record_id):
             raise OtherId(record_id, given)
-        return _write(resource, fields | {"id": record_id}, raw, request, who, service)
+        return _read(resource, fields | {"id": record_id}, raw, request, who)
 
-    for function in (upsert, update):  # each row has its own kind of body
+    for function in (read_new, read_update):  # each row has its own kind of body
         function.__annotations__["fields"] = read
-    update.__annotations__["record_id"] = key_type(resource.kind)
+    read_update.__annotations__["record_id"] = key_type(resource.kind)
+
+    def upsert(
+        asked: Annotated[UpsertRequest, Depends(read_new)],
+        who: CurrentUser,
+        service: CurrentService,
+    ) -> Response:
+        return _write(resource, asked, who, service)
+
+    def update(
+        asked: Annotated[UpsertRequest, Depends(read_update)],
+        who: CurrentUser,
+        service: CurrentService,
+    ) -> Response:
+        return _write(resource, asked, who, service)
+
     name = resource.item
     post = functools.partial(
         router.post,
@@ -103,53 +137,68 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
         router.put(path, status_code=201, name=f"update {name}", include_in_schema=False)(update)
 
 
-def _write(
-    resource: Resource,
-    fields: Fields,
-    raw: bytes,
-    request: Request,
-    who: Identity,
-    service: Service,
-) -> Response:
-    assert resource.write is not None  # noqa: S101 - rows without it have no route
+def _read(
+    resource: Resource, fields: Fields, raw: bytes, request: Request, who: Identity
+) -> UpsertRequest:
     format_name = format_of(request)
     key = _pop_key(fields, resource)
-    field_names = resource.body.model_fields if resource.body else ()
-    translated = translate_input(
-        request, resource.item, _apply_aliases(fields, resource.aliases), field_names
-    )
-    doing = idempotent_request(request, who.actor, f"{resource.item} {key or ''}", raw)
-    ledger = service.ledger
+    known = resource.body.model_fields if resource.body else ()
+    named = _apply_aliases(fields, resource.aliases)
+    translated = translate_input(request, resource.item, named, known)
+    once = idempotent_request(request, who.actor, f"{resource.item} {key or ''}", raw)
+    shows_work = resource.kind is Job or address_of(request).dialect.counts_work
+    return UpsertRequest(request, raw, key, translated, format_name, shows_work, once)
+
+
+def _write(resource: Resource, asked: UpsertRequest, who: Identity, service: Service) -> Response:
+    """Write what is asked, and answer with the record.
+
+    The answer is made after the commit: no lock waits for it. One that is kept for an
+    `Idempotency-Key`, or tells of work besides, is made before.
+    """
+    assert resource.write is not None  # noqa: S101 - rows without it have no route
+    ledger, once, answer = service.ledger, asked.once, None
     with ledger.writing(who.actor) as session:
-        first = doing.stored_response(session)
-        if first is not None:
+        if once is not None and (first := once.stored_response(session)) is not None:
             return first
-        record_id = require_id(session, who, resource.kind, key) if isinstance(key, str) else key
-        write = WriteRequest(
-            session,
-            ledger.box,
-            service.settings,
-            who,
-            resolve_names(session, who, resource.item, translated.fields, record_id),
-            record_id,
-            raw,
-            translated.defaults,
-            carries=service.outbox_worker.is_running,
-        )
-        written = resource.write(write)
-        _require_new(request, resource, written)
+        written = resource.write(_write_request(session, resource, asked, who, service))
+        _require_new(asked.request, resource, written)
         session.flush()
-        shown = resource.show(written.record, service.settings) | attached_topics(written.record)
-        add_wait_reasons(session, [written.record], [shown], service.settings, ledger.clock())
-        if address_of(request).dialect.counts_work:
-            add_job_counts(session, [written.record], [shown])
-        answered = _respond_created(resource, request, who, shown, written, format_name)
-        doing.store(session, answered)
+        if once is not None or asked.shows_work:
+            answer = _respond_written(session, resource, asked, who, service, written)
+        if once is not None and answer is not None:
+            once.store(session, answer)
     if written.messages:
         service.outbox_worker.accept(written.messages)
     else:
         service.outbox_worker.wake()
-    return answered
+    if answer is not None:
+        return answer
+    with ledger.reading() as reading:
+        reading.add(written.record)
+        return _respond_written(reading, resource, asked, who, service, written)
+
+
+def _write_request(
+    session: WritingSession,
+    resource: Resource,
+    asked: UpsertRequest,
+    who: Identity,
+    service: Service,
+) -> WriteRequest:
+    key, translated = asked.key, asked.translated
+    record_id = require_id(session, who, resource.kind, key) if isinstance(key, str) else key
+    return WriteRequest(
+        session,
+        service.ledger.box,
+        service.settings,
+        who,
+        resolve_names(session, who, resource.record_kind.item, translated.fields, record_id),
+        record_id,
+        asked.raw,
+        translated.defaults,
+        outbox_worker=service.outbox_worker,
+    )
 
 
 def _require_new(request: Request, resource: Resource, written: WriteResult) -> None:
@@ -200,14 +249,19 @@ def _apply_aliases(fields: Fields, aliases: Mapping[str, str]) -> Fields:
     return kept | {aliases[name]: value for name, value in other.items()}
 
 
-def _respond_created(
+def _respond_written(
+    session: ReadingSession,
     resource: Resource,
-    request: Request,
+    asked: UpsertRequest,
     who: Identity,
-    shown: JsonObject,
+    service: Service,
     written: WriteResult,
-    format_name: str,
 ) -> Response:
+    request, record, settings = asked.request, written.record, service.settings
+    shown = resource.show(record, settings) | attached_topics(record)
+    if asked.shows_work:
+        add_wait_reasons(session, [record], [shown], settings, service.ledger.clock())
+        add_job_counts(session, [record], [shown])
     body = shown | {"created": written.created}
     if resource.item == "job":
         body["job_id"] = current_log_context().job_id = shown["id"]
@@ -215,4 +269,4 @@ def _respond_created(
         body["warnings"] = [warning.as_dict() for warning in written.warnings]
     location = f"{base_of(request)}/{resource.item}/{shown['id']}.json"
     view = view_of(resource, request, who, body, title=title_of(resource, shown))
-    return respond(request, format_name, view, 201, {"Location": location})
+    return respond(request, asked.format_name, view, 201, {"Location": location})

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from jobauto_prefect.errors import Forbidden, NotFound
-from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, Integer, OrText
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse
@@ -108,7 +107,7 @@ def _get_user(session: ReadingSession, user_id: int, who: Identity, action: str)
     """
     user = get_record(session, User, user_id)
     if user.id != who.user_id:
-        require_permission(who, "users", action, None, user)
+        who.rights.require("users", action, None, user)
     elif action != "read" and not who.rights.may("profile.update", None):
         raise Forbidden("this needs the permission profile.update; ask an administrator")
     return user

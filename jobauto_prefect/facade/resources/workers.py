@@ -4,7 +4,6 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.resources.prefect_status import visible_pools
@@ -63,7 +62,7 @@ def declare_lost(
     name: str, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
     """Declare a worker gone for good with its machine: its jobs are lost, and tried again."""
-    require_permission(who, "system", "config", None)
+    who.rights.require("system", "config", None)
     with service.ledger.writing(who.actor) as session:
         lost = declare_worker_lost(session, name, service.settings)
     service.outbox_worker.wake()

@@ -7,7 +7,6 @@ from pydantic import Field, StringConstraints
 
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
-from jobauto_prefect.facade.auth.access import can_read
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.models.run_templates import TemplateBlock
 from jobauto_prefect.facade.writes.base import Id, Name, WriteRequest
@@ -68,7 +67,7 @@ def _find_credential(
         credential = credential_named(write.session, template.company.id, given)
     if credential is None or credential.retired_at is not None:
         return None
-    return credential if can_read(write.who, "companies", credential.company_id) else None
+    return credential if write.who.rights.may_read("companies", credential.company_id) else None
 
 
 def _faults(

@@ -11,18 +11,18 @@ from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
 from jobauto_prefect.definitions.records.value_rules import ValueRules
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.errors import Fault, InvalidInput
-from jobauto_prefect.facade.auth.access import can_read, require_permission
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, OrText, as_bool
 from jobauto_prefect.facade.http.requests import Body, Fields, read_json_object
 from jobauto_prefect.facade.models.common import Labelled
 from jobauto_prefect.facade.writes.env import StoredValues, merge_values
+from jobauto_prefect.ledger.access.ownership import company_of
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.base import Base
-from jobauto_prefect.ledger.queries.companies import company_with_slug
-from jobauto_prefect.ledger.queries.lists import company_of
 from jobauto_prefect.ledger.queries.lookup import get_record
+from jobauto_prefect.ledger.queries.names import company_with_slug
 from jobauto_prefect.ledger.records import Company, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.settings import Settings
@@ -85,8 +85,9 @@ class LabelledBody(Body):
 class WriteRequest:
     """One request to create or update; `record_id` is None where it names none.
 
-    `defaults` is what a new record takes where the request says nothing. `carries`: this process
-    carries out the messages for Prefect that are `WriteResult`.
+    `defaults` is what a new record takes where the request says nothing. `outbox_worker` is that
+    of this process, which can carry out the messages for Prefect that a `WriteResult` has; None:
+    others carry them out.
     """
 
     session: WritingSession
@@ -97,7 +98,7 @@ class WriteRequest:
     record_id: int | None = None
     raw: bytes = b""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    carries: bool = False
+    outbox_worker: OutboxWorker | None = None
 
     def get_for_update(self, kind: type[R], permissions: str) -> R | None:
         """Return the record that the request names by its id, if it does; who asks may update it.
@@ -119,7 +120,7 @@ class WriteRequest:
             NotFound: they may not even see it.
             Forbidden: they may see it and not change it.
         """
-        require_permission(self.who, permissions, "update", company_of(record), record)
+        self.who.rights.require(permissions, "update", company_of(record), record)
         return record
 
     def authorize_create(self, permissions: str, company_id: int | None) -> None:
@@ -128,7 +129,7 @@ class WriteRequest:
         Raises:
             Forbidden: they may not.
         """
-        require_permission(self.who, permissions, "create", company_id)
+        self.who.rights.require(permissions, "create", company_id)
 
     def resolve_reference(self, kind: type[R], record_id: int, pointer: str, permissions: str) -> R:
         """Return a record that the body refers to.
@@ -148,7 +149,7 @@ class WriteRequest:
             InvalidInput: there is none (None), it is retired, or this person may not see it.
         """
         gone = record is None or getattr(record, "retired_at", None) is not None
-        if record is None or gone or not can_read(self.who, permissions, company_of(record)):
+        if record is None or gone or not self.who.rights.may_read(permissions, company_of(record)):
             raise InvalidInput([Fault(pointer, "reference", message)])
         return record
 

@@ -8,7 +8,6 @@ from pydantic import Field
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
 from jobauto_prefect.definitions.records.slugs import append_number, code_of, slug_of
 from jobauto_prefect.definitions.records.value_rules import ValueRules
-from jobauto_prefect.facade.auth.access import can_read
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.models import companies
@@ -32,9 +31,9 @@ from jobauto_prefect.facade.writes.topics import TopicRefs, apply_topics
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.applications import apps_usable_by
-from jobauto_prefect.ledger.queries.companies import companies_named, company_with_slug
+from jobauto_prefect.ledger.queries.companies import companies_named
 from jobauto_prefect.ledger.queries.credentials import credentials_of_company
-from jobauto_prefect.ledger.queries.names import find_company
+from jobauto_prefect.ledger.queries.names import company_with_slug, find_company
 from jobauto_prefect.ledger.queries.run_templates import templates_of_company
 from jobauto_prefect.ledger.records import Company
 
@@ -116,7 +115,7 @@ def _find_company(write: WriteRequest, body: CompanyBody) -> Company | None:
         return None
     named = companies_named(write.session, body.name)
     # A name is no secret key: that others have one of this name is not for everybody to know.
-    seen = [company for company in named if can_read(write.who, "companies", company.id)]
+    seen = [company for company in named if write.who.rights.may_read("companies", company.id)]
     return write.authorize_update(seen[0], "companies") if seen else None
 
 

@@ -9,7 +9,6 @@ from jobauto_prefect.definitions import EVENT_VARIABLES
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
-from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.http.field_types import Timestamp
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
@@ -91,7 +90,7 @@ def write_job(write: WriteRequest) -> WriteResult:
         fault = Fault("/runtemplate_id", "required", "runtemplate_id is required: what to run")
         raise InvalidInput([fault])
     template = template_with_context(write.session, body.runtemplate_id)
-    require_permission(write.who, "jobs", "create", template.company_id, template)
+    write.who.rights.require("jobs", "create", template.company_id, template)
     _require_active(template)
     job = attempts.new_job(
         template,
@@ -105,7 +104,8 @@ def write_job(write: WriteRequest) -> WriteResult:
     warnings = _apply_overrides(write, job, template, body, retried)
     write.session.add(job)
     write.session.flush()
-    message = enqueue(write.session, OutboxKind.CREATE_RUN, job.id, own=write.carries)
+    own = write.outbox_worker is not None and write.outbox_worker.is_running
+    message = enqueue(write.session, OutboxKind.CREATE_RUN, job.id, own=own)
     return WriteResult(job, created=True, warnings=warnings, messages=[message])
 
 
@@ -118,7 +118,7 @@ def _job_to_retry(write: WriteRequest, body: JobBody) -> Job | None:
     if body.retry_of is None:
         return None
     job = get_record(write.session, Job, body.retry_of)
-    require_permission(write.who, "jobs", "read", job.company_id, job)
+    write.who.rights.require("jobs", "read", job.company_id, job)
     if body.runtemplate_id not in (None, job.runtemplate_id):
         message = f"job {job.id} is one of run template {job.runtemplate_id}"
         raise InvalidInput([Fault("/runtemplate_id", "mismatch", message)])
@@ -194,10 +194,10 @@ def _change_job(write: WriteRequest, body: JobBody) -> Job:
     """Cancel a job, or change what may change while it waits."""
     job = get_record(write.session, Job, write.record_id or 0)
     if body.state == "cancelled":
-        require_permission(write.who, "jobs", "execute", job.company_id, job)
+        write.who.rights.require("jobs", "execute", job.company_id, job)
         cancel(write.session, job, body.reason or f"cancelled by {write.session.actor.name}")
         return job
-    require_permission(write.who, "jobs", "update", job.company_id, job)
+    write.who.rights.require("jobs", "update", job.company_id, job)
     _refuse_fixed(body)
     if not body.model_fields_set:
         return job

@@ -5,7 +5,6 @@ from datetime import datetime
 from typing import Any
 
 from jobauto_prefect.errors import Conflict, Fault, Forbidden, InvalidInput, NotFound
-from jobauto_prefect.facade.auth.access import require_permission
 from jobauto_prefect.facade.auth.identity import Identity, current_rights
 from jobauto_prefect.facade.auth.permissions import Membership, Role
 from jobauto_prefect.ledger.audit.trail import WritingSession
@@ -25,7 +24,7 @@ def set_roles(
         Conflict: nobody would be super_admin any more.
     """
     _refuse_unknown(names)
-    require_permission(who, "roles", "assign", None)
+    who.rights.require("roles", "assign", None)
     refuse_higher_user(who, user, session.clock())
     _refuse_higher(who, names)
     kept = [
@@ -136,5 +135,5 @@ def require_member_admin(who: Identity, company: Company) -> None:
     """
     if who.rights.may("members.update", company.id):
         return
-    require_permission(who, "companies", "read", company.id, company)
+    who.rights.require("companies", "read", company.id, company)
     raise Forbidden("only its admins may change the members of a company")

@@ -7,7 +7,6 @@ from typing import Any, TypeVar
 from pydantic import Field
 
 from jobauto_prefect.errors import Conflict, Fault, Forbidden, MissingReference
-from jobauto_prefect.facade.auth.access import can_read, require_permission
 from jobauto_prefect.facade.writes.base import (
     CompanySlug,
     LabelledBody,
@@ -91,7 +90,7 @@ def authorize_visible(write: WriteRequest, record: D | None) -> D | None:
     Raises:
         Forbidden: they may see it and not change it.
     """
-    if record is None or not can_read(write.who, PERMISSIONS, record.company_id):
+    if record is None or not write.who.rights.may_read(PERMISSIONS, record.company_id):
         return None
     return write.authorize_update(record, PERMISSIONS)
 
@@ -186,7 +185,7 @@ def authorize_definition(write: WriteRequest, owner: Owner) -> None:
     Raises:
         Forbidden: they may not.
     """
-    require_permission(write.who, PERMISSIONS, "create", owner.company_id)
+    write.who.rights.require(PERMISSIONS, "create", owner.company_id)
 
 
 def namesake_warnings(write: WriteRequest, record: D, namesakes: Sequence[D]) -> list[Fault]:
@@ -211,7 +210,7 @@ def require_visible_definition(
 
 
 def _can_read(write: WriteRequest, record: OwnedRecord) -> bool:
-    return can_read(write.who, PERMISSIONS, record.company_id)
+    return write.who.rights.may_read(PERMISSIONS, record.company_id)
 
 
 def require_accessible(

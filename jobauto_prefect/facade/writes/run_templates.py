@@ -17,8 +17,7 @@ from jobauto_prefect.definitions import (
 )
 from jobauto_prefect.definitions.records.actions import ActionMode
 from jobauto_prefect.definitions.records.value_rules import ValueRules
-from jobauto_prefect.errors import Forbidden, InvalidInput
-from jobauto_prefect.facade.auth.access import require_permission
+from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, READ_NUMBER, Boolean, OrText
 from jobauto_prefect.facade.http.requests import Fields
 from jobauto_prefect.facade.http.requests import parse as parse_body
@@ -62,7 +61,7 @@ from jobauto_prefect.facade.writes.topics import TopicRefs, apply_topics, requir
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.applications import app_usable_as, app_with_uuid
-from jobauto_prefect.ledger.queries.run_templates import template_named
+from jobauto_prefect.ledger.queries.names import template_named
 from jobauto_prefect.ledger.records import App, Company, RunTemplate
 from jobauto_prefect.runtime.executors.registry import settings_schema
 
@@ -131,8 +130,8 @@ class TemplateBody(LabelledBody):
     calendars: CalendarRefs = Field(default_factory=list)
     retention: RetentionBody = Field(default_factory=RetentionBody)
     notices: NoticesBody | None = None
-    success: Actions = Field(default_factory=ActionsBody)
-    fail: Actions = Field(default_factory=ActionsBody)
+    success: Actions = Field(default_factory=ActionsBody.model_construct)
+    fail: Actions = Field(default_factory=ActionsBody.model_construct)
     env: dict[str, Any] = Field(default_factory=dict)
     credentials: list[CredentialRef] = Field(
         default_factory=list,
@@ -180,7 +179,7 @@ def write_template(write: WriteRequest) -> WriteResult:
         _require_configuring(write, template, body, app, company)
     moved = company is not None and company is not template.company
     if company is not None and moved:
-        require_permission(write.who, *CONFIGURE, company.id)
+        write.who.rights.require(*CONFIGURE, company.id)
     if owner is not None and (app or moved):
         require_accessible(write, app or template.app, owner, "/app_id")
     exposed_before = frozenset() if created else unisolated_executors(template)
@@ -192,23 +191,22 @@ def write_template(write: WriteRequest) -> WriteResult:
     apply_fields(template, body, except_for=APART)
     closed_anew = not created and template.on_closed != on_closed_before
     require_isolation(write.who, template, exposed_before)
-    _apply_provisions(write, template, body)
+    _apply_provisions(write, template, body, moved=moved and not created)
     if "calendars" in body.model_fields_set:
         closed_anew |= apply_calendars(write, template, body.calendars)
     _validate(template, write.settings.timezone)
-    definition = template.app.definition
-    rules = ValueRules(definition, write.settings.extra_env)
-    apply_env(template, body.env, definition.secret_keys, write.box, rules)
+    warnings = _apply_env(write, template, body.env) if body.env else []
     given = {mode: getattr(body, mode) for mode in ActionMode if mode in body.model_fields_set}
-    apply_actions(write, template, given)
-    app_reference = "notices" in body.model_fields_set
-    warnings = apply_notices(write, template, body.notices) if app_reference else []
+    if given or template.success or template.fail:
+        apply_actions(write, template, given)
+    if "notices" in body.model_fields_set:
+        warnings += apply_notices(write, template, body.notices)
     keep_windows(write.session, template, write.settings, closed_anew=closed_anew)
     write.session.flush()  # its id, where it is new
     enqueue(write.session, OutboxKind.APPLY_TEMPLATE, template.id)
-    warnings += short_secret_warnings(body.env, definition.secret_keys)
-    warnings += address_warnings(body.env, definition)
-    return WriteResult(template, created, [*assignment_warnings(write, template), *warnings])
+    if template.assignments or template.app.definition.requirements:
+        warnings = assignment_warnings(write, template) + warnings
+    return WriteResult(template, created, warnings)
 
 
 def _require_configuring(
@@ -249,15 +247,31 @@ def _is_unchanged(name: str, fields: Fields, body: TemplateBody, shown: Mapping[
     return shown[name] in (fields.get(name), getattr(body, name))
 
 
-def _apply_provisions(write: WriteRequest, template: RunTemplate, body: TemplateBody) -> None:
+def _apply_env(write: WriteRequest, template: RunTemplate, given: Fields) -> list[Fault]:
+    """Apply the values given; return warnings of such as can't be right, or be masked."""
+    definition = template.app.definition
+    rules = ValueRules(definition, write.settings.extra_env)
+    apply_env(template, given, definition.secret_keys, write.box, rules)
+    return [
+        *short_secret_warnings(given, definition.secret_keys),
+        *address_warnings(given, definition),
+    ]
+
+
+def _apply_provisions(
+    write: WriteRequest, template: RunTemplate, body: TemplateBody, *, moved: bool
+) -> None:
+    """Apply credentials, blocks and topics; what it keeps is to be there in its company too."""
     if "credentials" in body.model_fields_set:
         apply_credentials(write, template, body.credentials)
-    require_own_credentials(template)
+    elif moved:
+        require_own_credentials(template)
     if "blocks" in body.model_fields_set:
         apply_blocks(write, template, body.blocks)
     if "topics" in body.model_fields_set:
         apply_topics(write, template, body.topics)
-    require_own_topics(write, template)
+    elif moved:
+        require_own_topics(write, template)
 
 
 def _resolve_app(write: WriteRequest, body: TemplateBody, company: Company | None) -> App | None:

@@ -1,4 +1,4 @@
-"""Ownership of applications, credential types and topics: one company's, or shared by all.
+"""Whose records are: one company's, or shared by all, as applications and topics may be.
 
 A company's run templates use its own definitions and the shared ones, never another company's.
 """
@@ -9,11 +9,32 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, or_, select
 from sqlalchemy.orm import Session
 
-from jobauto_prefect.ledger.records import App, Credential, CredentialType, Job, RunTemplate, Topic
+from jobauto_prefect.ledger.base import Base
+from jobauto_prefect.ledger.records import (
+    App,
+    Company,
+    Credential,
+    CredentialType,
+    EventRule,
+    Job,
+    RunTemplate,
+    Task,
+    Topic,
+)
 from jobauto_prefect.ledger.states import LIVE_JOBS
 
 OwnedRecord = App | CredentialType | Topic
 D = TypeVar("D", App, CredentialType, Topic)
+
+
+def company_of(record: Base) -> int | None:
+    """Return the company a record belongs to; None: to no one company."""
+    if isinstance(record, Company):
+        return record.id
+    if isinstance(record, Task | EventRule):
+        return record.runtemplate.company_id
+    company_id: int | None = getattr(record, "company_id", None)
+    return company_id
 
 
 def usable(kind: type[D], companies: Collection[int]) -> ColumnElement[bool]:

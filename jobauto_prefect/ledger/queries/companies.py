@@ -23,11 +23,6 @@ def company_slugs(session: Session) -> dict[int | None, str]:
     return {company.id: company.slug for company in session.scalars(select(Company))}
 
 
-def company_with_slug(session: Session, slug: str) -> Company | None:
-    """Return the company of that slug; None: there is none."""
-    return session.scalar(select(Company).where(Company.slug == slug, Company.retired_at.is_(None)))
-
-
 def companies_named(session: Session, name: str) -> Sequence[Company]:
     """Return the companies of that name, by id."""
     query = select(Company).where(Company.name == name, Company.retired_at.is_(None))

@@ -98,16 +98,6 @@ NEEDED: Mapping[type[Base], tuple[ORMOption, ...]] = {
 out, because they don't show it."""
 
 
-def company_of(record: Base) -> int | None:
-    """Return the company a record belongs to; None: to no one company."""
-    if isinstance(record, Company):
-        return record.id
-    if isinstance(record, Task | EventRule):
-        return record.runtemplate.company_id
-    company_id: int | None = getattr(record, "company_id", None)
-    return company_id
-
-
 @dataclass(frozen=True, slots=True)
 class Condition:
     """A filter: `column` equals a value, is at least (`ge`) or below (`lt`) it, is one of them

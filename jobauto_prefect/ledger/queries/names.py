@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.definitions.records.slugs import code_of, parse_company_ids
@@ -10,14 +11,12 @@ from jobauto_prefect.definitions.validation.formats import is_uuid
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.queries.applications import app_with_uuid, apps_named
 from jobauto_prefect.ledger.queries.calendars import calendars_named
-from jobauto_prefect.ledger.queries.companies import company_with_slug
 from jobauto_prefect.ledger.queries.credentials import (
     credential_named,
     credential_type_with_uuid,
     credential_types_coded,
 )
 from jobauto_prefect.ledger.queries.events import source_named
-from jobauto_prefect.ledger.queries.run_templates import template_named
 from jobauto_prefect.ledger.queries.topics import topics_named
 from jobauto_prefect.ledger.queries.users import user_named
 from jobauto_prefect.ledger.records import (
@@ -33,6 +32,20 @@ from jobauto_prefect.ledger.records import (
 )
 
 Found = Sequence[Any]
+
+
+def company_with_slug(session: Session, slug: str) -> Company | None:
+    """Return the company of that slug; None: there is none."""
+    return session.scalar(select(Company).where(Company.slug == slug, Company.retired_at.is_(None)))
+
+
+def template_named(session: Session, company: str, name: str) -> RunTemplate | None:
+    """Return the run template `company/name`, by the company's slug; None: there is none."""
+    return session.scalar(
+        select(RunTemplate)
+        .join(Company)
+        .where(Company.slug == company, RunTemplate.name == name, RunTemplate.retired_at.is_(None))
+    )
 
 
 def find_company(session: Session, word: str) -> Company | None:

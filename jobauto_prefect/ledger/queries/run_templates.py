@@ -40,15 +40,6 @@ def templates_of_company(session: Session, company_id: int) -> Sequence[RunTempl
     return session.scalars(query).all()
 
 
-def template_named(session: Session, company: str, name: str) -> RunTemplate | None:
-    """Return the run template `company/name`, by the company's slug; None: there is none."""
-    return session.scalar(
-        select(RunTemplate)
-        .join(Company)
-        .where(Company.slug == company, RunTemplate.name == name, RunTemplate.retired_at.is_(None))
-    )
-
-
 def template_paths(session: Session, companies: Collection[int] | None) -> dict[int, str]:
     """Return the run templates of companies (None: of all) as `company/name`, by their ids."""
     query = (

@@ -5,7 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from threading import Barrier
+from typing import Any
 
+import httpx
 import pytest
 from sqlalchemy import func, select
 from starlette.requests import Request
@@ -23,16 +25,18 @@ BODY = b'{"slug": "acme"}'
 
 
 def _once(
-    key: str | None = "k1",
+    key: str = "k1",
     *,
     actor: Actor = EVA,
     route: str = "write company",
     query: str = "",
     body: bytes = BODY,
 ) -> IdempotentRequest:
-    headers = [] if key is None else [(b"idempotency-key", key.encode("latin-1"))]
+    headers = [(b"idempotency-key", key.encode("latin-1"))]
     scope = {"type": "http", "headers": headers, "query_string": query.encode()}
-    return idempotent_request(Request(scope), actor, route, body)
+    request = idempotent_request(Request(scope), actor, route, body)
+    assert request is not None
+    return request
 
 
 def _write(ledger: Ledger, request: IdempotentRequest, slug: str = "acme") -> Response:
@@ -69,10 +73,12 @@ def test_the_second_request_has_the_first_answer_and_changes_nothing(ledger: Led
     assert _count(ledger, Company) == 1
 
 
-def test_without_a_key_every_request_is_done(ledger: Ledger) -> None:
-    _write(ledger, _once(None))
-    _write(ledger, _once(None), "umbrella")
-    assert (_count(ledger, Company), _count(ledger, IdempotencyRecord)) == (2, 0)
+def test_without_a_key_every_request_is_done_and_no_answer_kept(
+    rest: httpx.Client, ledger: Ledger, template: dict[str, Any]
+) -> None:
+    jobs = [rest.post("/job/", json={"runtemplate_id": template["id"]}) for _ in range(2)]
+    assert len({job.raise_for_status().json()["id"] for job in jobs}) == 2
+    assert _count(ledger, IdempotencyRecord) == 0
 
 
 @pytest.mark.parametrize("change", [{"body": b"{}"}, {"body": b""}, {"query": "companyId=1"}])
