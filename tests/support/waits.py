@@ -9,22 +9,34 @@ PATIENCE = 90  # seconds
 
 Sought = TypeVar("Sought")
 
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.02, 0.25  # seconds
+
 
 def eventually(
     look: Callable[[], Sought | Literal[False] | None],
     seconds: float = PATIENCE,
 ) -> Sought:
     """What `look` answers, once it is something."""
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not (answer := look()):
-        assert time.monotonic() < deadline, f"nothing came within {seconds} s"
-        time.sleep(0.02)
+        waited = time.monotonic() - began
+        assert waited < seconds, f"nothing came within {seconds} s"
+        time.sleep(_pause(waited))
     return answer
 
 
 async def until(condition: Callable[[], Any], seconds: float = 30) -> None:
     """Wait for something to become true."""
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        await asyncio.sleep(0.02)
+        waited = time.monotonic() - began
+        assert waited < seconds, "it did not happen in time"
+        await asyncio.sleep(_pause(waited))
+
+
+def _pause(waited: float) -> float:
+    """Return how long to wait for the next look, most of which are requests.
+
+    It is a part of what was waited already: who waits long looks less often, and is hardly later.
+    """
+    return min(max(waited / 6, SHORTEST_PAUSE), LONGEST_PAUSE)
