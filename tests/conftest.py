@@ -11,6 +11,7 @@ pytest.register_assert_rewrite("tests.support")
 pytest_plugins = (
     "tests.support.secrets",
     "tests.support.prefect_server",
+    "tests.support.scheduling",
     "tests.support.statement_cache",
 )
 
