@@ -85,18 +85,16 @@ def database(kind: str, directory: Path, template: str | None = None) -> Iterato
         yield f"sqlite:///{path}"
         return
     base, _, model = (template or f"{POSTGRESQL.rpartition('/')[0]}/template0").rpartition("/")
-    with _postgresql() as server:
-        unused = _unused.setdefault(model, []) if template else []
-        name = unused.pop() if unused else _created(server, model)
-        try:
-            yield f"{base}/{name}"
-            check_postgresql(f"{base}/{name}")
-            if template is not None and _emptied(f"{base}/{name}", template):
+    unused = _unused.setdefault(model, []) if template else []
+    name = unused.pop() if unused else _created(model)
+    try:
+        yield f"{base}/{name}"
+        with psycopg.connect(f"{base}/{name}", autocommit=True) as connection:
+            check_postgresql(connection)
+            if template is not None and _emptied(connection, template):
                 unused.append(name)
-        finally:
-            for dropped in [*_unused.pop(name, []), *([] if name in unused else [name])]:
-                drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
-                server.execute(drop.format(sql.Identifier(dropped)))
+    finally:
+        _drop([*_unused.pop(name, []), *([] if name in unused else [name])])
 
 
 @contextmanager
@@ -109,24 +107,32 @@ def migrated_database(kind: str, directory: Path) -> Iterator[str]:
         yield url
 
 
-def _created(server: psycopg.Connection, model: str) -> str:
+def _created(model: str) -> str:
     name = f"jobauto_test_{uuid.uuid4().hex}"
     create = sql.SQL("CREATE DATABASE {} TEMPLATE {}")
-    server.execute(create.format(sql.Identifier(name), sql.Identifier(model)))
+    with _postgresql() as server:
+        server.execute(create.format(sql.Identifier(name), sql.Identifier(model)))
     return name
 
 
-def _emptied(url: str, template: str) -> bool:
+def _drop(names: list[str]) -> None:
+    if names:
+        with _postgresql() as server:
+            for name in names:
+                drop = sql.SQL("DROP DATABASE {} WITH (FORCE)")
+                server.execute(drop.format(sql.Identifier(name)))
+
+
+def _emptied(connection: psycopg.Connection, template: str) -> bool:
     """Whether a copy is as its template again."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-        if _fingerprint(connection) != _fingerprint_of(template):
-            return False
-        connection.execute("SET session_replication_role = replica")
-        connection.execute(EMPTY)
+    connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    if _fingerprint(connection) != _fingerprint_of(template):
+        return False
+    connection.execute("SET session_replication_role = replica")
+    connection.execute(EMPTY)
     return True
 
 

@@ -34,7 +34,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> "LoadFileSch
         return None
     from xdist.scheduler import LoadFileScheduling
 
-    class BySubject(LoadFileScheduling):
+    class BySubject(LoadFileScheduling):  # type: ignore[misc]
         """Gives each process files that use what it has."""
 
         def _split_scope(self, nodeid: str) -> str:

@@ -84,24 +84,25 @@ def leaks(folder: Path) -> Iterator[str]:
                         yield f"{path.relative_to(folder)}: …{excerpt}…"
 
 
-def check_postgresql(url: str) -> None:
+def check_postgresql(connection: psycopg.Connection) -> None:
     """No table of a database has the mark; columns of bytes, as contents of artifacts, count not.
 
     What the server sends is text, in which bytes are hexadecimal.
     """
-    with psycopg.connect(url, options="-c statement_timeout=10000") as connection:
-        tables = connection.execute(
-            "SELECT schemaname, tablename FROM pg_tables"
-            " WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
-        ).fetchall()
-        if not tables:
-            return
-        part = sql.SQL("SELECT {} AS place, one::text AS row FROM {} one")
-        parts = [part.format(name, sql.Identifier(schema, name)) for schema, name in tables]
-        query = sql.SQL("SELECT place, row FROM ({}) every WHERE row ~ {}").format(
-            sql.SQL(" UNION ALL ").join(parts), "|".join(FORMS)
-        )
-        rows = connection.execute(query).fetchall()
+    tables = connection.execute(
+        "SELECT schemaname, tablename FROM pg_tables"
+        " WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
+    ).fetchall()
+    if not tables:
+        return
+    part = sql.SQL("SELECT {} AS place, one::text AS row FROM {} one")
+    parts = [part.format(name, sql.Identifier(schema, name)) for schema, name in tables]
+    query = sql.SQL("SELECT place, row FROM ({}) every WHERE row ~ {}").format(
+        sql.SQL(" UNION ALL ").join(parts), "|".join(FORMS)
+    )
+    connection.execute("SET statement_timeout = '10s'")
+    rows = connection.execute(query).fetchall()
+    connection.execute("RESET statement_timeout")
     leaked = [f"{place}: …{excerpt}…" for place, row in rows for excerpt in excerpts(row.encode())]
     assert leaked == [], "a table has a secret"
 
