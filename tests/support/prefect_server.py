@@ -11,6 +11,15 @@ from tests.support.ports import free_port
 from tests.support.prefect_database import provide_prefect_database
 from tests.support.processes import clean_environment, running
 
+SERVICES = {
+    # Silent workers show as offline within seconds.
+    "PREFECT_SERVER_SERVICES_FOREMAN_LOOP_SECONDS": "2",
+    # What no test is about; each is a question of its database every few seconds.
+    "PREFECT_SERVER_SERVICES_CLEANUP_RECONCILER_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_LATE_RUNS_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_PAUSE_EXPIRATIONS_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_REPOSSESSOR_ENABLED": "false",
+}
 STARTS_WITHIN = 240  # seconds, on a busy machine
 
 
@@ -23,8 +32,7 @@ def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}/api"
     settings = Settings(home=home, prefect_port=port, prefect_api_url=url)
     argv, environment = prefect_command(settings, clean_environment())
-    # Silent workers show as offline within seconds.
-    environment["PREFECT_SERVER_SERVICES_FOREMAN_LOOP_SECONDS"] = "2"
+    environment |= SERVICES
     with running(argv, environment, home / "server.log"):
         asyncio.run(wait_ready(url, STARTS_WITHIN))
         yield url
