@@ -36,7 +36,7 @@ class OwnPrefect:
         self._stack.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own_prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPrefect]:
     prefect = OwnPrefect(tmp_path_factory.mktemp("own-prefect"))
     prefect.start()
@@ -44,7 +44,7 @@ def own_prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPrefect
     prefect.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def prefect_server(own_prefect: OwnPrefect) -> str:
     return own_prefect.url
 
