@@ -2,23 +2,35 @@
 
 import json
 import os
+import shutil
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.support.homes import APPLICATION, COMPANY, TEMPLATE, Home
+from tests.support.homes import APPLICATION, COMPANY, TEMPLATE, Home, InProcessHome
 from tests.support.paths import JOBAUTO
 from tests.support.ports import free_port
 
 
 @pytest.fixture
-def home(empty_home: Home) -> Home:
-    """A home with key and tables."""
-    assert empty_home.run("secrets", "init").returncode == 0
-    assert empty_home.run("db", "upgrade").returncode == 0
-    return empty_home
+def home(tmp_path: Path, prepared_home: Path) -> Home:
+    """A home with key and tables; each command is a process."""
+    shutil.copytree(prepared_home, tmp_path / "home")
+    return Home(tmp_path)
+
+
+@pytest.fixture
+def home_here(home: Home) -> Home:
+    """The same, whose commands run in this process."""
+    return InProcessHome(home.path)
+
+
+@pytest.fixture
+def empty_home_here(tmp_path: Path) -> Home:
+    """A home with nothing in it, whose commands run in this process."""
+    return InProcessHome(tmp_path)
 
 
 def test_a_home_without_key_or_tables_says_which_command_helps(empty_home: Home) -> None:
@@ -36,34 +48,34 @@ def test_a_home_without_key_or_tables_says_which_command_helps(empty_home: Home)
     assert (ready.returncode, ready.stdout) == (0, "{}\n")
 
 
-def test_the_check_of_the_tables_says_no_until_they_are_made(empty_home: Home) -> None:
-    before = empty_home.run("db", "check", "--json")
-    empty_home.run("db", "upgrade")
-    after = empty_home.run("db", "check")
+def test_the_check_of_the_tables_says_no_until_they_are_made(empty_home_here: Home) -> None:
+    before = empty_home_here.run("db", "check", "--json")
+    empty_home_here.run("db", "upgrade")
+    after = empty_home_here.run("db", "check")
 
     assert before.returncode == 1
     assert json.loads(before.stdout)["version"] is None
     assert after.returncode == 0
 
 
-def test_a_second_key_is_never_made(home: Home) -> None:
-    key = (home.path / "home" / "secret.key").read_bytes()
+def test_a_second_key_is_never_made(home_here: Home) -> None:
+    key = (home_here.path / "home" / "secret.key").read_bytes()
 
-    again = home.run("secrets", "init", "--json")
+    again = home_here.run("secrets", "init", "--json")
 
     assert json.loads(again.stdout)["created"] is False
-    assert (home.path / "home" / "secret.key").read_bytes() == key
+    assert (home_here.path / "home" / "secret.key").read_bytes() == key
 
 
-def test_every_error_of_every_file_is_told_before_anything_is_written(home: Home) -> None:
-    home.write(
+def test_every_error_of_every_file_is_told_before_anything_is_written(home_here: Home) -> None:
+    home_here.write(
         app_json=json.dumps(APPLICATION),
         company_yaml=COMPANY + "env: {JOBAUTO_X: 1}\n---\n" + COMPANY,
         one_yaml=TEMPLATE + "interv: c\ncron: '61 * * * *'\nenv:\n  COUNT: many\n",
         two_yaml=TEMPLATE.replace("acme", "other").replace("Sonda", "Nothing"),
     )
 
-    ran = home.run("apply", "files", "--yes")
+    ran = home_here.run("apply", "files", "--yes")
 
     assert ran.returncode == 1
     lines = ran.stderr.splitlines()
@@ -77,19 +89,19 @@ def test_every_error_of_every_file_is_told_before_anything_is_written(home: Home
         "files/two.yaml:3:6: /app: there is no application 'Nothing'",
     ):
         assert any(expected in line for line in lines), (expected, ran.stderr)
-    assert home.run("app", "list", "--json").stdout == "{}\n"
+    assert home_here.run("app", "list", "--json").stdout == "{}\n"
 
 
 def test_records_are_applied_while_prefect_is_away_and_a_second_time_nothing_changes(
-    home: Home,
+    home_here: Home,
 ) -> None:
-    home.write(app_json=json.dumps(APPLICATION), rest_yaml=f"{COMPANY}---\n{TEMPLATE}")
+    home_here.write(app_json=json.dumps(APPLICATION), rest_yaml=f"{COMPANY}---\n{TEMPLATE}")
 
-    looked = home.run("apply", "files", "--dry-run")
-    applied = home.run("apply", "files", "--yes")
-    again = json.loads(home.run("apply", "files", "--dry-run", "--json").stdout)
-    home.write(rest_yaml=f"{COMPANY}---\n{TEMPLATE}interv: d\nenv: {{COUNT: 3}}\n")
-    changed = json.loads(home.run("apply", "files", "--dry-run", "--json").stdout)
+    looked = home_here.run("apply", "files", "--dry-run")
+    applied = home_here.run("apply", "files", "--yes")
+    again = json.loads(home_here.run("apply", "files", "--dry-run", "--json").stdout)
+    home_here.write(rest_yaml=f"{COMPANY}---\n{TEMPLATE}interv: d\nenv: {{COUNT: 3}}\n")
+    changed = json.loads(home_here.run("apply", "files", "--dry-run", "--json").stdout)
 
     assert looked.stdout.endswith("3 to create\n"), looked.stderr
     assert applied.returncode == 0, applied.stderr
@@ -103,11 +115,13 @@ def test_records_are_applied_while_prefect_is_away_and_a_second_time_nothing_cha
     }
 
 
-def test_the_help_says_the_addresses_that_people_open(empty_home: Home) -> None:
-    (empty_home.path / "home").mkdir()
-    first = empty_home.run("--help", COLUMNS="500").stdout
-    (empty_home.path / "home" / "ports.json").write_text('{"api_port": 8123, "prefect_port": 4321}')
-    later = empty_home.run("--help", COLUMNS="500").stdout
+def test_the_help_says_the_addresses_that_people_open(empty_home_here: Home) -> None:
+    (empty_home_here.path / "home").mkdir()
+    first = empty_home_here.run("--help", COLUMNS="500").stdout
+    (empty_home_here.path / "home" / "ports.json").write_text(
+        '{"api_port": 8123, "prefect_port": 4321}'
+    )
+    later = empty_home_here.run("--help", COLUMNS="500").stdout
 
     assert "http://127.0.0.1:8000/api/v1/index.html" in first
     assert "http://127.0.0.1:4200" in first
@@ -115,20 +129,20 @@ def test_the_help_says_the_addresses_that_people_open(empty_home: Home) -> None:
     assert "http://127.0.0.1:4321" in later
 
 
-def test_a_file_of_values_that_is_not_one_is_a_wrong_use(empty_home: Home) -> None:
-    (empty_home.path / "x.env").write_text("WHO=me\nhunter2\n")
+def test_a_file_of_values_that_is_not_one_is_a_wrong_use(empty_home_here: Home) -> None:
+    (empty_home_here.path / "x.env").write_text("WHO=me\nhunter2\n")
 
-    ran = empty_home.run("run", "acme/x", "--env-file", "x.env")
+    ran = empty_home_here.run("run", "acme/x", "--env-file", "x.env")
 
     assert ran.returncode == 2
     assert "x.env:2" in ran.stderr
     assert "hunter2" not in ran.stderr
 
 
-def test_applying_asks_and_where_nobody_can_answer_it_is_a_wrong_use(home: Home) -> None:
-    home.write(rest_yaml=COMPANY)
+def test_applying_asks_and_where_nobody_can_answer_it_is_a_wrong_use(home_here: Home) -> None:
+    home_here.write(rest_yaml=COMPANY)
 
-    ran = home.run("apply", "files")
+    ran = home_here.run("apply", "files")
 
     assert ran.returncode == 2
     assert "--yes" in ran.stderr
@@ -150,8 +164,10 @@ def test_applying_asks_and_where_nobody_can_answer_it_is_a_wrong_use(home: Home)
     ],
     ids=" ".join,
 )
-def test_a_wrong_command_line_ends_with_2_and_says_why(empty_home: Home, words: list[str]) -> None:
-    ran = empty_home.run(*words)
+def test_a_wrong_command_line_ends_with_2_and_says_why(
+    empty_home_here: Home, words: list[str]
+) -> None:
+    ran = empty_home_here.run(*words)
 
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.startswith("Usage: jobauto")
@@ -165,18 +181,18 @@ def test_an_error_is_one_line_and_its_place_is_shown_on_demand(home: Home) -> No
     assert "Traceback" in traced.stderr
 
 
-def test_a_facade_that_does_not_answer_is_an_error_in_one_line(empty_home: Home) -> None:
+def test_a_facade_that_does_not_answer_is_an_error_in_one_line(empty_home_here: Home) -> None:
     url = f"http://127.0.0.1:{free_port()}"
 
-    ran = empty_home.run("job", "list", "--url", url, JOBAUTO_TOKEN="x")
+    ran = empty_home_here.run("job", "list", "--url", url, JOBAUTO_TOKEN="x")
 
     assert ran.returncode == 1
     assert f"the facade at {url} does not answer" in ran.stderr
     assert ran.stderr.count("\n") == 1
 
 
-def test_a_token_is_not_sent_in_clear_to_another_machine(empty_home: Home) -> None:
-    ran = empty_home.run("job", "list", "--url", "http://jobs.example.org", JOBAUTO_TOKEN="x")
+def test_a_token_is_not_sent_in_clear_to_another_machine(empty_home_here: Home) -> None:
+    ran = empty_home_here.run("job", "list", "--url", "http://jobs.example.org", JOBAUTO_TOKEN="x")
 
     assert ran.returncode == 1
     assert "https" in ran.stderr
@@ -192,7 +208,7 @@ def test_definitions_come_over_standard_input_too(empty_home: Home) -> None:
 
 
 def test_there_are_no_colours_without_a_terminal_and_none_where_no_color_is_set(
-    home: Home,
+    home: Home, home_here: Home
 ) -> None:
     import pty
 
@@ -209,8 +225,8 @@ def test_there_are_no_colours_without_a_terminal_and_none_where_no_color_is_set(
         os.close(theirs)
         return os.read(ours, 65536)
 
-    home.write(rest_yaml=COMPANY)
-    home.run("apply", "files", "--yes")
+    home_here.write(rest_yaml=COMPANY)
+    home_here.run("apply", "files", "--yes")
 
     assert b"\x1b[" not in home.run("company", "list").stdout.encode()
     assert b"\x1b[" in on_terminal()

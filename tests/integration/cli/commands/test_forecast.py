@@ -1,7 +1,6 @@
 """What will run when, over REST and on the command line."""
 
 import json
-import subprocess
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -12,8 +11,7 @@ from jobauto_prefect.cli.commands.forecast import COLUMNS
 from jobauto_prefect.compiler import schedule_of, windows_between
 from jobauto_prefect.settings import Settings
 from tests.support.definitions import PROBE
-from tests.support.paths import JOBAUTO
-from tests.support.processes import clean_environment
+from tests.support.homes import InProcessHome
 
 
 @pytest.fixture
@@ -109,19 +107,14 @@ def test_the_command_line_shows_the_wall_clock_of_each_schedule(
     ledger_settings: Settings, templates: dict[str, int]
 ) -> None:
     def ask(*words: str) -> str:
-        environment = clean_environment() | {
+        told = {
             "JOBAUTO_HOME": str(ledger_settings.home),
             "JOBAUTO_CONFIG_DIR": str(ledger_settings.home),
             "JOBAUTO_DATABASE_URL": str(ledger_settings.database_url),
         }
-        return subprocess.run(
-            [JOBAUTO, "forecast", "--days", "2", *words],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-        ).stdout
+        ran = InProcessHome(ledger_settings.home).run("forecast", "--days", "2", *words, **told)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
 
     head, *rows = ask("--template", "acme/daily").splitlines()
     assert head.split()[0] == COLUMNS[0]

@@ -1,22 +1,24 @@
 """`jobauto user`, `token` and `audit` against this machine's own ledger."""
 
 import json
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.homes import Home
+from tests.support.homes import Home, InProcessHome
 from tests.support.secrets import secret
 
 
 @pytest.fixture
-def home(empty_home: Home) -> Home:
+def home(tmp_path: Path, prepared_home: Path) -> Home:
     """A home with a key, tables and one super_admin."""
-    for words in (("secrets", "init"), ("db", "upgrade")):
-        assert empty_home.run(*words).returncode == 0
+    shutil.copytree(prepared_home, tmp_path / "home")
+    home = InProcessHome(tmp_path)
     create = ("user", "create", "anna", "--role", "super_admin", "--password-stdin")
-    assert empty_home.run(*create, stdin=secret("Dlouhe.heslo-77")).returncode == 0
-    return empty_home
+    assert home.run(*create, stdin=secret("Dlouhe.heslo-77")).returncode == 0
+    return home
 
 
 def told(home: Home, *words: str, stdin: str = "") -> Any:
