@@ -69,6 +69,16 @@ def served(tmp_path: Path, prepared_home: Path) -> Iterator[Served]:
         home.end(signal.SIGKILL)
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, prepared_home: Path) -> Iterator[Served]:
+    """The same for tests that leave it as it is; one of them makes the company."""
+    path = tmp_path_factory.mktemp("served")
+    shutil.copytree(prepared_home, path / "home")
+    home = Served(path)
+    yield home
+    home.end()
+
+
 @contextlib.contextmanager
 def raw(served: Served) -> Iterator[httpx.Client]:
     """A client at the socket that is no command."""
@@ -97,21 +107,21 @@ def test_the_service_of_the_home_does_what_a_command_asks_as_the_person_at_it(
     assert (entry["actor"], entry["door"]) == (f"os:{getpass.getuser()}", "cli")
 
 
-def test_its_errors_and_exit_codes_are_those_of_a_command_alone(served: Served) -> None:
-    missing = served.run("job", "show", "99", "--json")
-    served.write(rest_yaml=COMPANY)
-    applied = served.run("apply", "files", "--yes")
-    again = served.run("plan", "files")
+def test_its_errors_and_exit_codes_are_those_of_a_command_alone(shared: Served) -> None:
+    missing = shared.run("job", "show", "99", "--json")
+    shared.write(rest_yaml=COMPANY)
+    applied = shared.run("apply", "files", "--yes")
+    again = shared.run("plan", "files")
 
     assert (missing.returncode, missing.stderr) == (1, "error: there is no job 99\n")
     assert (applied.returncode, again.returncode) == (0, 0)
     assert applied.stdout.endswith("1 created\n")
 
 
-def test_a_command_loads_nothing_heavy(served: Served) -> None:
+def test_a_command_loads_nothing_heavy(shared: Served) -> None:
     ran = subprocess.run(
         [sys.executable, "-X", "importtime", "-m", "jobauto_prefect.cli", "company", "list"],
-        env=served.environment,
+        env=shared.environment,
         capture_output=True,
         text=True,
         check=True,
@@ -144,8 +154,8 @@ def test_a_service_that_ends_takes_its_socket_with_it(served: Served) -> None:
     assert served.run("company", "list").returncode == 0
 
 
-def test_credentials_that_are_given_count_at_the_socket_too(served: Served) -> None:
-    with raw(served) as client:
+def test_credentials_that_are_given_count_at_the_socket_too(shared: Served) -> None:
+    with raw(shared) as client:
         trusted = client.get("/api/v1/companies.json")
         bad_token = client.get("/api/v1/companies.json", headers={"Authorization": "Bearer x"})
         for_workers = client.post("/internal/v1/claims", json={})
@@ -154,8 +164,8 @@ def test_credentials_that_are_given_count_at_the_socket_too(served: Served) -> N
     assert for_workers.status_code == 403
 
 
-def test_nobody_is_taken_for_the_person_at_the_command_line_at_the_port(served: Served) -> None:
-    port = served.environment["JOBAUTO_API_PORT"]
+def test_nobody_is_taken_for_the_person_at_the_command_line_at_the_port(shared: Served) -> None:
+    port = shared.environment["JOBAUTO_API_PORT"]
 
     answer = httpx.get(f"http://127.0.0.1:{port}/api/v1/companies.json")
 
