@@ -19,6 +19,7 @@ from tests.support.waits import eventually
 
 PASSPHRASE = secret("correct horse battery")
 BEFORE, DURING = 12, 8  # jobs that are taken before the backup begins, and while it goes on
+TURN = 0.3  # seconds between two of them
 
 PROGRAM = """\
 #!/bin/sh
@@ -66,7 +67,7 @@ class Load(threading.Thread):
         self.taken: dict[int, datetime] = {}
 
     def run(self) -> None:
-        while not self._ends.wait(0.1):
+        while not self._ends.wait(TURN):
             answer = self._rest.post("/api/v1/job/", json={"runtemplate_id": self._template})
             self.taken[answer.raise_for_status().json()["id"]] = datetime.now(UTC)
 
