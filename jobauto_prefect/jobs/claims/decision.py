@@ -41,7 +41,13 @@ from jobauto_prefect.ledger.jobs import attempts
 from jobauto_prefect.ledger.jobs.attempts import inactive_reason
 from jobauto_prefect.ledger.jobs.leases import renew_lease
 from jobauto_prefect.ledger.records import Freeze, Job, Lease, RunTemplate, Task, WorkerRecord
-from jobauto_prefect.ledger.states import JobState, TaskState, next_job_state, next_task_state
+from jobauto_prefect.ledger.states import (
+    JobState,
+    TaskReason,
+    TaskState,
+    next_job_state,
+    next_task_state,
+)
 from jobauto_prefect.monitoring import tracing
 from jobauto_prefect.runtime.protocol import ClaimAnswer, Launch, PrefectState
 
@@ -123,7 +129,10 @@ def _grant(context: ClaimContext, job: Job, worker: WorkerRecord, freeze: Freeze
         if refused.refusal.story.state is PrefectState.CANCELLED:
             skip(context.session, job, str(refused))
         else:
-            block(context.session, job, str(refused))
+            # A retry may have been decided just when its run template was switched off.
+            is_inactive = refused.refusal.reason == TaskReason.INACTIVE
+            reason = TaskReason.INACTIVE if is_inactive else TaskReason.BLOCKED
+            block(context.session, job, str(refused), reason)
             deliveries.mark_refused(context.session, job, str(refused))
         refused.refusal.story.transition_id = end_transition(job)
         raise
@@ -134,7 +143,7 @@ def _launch_granted(
 ) -> Launch:
     reason = inactive_reason(template)
     if reason is not None:
-        raise Refused("inactive", reason, PrefectState.FAILED)
+        raise Refused(TaskReason.INACTIVE.value, reason, PrefectState.FAILED)
     job.traceparent = job.traceparent or tracing.note("start")
     settle_executor(template, job)
     terms = terms_of(template.app, context.settings.language)

@@ -14,11 +14,13 @@ from jobauto_prefect.ledger.records import Job, Lease
 from jobauto_prefect.ledger.states import JobState, TaskReason, TaskState, next_job_state
 
 
-def block(session: WritingSession, job: Job, message: str) -> None:
-    """Block a scheduled job that may not start; its task ends too."""
+def block(
+    session: WritingSession, job: Job, message: str, reason: TaskReason = TaskReason.BLOCKED
+) -> None:
+    """Block a scheduled job that may not start; its task ends too, for this reason."""
     end_unstarted(session, job, JobState.BLOCKED, message)
     if job.task is not None:
-        end_task(session, job.task, TaskState.FAILED, TaskReason.BLOCKED, message)
+        end_task(session, job.task, TaskState.FAILED, reason, message)
     notify_failure(session, job)
 
 

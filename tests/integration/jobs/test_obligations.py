@@ -420,6 +420,18 @@ def test_an_attempt_that_can_not_start_ends_its_task(yard: Yard) -> None:
     assert [job.state for job in yard.jobs()] == ["blocked"]
 
 
+def test_a_task_whose_template_was_switched_off_as_it_was_to_be_claimed_is_not_to_blame(
+    yard: Yard,
+) -> None:
+    yard.schedule()
+    yard.keep_at(NOON)
+    with yard.ledger.writing(SERVICE) as session:  # who switched it off saw no open task
+        session.get_one(RunTemplate, yard.template["id"]).active = False
+    assert refused(yard.claims, yard.by_prefect(NOON))[:2] == ("inactive", "FAILED")
+    assert yard.states() == [("failed", "inactive")]
+    assert [job.state for job in yard.jobs()] == ["blocked"]
+
+
 def test_an_operator_may_have_a_missed_window_tried_once_more(yard: Yard) -> None:
     yard.schedule(env={"PASSWORD": SECRET})
     yard.keep_at(NOON)
