@@ -1,5 +1,6 @@
 """The part of a job's log that a page shows: its end, what was before, or lines with a text."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,7 +8,12 @@ from urllib.parse import urlencode
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.console.contract import Contract
-from jobauto_prefect.facade.console.jobs.terminal_text import TerminalText, TextPart
+from jobauto_prefect.facade.console.jobs.terminal_text import (
+    ESCAPE,
+    MAX_LINE,
+    TerminalText,
+    TextPart,
+)
 from jobauto_prefect.ledger.states import LIVE_JOBS
 
 PAGE_LINES = 1000
@@ -61,7 +67,7 @@ async def read_log(
     sought = sought.replace("\0", "")[:MAX_SOUGHT]
     query = {"tail": PAGE_LINES, "before": before, "find": sought}
     answer = await contract.fetch(f"/job/{job_id}/output.json", query)
-    lines = _lines_of(answer, sought)
+    lines = await asyncio.to_thread(_lines_of, answer, sought)
     is_cut = len(lines) < len(answer["lines"]) or len(lines) == PAGE_LINES
     has_earlier = is_cut if sought else bool(lines) and lines[0].number > 1
     follows = before is None and not sought and answer["state"] in LIVE_JOBS
@@ -85,7 +91,7 @@ async def read_next_lines(contract: Contract, job_id: int, after: int, first: in
     """
     query = {"tail": PAGE_LINES, "after": after}
     answer = await contract.fetch(f"/job/{job_id}/output.json", query)
-    lines = _lines_of(answer)
+    lines = await asyncio.to_thread(_lines_of, answer)
     has_gap = bool(lines) and lines[0].number > after + 1
     if has_gap or answer["last"] - first >= MAX_LIVE_LINES:
         return replace(await read_log(contract, job_id), begins_anew=True)
@@ -97,29 +103,38 @@ async def read_next_lines(contract: Contract, job_id: int, after: int, first: in
 
 
 def _lines_of(answer: Mapping[str, Any], sought: str = "") -> list[LogLine]:
-    """Return the last lines of an answer that a page has room for."""
+    """Return the last lines of an answer that a page has room for.
+
+    Only those are read as a terminal would: many colours take long.
+    """
     terminals = {"stdout": TerminalText(), "stderr": TerminalText()}
-    lines = [
+    return [
         LogLine(
             number=line["seq"],
             is_error=line["stream"] == "stderr",
             at=line["at"],
             parts=terminals[line["stream"]].parts_of(line["text"], sought),
         )
-        for line in answer["lines"]
+        for line in _last_that_fit(answer["lines"], sought)
     ]
-    return _last_that_fit(lines)
 
 
-def _last_that_fit(lines: Sequence[LogLine]) -> list[LogLine]:
+def _last_that_fit(lines: Sequence[Mapping[str, Any]], sought: str) -> Sequence[Mapping[str, Any]]:
     """Return the last lines that a page has room for; one at least, where there are any."""
     room, first = PAGE_CHARACTERS, len(lines)
     while first > 0:
-        room -= sum(len(part.text) + PART_MARKUP for part in lines[first - 1].parts)
+        room -= _length_shown(lines[first - 1]["text"], sought)
         if room < 0 and first < len(lines):
             break
         first -= 1
-    return list(lines[first:])
+    return lines[first:]
+
+
+def _length_shown(text: str, sought: str) -> int:
+    """Return how many characters a line takes on the page with its markup, at most."""
+    places = text.lower().count(sought.lower()) if sought else 0
+    parts = 1 + min(text.count(ESCAPE) + 2 * places, MAX_LINE)
+    return min(len(text), MAX_LINE) + parts * PART_MARKUP
 
 
 def _page(job_id: int, place: str = "log", **query: Any) -> str:
