@@ -15,9 +15,9 @@ AUTHENTICATION = "PREFECT_SERVER_API_AUTH_STRING"
 
 def create_app() -> Callable[..., Awaitable[Any]]:
     """Create Prefect's ASGI application, responsive on SQLite too, which knows our worker."""
+    collect_in_thread()  # first: what Prefect imports stays, and is a tenth slower with a collector
     from prefect.server.api.server import create_app as create
 
-    collect_in_thread()
     add_worker_type()
     return create()
 
