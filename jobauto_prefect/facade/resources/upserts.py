@@ -166,8 +166,8 @@ def _write(resource: Resource, asked: UpsertRequest, who: Identity, service: Ser
         session.flush()
         if once is not None or asked.shows_work:
             answer = _respond_written(session, resource, asked, who, service, written)
-        if once is not None and answer is not None:
-            once.store(session, answer)
+            if once is not None:
+                once.store(session, answer)
     if written.messages:
         service.outbox_worker.accept(written.messages)
     else:

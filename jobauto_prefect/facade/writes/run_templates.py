@@ -191,7 +191,7 @@ def write_template(write: WriteRequest) -> WriteResult:
     apply_fields(template, body, except_for=APART)
     closed_anew = not created and template.on_closed != on_closed_before
     require_isolation(write.who, template, exposed_before)
-    _apply_provisions(write, template, body, moved=moved and not created)
+    _apply_provisions(write, template, body, created=created)
     if "calendars" in body.model_fields_set:
         closed_anew |= apply_calendars(write, template, body.calendars)
     _validate(template, write.settings.timezone)
@@ -259,18 +259,18 @@ def _apply_env(write: WriteRequest, template: RunTemplate, given: Fields) -> lis
 
 
 def _apply_provisions(
-    write: WriteRequest, template: RunTemplate, body: TemplateBody, *, moved: bool
+    write: WriteRequest, template: RunTemplate, body: TemplateBody, *, created: bool
 ) -> None:
     """Apply credentials, blocks and topics; what it keeps is to be there in its company too."""
     if "credentials" in body.model_fields_set:
         apply_credentials(write, template, body.credentials)
-    elif moved:
+    elif not created:
         require_own_credentials(template)
     if "blocks" in body.model_fields_set:
         apply_blocks(write, template, body.blocks)
     if "topics" in body.model_fields_set:
         apply_topics(write, template, body.topics)
-    elif moved:
+    elif not created:
         require_own_topics(write, template)
 
 

@@ -113,7 +113,7 @@ def executor_faults(
     for several executors, so that the name alone has to be changed: each takes its own.
     """
     kinds = executor_kinds()
-    faults = setting_faults(settings) if settings else []
+    faults = setting_faults(settings) if settings else [*_faults_without_settings()]
     if name not in kinds:
         message = f"there is no executor {name}; use {', '.join(sorted(kinds))}"
         faults.insert(0, Fault(pointer, "enum", message))
@@ -147,6 +147,11 @@ def _plain(schema: Mapping[str, Any]) -> dict[str, Any]:
         plain["propertyNames"] = {**plain["propertyNames"], "pattern": pattern}
         plain["additionalProperties"] = of_values
     return plain
+
+
+@functools.cache
+def _faults_without_settings() -> tuple[Fault, ...]:
+    return tuple(setting_faults({}))
 
 
 def setting_faults(settings: Mapping[str, Any]) -> list[Fault]:
