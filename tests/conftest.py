@@ -11,7 +11,7 @@ pytest.register_assert_rewrite("tests.support")
 pytest_plugins = (
     "tests.support.secrets",
     "tests.support.prefect_server",
-    "tests.support.scheduling",
+    "tests.support.file_scheduler",
     "tests.support.statement_cache",
 )
 
