@@ -1,7 +1,7 @@
 """The routes that create or update a record: one for each resource that can be written."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -109,20 +109,17 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
         function.__annotations__["fields"] = read
     read_update.__annotations__["record_id"] = key_type(resource.kind)
 
-    def upsert(
-        asked: Annotated[UpsertRequest, Depends(read_new)],
-        who: CurrentUser,
-        service: CurrentService,
-    ) -> Response:
-        return _write(resource, asked, who, service)
+    def endpoint(read_request: Callable[..., UpsertRequest]) -> Callable[..., Response]:
+        def write(
+            asked: Annotated[UpsertRequest, Depends(read_request)],
+            who: CurrentUser,
+            service: CurrentService,
+        ) -> Response:
+            return _write(resource, asked, who, service)
 
-    def update(
-        asked: Annotated[UpsertRequest, Depends(read_update)],
-        who: CurrentUser,
-        service: CurrentService,
-    ) -> Response:
-        return _write(resource, asked, who, service)
+        return write
 
+    upsert, update = endpoint(read_new), endpoint(read_update)
     name = resource.item
     post = functools.partial(
         router.post,
