@@ -1,9 +1,15 @@
-"""Airflow as a yardstick: runs of a DAG with one task of /bin/true, until all have succeeded.
+r"""Airflow as a yardstick: runs of a DAG with one task of /bin/true, until all have succeeded.
 
     python -m benchmarks.airflow
 
 Its scheduler, API server and DAG processor run on PostgreSQL with the LocalExecutor. Where it is:
-`JOBAUTO_BENCH_AIRFLOW`, the path of its command, or the command of that name on the PATH.
+`JOBAUTO_BENCH_AIRFLOW`, the path of its command, or the command of that name on the PATH. An
+environment of its own with it:
+
+    pip install apache-airflow==3.0.6 fastapi==0.116.1 pydantic==2.11.7 pyjwt==2.10.1 \
+        psycopg2-binary asyncpg
+
+What is newer than that its task API refuses with 422.
 """
 
 import contextlib
@@ -61,6 +67,8 @@ def _environment(home: Path, command: str, url: str, port: int) -> dict[str, str
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
         "AIRFLOW__CORE__DAGS_FOLDER": str(home / "dags"),
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(free_port()),
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(free_port()),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
         "AIRFLOW__API_AUTH__JWT_SECRET": "known to this measurement alone, and long enough",

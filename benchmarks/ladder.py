@@ -71,7 +71,7 @@ def measure() -> dict[str, object]:
             number = offer(post, rate, seconds)
             eventually(partial(_have_ended, running, before + number), 300)
             medians[str(rate)] = round(statistics.median(_durations(running, number)), 3)
-        running.prefect.patch("/work_pools/jobauto", json={"is_paused": True}).raise_for_status()
+        running.pause()
         bare = floor(running, deployment, 100)
     rate = 100 / bare["seconds"] * 60
     passed = [step for step in STEPS if medians[str(step)] < GOAL_SECONDS]

@@ -118,7 +118,7 @@ def measure() -> dict[str, object]:
         _offered(running, template, WARM_JOBS / PER_SECOND)
         answers = _offered(running, template, seconds)
         times = _times(running, answers.jobs)
-        running.prefect.patch("/work_pools/jobauto", json={"is_paused": True}).raise_for_status()
+        running.pause()
         bare = floor(running, deployment, RUNS_OF_FLOOR, AT_ONCE)
     found = _figures(answers, times, RUNS_OF_FLOOR / bare["seconds"])
     return found | {"floor_busy_answers": bare["busy"]}

@@ -78,6 +78,11 @@ class Stack:
         answer = self.prefect.post(f"/work_pools/{pool}/workers/filter", json={})
         return answer.is_success and any(worker["status"] == "ONLINE" for worker in answer.json())
 
+    def pause(self, pool: str = "jobauto") -> None:
+        """No worker gets a run of this pool any more; asked again where Prefect is too busy."""
+        body = {"is_paused": True}
+        eventually(lambda: self.prefect.patch(f"/work_pools/{pool}", json=body).is_success)
+
     def applied(self) -> None:
         """Return once Prefect knows all that it is to be told."""
         eventually(lambda: self.rest.get("/status").json()["waiting_for_prefect"] == 0)

@@ -119,7 +119,7 @@ def measure() -> list[dict[str, object]]:
         deployment = deployment_of(running, templates["jobauto"])
         clicked = [_clicked_ms(running, deployment, number) for number in range(CLICKED_JOBS)]
         stock = [_milliseconds(running, templates["stock"], n) for n in range(1, STOCK_JOBS + 1)]
-        running.prefect.patch("/work_pools/jobauto", json={"is_paused": True}).raise_for_status()
+        running.pause()
         single = floor(running, deployment, JOBS, 1)["median"] * 1000
     posted = _row("start: posted", statistics.median(ours), single, GOAL_POSTED)
     posted["stock_ms"] = round(statistics.median(stock), 1)
