@@ -19,7 +19,7 @@ from sqlalchemy import select
 from benchmarks.airflow import airflow_rate
 from benchmarks.cpu import cpu_of, used_between
 from benchmarks.floor import floor
-from benchmarks.stack import Stack, eventually, report, stack, token
+from benchmarks.stack import Stack, eventually, report, stack, worker_token
 from jobauto_prefect.ledger.records import RunTemplate
 
 JOBS = 200
@@ -124,7 +124,7 @@ def stock_rate(running: Stack) -> float:
     template = template_of(running, "stock")
     running.applied()
     argv = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "stock"]
-    secret = token(running, "--worker", "--pool", "stock")
+    secret = worker_token(running, "stock")
     running.start("stock", [*argv, "--type", "process"], JOBAUTO_WORKER_TOKEN=secret)
     eventually(lambda: running.is_served("stock"))
     return STOCK_JOBS / burst(running, template, STOCK_JOBS)

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 
-from benchmarks.stack import report
+from benchmarks.stack import prepare_ledger, report
 
 TIMES = 300
 WARM = 30
@@ -115,8 +115,6 @@ def _populate(settings: Any) -> dict[str, str]:
     from jobauto_prefect.facade.auth.passwords import hash_password
     from jobauto_prefect.ledger.access.tokens import issue_user_token
     from jobauto_prefect.ledger.audit.trail import SERVICE
-    from jobauto_prefect.ledger.database import migration
-    from jobauto_prefect.ledger.database.engine import make_engine
     from jobauto_prefect.ledger.records import (
         App,
         Company,
@@ -125,13 +123,9 @@ def _populate(settings: Any) -> dict[str, str]:
         User,
         UserRole,
     )
-    from jobauto_prefect.ledger.secrets import create_key
     from jobauto_prefect.ledger.store import open_ledger
 
-    create_key(settings.key_path)
-    engine = make_engine(settings.ledger_url)
-    migration.upgrade(engine)
-    engine.dispose()
+    prepare_ledger(settings)
     ledger = open_ledger(settings)
     with ledger.writing(SERVICE) as session:
         now = session.clock()

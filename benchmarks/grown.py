@@ -22,7 +22,7 @@ import psycopg
 from benchmarks.burst import deployment_of
 from benchmarks.console import fill, make_records, row_of_growth
 from benchmarks.lists import median_ms, run_statements
-from benchmarks.stack import Stack, eventually, report, stack, token
+from benchmarks.stack import Stack, eventually, report, stack, worker_token
 
 JOBS, LINES_EACH, ENTRIES = 100_000, 10, 1_000_000
 FEW = 60
@@ -53,7 +53,7 @@ LISTS = {
 @contextlib.contextmanager
 def _claims(running: Stack) -> Iterator[httpx.Client]:
     """The claims API, for a worker that is known to it."""
-    headers = {"Authorization": f"Bearer {token(running, '--worker', '--pool', 'jobauto')}"}
+    headers = {"Authorization": f"Bearer {worker_token(running, 'jobauto')}"}
     hello = {"worker": "bench", "pool": "jobauto", "host": "here", "instance": INSTANCE}
     with httpx.Client(base_url=f"{running.settings.url}/internal/v1", headers=headers) as client:
         client.post("/workers", json=hello).raise_for_status()

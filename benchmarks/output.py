@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psycopg
 
-from benchmarks.stack import Stack, eventually, report, stack, token
+from benchmarks.stack import Stack, eventually, report, stack, worker_token
 
 LINES = 200_000
 GOAL = 20_000.0
@@ -80,8 +80,8 @@ def measure() -> dict[str, object]:
     """The figures, as one JSON object."""
     with stack({"JOBAUTO_OUTPUT_LIMIT_BYTES": str(LINES * 400)}) as running:
         worker = [sys.executable, "-m", "jobauto_prefect.cli", "worker", "start"]
-        worker_token = token(running, "--worker", "--pool", "jobauto")
-        running.start("worker", [*worker, "--pool", "jobauto"], JOBAUTO_WORKER_TOKEN=worker_token)
+        secret = worker_token(running, "jobauto")
+        running.start("worker", [*worker, "--pool", "jobauto"], JOBAUTO_WORKER_TOKEN=secret)
         seconds, kept = _run(running, _template(running), running.home / "started")
         bare = _bare_insert(running)
     largest = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024

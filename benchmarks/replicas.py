@@ -13,7 +13,7 @@ import httpx
 
 from benchmarks.burst import burst, template_of
 from benchmarks.cpu import cpu_of, used_between
-from benchmarks.stack import Stack, eventually, free_port, report, stack, token
+from benchmarks.stack import Stack, eventually, free_port, report, stack, worker_token
 from jobauto_prefect.engine.prefect_server.process import prefect_command
 
 JOBS = 200
@@ -37,7 +37,7 @@ def _start_second(running: Stack) -> str:
     jobauto = [sys.executable, "-m", "jobauto_prefect.cli"]
     running.start("api 2", [*jobauto, "api", "start"], **told)
     eventually(lambda: httpx.get(f"{url}/api/v1/ping.json").is_success)
-    told["JOBAUTO_WORKER_TOKEN"] = token(running, "--worker", "--pool", "jobauto")
+    told["JOBAUTO_WORKER_TOKEN"] = worker_token(running, "jobauto")
     (running.home / "second").mkdir()
     told["JOBAUTO_HOME"] = str(running.home / "second")
     worker = [*jobauto, "worker", "start", "--pool", "jobauto", "--name", "second"]

@@ -23,7 +23,13 @@ import psycopg
 from sqlalchemy import Row, Select
 
 from jobauto_prefect.engine.prefect_server.process import prefect_command
+from jobauto_prefect.ledger.access.tokens import issue_user_token, issue_worker_token
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
+from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
+from jobauto_prefect.ledger.records import User, UserRole
+from jobauto_prefect.ledger.secrets import create_key
+from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
 
 POSTGRESQL = os.environ.get(
@@ -69,7 +75,7 @@ class Stack:
     def start_worker(self, pool: str = "jobauto", **environment: str) -> None:
         """A jobauto worker of this pool that Prefect shows online."""
         argv = [sys.executable, "-m", "jobauto_prefect.cli", "worker", "start", "--pool", pool]
-        environment["JOBAUTO_WORKER_TOKEN"] = token(self, "--worker", "--pool", pool)
+        environment["JOBAUTO_WORKER_TOKEN"] = worker_token(self, pool)
         self.start(f"worker of {pool}", argv, **environment)
         eventually(lambda: self.is_served(pool))
 
@@ -225,8 +231,7 @@ def _start(
     running.pids["prefect"] = processes.enter_context(
         running_process(argv, environment, home / "prefect.log")
     )
-    running.jobauto("secrets", "init")
-    running.jobauto("db", "upgrade")
+    prepare_ledger(settings)
     running.start("api", [sys.executable, "-m", "jobauto_prefect.cli", "api", "start"])
     running.start("services", [sys.executable, "-m", "jobauto_prefect.cli", "services", "start"])
     sign_in(running)
@@ -235,25 +240,38 @@ def _start(
     return running
 
 
+def prepare_ledger(settings: Settings) -> None:
+    """Make the key and the tables."""
+    create_key(settings.key_path)
+    engine = make_engine(settings.ledger_url)
+    migration.upgrade(engine)
+    engine.dispose()
+
+
+@contextlib.contextmanager
+def _writing(running: Stack) -> Iterator[WritingSession]:
+    ledger = open_ledger(running.settings)
+    try:
+        with ledger.writing(SERVICE) as session:
+            yield session
+    finally:
+        ledger.close()
+
+
 def sign_in(running: Stack) -> None:
     """Let the client of the facade be an administrator."""
-    create = [sys.executable, "-m", "jobauto_prefect.cli", "user", "create", "bench"]
-    subprocess.run(
-        [*create, "--role", "super_admin", "--password-stdin"],
-        env=running.environment,
-        input=b"tells 16 connections apart\n",
-        capture_output=True,
-        check=True,
-    )
-    running.rest.headers["Authorization"] = f"Bearer {token(running, '--user', 'bench')}"
+    with _writing(running) as session:
+        user = User(login="bench")
+        user.role_assignments.append(UserRole(role="super_admin", assigned_at=session.clock()))
+        session.add(user)
+        issued, _ = issue_user_token(session, user, None)
+    running.rest.headers["Authorization"] = f"Bearer {issued}"
 
 
-def token(running: Stack, *arguments: str) -> str:
-    """A new token."""
-    import json
-
-    issued: str = json.loads(running.jobauto("token", "issue", *arguments, "--json"))["token"]
-    return issued
+def worker_token(running: Stack, *pools: str) -> str:
+    """A new token for a worker of these pools."""
+    with _writing(running) as session:
+        return issue_worker_token(session, pools, None)[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from benchmarks.burst import deployment_of
 from benchmarks.floor import floor
-from benchmarks.stack import Stack, eventually, report, stack, token
+from benchmarks.stack import Stack, eventually, report, stack, worker_token
 
 GOAL_POSTED = 1.2
 GOAL_CLICKED = 1.5
@@ -54,13 +54,11 @@ def templates_of(running: Stack, *pools: str) -> dict[str, int]:
 
 def start_workers(running: Stack) -> None:
     """A jobauto worker for the pool jobauto, a process worker of Prefect for the pool stock."""
-    worker_token = token(running, "--worker", "--pool", "jobauto", "--pool", "stock")
+    secret = worker_token(running, "jobauto", "stock")
     jobauto = [sys.executable, "-m", "jobauto_prefect.cli", "worker", "start", "--pool", "jobauto"]
     prefect = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "stock"]
-    running.start("jobauto-worker", jobauto, JOBAUTO_WORKER_TOKEN=worker_token)
-    running.start(
-        "stock-worker", [*prefect, "--type", "process"], JOBAUTO_WORKER_TOKEN=worker_token
-    )
+    running.start("jobauto-worker", jobauto, JOBAUTO_WORKER_TOKEN=secret)
+    running.start("stock-worker", [*prefect, "--type", "process"], JOBAUTO_WORKER_TOKEN=secret)
     for pool in ("jobauto", "stock"):
         eventually(partial(running.is_served, pool))
 
