@@ -6,6 +6,7 @@ import re
 import httpx
 from sqlalchemy import select
 
+from jobauto_prefect import certificates
 from jobauto_prefect.facade.auth.passwords import hash_password
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import User
@@ -34,7 +35,10 @@ def add_user(ledger: Ledger, login: str = "eva", *roles: str) -> None:
 def visitor(url: str, language: str = "en") -> httpx.Client:
     """A browser on a page of this service: it follows nothing by itself."""
     headers = {"Accept": "text/html", "Accept-Language": language}
-    return httpx.Client(base_url=url, headers=headers, timeout=20, event_hooks=SAYS_NO_SECRET)
+    verify = certificates.needs_certificates(url)
+    return httpx.Client(
+        base_url=url, headers=headers, timeout=20, event_hooks=SAYS_NO_SECRET, verify=verify
+    )
 
 
 def submit(

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import httpx
-from sqlalchemy import insert, select
+from sqlalchemy import String, cast, insert, literal, select
 
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Artifact, CompanyUser, Job, OutputLine, Task, User
@@ -74,6 +74,17 @@ class JobRecords:
         rows = [{**named, "seq": seq, "text": text} for seq, text in enumerate(texts, start=first)]
         with self.ledger.writing(SERVICE) as session:
             session.execute(insert(OutputLine), rows)
+
+    def long_output(self, job_id: int, lines: int, text: str) -> None:
+        """So many lines that the database writes itself; in their text :seq is their number."""
+        numbers = select(literal(1).label("seq")).cte("numbers", recursive=True)
+        numbers = numbers.union_all(select(numbers.c.seq + 1).where(numbers.c.seq < lines))
+        before, _, after = text.partition(":seq")
+        words = literal(before) + cast(numbers.c.seq, String) + literal(after)
+        rows = select(literal(job_id), numbers.c.seq, literal("stdout"), words, literal(self.now))
+        with self.ledger.writing(SERVICE) as session:
+            columns = ["job_id", "seq", "stream", "text", "at"]
+            session.execute(insert(OutputLine).from_select(columns, rows))
 
     def artifact(self, job_id: int, path: str, content: bytes, kind: str) -> int:
         """A file that a job left behind."""

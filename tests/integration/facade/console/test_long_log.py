@@ -5,6 +5,7 @@ import re
 
 import httpx
 import pytest
+from sqlalchemy import func, update
 
 from jobauto_prefect.facade.console.jobs import log_section
 from jobauto_prefect.facade.console.jobs.log_section import (
@@ -15,6 +16,8 @@ from jobauto_prefect.facade.console.jobs.log_section import (
     PART_MARKUP,
 )
 from jobauto_prefect.facade.console.jobs.terminal_text import MAX_LINE, TerminalText, TextPart
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import OutputLine
 from tests.support.job_records import JobRecords
 
 LINES = 200_000
@@ -27,11 +30,11 @@ NEEDLE = "needle"
 def job(records: JobRecords) -> int:
     """A job that runs and has written this much; each ten-thousandth line can be looked for."""
     job = records.job(state="running")
-    texts = (
-        f"{number:>6} \x1b[32mrow\x1b[0m {'x' * 60} {NEEDLE if number % 10_000 == 0 else 'hay'}"
-        for number in range(1, LINES + 1)
-    )
-    records.lines(job, *texts)
+    records.long_output(job, LINES, f":seq \x1b[32mrow\x1b[0m {'x' * 60} hay")
+    with records.ledger.writing(SERVICE) as session:
+        of_job = (OutputLine.job_id == job, OutputLine.seq % 10_000 == 0)
+        marked = func.replace(OutputLine.text, "hay", NEEDLE)
+        session.execute(update(OutputLine).where(*of_job).values(text=marked))
     return job
 
 
