@@ -5,13 +5,15 @@ import logging
 import re
 import time
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Protocol
 from uuid import UUID
 
 from prefect.events import Event
-from prefect.events.clients import get_events_subscriber
+from prefect.events.clients import PrefectEventSubscriber, get_events_subscriber
 from prefect.events.filters import EventAnyResourceFilter, EventFilter, EventNameFilter
 
+from jobauto_prefect.clock import Clock
 from jobauto_prefect.errors import PrefectUnavailable
 
 logger = logging.getLogger(__name__)
@@ -34,6 +36,8 @@ OF_JOBS = re.compile(r" #[0-9]+( \(task [0-9]+, attempt [0-9]+\))?$")
 """How the names of flow runs end that the ledger makes. A hint, which saves asking about others."""
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.1, 5.0  # seconds between attempts to connect
+MISSED = timedelta(minutes=1)
+"""What occurred so long before a connection is told, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +71,17 @@ class RunListener(Protocol):
         """Handle a flow run that somebody ends, or ended a minute ago."""
 
 
-async def listen(pool_id: UUID, listener: RunListener) -> None:
-    """Notify `listener` of the flow runs of a work pool until cancelled, reconnecting forever."""
+async def listen(pool_id: UUID, listener: RunListener, clock: Clock) -> None:
+    """Notify `listener` of the flow runs of a work pool until cancelled, reconnecting forever.
+
+    `clock` is the service's: this host's may be another.
+    """
     pause, complained = SHORTEST_PAUSE, False
     while True:
         since = time.monotonic()
         try:
             # One attempt each: to know of every reconnection is the point of this loop.
-            async with get_events_subscriber(_filter(pool_id), reconnection_attempts=0) as stream:
+            async with _subscriber(pool_id, clock()) as stream:
                 listener.on_connected()
                 async for event in stream:
                     _notify(listener, event)
@@ -88,6 +95,13 @@ async def listen(pool_id: UUID, listener: RunListener) -> None:
         listener.on_disconnected()
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
+
+
+def _subscriber(pool_id: UUID, now: datetime) -> PrefectEventSubscriber:
+    subscriber = get_events_subscriber(_filter(pool_id), reconnection_attempts=0)
+    # Its own is this host's time less a minute: nothing is heard until then where that is ahead.
+    subscriber._backfill_since = now - MISSED  # type: ignore[assignment]  # noqa: SLF001
+    return subscriber
 
 
 def _filter(pool_id: UUID) -> EventFilter:

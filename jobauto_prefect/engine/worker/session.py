@@ -89,7 +89,7 @@ class WorkerSession:
             if self._listening is not None:
                 self._listening.cancel()
             self._listening_to = pool_id
-            self._listening = asyncio.create_task(listen(pool_id, self))
+            self._listening = asyncio.create_task(listen(pool_id, self, self._opened.client.clock))
 
     async def tick(self) -> None:
         """Poll for runs and cancellations, and for limits where they are unknown."""
