@@ -275,15 +275,17 @@ async def test_what_the_ledger_says_at_a_renewal_is_done(opened: Opened, facade:
 
 
 async def test_jobs_run_on_and_tell_later_while_the_facade_is_away(
-    worker: WorkerContext, facade: Recorder
+    worker: WorkerContext, facade: Recorder, tmp_path: Path
 ) -> None:
-    script = "echo one; sleep 1.5; seq 2000; exit 4"
+    away = tmp_path / "away"
+    script = f"echo one; until [ -e {away} ]; do sleep 0.1; done; seq 2000; exit 4"
     running = [
         asyncio.create_task(worker.runner.run(launch(worker, script, job=job)))
         for job in range(1, 11)
     ]
     await until(lambda: all(facade.lines(job) for job in range(1, 11)))
     facade.stop()
+    away.touch()
     await asyncio.sleep(2)
     assert not any(task.done() for task in running)
     assert len(worker.runner.jobs) == 10
