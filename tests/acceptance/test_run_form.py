@@ -143,8 +143,7 @@ def test_a_wrong_whole_number_is_refused_and_submit_runs(
     for key in formed.required:
         form.entries[key].type(TYPED)
     number.type("1.5")
-    form.submit()
-    eventually(lambda: "1 5 is not" in number.text, 30)
+    form.submit_until_refused(formed.number, "1 5 is not")
     browser.save_screenshot(str(tmp_path / "refused.png"))
     assert not form.left
     assert len(formed.runs()) == before

@@ -1,10 +1,12 @@
 """A real Chromium, and the form with which Prefect's UI asks for the parameters of a run."""
 
 import contextlib
+import math
 import os
 import re
 import shutil
 import signal
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,6 +20,7 @@ from selenium.webdriver.remote.webelement import WebElement
 from tests.support.waits import eventually
 
 PAGE_WITHIN = 60  # seconds
+CLICK_AGAIN = 5  # seconds
 OPTIONS = ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1300,2400")
 
 REFUSED = "//*[contains(text(), 'went wrong trying to create a flow run')]"
@@ -150,6 +153,21 @@ class RunForm:
     def left(self) -> bool:
         """Whether the run was made: the UI goes back to the deployment then."""
         return self._browser.current_url != self._address
+
+    def submit_until_refused(self, key: str, reason: str) -> None:
+        """Click until the entry of a key says why it is wrong: a click may miss what moves."""
+        clicked = -math.inf
+
+        def refused() -> bool:
+            nonlocal clicked
+            if reason in self.entries[key].text:
+                return True
+            if time.monotonic() - clicked > CLICK_AGAIN:
+                self.submit()
+                clicked = time.monotonic()
+            return False
+
+        eventually(refused, PAGE_WITHIN)
 
     def submit_until_taken(self) -> None:
         """Click, as people do, again where Prefect's SQLite was busy: its UI does not by itself."""
