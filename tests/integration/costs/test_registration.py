@@ -47,6 +47,8 @@ async def test_many_run_templates_that_are_applied(
 ) -> None:
     """Each is one write of Prefect's, and a share of what the ledger is asked and told for some."""
     await counted.template(name="first")
+    async with PrefectApi(prefect_server) as api:  # the application has its flow
+        await OutboxWorker(EngineContext(counted.ledger, api, counted.settings)).handle_all()
     files = [{"name": "records.json", "text": json.dumps([*map(_record, range(MANY))])}]
     plan = (await counted.rest.post("/apply.json", json={"files": files})).json()
     body = {"files": files, "digest": plan["digest"]}
@@ -57,7 +59,7 @@ async def test_many_run_templates_that_are_applied(
             with counted.asked.during():
                 await OutboxWorker(context).handle_all()
     made = [call for call in calls.calls if call == "POST /deployments/"]
-    assert len(made) == MANY + 1
+    assert len(made) == MANY
     assert len(calls.calls) <= 2 * MANY, calls.calls
     assert len(counted.asked.counted) <= 5 * MANY, counted.asked.shown()
     assert counted.asked.commits <= MANY, counted.asked.shown()
