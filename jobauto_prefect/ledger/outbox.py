@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sqlalchemy.orm import Session
@@ -111,6 +112,18 @@ def is_pending(session: Session, kind: OutboxKind, subject_id: int) -> bool:
     query = (
         select(OutboxMessage.id)
         .where(OutboxMessage.kind == kind, OutboxMessage.subject_id == subject_id)
+        .limit(1)
+    )
+    return session.scalar(query) is not None
+
+
+def is_deletion_pending(session: Session, kind: OutboxKind, object_id: UUID) -> bool:
+    """Whether a message of this kind is still to delete that object of Prefect."""
+    query = (
+        select(OutboxMessage.id)
+        .where(
+            OutboxMessage.kind == kind, OutboxMessage.payload["id"].as_string() == str(object_id)
+        )
         .limit(1)
     )
     return session.scalar(query) is not None

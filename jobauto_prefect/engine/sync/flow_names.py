@@ -6,8 +6,13 @@ time must not end up in one flow.
 """
 
 from jobauto_prefect.compiler.deployments import flow_name
+from jobauto_prefect.errors import Locked
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.queries.applications import flow_names_of_others, lock_applications
+from jobauto_prefect.ledger.queries.applications import (
+    flow_names_of_others,
+    is_flow_leaving,
+    lock_applications,
+)
 from jobauto_prefect.ledger.records import App
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
 
@@ -26,7 +31,12 @@ def has_name(app: App, language: str) -> bool:
 
 
 def reserve_name(ledger: Ledger, app_id: int, language: str) -> None:
-    """Give the flow of an application its name, unless it has one already."""
+    """Give the flow of an application its name, unless it has one already.
+
+    Raises:
+        Locked: the flow of that name is being deleted with its former application; found by its
+            name now, it would be gone a moment later.
+    """
     with ledger.reading() as session:
         if has_name(session.get_one(App, app_id), language):
             return
@@ -34,6 +44,8 @@ def reserve_name(ledger: Ledger, app_id: int, language: str) -> None:
         lock_applications(session)
         app = session.get_one(App, app_id)
         own, longer = _names(app, language)
+        if is_flow_leaving(session, own):
+            raise Locked(f"flow {own} is being deleted with its former application")
         app.flow_name = longer if name_is_shared(session, app, language) else own
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 from jobauto_prefect.compiler.plan import DeploymentPlan
 from jobauto_prefect.engine.context import EngineContext
@@ -95,10 +96,36 @@ async def _apply_plans(context: EngineContext, plans: Mapping[int, _Planned]) ->
 
 
 async def _told(context: EngineContext, plan: _Planned) -> Outcome:
+    if not isinstance(plan, tuple):
+        return plan
+    remembered = plan[1]
     try:
-        return await apply(context.prefect, *plan) if isinstance(plan, tuple) else plan
+        applied = await apply(context.prefect, *plan)
+        if applied.deployment_id != remembered.deployment_id and not applied.is_new:
+            await _check_stays(context, applied.deployment_id)
     except JobautoError as error:
         return error
+    return applied
+
+
+async def _check_stays(context: EngineContext, deployment_id: UUID) -> None:
+    """Make sure that a deployment which was there before its run template is not being deleted.
+
+    A run template that is deleted and made again at once gets the deployment of the former one by
+    its name, while a message is about to delete that by its id.
+
+    Raises:
+        Locked: it is, or is gone by now; applied again, there is a new one.
+    """
+    path = f"/deployments/{deployment_id}"
+    leaves = await asyncio.to_thread(_is_leaving, context, deployment_id)
+    if leaves or await context.prefect.get_or_none(path) is None:
+        raise Locked(f"deployment {deployment_id} is being deleted with its former run template")
+
+
+def _is_leaving(context: EngineContext, deployment_id: UUID) -> bool:
+    with context.ledger.reading() as session:
+        return outbox.is_deletion_pending(session, OutboxKind.RETIRE_DEPLOYMENT, deployment_id)
 
 
 async def look_ahead(context: EngineContext, outlooks: upcoming_runs.UpcomingRuns) -> None:

@@ -6,9 +6,11 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger.access.ownership import own_first, usable
+from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.records import (
     App,
     AppVersion,
+    OutboxMessage,
 )
 
 
@@ -54,6 +56,17 @@ def flow_names_of_others(session: Session, app: App) -> set[str]:
         App.id != app.id, App.retired_at.is_(None), App.flow_name.is_not(None)
     )
     return {name for name in session.scalars(query) if name}
+
+
+def is_flow_leaving(session: Session, name: str) -> bool:
+    """Whether Prefect is still to delete the flow of that name, as its application was deleted."""
+    query = (
+        select(OutboxMessage.id)
+        .join(App, App.id == OutboxMessage.subject_id)
+        .where(OutboxMessage.kind == OutboxKind.RETIRE_FLOW, App.flow_name == name)
+        .limit(1)
+    )
+    return session.scalar(query) is not None
 
 
 def lock_applications(session: Session) -> None:

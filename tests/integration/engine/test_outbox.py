@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 from uuid import uuid4
@@ -20,27 +19,12 @@ from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import Job, NamedLock, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
+from tests.support.held_transport import HeldTransport
 from tests.support.records import make_template
 from tests.support.servers import client, facade, user_token
 
 PATIENCE = 30  # seconds
 MANY = 2 * AT_ONCE
-
-
-class HeldTransport(httpx.AsyncHTTPTransport):
-    """The ordinary transport; calls of a kind arrive only once it is told to go on."""
-
-    def __init__(self, method: str = "POST", path: str = "/api/deployments/") -> None:
-        super().__init__()
-        self._method, self._path = method, re.compile(path)
-        self.go_on = asyncio.Event()
-        self.held = 0
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if request.method == self._method and self._path.fullmatch(request.url.path):
-            self.held += 1
-            await self.go_on.wait()
-        return await super().handle_async_request(request)
 
 
 class RefusingTransport(httpx.AsyncHTTPTransport):

@@ -1,0 +1,120 @@
+"""What is deleted and made again at once: a real ledger, a real Prefect that is slow to delete."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import App, OutboxMessage, RunTemplate
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.settings import Settings
+from tests.support.definitions import PROBE
+from tests.support.held_transport import HeldTransport
+from tests.support.records import ok, post
+from tests.support.servers import client, facade, user_token
+from tests.support.waits import until
+
+BESIDE = 1.0
+"""Seconds in which what is made again would take over what is being deleted."""
+
+
+class Records:
+    """An application with or without a run template; the facade that writes them has no Prefect."""
+
+    def __init__(self, rest: httpx.Client) -> None:
+        self._rest = rest
+        self._name = uuid4().hex  # Prefect is shared with other tests
+        post(rest, "/company/", slug=self._name, name=self._name)
+
+    def app(self) -> int:
+        document = PROBE | {"name": f"Again {self._name}", "uuid": str(uuid4())}
+        return int(post(self._rest, "/app/", **document)["id"])
+
+    def template(self, app_id: int) -> int:
+        body: dict[str, Any] = {"app_id": app_id, "company": self._name, "name": "daily"}
+        return int(post(self._rest, "/runtemplate/", **body)["id"])
+
+    def delete(self, kind: str, record_id: int) -> None:
+        ok(self._rest.delete(f"/{kind}/{record_id}.json"))
+
+
+@pytest.fixture
+def records(facade_settings: Settings, ledger: Ledger) -> Iterator[Records]:
+    with (
+        facade(facade_settings, ledger) as url,
+        client(f"{url}/api/v1", user_token(ledger)) as rest,
+    ):
+        yield Records(rest)
+
+
+class Prefect:
+    """Tells a real Prefect what waits in the outbox."""
+
+    def __init__(self, ledger: Ledger, settings: Settings, url: str) -> None:
+        self._ledger, self._settings, self._url = ledger, settings, url
+
+    async def hear(self, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        """Be told everything."""
+        async with PrefectApi(self._url, transport=transport) as api:
+            while await asyncio.to_thread(self._bring_forward):
+                await OutboxWorker(EngineContext(self._ledger, api, self._settings)).handle_all()
+
+    def _bring_forward(self) -> bool:
+        """Let what the facade put off be due; whether there is anything."""
+        with self._ledger.writing(SERVICE) as session:
+            waiting = session.query(OutboxMessage).all()
+            for message in waiting:
+                message.not_before, message.taken_until = message.created_at, None
+        return bool(waiting)
+
+    async def hear_while_it_is_slow_to_delete(self, path: str) -> None:
+        """Be told everything; what is deleted below a path goes last."""
+        transport = HeldTransport("DELETE", path)
+        telling = asyncio.create_task(self.hear(transport))
+        await until(lambda: transport.held)
+        await asyncio.sleep(BESIDE)
+        transport.go_on.set()
+        await telling
+
+    async def has(self, path: str, object_id: object) -> bool:
+        async with PrefectApi(self._url) as api:
+            return await api.get_or_none(f"/{path}/{object_id}") is not None
+
+
+@pytest.fixture
+def prefect_beside(ledger: Ledger, facade_settings: Settings, prefect_server: str) -> Prefect:
+    return Prefect(ledger, facade_settings, prefect_server)
+
+
+async def test_an_application_that_is_made_again_at_once_has_a_flow(
+    records: Records, prefect_beside: Prefect, ledger: Ledger
+) -> None:
+    first = await asyncio.to_thread(records.app)
+    await prefect_beside.hear()
+    await asyncio.to_thread(records.delete, "app", first)
+    second = await asyncio.to_thread(records.app)
+    await prefect_beside.hear_while_it_is_slow_to_delete("/api/flows/.*")
+    with ledger.reading() as session:
+        flow_id = session.get_one(App, second).flow_id
+    assert await prefect_beside.has("flows", flow_id)
+
+
+async def test_a_run_template_that_is_made_again_at_once_has_a_deployment(
+    records: Records, prefect_beside: Prefect, ledger: Ledger
+) -> None:
+    app = await asyncio.to_thread(records.app)
+    first = await asyncio.to_thread(records.template, app)
+    await prefect_beside.hear()
+    await asyncio.to_thread(records.delete, "runtemplate", first)
+    second = await asyncio.to_thread(records.template, app)
+    await prefect_beside.hear_while_it_is_slow_to_delete("/api/deployments/.*")
+    with ledger.reading() as session:
+        deployment_id = session.get_one(RunTemplate, second).deployment_id
+    assert await prefect_beside.has("deployments", deployment_id)
