@@ -25,7 +25,7 @@ async def apply_app(context: EngineContext, message: OutboxMessage) -> None:
     flow_id = await ensure_flow(context.prefect, plan, remembered, [])
     if flow_id != remembered:
         await asyncio.to_thread(_remember, context, message.subject_id, flow_id)
-        if remembered is not None:
+        if remembered is not None and not await asyncio.to_thread(_is_in_use, context, remembered):
             await retire_flow(context.prefect, str(remembered))
 
 
