@@ -130,10 +130,11 @@ class Job:
             await self._prepare()
             if self._why is not None:
                 return self._report(*self._why)
+            started_at = self._clock()  # afterwards it may have run for a while already
             await self._execution.start()
         except StartFailed as error:
             return self._not_started(error)
-        started_at, self._runs = self._clock(), True
+        self._runs = True
         try:
             return await self._run_to_end(started_at)
         except BaseException:  # nobody would look after the processes any more
