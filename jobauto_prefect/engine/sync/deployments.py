@@ -6,7 +6,7 @@ and POST gives the schedule a new id, which Prefect's own guard against double r
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from urllib.parse import quote
 from uuid import UUID
@@ -25,6 +25,9 @@ from jobauto_prefect.engine.sync.deployment_comparison import (
 )
 from jobauto_prefect.engine.work_pools import ensure_pool, ensure_queue
 from jobauto_prefect.errors import NotFound
+
+CheckFound = Callable[[UUID], Awaitable[None]]
+"""Raises where a deployment that was found is not to be taken over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +55,18 @@ class Applied:
     is_new: bool = False
 
 
-async def apply(api: PrefectApi, plan: DeploymentPlan, remembered: AppliedIds) -> Applied:
+async def apply(
+    api: PrefectApi,
+    plan: DeploymentPlan,
+    remembered: AppliedIds,
+    check_found: CheckFound | None = None,
+) -> Applied:
     """Change flow, work pool and deployment to what the plan says; safe to repeat.
 
     Names are identities in Prefect: under a new name there is a new object, the waiting runs move
     to it, and the old deployment goes; so does an old flow without deployments and runs. A
-    deployment that somebody deleted is created again.
+    deployment that somebody deleted is created again. One that was there under its name before is
+    taken over, where `check_found` does not object; nothing else is changed before.
 
     Raises:
         PrefectUnavailable: Prefect does not answer.
@@ -71,6 +80,8 @@ async def apply(api: PrefectApi, plan: DeploymentPlan, remembered: AppliedIds) -
     deployment_id, former, is_new = await _ensure_deployment(
         api, plan, flow_id, remembered, written
     )
+    if check_found is not None and deployment_id != remembered.deployment_id and not is_new:
+        await check_found(deployment_id)
     retired = UUID(former["id"]) if former else None
     moved: Mapping[UUID, UUID] = {}
     if former is not None or (written and not is_new):

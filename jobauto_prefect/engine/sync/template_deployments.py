@@ -1,6 +1,7 @@
 """Applies run templates: flow, work pool and deployment become what the records say."""
 
 import asyncio
+import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -18,11 +19,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.jobs.flow_runs import jobs_of_flow_run
 from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.queries.events import GivenByRules, given_by_rules, rules_starting
-from jobauto_prefect.ledger.queries.run_templates import (
-    is_deployment_of_another,
-    templates_alone,
-    templates_with_context,
-)
+from jobauto_prefect.ledger.queries.run_templates import templates_alone, templates_with_context
 from jobauto_prefect.ledger.records import OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import ReadingSession
@@ -104,32 +101,31 @@ async def _told(context: EngineContext, plan: _Planned) -> Outcome:
         return plan
     wanted, remembered = plan
     try:
-        applied = await apply(context.prefect, wanted, remembered)
-        if applied.deployment_id != remembered.deployment_id and not applied.is_new:
-            await _check_stays(context, wanted.template_id, applied.deployment_id)
+        return await apply(
+            context.prefect, wanted, remembered, functools.partial(_check_stays, context)
+        )
     except JobautoError as error:
         return error
-    return applied
 
 
-async def _check_stays(context: EngineContext, template_id: int, deployment_id: UUID) -> None:
-    """Make sure that a deployment which was there before its run template is not about to go.
+async def _check_stays(context: EngineContext, deployment_id: UUID) -> None:
+    """Make sure that a deployment which was there before its run template is not being deleted.
 
-    A run template gets by its name the deployment of one that was renamed or deleted just now, and
-    that one is told to Prefect by deleting the deployment by its id.
+    A run template that is deleted and made again at once gets the deployment of the former one by
+    its name, while a message is about to delete that by its id.
 
     Raises:
         Locked: it is, or is gone by now; applied again, there is a new one.
     """
     path = f"/deployments/{deployment_id}"
-    leaves = await asyncio.to_thread(_is_of_another, context, template_id, deployment_id)
+    leaves = await asyncio.to_thread(_is_leaving, context, deployment_id)
     if leaves or await context.prefect.get_or_none(path) is None:
-        raise Locked(f"deployment {deployment_id} is about to go with its former run template")
+        raise Locked(f"deployment {deployment_id} is being deleted with its former run template")
 
 
-def _is_of_another(context: EngineContext, template_id: int, deployment_id: UUID) -> bool:
+def _is_leaving(context: EngineContext, deployment_id: UUID) -> bool:
     with context.ledger.reading() as session:
-        return is_deployment_of_another(session, template_id, deployment_id)
+        return outbox.is_deletion_pending(session, OutboxKind.RETIRE_DEPLOYMENT, deployment_id)
 
 
 async def look_ahead(context: EngineContext, outlooks: upcoming_runs.UpcomingRuns) -> None:

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session, joinedload, lazyload, selectinload
 
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.ledger.base import can_hold
-from jobauto_prefect.ledger.outbox import OutboxKind, is_deletion_pending
 from jobauto_prefect.ledger.records import (
     Company,
     Credential,
@@ -127,20 +126,6 @@ def executors_used(session: Session, pool: str, default_pool: str) -> set[str]:
         RunTemplate.retired_at.is_(None), RunTemplate.active.is_(True), named
     )
     return set(session.scalars(query.distinct()))
-
-
-def is_deployment_of_another(session: Session, template_id: int, deployment_id: UUID) -> bool:
-    """Whether a deployment still is, or goes with, another run template's former name.
-
-    That one was renamed, or deleted, and Prefect has not been told of it yet.
-    """
-    renamed = select(RunTemplate.id).where(
-        RunTemplate.deployment_id == deployment_id,
-        RunTemplate.id != template_id,
-        RunTemplate.retired_at.is_(None),
-    )
-    leaving = is_deletion_pending(session, OutboxKind.RETIRE_DEPLOYMENT, deployment_id)
-    return leaving or session.scalar(renamed.limit(1)) is not None
 
 
 def deployments_of_ours(session: Session, deployment_ids: Collection[UUID]) -> set[UUID]:

@@ -37,12 +37,9 @@ class Records:
         document = PROBE | {"name": f"Again {self._name}", "uuid": str(uuid4())}
         return int(post(self._rest, "/app/", **document)["id"])
 
-    def template(self, app_id: int, name: str = "daily") -> int:
-        body: dict[str, Any] = {"app_id": app_id, "company": self._name, "name": name}
+    def template(self, app_id: int) -> int:
+        body: dict[str, Any] = {"app_id": app_id, "company": self._name, "name": "daily"}
         return int(post(self._rest, "/runtemplate/", **body)["id"])
-
-    def rename(self, template_id: int, name: str) -> None:
-        post(self._rest, "/runtemplate/", id=template_id, name=name)
 
     def delete(self, kind: str, record_id: int) -> None:
         ok(self._rest.delete(f"/{kind}/{record_id}.json"))
@@ -121,19 +118,3 @@ async def test_a_run_template_that_is_made_again_at_once_has_a_deployment(
     with ledger.reading() as session:
         deployment_id = session.get_one(RunTemplate, second).deployment_id
     assert await prefect_beside.has("deployments", deployment_id)
-
-
-async def test_a_run_template_that_gets_the_name_of_a_renamed_one_has_a_deployment(
-    records: Records, prefect_beside: Prefect, ledger: Ledger
-) -> None:
-    app = await asyncio.to_thread(records.app)
-    first = await asyncio.to_thread(records.template, app, "daily")
-    second = await asyncio.to_thread(records.template, app, "nightly")
-    await prefect_beside.hear()
-    await asyncio.to_thread(records.rename, first, "weekly")
-    await asyncio.to_thread(records.rename, second, "daily")
-    await prefect_beside.hear_while_it_is_slow_to_delete("/api/deployments/.*")
-    with ledger.reading() as session:
-        ids = [session.get_one(RunTemplate, each).deployment_id for each in (first, second)]
-    assert len({*ids}) == 2
-    assert all([await prefect_beside.has("deployments", each) for each in ids])
