@@ -94,7 +94,8 @@ class OutboxWorker:
             while True:
                 await self._begin_due(group)
                 try:
-                    await asyncio.wait_for(self._due.wait(), self._poll_seconds)
+                    async with asyncio.timeout(self._poll_seconds):
+                        await self._due.wait()
                 except TimeoutError:
                     self._more_may_wait = True
 

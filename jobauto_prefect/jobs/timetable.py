@@ -60,7 +60,8 @@ class Timetable:
             with contextlib.suppress(JobautoError):  # those who do the work will say so
                 pause = self._note(await asyncio.to_thread(self._agenda))
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._changed.wait()
 
     def _agenda(self) -> Mapping[Topic, datetime]:
         with self._ledger.reading() as session:

@@ -82,7 +82,8 @@ class Fitness:
             for part in {DISK, *self._hindrances} & self._checks.keys():
                 await self._check(part)
             try:
-                await asyncio.wait_for(self._doubted.wait(), pause)
+                async with asyncio.timeout(pause):
+                    await self._doubted.wait()
             except TimeoutError:
                 pause = min(2 * pause, CHECK_SECONDS)
             else:

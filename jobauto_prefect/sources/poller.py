@@ -80,7 +80,8 @@ class Poller:
             await asyncio.sleep(seconds)
             return
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._there_are.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._there_are.wait()
 
     def _due(self) -> tuple[list[int], float]:
         """Return the sources that are due, and in how many seconds to look again."""

@@ -92,7 +92,8 @@ class Sender(ABC, Generic[Claim, Message]):
                     task = group.create_task(self._send(client, message))
                     task.add_done_callback(lambda _: self._wanted.set())  # there is room
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wanted.wait(), self._poll_seconds)
+                    async with asyncio.timeout(self._poll_seconds):
+                        await self._wanted.wait()
                 self._wanted.clear()
 
     async def _next(self) -> list[Message]:

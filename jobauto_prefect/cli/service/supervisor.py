@@ -191,11 +191,13 @@ class SupervisedPart:
         self._signal(signal.SIGTERM)
         hurrying = asyncio.create_task(self._hurry(hurry))
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), self.part.stop_seconds)
+            async with asyncio.timeout(self.part.stop_seconds):
+                await process.wait()
         hurrying.cancel()
         self._signal_group(signal.SIGKILL)
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), KILLED_WITHIN_SECONDS)
+            async with asyncio.timeout(KILLED_WITHIN_SECONDS):
+                await process.wait()
 
     async def _hurry(self, hurry: asyncio.Event) -> None:
         await hurry.wait()

@@ -145,7 +145,8 @@ class Dispatcher:
         """Look whenever there is a reason to, until stopped."""
         while not self.stopped:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._wanted.wait(), self._seconds_to_next())
+                async with asyncio.timeout(self._seconds_to_next()):
+                    await self._wanted.wait()
             self._wanted.clear()
             await self.start_due()
 

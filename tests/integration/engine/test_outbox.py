@@ -214,6 +214,25 @@ async def test_who_refuses_is_not_away(ledger: Ledger, settings: Settings) -> No
         assert carrier.prefect_away is None
 
 
+@pytest.mark.parametrize("turns", range(5))
+async def test_who_is_told_to_end_while_being_woken_ends(
+    ledger: Ledger, settings: Settings, turns: int
+) -> None:
+    """So many turns of the event loop lie between the two."""
+    async with PrefectApi("http://prefect.test/api") as api:
+        carrier = OutboxWorker(EngineContext(ledger, api, settings), 60)
+        task = asyncio.create_task(carrier.run())
+        await asyncio.sleep(0.2)  # it has looked, and waits
+        carrier.accept([])
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait({task}, timeout=5)
+        ended = task.done()
+        task.cancel()
+    assert ended
+
+
 def tried(ledger: Ledger) -> int:
     """How many messages were put off."""
     with ledger.reading() as session:

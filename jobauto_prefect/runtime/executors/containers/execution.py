@@ -206,7 +206,8 @@ class ContainerExecution:
         watching.cancel()
         if ended.lost is None:  # removing it would cut off what is on its way
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._streamed.wait(), LAST_OUTPUT_SECONDS)
+                async with asyncio.timeout(LAST_OUTPUT_SECONDS):
+                    await self._streamed.wait()
         await self._remove_container()
         return ended
 

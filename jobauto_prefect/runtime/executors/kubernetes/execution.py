@@ -201,7 +201,8 @@ class KubernetesExecution:
         if over.unstartable is not None:
             raise StartFailed(over.unstartable, over.exit_code)
         try:
-            await asyncio.wait_for(self._is_read.wait(), LAST_LOG_SECONDS)
+            async with asyncio.timeout(LAST_LOG_SECONDS):
+                await self._is_read.wait()
         except TimeoutError:
             self._notices.append("the end of its log could not be read")
         if self._asked.is_set():
