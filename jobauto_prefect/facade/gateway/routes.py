@@ -33,6 +33,7 @@ class ScopeRule(StrEnum):
     QUEUE = "work queue"  #: the path names one, which is of a work pool
     POOL_FILTER = "pool filter"  #: the body's filter of work pools is narrowed
     POOL_BODY = "pool body"  #: the body names the work pool it makes
+    POOL_TEMPLATE = "pool template"  #: the body has the template that the named work pool lacks
     POOL_RUNS = "pool runs"  #: the body's filter of flow runs is narrowed to work pools
     LOG_LINES = "log lines"  #: each line names its flow run
     ARTIFACT_BODY = "artifact body"  #: the body names its flow run
@@ -254,7 +255,7 @@ LOGS_AND_ARTIFACTS = (
 WORK_POOLS = (
     Route("POST", "/work_pools/", SYSTEM, None, R.POOL_BODY, A.CREATE),
     Route("GET", "/work_pools/{name}", JOBS, R.POOL, R.POOL, hidden_fields=POOL_SECRETS),
-    Route("PATCH", "/work_pools/{name}", SYSTEM, action=A.UPDATE),
+    Route("PATCH", "/work_pools/{name}", SYSTEM, None, R.POOL_TEMPLATE, A.UPDATE),
     Route("DELETE", "/work_pools/{name}", SYSTEM, action=A.DELETE),
     Route(
         "POST", "/work_pools/filter", JOBS, R.POOL_FILTER, R.POOL_FILTER, hidden_fields=POOL_SECRETS

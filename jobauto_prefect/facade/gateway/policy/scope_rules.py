@@ -180,6 +180,20 @@ async def _pool_body(scoped: ScopedRequest) -> Decision:
     return Decision(scoped.request.body)
 
 
+async def _pool_template(scoped: ScopedRequest) -> Decision:
+    """Allow a work pool that has no job template to be given one.
+
+    Prefect's workers do that over their socket, and by this request where the socket fails; they
+    end where they may not.
+    """
+    decision = await _pool(scoped)
+    if require_object(scoped.request.body).keys() != {"base_job_template"}:
+        raise Forbidden("a worker's token may set nothing but the job template of a work pool")
+    if (await scoped.ownership.fetch(scoped.request.path)).get("base_job_template"):
+        raise Forbidden("that work pool has a job template; administrators change it")
+    return decision
+
+
 async def _log_lines(scoped: ScopedRequest) -> Decision:
     lines = scoped.request.body if isinstance(scoped.request.body, list) else []
     run_ids = {require_object(line).get("flow_run_id") for line in lines}
@@ -262,6 +276,7 @@ RULES: Mapping[ScopeRule, RuleFunction] = {
     ScopeRule.QUEUE: _queue,
     ScopeRule.POOL_FILTER: _pool_filter,
     ScopeRule.POOL_BODY: _pool_body,
+    ScopeRule.POOL_TEMPLATE: _pool_template,
     ScopeRule.POOL_RUNS: _pool_filter,
     ScopeRule.LOG_LINES: _log_lines,
     ScopeRule.ARTIFACT_BODY: _artifact_body,

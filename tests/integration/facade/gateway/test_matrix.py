@@ -195,6 +195,8 @@ def _expected_of_worker(cell: Cell) -> str | int:
         return 403
     if rule in NOT_TRIED_AS_OWN:
         return 404
+    if rule is ScopeRule.POOL_TEMPLATE:
+        return 403 if cell.who == "worker" else 404  # the pool has one
     if cell.who == "worker":
         return PASSES
     if rule in (ScopeRule.POOL_BODY, ScopeRule.LOG_LINES):

@@ -183,6 +183,27 @@ def test_a_worker_token_opens_what_is_of_its_pools(gate: Gateway) -> None:
         assert here.patch("/work_pools/jobauto", json={"is_paused": True}).status_code == 403
 
 
+def test_a_worker_token_gives_its_pool_the_template_it_lacks(gate: Gateway) -> None:
+    with gate.as_("root") as root:
+        root.post("/work_pools/", json={"name": "bare", "type": "process"}).raise_for_status()
+    path = "/work_pools/bare"
+    template = {
+        "job_configuration": {"name": "{{ name }}"},
+        "variables": {"properties": {"name": {}}},
+    }
+    asked = {"base_job_template": template}
+    there = worker_token(gate.ledger, "elsewhere")
+    with gate.as_("worker", there) as stranger:
+        assert stranger.patch(path, json=asked).status_code == 404
+    with gate.as_("worker", worker_token(gate.ledger, "bare")) as worker:
+        more = asked | {"concurrency_limit": 1}
+        assert worker.patch(path, json=more).status_code == 403
+        assert worker.patch(path, json={}).status_code == 403
+        assert worker.patch(path, json=asked).status_code == 204
+        assert worker.patch(path, json={"base_job_template": {}}).status_code == 403
+        assert worker.get(path).json()["base_job_template"] == template
+
+
 @contextmanager
 def a_worker(
     gate: Gateway, name: str, token: str, *argv: str, **environment: str
