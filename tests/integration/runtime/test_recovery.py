@@ -100,7 +100,7 @@ async def test_a_predecessors_living_leader_is_ended_with_its_group(
     """As after a crash that spared the job's processes."""
     work = tmp_path / "work" / "w-1-e0dcb624"
     (work / "records").mkdir(parents=True)
-    with session("sleep 60 & wait") as leader:
+    with session("sleep 60 & exec sleep 60") as leader:
         found = process_table.read_process(leader.pid)
         assert found is not None
         record = JobRecord(
