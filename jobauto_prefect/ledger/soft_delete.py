@@ -62,6 +62,8 @@ def soft_delete(
     named = dependents(session, record)
     if named:
         raise Conflict(f"these depend on it, delete or end them first: {', '.join(named[:SHOWN])}")
+    # What the engine notes of it meanwhile is read here, or it reads there that it is deleted.
+    session.refresh(record, with_for_update={"key_share": True, "of": type(record)})
     record.retired_at = session.clock()
     if isinstance(record, RunTemplate):
         record.active = False

@@ -96,7 +96,7 @@ def desired_block_type(kind: CredentialType, settings: Settings) -> BlockTypePla
 def _remember_type(context: EngineContext, type_id: int, block_type_id: UUID) -> None:
     """Remember the block type; under another one the credentials have no block yet."""
     with context.ledger.writing(SERVICE) as session:
-        kind = session.get_one(CredentialType, type_id)
+        kind = session.get_one(CredentialType, type_id, with_for_update={"key_share": True})
         kind.block_type_id = block_type_id
         if kind.retired_at is not None:  # meanwhile
             enqueue(session, OutboxKind.RETIRE_BLOCK_TYPE, type_id, {"id": str(block_type_id)})
@@ -149,7 +149,7 @@ def desired_block(credential: Credential, settings: Settings) -> BlockPlan:
 
 def _remember(context: EngineContext, credential_id: int, document_id: UUID) -> None:
     with context.ledger.writing(SERVICE) as session:
-        credential = session.get_one(Credential, credential_id)
+        credential = session.get_one(Credential, credential_id, with_for_update={"key_share": True})
         credential.block_document_id = document_id
         if credential.retired_at is not None:  # meanwhile
             enqueue(session, OutboxKind.RETIRE_BLOCK, credential_id, {"id": str(document_id)})

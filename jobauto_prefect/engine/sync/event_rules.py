@@ -17,7 +17,7 @@ from jobauto_prefect.engine.sync.automations import (
 )
 from jobauto_prefect.engine.sync.drift import Comparison, Drift, last_of, read_objects
 from jobauto_prefect.errors import Conflict, Locked
-from jobauto_prefect.ledger import locks
+from jobauto_prefect.ledger import locks, outbox
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events import event_store
 from jobauto_prefect.ledger.jobs import windows
@@ -77,8 +77,11 @@ def _begin(context: EngineContext, rule_id: int, me: UUID) -> Read | None:
 
 def _end(context: EngineContext, rule_id: int, me: UUID, automation_id: UUID) -> None:
     with context.ledger.writing(SERVICE) as session:
-        rule = session.get_one(EventRule, rule_id)
+        rule = session.get_one(EventRule, rule_id, with_for_update={"key_share": True})
         rule.automation_id = automation_id
+        if rule.retired_at is not None:  # meanwhile
+            gone = {"id": str(automation_id)}
+            outbox.enqueue(session, OutboxKind.RETIRE_AUTOMATION, rule_id, gone)
         locks.release(session, _lock_name(rule_id), me)
 
 

@@ -19,7 +19,11 @@ from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.jobs.flow_runs import jobs_of_flow_run
 from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.queries.events import GivenByRules, given_by_rules, rules_starting
-from jobauto_prefect.ledger.queries.run_templates import templates_alone, templates_with_context
+from jobauto_prefect.ledger.queries.run_templates import (
+    lock_templates,
+    templates_alone,
+    templates_with_context,
+)
 from jobauto_prefect.ledger.records import OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.states import JobState
 from jobauto_prefect.ledger.store import ReadingSession
@@ -224,7 +228,7 @@ def _remember(
     if not registrations:
         return []
     with context.ledger.writing(SERVICE) as session:
-        templates = templates_alone(session, registrations.keys())
+        templates = lock_templates(session, registrations.keys())
         _enqueue_rules(session, templates, registrations)
         for template in templates:
             _note(session, template, registrations[template.id])
@@ -257,6 +261,9 @@ def _enqueue_rules(
 def _note(session: WritingSession, template: RunTemplate, registration: _Registration) -> None:
     applied = registration.applied
     template.deployment_id = applied.deployment_id
+    if template.retired_at is not None:  # meanwhile
+        gone = {"id": str(applied.deployment_id)}
+        outbox.enqueue(session, OutboxKind.RETIRE_DEPLOYMENT, template.id, gone)
     template.applied_parameters = dict(registration.plan.parameters)
     template.applied_paused = registration.plan.paused
     if applied.flow_id != registration.remembered.flow_id:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session, joinedload, lazyload, selectinload
 
 from jobauto_prefect.errors import NotFound
+from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.base import can_hold
 from jobauto_prefect.ledger.records import (
     Company,
@@ -77,8 +78,21 @@ def template_with_context(session: Session, template_id: int) -> RunTemplate:
 
 def templates_alone(session: Session, ids: Collection[int]) -> Sequence[RunTemplate]:
     """Return run templates without what they refer to, also deleted ones."""
+    return session.scalars(_alone(ids)).all()
+
+
+def _alone(ids: Collection[int]) -> Select[tuple[RunTemplate]]:
     query = select(RunTemplate).where(RunTemplate.id.in_(ids))
-    return session.scalars(query.options(lazyload(RunTemplate.assignments))).all()
+    return query.options(lazyload(RunTemplate.assignments))
+
+
+def lock_templates(session: WritingSession, ids: Collection[int]) -> Sequence[RunTemplate]:
+    """Lock run templates, and return them as `templates_alone` does.
+
+    Jobs can be inserted meanwhile: the locks are none of the key.
+    """
+    query = _alone(ids).order_by(RunTemplate.id)
+    return session.scalars(query.with_for_update(key_share=True, of=RunTemplate)).all()
 
 
 def templates_with_context(

@@ -1,4 +1,7 @@
-"""What is deleted and made again at once: a real ledger, a real Prefect that is slow to delete."""
+"""What is deleted while it is applied, or made again at once.
+
+A real ledger, and a real Prefect that is slow.
+"""
 
 import asyncio
 from collections.abc import Iterator
@@ -12,7 +15,7 @@ from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.records import App, OutboxMessage, RunTemplate
+from jobauto_prefect.ledger.records import App, EventRule, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.definitions import PROBE
@@ -40,6 +43,11 @@ class Records:
     def template(self, app_id: int) -> int:
         body: dict[str, Any] = {"app_id": app_id, "company": self._name, "name": "daily"}
         return int(post(self._rest, "/runtemplate/", **body)["id"])
+
+    def rule(self, template_id: int) -> int:
+        source = post(self._rest, "/eventsource/", name="changes", db_database="adapter")
+        body = {"event_source_id": source["id"], "runtemplate_id": template_id}
+        return int(post(self._rest, "/eventrule/", **body)["id"])
 
     def delete(self, kind: str, record_id: int) -> None:
         ok(self._rest.delete(f"/{kind}/{record_id}.json"))
@@ -118,3 +126,37 @@ async def test_a_run_template_that_is_made_again_at_once_has_a_deployment(
     with ledger.reading() as session:
         deployment_id = session.get_one(RunTemplate, second).deployment_id
     assert await prefect_beside.has("deployments", deployment_id)
+
+
+async def test_a_run_template_that_is_deleted_while_it_is_applied_leaves_no_deployment(
+    records: Records, prefect_beside: Prefect, ledger: Ledger
+) -> None:
+    template = await asyncio.to_thread(records.template, await asyncio.to_thread(records.app))
+    transport = HeldTransport("POST", "/api/deployments/")
+    telling = asyncio.create_task(prefect_beside.hear(transport))
+    await until(lambda: transport.held)
+    await asyncio.to_thread(records.delete, "runtemplate", template)
+    transport.go_on.set()
+    await telling
+    with ledger.reading() as session:
+        deployment_id = session.get_one(RunTemplate, template).deployment_id
+    assert deployment_id is not None
+    assert not await prefect_beside.has("deployments", deployment_id)
+
+
+async def test_a_rule_that_is_deleted_while_it_is_applied_leaves_no_automation(
+    records: Records, prefect_beside: Prefect, ledger: Ledger
+) -> None:
+    template = await asyncio.to_thread(records.template, await asyncio.to_thread(records.app))
+    await prefect_beside.hear()
+    rule = await asyncio.to_thread(records.rule, template)
+    transport = HeldTransport("POST", "/api/automations/")
+    telling = asyncio.create_task(prefect_beside.hear(transport))
+    await until(lambda: transport.held)
+    await asyncio.to_thread(records.delete, "eventrule", rule)
+    transport.go_on.set()
+    await telling
+    with ledger.reading() as session:
+        automation_id = session.get_one(EventRule, rule).automation_id
+    assert automation_id is not None
+    assert not await prefect_beside.has("automations", automation_id)
