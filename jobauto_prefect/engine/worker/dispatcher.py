@@ -83,7 +83,7 @@ class Dispatcher:
         self._wanted = asyncio.Event()
         self._looking = asyncio.Lock()
         self._offered: deque[WaitingRun] = deque()
-        self._asked_at = float("-inf")
+        self._asked_at = self._ended_at = float("-inf")
         self._answer_was_full = False
         self._next_due: datetime | None = None
         self._unseen: set[UUID] = set()
@@ -218,6 +218,8 @@ class Dispatcher:
         if self._free() and self._is_able():
             if self._unseen:
                 moments.append(self._seconds_to_second_look())
+            if self._ended_at > self._asked_at and not self._hears_all():
+                moments.append(self._asked_at + FRESH_SECONDS - self._time())
             if self._next_due is not None:
                 moments.append(self._seconds_to_due(self._next_due))
         return max(0.0, min(moments)) if moments else None
@@ -301,6 +303,7 @@ class Dispatcher:
             avoid_seconds = 60
         finally:
             del self._in_hand[run.id]
+            self._ended_at = self._time()
             self._wanted.set()
         if avoid_seconds == UNKNOWN:
             self.announce(run.id)

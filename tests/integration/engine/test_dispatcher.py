@@ -67,6 +67,10 @@ class Hands:
         await self._may_end.wait()
         return 60
 
+    def end(self) -> None:
+        """Let the runs end."""
+        self._may_end.set()
+
     async def look(self, expected: Sequence[UUID]) -> None:
         """Look for runs; those expected are begun, and no other."""
         await self.dispatcher.poll()
@@ -133,3 +137,20 @@ async def test_where_all_that_prefect_tells_of_is_in_hand_it_is_not_asked_again_
     await asyncio.wait_for(hands.dispatcher.start_due(), 5)
     await hands.look(known)
     await hands.let_go()
+
+
+async def test_an_end_asks_for_what_it_gives_room_for_once_the_last_answer_is_old(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dispatcher, "FRESH_SECONDS", 2.0)
+    now = utc_now()
+    first = await pool.add_run("urgent", now)
+    hands = Hands(pool, 2, now)
+    hands.dispatcher.wake()
+    running = asyncio.create_task(hands.dispatcher.run())
+    await until(lambda: hands.begun == [first])
+    second = await pool.add_run("urgent", now)  # as if a limit had kept it out of the answer
+    hands.end()
+    await until(lambda: hands.begun == [first, second])
+    hands.dispatcher.stop()
+    await running
