@@ -15,6 +15,8 @@ from jobauto_prefect.facade.server_options import server_options
 from jobauto_prefect.settings import Settings
 from tests.support.ports import free_port
 
+STARTS_WITHIN = 90  # seconds
+
 
 class _Server(uvicorn.Server):
     """Ends as soon as it is told to; uvicorn's own looks ten times a second, and then pauses."""
@@ -54,10 +56,11 @@ def serving(app: ASGIApp, settings: Settings, port: int | None = None) -> Iterat
     server = _Server(uvicorn.Config(app, host="127.0.0.1", port=port, **options))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    until = time.monotonic() + 20
-    while not server.started and time.monotonic() < until:
+    until = time.monotonic() + STARTS_WITHIN
+    while not server.started and thread.is_alive() and time.monotonic() < until:
         time.sleep(0.002)
     try:
+        assert server.started, f"nothing listens on {port}"
         yield port
     finally:
         server.end()
@@ -67,7 +70,7 @@ def serving(app: ASGIApp, settings: Settings, port: int | None = None) -> Iterat
 def spoken(port: int, *lines: str, body: bytes = b"") -> tuple[int, dict[str, str], bytes]:
     """Status, headers and body of the answer to a request that is written by hand."""
     request = "\r\n".join((*lines, "Connection: close", "", "")).encode("latin-1")
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
         connection.sendall(request + body)
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     head, _, content = answer.partition(b"\r\n\r\n")

@@ -11,7 +11,6 @@ from typing import Any
 
 from jobauto_prefect.cli import main
 from tests.support.paths import JOBAUTO
-from tests.support.ports import free_port
 from tests.support.processes import clean_environment
 
 APPLICATION = {
@@ -33,7 +32,7 @@ class Home:
         self.environment = clean_environment() | {
             "JOBAUTO_HOME": str(path / "home"),
             "JOBAUTO_CONFIG_DIR": str(path / "home"),
-            "PREFECT_API_URL": f"http://127.0.0.1:{free_port()}/api",
+            "PREFECT_API_URL": "http://127.0.0.1:9/api",
         }
 
     def run(self, *words: str, stdin: str = "", **more: str) -> "subprocess.CompletedProcess[str]":
