@@ -3,6 +3,7 @@
 import gc
 
 import pytest
+from httpx._config import DEFAULT_TIMEOUT_CONFIG
 from hypothesis import settings as hypothesis_settings
 
 # A failed assert of a shared helper shows its values, as one of a test does.
@@ -17,6 +18,10 @@ pytest_plugins = (
 
 # To look for garbage every 700 objects is a fifth of what the tests take.
 gc.set_threshold(20_000)
+
+# Those of httpx that no test has chosen; the service chooses all of its own.
+for phase in ("connect", "read", "write", "pool"):
+    setattr(DEFAULT_TIMEOUT_CONFIG, phase, 60.0)
 
 # No test asserts how long something takes: on a busy machine an example may take its time.
 hypothesis_settings.register_profile("ours", deadline=None)

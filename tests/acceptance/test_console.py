@@ -1,9 +1,11 @@
 """The console of a running service, in a real browser."""
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -25,7 +27,9 @@ def _prefer(browser: webdriver.Chrome, language: str) -> None:
 
 
 def _text(browser: webdriver.Chrome) -> str:
-    return browser.find_element(By.TAG_NAME, "body").text
+    with contextlib.suppress(WebDriverException):  # another page has come meanwhile
+        return browser.find_element(By.TAG_NAME, "body").text
+    return ""
 
 
 def _refused_by_policy(browser: webdriver.Chrome) -> list[str]:

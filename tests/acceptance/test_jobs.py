@@ -193,8 +193,8 @@ def test_a_facade_that_is_killed_with_its_services_is_replaced(service: Service)
 
     os.kill(started["pid"], signal.SIGKILL)
 
-    eventually(lambda: service.said("ended", part="facade", exit_code=-9), 20)
-    eventually(lambda: service.said("started", part="facade") != started, 20)
-    eventually(lambda: service.jobauto("job", "list").returncode == 0, 30)
+    eventually(lambda: service.said("ended", part="facade", exit_code=-9))
+    eventually(lambda: service.said("started", part="facade") != started)
+    eventually(lambda: service.jobauto("job", "list").returncode == 0)
     again = service.json("run", "acme/Root file system", "--wait")
     assert again["state"] == "succeeded"

@@ -79,7 +79,7 @@ def test_neither_its_end_nor_its_death_leaves_a_process_and_a_new_start_finds_ev
 
         assert service.process is not None
         service.process.send_signal(signal.SIGKILL)
-        eventually(lambda: not service.processes(), 30)
+        eventually(lambda: not service.processes())
     finally:
         service.stop()
 
@@ -87,7 +87,7 @@ def test_neither_its_end_nor_its_death_leaves_a_process_and_a_new_start_finds_ev
 def test_the_demo_shows_the_outcomes_and_leaves_nothing_behind(tmp_path: Path) -> None:
     service = Service(tmp_path / "home", TMPDIR=str(tmp_path))
 
-    ran = service.jobauto("demo")
+    ran = service.jobauto("demo", timeout=400)
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "error: The answer is wrong" in ran.stdout

@@ -66,7 +66,7 @@ def ledger_settings(migrated: tuple[str, str], tmp_path: Path) -> Iterator[Setti
     """Settings of an installation whose ledger is ready to be opened."""
     kind, template = migrated
     with database(kind, tmp_path, template) as url:
-        settings = Settings(home=tmp_path, database_url=url)
+        settings = Settings(home=tmp_path, database_url=url, database_connect_seconds=60)
         create_key(settings.key_path)
         yield settings
 

@@ -53,20 +53,26 @@ def chromium() -> Iterator[webdriver.Chrome]:
 
 
 def sign_in_to_prefect(browser: webdriver.Chrome, pages: str, login: str) -> None:
-    """Fill in the form of Prefect's pages; `login` is a name and a password with a colon."""
+    """Fill in the form of Prefect's pages; `login` is a name and a password with a colon.
+
+    Again while they stay: what they draw anew may lose what was typed.
+    """
     browser.get(f"{pages}/login")
+    filled_in = -math.inf
 
-    def filled_in() -> bool:
-        try:
-            field = browser.find_element(By.CSS_SELECTOR, "input[type=password]")
-            field.send_keys(login)
-            field.send_keys(Keys.ENTER)
-        except WebDriverException:
-            return False
-        return True
+    def signed_in() -> bool:
+        nonlocal filled_in
+        if filled_in > 0 and "/login" not in browser.current_url:
+            return True
+        if time.monotonic() - filled_in > CLICK_AGAIN:
+            with contextlib.suppress(WebDriverException):
+                field = browser.find_element(By.CSS_SELECTOR, "input[type=password]")
+                filled_in = time.monotonic()
+                field.send_keys(Keys.CONTROL, "a")
+                field.send_keys(login, Keys.ENTER)
+        return False
 
-    eventually(filled_in, PAGE_WITHIN)
-    eventually(lambda: "/login" not in browser.current_url, PAGE_WITHIN)
+    eventually(signed_in, 2 * PAGE_WITHIN)
 
 
 def words(text: str) -> str:

@@ -154,7 +154,7 @@ def mariadb() -> Iterator[URL]:
     server = make_url(MARIADB)
     name = f"jobauto_test_{uuid.uuid4().hex}"
     engine = create_engine(
-        server, connect_args={"connect_timeout": 5}, isolation_level="AUTOCOMMIT"
+        server, connect_args={"connect_timeout": 60}, isolation_level="AUTOCOMMIT"
     )
     try:
         with engine.connect() as connection:
@@ -174,7 +174,7 @@ def mariadb() -> Iterator[URL]:
 @contextmanager
 def _postgresql() -> Iterator[psycopg.Connection]:
     try:
-        connection = psycopg.connect(POSTGRESQL, autocommit=True, connect_timeout=5)
+        connection = psycopg.connect(POSTGRESQL, autocommit=True, connect_timeout=60)
     except psycopg.OperationalError as error:
         if os.environ.get("JOBAUTO_TEST_REQUIRE_SERVICES") == "1":
             raise

@@ -76,7 +76,7 @@ def mail_server(
             "auth_require_tls": not implicit,
             "authenticator": _judge,
         }
-    controller = Controller(_Handler(made), "127.0.0.1", made.port, **options)
+    controller = Controller(_Handler(made), "127.0.0.1", made.port, ready_timeout=60, **options)
     controller.start()
     try:
         yield made

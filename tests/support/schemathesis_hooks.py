@@ -66,7 +66,7 @@ class SignedIn:
     def get(self, case: schemathesis.Case, _context: Any) -> str:
         if case.path != "/logout":
             return TOKEN
-        answer = httpx.post(f"{case.operation.base_url}/login.json", json=LEAVER)
+        answer = httpx.post(f"{case.operation.base_url}/login.json", json=LEAVER, timeout=60)
         token: str = answer.raise_for_status().json()["token"]
         return token
 

@@ -100,7 +100,7 @@ def check_postgresql(connection: psycopg.Connection) -> None:
     query = sql.SQL("SELECT place, row FROM ({}) every WHERE row ~ {}").format(
         sql.SQL(" UNION ALL ").join(parts), "|".join(FORMS)
     )
-    connection.execute("SET statement_timeout = '10s'")
+    connection.execute("SET statement_timeout = '120s'")
     rows = connection.execute(query).fetchall()
     connection.execute("RESET statement_timeout")
     leaked = [f"{place}: …{excerpt}…" for place, row in rows for excerpt in excerpts(row.encode())]

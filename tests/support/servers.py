@@ -24,6 +24,8 @@ from tests.support.secrets import SAYS_NO_SECRET
 
 BUSY = b'{"exception_message":"Service Unavailable"}'
 BUSY_FOR = 90  # seconds at most
+LIMITS = httpx.Limits(keepalive_expiry=2)
+"""Connections are not used again once they were idle for almost as long as servers keep them."""
 
 OPERATOR = Identity(SERVICE, EVERYTHING)
 
@@ -61,7 +63,12 @@ def client(url: str, token: str) -> httpx.Client:
     headers = {"Authorization": f"Bearer {token}"}
     verify = certificates.needs_certificates(url)
     return httpx.Client(
-        base_url=url, headers=headers, timeout=20, event_hooks=SAYS_NO_SECRET, verify=verify
+        base_url=url,
+        headers=headers,
+        timeout=60,
+        limits=LIMITS,
+        event_hooks=SAYS_NO_SECRET,
+        verify=verify,
     )
 
 
@@ -82,7 +89,7 @@ class _Patient(httpx.HTTPTransport):
 def prefect_client(url: str, **options: Any) -> httpx.Client:
     """A client of Prefect's API, ours before it or not."""
     options = {"timeout": 30, "event_hooks": SAYS_NO_SECRET} | options
-    limits = options.pop("limits", httpx.Limits())
+    limits = options.pop("limits", LIMITS)
     transport = _Patient(limits=limits, verify=certificates.needs_certificates(url))
     return httpx.Client(base_url=url, transport=transport, **options)
 

@@ -135,7 +135,11 @@ class Service:
         return known
 
     def jobauto(
-        self, *words: str, stdin: str = "", environment: dict[str, str] | None = None
+        self,
+        *words: str,
+        stdin: str = "",
+        environment: dict[str, str] | None = None,
+        timeout: float = 120,
     ) -> "subprocess.CompletedProcess[str]":
         """Run the command line beside the service."""
         return subprocess.run(
@@ -144,7 +148,7 @@ class Service:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=timeout,
             check=False,
         )
 

@@ -25,7 +25,7 @@ def eventually(
     return answer
 
 
-async def until(condition: Callable[[], Any], seconds: float = 30) -> None:
+async def until(condition: Callable[[], Any], seconds: float = PATIENCE) -> None:
     """Wait for something to become true."""
     began = time.monotonic()
     while not condition():

@@ -116,6 +116,7 @@ def test_all_that_was_acknowledged_is_in_it_and_the_trail_is_whole(
     writing = threading.Thread(target=write)
     writing.start()
     while len(written) < 30:
+        assert writing.is_alive()
         ends.wait(0.01)
     try:
         made = installations.make()

@@ -247,7 +247,7 @@ def test_a_worker_token_in_the_environment_is_out_of_it_before_the_worker_works(
     )
     try:
         process = Path(f"/proc/{worker.pid}")
-        until = time.monotonic() + 20
+        until = time.monotonic() + 90
         while b"--token-file" not in (process / "cmdline").read_bytes():
             assert time.monotonic() < until
             time.sleep(0.01)

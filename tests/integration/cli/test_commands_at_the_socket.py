@@ -21,6 +21,7 @@ from jobauto_prefect.local_socket import FOLDER, NAME, is_answering
 from tests.support.homes import COMPANY, Home
 from tests.support.paths import JOBAUTO
 from tests.support.ports import free_port
+from tests.support.waits import eventually
 
 NOBODY = 65534
 STARTS_WITHIN = 60  # seconds
@@ -84,7 +85,7 @@ def raw(served: Served) -> Iterator[httpx.Client]:
     """A client at the socket that is no command."""
     folder = os.open(served.folder, os.O_RDONLY)
     transport = httpx.HTTPTransport(uds=f"/proc/self/fd/{folder}/{NAME}")
-    with httpx.Client(transport=transport, base_url="http://localhost") as client:
+    with httpx.Client(transport=transport, base_url="http://localhost", timeout=60) as client:
         yield client
     os.close(folder)
 
@@ -143,7 +144,7 @@ def test_what_a_killed_service_left_is_no_hindrance(served: Served) -> None:
     assert alone.returncode == 0, alone.stderr
     assert not served.has_asked("POST /api/v1/company/ 201")
     assert answered.returncode == 0
-    assert served.has_asked("GET /api/v1/company/acme.json 200")
+    eventually(lambda: served.has_asked("GET /api/v1/company/acme.json 200"))
 
 
 def test_a_service_that_ends_takes_its_socket_with_it(served: Served) -> None:

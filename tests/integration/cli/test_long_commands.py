@@ -62,4 +62,4 @@ def test_apply_waits_for_a_database_that_keeps_others_waiting_too_long(
     assert hasty.returncode == 1
     assert "the ledger's database does not answer" in hasty.stderr  # its limit, or ours, ended it
     assert patient.returncode == 0, patient.stderr
-    assert "acme" in home.run("company", "list").stdout
+    assert "acme" in home.run("company", "list", JOBAUTO_DATABASE_ANSWER_SECONDS="60").stdout

@@ -38,6 +38,8 @@ signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
 open("listening", "w").write("yes")
 while len(asked) < 2:
     time.sleep(0.01)
+    if asked:
+        open("asked", "w").write("yes")
 """
 
 
@@ -63,7 +65,7 @@ def supervisor(folder: Path, program: str, told: Told, **more: object) -> Superv
 
 def seen(path: Path) -> str:
     """What a program has written there; it is written in one go."""
-    until = time.monotonic() + 20
+    until = time.monotonic() + 90
     while not path.exists() or not path.read_text():
         assert time.monotonic() < until
         time.sleep(0.01)
@@ -94,7 +96,7 @@ async def test_a_part_that_ignores_its_end_is_killed_with_its_children(tmp_path:
 
     await parts.stop()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while is_alive(child):  # noqa: ASYNC110 - nobody tells us
             await asyncio.sleep(0.01)
 
@@ -104,12 +106,13 @@ async def test_hurrying_asks_a_second_time(tmp_path: Path) -> None:
     await parts.start()
     seen(tmp_path / "listening")
     stopping = asyncio.create_task(parts.stop())
+    await asyncio.to_thread(seen, tmp_path / "asked")
     await asyncio.sleep(0.2)
     assert not stopping.done()
 
     parts.hurry.set()
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await stopping
 
 

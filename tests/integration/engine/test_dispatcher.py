@@ -67,10 +67,6 @@ class Hands:
         await self._may_end.wait()
         return 60
 
-    def end(self) -> None:
-        """Let the runs end."""
-        self._may_end.set()
-
     async def look(self, expected: Sequence[UUID]) -> None:
         """Look for runs; those expected are begun, and no other."""
         await self.dispatcher.poll()
@@ -134,7 +130,7 @@ async def test_where_all_that_prefect_tells_of_is_in_hand_it_is_not_asked_again_
     hands = Hands(pool, 5, now)
     await hands.look(known)
     hands.dispatcher.wake()
-    await asyncio.wait_for(hands.dispatcher.start_due(), 5)
+    await asyncio.wait_for(hands.dispatcher.start_due(), 60)
     await hands.look(known)
     await hands.let_go()
 
@@ -150,7 +146,7 @@ async def test_an_end_asks_for_what_it_gives_room_for_once_the_last_answer_is_ol
     running = asyncio.create_task(hands.dispatcher.run())
     await until(lambda: hands.begun == [first])
     second = await pool.add_run("urgent", now)  # as if a limit had kept it out of the answer
-    hands.end()
+    await hands.let_go()
     await until(lambda: hands.begun == [first, second])
     hands.dispatcher.stop()
     await running

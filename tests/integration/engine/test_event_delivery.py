@@ -21,7 +21,6 @@ from jobauto_prefect.ledger.records import (
     Event,
     EventRule,
     Job,
-    OutboxMessage,
     RunTemplate,
 )
 from jobauto_prefect.ledger.store import Ledger
@@ -30,6 +29,7 @@ from jobauto_prefect.sources import Poller
 from tests.support.adapters import AdapterDatabase, adapter_database
 from tests.support.claims import claim_of, granted, refused, report, start_workers
 from tests.support.definitions import PROBE
+from tests.support.outbox import has_no_messages
 from tests.support.records import make_template
 from tests.support.secrets import SECRET
 from tests.support.servers import client, reach_prefect, worker_token
@@ -320,4 +320,4 @@ def test_with_prefect_away_events_wait_and_come_in_order(
     world.tell()
     with world.ledger.reading() as session:
         assert session.scalars(select(Event).where(Event.emitted_at.is_(None))).all() == []
-        assert session.scalars(select(OutboxMessage)).all() == []
+    eventually(lambda: has_no_messages(world.ledger))

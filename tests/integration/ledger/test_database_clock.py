@@ -1,6 +1,7 @@
 """Leases, windows and deadlines are judged by the database's clock, not by that of a host."""
 
 import logging
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -92,7 +93,7 @@ def test_a_wrong_host_clock_is_said_once(engine: Engine, caplog: pytest.LogCaptu
         uptime.seconds += MEASURE_SECONDS
         _use(engine)
     (record,) = caplog.records
-    assert "120.0 s ahead of the database's" in record.getMessage()
+    assert re.search(r"\b1[2-4]\d\.\d s ahead of the database's", record.getMessage())
 
 
 def test_a_connection_that_was_cut_is_replaced_when_it_is_measured(engine: Engine) -> None:

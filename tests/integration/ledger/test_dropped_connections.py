@@ -1,6 +1,7 @@
 """A dropped connection is replaced before anything was done on it, and never afterwards."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,7 @@ from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.databases import database
 from tests.support.statements import Statements, counted_database
+from tests.support.waits import eventually
 
 
 @pytest.fixture
@@ -36,6 +38,12 @@ def reached(tmp_path: Path) -> Iterator[tuple[Ledger, Statements]]:
 def _drop(relay: Statements) -> None:
     relay.cut()
     relay.mend()
+
+
+def _cut_once_committed(relay: Statements) -> None:
+    eventually(lambda: relay.commits)
+    time.sleep(1)  # by then the database has done it
+    relay.cut()
 
 
 def _companies(ledger: Ledger) -> int:
@@ -76,7 +84,7 @@ def test_a_commit_without_an_answer_is_not_tried_again(
 ) -> None:
     ledger, relay = reached
     relay.lose_answer_to = "COMMIT"
-    cutting = threading.Timer(1, relay.cut)  # by then the database has done it
+    cutting = threading.Thread(target=_cut_once_committed, args=(relay,))
     with relay.during(), pytest.raises(LedgerUnavailable), ledger.writing(SERVICE) as session:
         session.add(Company(slug="acme", name="Acme"))
         session.flush()

@@ -15,7 +15,7 @@ from tests.support.breakable import Relay
 from tests.support.databases import database
 
 PATIENCE = 60  # seconds; without limits the waiting is for ever
-LIMITS = Limits(connect=2, answer=1, idle=1)
+LIMITS = Limits(connect=5, answer=2, idle=2)
 
 
 @pytest.fixture

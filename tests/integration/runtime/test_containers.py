@@ -205,7 +205,7 @@ async def test_an_engine_that_is_away_is_the_workers_trouble_and_not_the_jobs(
 async def test_a_container_whose_engine_is_away_is_unknown_until_it_answers(
     opened: Opened, engine: Podman, facade: Recorder, tmp_path: Path
 ) -> None:
-    facade.lease_seconds = 1.5
+    facade.lease_seconds = 4
     socket = tmp_path / "engine.sock"
     with SocketRelay(socket, engine.url.removeprefix("unix://")) as relay:
         worker = await opened(docker_url=f"unix://{socket}")

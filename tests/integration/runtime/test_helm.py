@@ -46,7 +46,7 @@ def with_release(
 ) -> Launch:
     """A job whose application wants a release."""
     wanted = HelmSection(enabled=True, release_name="shop", chart="./shop", **section)
-    run = {"release": "/shop", "argv": helm_argv(wanted), "timeout_seconds": 5}
+    run = {"release": "/shop", "argv": helm_argv(wanted), "timeout_seconds": 60}
     return in_cluster(worker, script, job, terms={"helm": run})
 
 
@@ -175,7 +175,7 @@ async def test_cancelling_ends_helm_and_nothing_is_created(
 async def test_a_job_does_not_wait_for_others_releases_for_ever(
     worker: WorkerContext, helm: Helm
 ) -> None:
-    helm.answer(seconds=3)
+    helm.answer(seconds=60)
     first = asyncio.create_task(worker.runner.run(with_release(worker, job=1)))
     await until(lambda: not list((helm.place / "answers").iterdir()))
     request = with_release(worker, job=2)
@@ -184,4 +184,5 @@ async def test_a_job_does_not_wait_for_others_releases_for_ever(
     request.kubernetes.helm.timeout_seconds = 1
     outcome = await worker.runner.run(request)
     assert outcome.report.message == "helm was waited for: other jobs install shop"
-    assert (await first).report.exit_code == 0
+    worker.runner.stop(1, "enough")
+    assert (await asyncio.wait_for(first, 60)).report.ending is Ending.CANCELLED

@@ -33,7 +33,7 @@ WATCH, LOG = r"/pods\?.*watch=true", r"/log\?"
 
 @pytest.fixture
 async def worker(opened: Opened, cluster: SimulatedCluster) -> WorkerContext:
-    return await opened(cluster=KubernetesConfig(pending_seconds=1))
+    return await opened(cluster=KubernetesConfig(pending_seconds=60))
 
 
 async def test_it_succeeds_with_its_output_and_leaves_nothing(
@@ -59,7 +59,7 @@ async def test_a_pod_whose_cluster_is_away_is_unknown_until_it_answers(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    facade.lease_seconds = 1.5
+    facade.lease_seconds = 4
     started, go = tmp_path / "started", tmp_path / "go"
     with Relay(cluster.port) as relay:
         led = cluster.kubeconfig(tmp_path / "led", port=relay.port)
@@ -254,24 +254,24 @@ async def test_without_a_cluster_the_outcome_says_what_to_set(
             {"schedulable": False},
             Ending.LOST,
             "no node takes its pod: Unschedulable: 0/1 nodes are available: 1 Insufficient memory."
-            " (for 1 s)",
+            " (for 3 s)",
         ),
         (
             {"images": set()},
             Ending.NOT_STARTED,
             "its container does not start: ImagePullBackOff: Back-off pulling image"
-            f' "{POD_IMAGE}" (for 1 s)',
+            f' "{POD_IMAGE}" (for 3 s)',
         ),
         (
             {"quota": 0},
             Ending.LOST,
-            "it has not started for 1 s: FailedCreate: pods"
+            "it has not started for 3 s: FailedCreate: pods"
             ' "{name}-x" is forbidden: exceeded quota: pods',
         ),
     ],
 )
 async def test_what_does_not_run_in_time_ends_with_the_clusters_reason(
-    worker: WorkerContext,
+    opened: Opened,
     cluster: SimulatedCluster,
     trouble: dict[str, Any],
     ending: Ending,
@@ -279,6 +279,7 @@ async def test_what_does_not_run_in_time_ends_with_the_clusters_reason(
 ) -> None:
     for name, value in trouble.items():
         setattr(cluster.node, name, value)
+    worker = await opened(cluster=KubernetesConfig(pending_seconds=3))
     outcome = await worker.runner.run(in_cluster(worker, "true"))
     name = cluster.made[0]["metadata"]["name"]
     assert outcome.report.message == message.replace("{name}", name)
@@ -437,13 +438,13 @@ async def test_copying_goes_on_after_trouble_and_says_what_is_missing(
 async def test_copying_does_not_count_as_the_jobs_time(
     worker: WorkerContext, facade: Recorder, cluster: SimulatedCluster
 ) -> None:
-    cluster.faults = [Fault("GET", "/exec", status=429, retry_after=4)]
+    cluster.faults = [Fault("GET", "/exec", status=429, retry_after=9)]
     request = in_cluster(
         worker,
         "echo 1 > a.json",
         terms={"copies": True},
         artifacts=[COPIED],
-        timeout_seconds=3,
+        timeout_seconds=8,
     )
     outcome = await worker.runner.run(request)
     assert (outcome.report.ending, outcome.report.exit_code) == (Ending.EXITED, 0)

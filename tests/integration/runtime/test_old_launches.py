@@ -1,22 +1,23 @@
 """A launch that grew old before its process starts is asked for again."""
 
-import asyncio
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 
+from jobauto_prefect.clock import seconds_since_boot
 from jobauto_prefect.errors import Conflict
 from jobauto_prefect.runtime.job import Outcome
+from jobauto_prefect.runtime.launch import claim as launch_claim
 from jobauto_prefect.runtime.launch.claim import LaunchClaim
 from jobauto_prefect.runtime.protocol import Claim
 from jobauto_prefect.runtime.worker_context import WorkerContext
 from tests.support.launches import launch
 from tests.support.recorder import Recorder, Request
 
-LEASE_SECONDS = 0.4
-FROZEN_SECONDS = 0.3  # more than half of it
+LEASE_SECONDS = 60
+FROZEN_SECONDS = 31  # more than half of it
 
 Answers = list[tuple[int, Any]]
 
@@ -25,7 +26,7 @@ class Asked:
     """A claim of one job, answered as told."""
 
     def __init__(self, facade: Recorder, worker: WorkerContext, mark: Path) -> None:
-        self._worker, self.mark = worker, mark
+        self._worker, self.mark, self.frozen_seconds = worker, mark, 0.0
         self._launch = launch(worker, f"touch {mark}", lease_seconds=LEASE_SECONDS)
         self.answers: Answers = []
         message = Claim(
@@ -44,16 +45,23 @@ class Asked:
     def _answer(self, _request: Request) -> tuple[int, Any]:
         return self.answers.pop(0) if self.answers else self._granted
 
+    def since_boot(self) -> float:
+        return seconds_since_boot() + self.frozen_seconds
+
     async def run(self, frozen_seconds: float) -> Outcome:
         answer = await self.claim.ask()
         assert answer.launch is not None
-        await asyncio.sleep(frozen_seconds)
+        self.frozen_seconds = frozen_seconds
         return await self._worker.runner.run(answer.launch, confirm=self.claim.confirm)
 
 
 @pytest.fixture
-def asked(facade: Recorder, worker: WorkerContext, tmp_path: Path) -> Asked:
-    return Asked(facade, worker, tmp_path / "started")
+def asked(
+    facade: Recorder, worker: WorkerContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Asked:
+    asked = Asked(facade, worker, tmp_path / "started")
+    monkeypatch.setattr(launch_claim, "seconds_since_boot", asked.since_boot)
+    return asked
 
 
 async def test_a_young_launch_is_asked_for_once(asked: Asked, facade: Recorder) -> None:
@@ -76,7 +84,7 @@ async def test_an_old_launch_whose_job_went_on_without_it_starts_nothing(
     answer = await asked.claim.ask()
     over = 409, {"message": "job 1 was taken for lost", "details": {"reason": "lost"}}
     asked.answers = [over]
-    await asyncio.sleep(FROZEN_SECONDS)
+    asked.frozen_seconds = FROZEN_SECONDS
     assert answer.launch is not None
     outcome = await asked._worker.runner.run(answer.launch, confirm=asked.claim.confirm)
     assert (outcome.report.ending, outcome.report.started_at) == ("lost", None)

@@ -100,7 +100,12 @@ async def test_a_predecessors_living_leader_is_ended_with_its_group(
     """As after a crash that spared the job's processes."""
     work = tmp_path / "work" / "w-1-e0dcb624"
     (work / "records").mkdir(parents=True)
-    with session("sleep 60 & exec sleep 60") as leader:
+    ready, termed = tmp_path / "ready", tmp_path / "termed"
+    # The child begins before the trap: a TERM between its fork and its exec would be lost else.
+    leading = f"trap ': > {termed}; exit' TERM; : > {ready}; while :; do sleep 0.05; done"
+    script = f"sleep 60 & {leading}"
+    with session(script) as leader:
+        await until(ready.exists)
         found = process_table.read_process(leader.pid)
         assert found is not None
         record = JobRecord(
@@ -113,10 +118,9 @@ async def test_a_predecessors_living_leader_is_ended_with_its_group(
         )
         (work / "records" / "5.json").write_text(record.model_dump_json())
         (work / "records" / "6.json").write_text("cut off")
-        opening = asyncio.ensure_future(opened())
-        await until(lambda: leader.poll() is not None)
-        await opening
-    assert leader.returncode == -signal.SIGTERM
+        await opened(stop_seconds=30)
+        assert not is_alive(leader.pid)
+    assert termed.exists()
     assert facade.reports(5)[0]["ending"] == "lost"
 
 
@@ -142,19 +146,18 @@ async def test_jobs_of_another_place_are_left_to_their_leases(
 async def test_an_outcome_kept_at_shutdown_is_told_by_the_next_worker(
     facade: Recorder, tmp_path: Path
 ) -> None:
-    go, gone = tmp_path / "go", tmp_path / "gone"
-    script = f"until [ -e {go} ]; do sleep 0.1; done; touch {gone}; exit 9"
+    go = tmp_path / "go"
+    script = f"until [ -e {go} ]; do sleep 0.1; done; exit 9"
     async with open_worker(plan(facade, tmp_path / "work", stop_seconds=0.1)) as worker:
         request = launch(worker, script, job=8, secrets=["geheim-geheim"])
         running = asyncio.create_task(worker.runner.run(request))
         await until(lambda: worker.runner.jobs)
         facade.stop()
-        draining = asyncio.create_task(worker.runner.drain(20))
+        draining = asyncio.create_task(worker.runner.drain(60))
         go.touch()
-        await until(gone.exists)
-        await asyncio.sleep(0.5)  # it has done its last act; let it end
+        await until(lambda: worker.runner._jobs[8]._telling is not None)
         worker.runner.hurry(0.1)
-        await asyncio.wait_for(draining, 15)
+        await asyncio.wait_for(draining, 60)
         outcome = await running
         assert outcome.answer is None
         assert outcome.report.exit_code == 9
@@ -183,6 +186,7 @@ async def test_output_that_a_stopped_worker_could_not_send_is_sent_by_the_next_o
         )
         running = asyncio.create_task(worker.runner.run(request))
         await until(lambda: facade.bodies("jobs/9/output"))
+        await until(lambda: worker.runner._jobs[9]._telling is not None)
         await worker.runner.drain(0.5)
         assert (await running).answer is None
         workspace = Path(worker.work_directory)

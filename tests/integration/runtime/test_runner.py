@@ -182,9 +182,9 @@ async def test_a_job_for_an_executor_that_is_not_here_is_refused_at_the_ledger(
 
 async def test_a_timeout_ends_the_job(worker: WorkerContext, tmp_path: Path) -> None:
     script = f"sleep 60 & echo $! > {tmp_path}/child; wait"
-    outcome = await worker.runner.run(launch(worker, script, timeout_seconds=0.4))
+    outcome = await worker.runner.run(launch(worker, script, timeout_seconds=2))
     assert outcome.report.ending is Ending.TIMEOUT
-    assert outcome.report.message == "it ran longer than 0.4 s"
+    assert outcome.report.message == "it ran longer than 2 s"
     assert not is_alive(int((tmp_path / "child").read_text()))
 
 
@@ -229,7 +229,7 @@ def _descriptors_of(pid: int) -> int:
 async def test_a_worker_without_room_for_processes_says_so_and_costs_no_attempt(
     opened: Opened, facade: Recorder
 ) -> None:
-    facade.lease_seconds = 1.5
+    facade.lease_seconds = 4
     worker = await opened()
     watchdog = await worker.runner._executors["Native"].watchdogs.get()
     used = _descriptors_of(watchdog.pid)
@@ -259,7 +259,7 @@ async def test_a_job_without_room_for_its_directory_is_the_workers_trouble(
 
 
 async def test_what_the_ledger_says_at_a_renewal_is_done(opened: Opened, facade: Recorder) -> None:
-    facade.lease_seconds = 0.9
+    facade.lease_seconds = 4
     worker = await opened()
     renewals = facade.bodies("renewals")
     facade.answers["renewals"] = lambda renewal: (
@@ -290,7 +290,7 @@ async def test_jobs_run_on_and_tell_later_while_the_facade_is_away(
     assert not any(task.done() for task in running)
     assert len(worker.runner.jobs) == 10
     facade.start()
-    outcomes = await asyncio.wait_for(asyncio.gather(*running), 15)
+    outcomes = await asyncio.wait_for(asyncio.gather(*running), 60)
     assert {outcome.report.exit_code for outcome in outcomes} == {4}
     for job in range(1, 11):
         assert [report["lines"] for report in facade.reports(job)] == [2001]
@@ -336,7 +336,7 @@ async def test_a_chatty_job_is_bounded_and_not_held_up(
     before = time.monotonic()
     outcome = await worker.runner.run(launch(worker, script, output_limit_bytes=200_000))
     assert outcome.report.exit_code == 0
-    assert time.monotonic() - before < 20
+    assert time.monotonic() - before < 60
     lines = facade.lines(1)
     assert len(lines) < 5000
     assert lines[-1][2] == "the output is longer than 200000 bytes; the rest is not kept"
@@ -363,8 +363,10 @@ async def test_draining_lets_jobs_finish_and_ends_the_others_as_lost(
     short = asyncio.create_task(worker.runner.run(launch(worker, "sleep 0.3; exit 2", job=1)))
     long = asyncio.create_task(worker.runner.run(launch(worker, "sleep 60", job=2)))
     await until(lambda: len(worker.runner.jobs) == 2)
-    await asyncio.wait_for(worker.runner.drain(3), 30)
+    draining = asyncio.create_task(worker.runner.drain(60))
     assert (await short).report.exit_code == 2
+    worker.runner.hurry(0.1)
+    await asyncio.wait_for(draining, 60)
     report = (await long).report
     assert (report.ending, report.message) == (Ending.LOST, "shutdown")
     assert facade.reports(2)[0]["ending"] == "lost"

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -27,6 +28,7 @@ from tests.support.waits import until
 from tests.support.watchdogs import begin, start
 
 PYTHON = sys.executable
+SILENT = r"the worker was silent for \d+ s"
 
 
 @pytest.fixture
@@ -220,7 +222,7 @@ async def test_a_daemon_of_one_job_does_not_end_another_job(
     await until(lambda: theirs.exists() and theirs.read_text().endswith("\n"))
     script = f"{PYTHON} -I -c '{ESCAPE}' leave keep; until [ -s child ]; do sleep 0.02; done"
     await asyncio.wait_for(
-        (await begin(watchdog, start(tmp_path / "a", ["sh", "-c", script], job=1))).ended, 5
+        (await begin(watchdog, start(tmp_path / "a", ["sh", "-c", script], job=1))).ended, 30
     )
     assert not is_alive(int((tmp_path / "a" / "child").read_text()))
     assert is_alive(int(theirs.read_text()))
@@ -295,7 +297,7 @@ from tests.support.watchdogs import begin, start
 
 async def main():
     watchdog = await Watchdog.start(
-        url=sys.argv[1], token="the-token", worker="w", lease_seconds=1.0, stop_seconds=0.5)
+        url=sys.argv[1], token="the-token", worker="w", lease_seconds=1.0, stop_seconds=5)
     script = "sleep 60 & echo $$ $! > pids; wait"
     group = await begin(watchdog, start(Path(sys.argv[2]), ["sh", "-c", script], job=41))
     print(watchdog.pid, flush=True)
@@ -378,8 +380,8 @@ async def test_the_jobs_of_a_killed_or_stopped_worker_end_and_are_reported(
     assert path == "/internal/v1/jobs/41/report"
     assert authorization == "Bearer the-token"
     assert body["ending"] == "lost"
-    why = "the worker died" if number is signal.SIGKILL else "the worker was silent for 1 s"
-    assert body["message"] == why
+    why = "the worker died" if number is signal.SIGKILL else SILENT
+    assert re.fullmatch(why, body["message"])
     assert not (tmp_path / "job").exists()
 
 
@@ -391,8 +393,8 @@ async def test_a_stopped_worker_that_wakes_up_learns_it_and_starts_nothing(
     await until(lambda: not any(map(is_alive, pids)))
     driver.send_signal(signal.SIGCONT)
     assert driver.stdout is not None
-    told = json.loads(await asyncio.to_thread(driver.stdout.readline))
-    assert told == [143, "the worker was silent for 1 s"]
+    code, lost = json.loads(await asyncio.to_thread(driver.stdout.readline))
+    assert (code, bool(re.fullmatch(SILENT, lost))) == (143, True)
     assert await asyncio.to_thread(driver.stdout.readline) == "StartFailed\n"
 
 

@@ -51,7 +51,7 @@ def test_older_adapters_have_fewer_columns(kind: str, tmp_path: Path) -> None:
 
 def test_a_good_source_is_reachable(adapter: AdapterDatabase) -> None:
     adapter.add(1)
-    found = probe(adapter.target, RULES, removes=True)
+    found = probe(adapter.target, RULES, removes=True, seconds=60)
     assert (found.reachable, found.message) == (True, "changes_cache can be read; changes wait")
     assert adapter.inversions() == [1]
 

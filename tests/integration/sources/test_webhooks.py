@@ -18,7 +18,7 @@ from jobauto_prefect.ledger.events.event_store import SourceChange, store_change
 from jobauto_prefect.ledger.records import Event, EventSource, Job, PendingAction
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
-from jobauto_prefect.sources import WebhookSender, webhooks
+from jobauto_prefect.sources import WebhookSender, http_post, webhooks
 from tests.support.background_service import beside
 from tests.support.claims import claim_of, granted, report
 from tests.support.secrets import MARK, secret
@@ -237,7 +237,9 @@ def test_a_receiver_that_hangs_keeps_nobody_waiting(
     template: dict[str, Any],
     hooks: Receiver,
     other_hooks: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(http_post, "ANSWER_SECONDS", 50.0)
     hooks.hangs = threading.Event()
     body = {"id": template["id"], "success": {"WebHook": {"uri": other_hooks.url + "/"}}}
     rest.post("/runtemplate/", json=body).raise_for_status()

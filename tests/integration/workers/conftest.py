@@ -11,6 +11,7 @@ from tests.support.plant_services import Watch
 from tests.support.workers import Plant
 
 LEASE_SECONDS = 3.0
+LONG_LEASE_SECONDS = 30.0
 
 
 @pytest.fixture(scope="package")
@@ -32,7 +33,8 @@ def shared_plant(
 ) -> Iterator[Plant]:
     """A plant with a worker, for tests that leave both as they are."""
     home = tmp_path_factory.mktemp("shared")
-    with plants.plant(prefect_server, migrated_file, home, LEASE_SECONDS) as plant, plant.worker():
+    made = plants.plant(prefect_server, migrated_file, home, LONG_LEASE_SECONDS)
+    with made as plant, plant.worker():
         yield plant
 
 

@@ -10,12 +10,13 @@ from tests.support.workers import Plant
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
+HOUR = timedelta(hours=1)
 
 
 def test_a_window_takes_the_run_of_prefects_scheduler_or_gets_one(
     watch: Watch, plant: Plant
 ) -> None:
-    watch.schedule(interv="i")
+    watch.schedule(interv="h")
     eventually(lambda: watch.runs("SCHEDULED"))
     first = watch.record().next_schedule
     assert first is not None
@@ -27,7 +28,7 @@ def test_a_window_takes_the_run_of_prefects_scheduler_or_gets_one(
     watch.look()
     bound = watch.jobs()[0].flow_run_id
     assert str(bound) in {run["id"] for run in watch.runs("SCHEDULED")}
-    watch.go_to(first + 300 * MINUTE + SECOND)  # beyond what Prefect has scheduled
+    watch.go_to(first + 300 * HOUR + SECOND)  # beyond what Prefect has scheduled
     watch.keep()
     newest = watch.jobs()[-1]
     watch.ahead += timedelta(seconds=111)

@@ -11,6 +11,7 @@ from jobauto_prefect.engine.prefect_server.process import prefect_command, wait_
 from jobauto_prefect.settings import Settings
 from tests.support.ports import free_port
 from tests.support.prefect_database import provide_prefect_database
+from tests.support.prefect_server import STARTS_WITHIN
 from tests.support.processes import clean_environment, running
 from tests.support.waits import eventually
 from tests.support.workers import Plant
@@ -30,7 +31,7 @@ class OwnPrefect:
         argv, environment = prefect_command(self._settings, clean_environment())
         log = self._settings.home / "prefect.log"
         self._stack.enter_context(running(argv, environment, log))
-        asyncio.run(wait_ready(self.url))
+        asyncio.run(wait_ready(self.url, STARTS_WITHIN))
 
     def stop(self) -> None:
         self._stack.close()

@@ -229,7 +229,7 @@ def test_no_planted_secret_is_found_anywhere(
     talker = Talker(plant, planted)
     with plant.worker():
         job = talker.run()
-        eventually(lambda: plant.job(job)["state"] == "running")
+        eventually(lambda: plant.job(job)["state"] != "scheduled")
         seen = arguments()
         ended = plant.ended(job)
         assert ended["exitcode"] == 7
@@ -237,7 +237,7 @@ def test_no_planted_secret_is_found_anywhere(
         assert of_event["exitcode"] == 7
         eventually(lambda: plant.logs_of(plant.run_of(job)))
         talker.ask_everything()
-    printed = ended["stdout"]
+    printed = ended["stdout"].replace("cut \n", "cut ")  # an unfinished line is shown in time
     assert printed.count("plain ********") == 5  # all but the event's
     for form in ("url ********", "base64 ********", "cut ********"):
         assert printed.count(form) == 5

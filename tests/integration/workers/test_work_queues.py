@@ -51,12 +51,13 @@ def test_of_what_waits_for_a_full_worker_the_lowest_priority_comes_first(plant: 
     eventually(lambda: plant.rest.get("/status").json()["waiting_for_prefect"] == 0)
     with plant.worker("w1", "--limit", "1"):
         plant.until_online("w1")
-        first = plant.post_job(SECONDS_TO_SLEEP=4)
+        first = plant.post_job(SECONDS_TO_SLEEP=60)
         eventually(lambda: order() == [first])
         later = [plant.post_job() for _ in range(3)]
         soon = [other.post_job() for _ in range(2)]
         for job in (*later, *soon):
             plant.run_of(job)
+        plant.rest.post("/job/", json={"id": first, "state": "cancelled"}).raise_for_status()
         for job in (*later, *soon):
             assert plant.ended(job)["state"] == "succeeded"
     started = order()

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import Popen
 from typing import Any
@@ -139,11 +139,10 @@ def test_a_machine_that_is_gone_for_good_is_declared_lost(plant: Plant) -> None:
     retrying(plant)
     with plant.worker() as gone:
         first = plant.post_job(SECONDS_TO_SLEEP=60)
-        eventually(lambda: plant.marked("pids"))
+        eventually(lambda: plant.marked("starts"))
         # The machine: worker, watchdog and jobs at once; nobody is left to tell.
         gone.send_signal(signal.SIGSTOP)
-        for descendant in _descendants(gone.pid):
-            os.kill(descendant, signal.SIGKILL)
+        _signal(_descendants(gone.pid), signal.SIGKILL)
         gone.kill()
     plant.until_gone()
     eventually(lambda: worker_record(plant)["state"] == "silent")
@@ -162,21 +161,25 @@ def test_a_machine_that_stood_still_and_was_declared_lost_ends_what_it_runs(plan
     retrying(plant)
     with plant.worker() as still:
         first = plant.post_job(SECONDS_TO_SLEEP=60)
-        eventually(lambda: plant.marked("pids"))
-        for pid in (still.pid, *_descendants(still.pid)):
-            os.kill(pid, signal.SIGSTOP)
+        eventually(lambda: plant.marked("starts"))
+        _signal([still.pid, *_descendants(still.pid)], signal.SIGSTOP)
         eventually(lambda: worker_record(plant)["state"] == "silent")
         _spoken(plant, "worker", "lost", "w1")
         retried = attempts(plant)[-1]["id"]
         body = {"id": retried, "state": "cancelled"}
         plant.rest.post("/job/", json=body).raise_for_status()
-        for pid in (*_descendants(still.pid), still.pid):
-            os.kill(pid, signal.SIGCONT)
+        _signal([*_descendants(still.pid), still.pid], signal.SIGCONT)
         plant.until_gone()
         assert still.wait(60) != 0
     assert "another one has its name, or it was declared lost" in plant.log_of()
     assert plant.job(first)["state"] == "lost"
     assert len(plant.marked("starts")) == 1
+
+
+def _signal(pids: list[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):  # some are short
+            os.kill(pid, number)
 
 
 def _descendants(pid: int) -> list[int]:

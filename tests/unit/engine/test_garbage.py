@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LIMIT_SECONDS = 30  # half of the time the writer below is ready to wait for its lock
+LIMIT_SECONDS = 120  # less than the writer below is ready to wait for its lock
 
 CHAIN = """
 import sqlite3, sys, threading, time
@@ -26,7 +26,7 @@ try:
 except sqlite3.OperationalError:
     pass
 
-writer.execute("PRAGMA busy_timeout = 60000")
+writer.execute("PRAGMA busy_timeout = 600000")
 waiting = threading.Thread(target=writer.execute, args=("BEGIN IMMEDIATE",), daemon=True)
 waiting.start()
 time.sleep(1)  # until it waits inside SQLite, which shows nothing of it

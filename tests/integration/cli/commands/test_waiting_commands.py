@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jobauto_prefect.cli.output import job_progress
 from tests.support.homes import APPLICATION, COMPANY, TEMPLATE, Home, InProcessHome
 from tests.support.paths import JOBAUTO
 
@@ -96,7 +97,10 @@ def test_who_waits_is_told_what_for(home: Home) -> None:
     assert "job 1 waits: " in output
 
 
-def test_a_timeout_ends_the_waiting_with_4_and_the_job_goes_on(home: Home) -> None:
+def test_a_timeout_ends_the_waiting_with_4_and_the_job_goes_on(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_progress, "FIRST_TOLD_SECONDS", 0.1)
     ran = home.run("run", "acme/Nightly", "--wait", "--timeout", "4")
 
     assert ran.returncode == 4, ran.stderr

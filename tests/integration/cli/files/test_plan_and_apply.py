@@ -265,7 +265,7 @@ def test_everything_is_exported_as_files_that_change_nothing_here_and_make_it_el
     shutil.copytree(prepared_home, there.path / "home")
     (there.path / "files").mkdir()
     (there.path / "files" / "all.yaml").write_text(text.stdout)
-    there.told("apply", "files", "--yes")
+    there.apply()
     copied = there.run("export")
 
     assert folder.returncode == 0, folder.stderr

@@ -55,8 +55,9 @@ def test_jobs_are_narrowed_by_what_the_address_says(
     page = _page(operator, "?state=failed,lost")
     assert 'value="failed" checked' in page
     assert 'value="running" checked' not in page
-    for text in ("Statements", "globex Ltd.", "worker fell silent", "1 min ago"):
+    for text in ("Statements", "globex Ltd.", "worker fell silent"):
         assert text in page
+    assert re.search(r"\b[12] min ago", page)
     assert operator.get("/console/jobs?state=broken").status_code == 400
 
 

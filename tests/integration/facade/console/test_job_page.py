@@ -35,7 +35,6 @@ def test_it_tells_what_a_job_is_with_names_and_its_state_once(
         "acme Ltd.",
         '<span class="badge worst">failed, critical</span>',
         "no rows",
-        "1 min ago",
         "2 min 0 s",
         "probe --greeting hello",
         "COUNT",
@@ -46,6 +45,7 @@ def test_it_tells_what_a_job_is_with_names_and_its_state_once(
         "Nothing was written.",
     ):
         assert text in page, text
+    assert re.search(r"\b[12] min ago", page)
     assert page.count("failed") == 1
     assert "htmx.js" not in page
     assert {f"/console/runtemplates/{records.template}", f"/api/v1/job/{job}.html"} <= links(page)

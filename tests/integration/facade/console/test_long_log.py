@@ -18,12 +18,19 @@ from jobauto_prefect.facade.console.jobs.log_section import (
 from jobauto_prefect.facade.console.jobs.terminal_text import MAX_LINE, TerminalText, TextPart
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import OutputLine
+from jobauto_prefect.settings import Settings
 from tests.support.job_records import JobRecords
 
 LINES = 200_000
 MARKUP = 400  # bytes that a line of the page has beside its text, at most
 FRAME = 100_000  # bytes of a page without lines, at most
 NEEDLE = "needle"
+
+
+@pytest.fixture
+def ledger_settings(ledger_settings: Settings) -> Settings:
+    """A busy machine takes long for so many lines."""
+    return ledger_settings.model_copy(update={"database_answer_seconds": 120})
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ def test_each_row_tells_the_last_jobs_the_next_window_and_the_schedule(
     assert marks == [["bad", "warn", "good", "live"], ["good"]]
     assert "each Mon\N{EN DASH}Fri at 6:30" in page
     assert re.search(r'data-label="Next"><time datetime="[^"]+" title="[^"]+">in ', page)
-    assert re.search(r'href="/console/jobs/\d+" class="mark bad" title="failed, 5 min ago"', page)
+    assert re.search(r'href="/console/jobs/\d+" class="mark bad" title="failed, \d+ min ago"', page)
 
 
 @pytest.mark.parametrize(

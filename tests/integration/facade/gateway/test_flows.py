@@ -138,6 +138,12 @@ def test_the_flow_of_a_deleted_application_is_in_no_list_and_found_by_who_ran_it
     template = {"company": SLUGS[OURS], "app_id": app["id"], "name": "short-lived"}
     template = gate.rest.post("/runtemplate/", json=template).raise_for_status().json()
     flow_id = _flow_id(gate, app["id"])
+    gate.templates["short-lived"] = template
+    with gate.as_("root") as root:  # without a run that began Prefect would lose the flow, too
+        state = {"state": {"type": "RUNNING"}, "force": True}
+        began = root.post(f"/flow_runs/{gate.run('short-lived')}/set_state", json=state)
+        assert began.json()["status"] == "ACCEPT"
+    del gate.templates["short-lived"]
     for path in (f"/runtemplate/{template['id']}.json", f"/app/{app['id']}.json"):
         gate.rest.delete(path).raise_for_status()
     with gate.as_("viewer") as viewer:

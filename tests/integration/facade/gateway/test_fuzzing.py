@@ -13,6 +13,8 @@ from prefect.server.api.server import create_api_app
 
 from jobauto_prefect.facade.gateway.routes import ROUTES, Route, ScopeRule
 from tests.support.gateway import OURS, THEIRS, Gateway
+from tests.support.outbox import has_no_messages
+from tests.support.waits import eventually
 
 SEED = 20261122
 DEEPEST = 8
@@ -136,6 +138,8 @@ def answers(
 
 
 def tried(gate: Gateway, inputs: Inputs, login: str | None, rounds: int) -> None:
+    # What other tests deleted is gone from Prefect, too.
+    eventually(lambda: has_no_messages(gate.ledger))
     before = state_of(gate)
     with gate.as_(login) if login else gate.anonymous() as client:
         for route, answer in answers(client, inputs, rounds):

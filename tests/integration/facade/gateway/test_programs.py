@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -33,6 +34,9 @@ async def listen():
 
 asyncio.run(asyncio.wait_for(listen(), 60))
 """
+
+REFUSAL = r"Forbidden|Unauthorized|Prefect refused \w+ \S+:"
+"""What the log of a worker says of what it may not."""
 
 
 def prefect(gate: Gateway, login: str, *words: str) -> "subprocess.CompletedProcess[str]":
@@ -141,7 +145,7 @@ async def test_a_worker_tells_of_its_own_runs_and_of_no_others(gate: Gateway) ->
         assert json.loads(await socket.recv())["type"] == "auth_success"
         await socket.send(json.dumps(event))
         with pytest.raises((websockets.ConnectionClosed, TimeoutError)) as ended:
-            await asyncio.wait_for(socket.recv(), 2)
+            await asyncio.wait_for(socket.recv(), 20 if closes else 2)
         assert isinstance(ended.value, websockets.ConnectionClosed) is closes
         await socket.close()
 
@@ -231,7 +235,7 @@ def completed(gate: Gateway, run: str, log: Path) -> None:
             state: str = viewer.get(f"/flow_runs/{run}").json()["state_type"]
         return state if state in ("COMPLETED", "FAILED", "CRASHED", "CANCELLED") else None
 
-    assert eventually(ended) == "COMPLETED", log.read_text()[-4000:]
+    assert eventually(ended, 240) == "COMPLETED", log.read_text()[-4000:]
 
 
 def run_of_own_pool(gate: Gateway, kind: str, pool: str) -> tuple[str, str]:
@@ -248,8 +252,7 @@ def test_the_jobauto_worker_needs_no_more_than_its_token(gate: Gateway) -> None:
     argv = ("-m", "jobauto_prefect.cli", "worker", "start", "--pool", "own")
     with a_worker(gate, "jobauto-worker", token, *argv) as log:
         completed(gate, run, log)
-        assert "403" not in log.read_text()
-        assert "401" not in log.read_text()
+        assert not re.search(REFUSAL, log.read_text())
 
 
 def test_a_stock_process_worker_runs_what_is_of_its_pool(gate: Gateway) -> None:
@@ -259,8 +262,7 @@ def test_a_stock_process_worker_runs_what_is_of_its_pool(gate: Gateway) -> None:
     signed_in = {"PREFECT_API_AUTH_STRING": f"worker:{token}"}
     with a_worker(gate, "stock-worker", token, *argv, **signed_in) as log:
         completed(gate, run, log)
-        assert " 403" not in log.read_text()
-        assert "Forbidden" not in log.read_text()
+        assert not re.search(REFUSAL, log.read_text())
         with gate.as_("viewer") as viewer:
             asked = {"logs": {"flow_run_id": {"any_": [run]}}}
             lines = eventually(lambda: viewer.post("/logs/filter", json=asked).json())

@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway
+from tests.support.waits import eventually
 
 
 def test_a_viewers_run_is_refused_and_written_down(gate: Gateway) -> None:
@@ -163,7 +164,8 @@ def test_a_manager_pauses_cancels_and_deletes_no_more_than_the_role_allows(gate:
         assert "jobs.delete" in refused.json()["message"]
     with gate.as_("viewer") as viewer:
         assert viewer.post(f"/flow_runs/{run}/set_state", json=state).status_code == 403
-    assert gate.trail(action="update", actor="manager", entity_type="Prefect flow run")
+    wanted = {"action": "update", "actor": "manager", "entity_type": "Prefect flow run"}
+    eventually(lambda: gate.trail(**wanted))
 
 
 @pytest.mark.parametrize(

@@ -219,6 +219,7 @@ def answers_of(world: World, who: str, directory: Path, *options: str) -> list[A
     command = [
         str(Path(sys.executable).parent / "schemathesis"), "run", str(PUBLISHED),
         "--url", f"{world.url}/api/v1", "--continue-on-failure", "--no-color",
+        "--request-timeout", "120",
         # What only Prefect knows; there is none here, and 503 is right. And texts of files.
         "--exclude-path-regex", "^/(apply|drift|pools|reconcile)\\.", *options,
     ]  # fmt: skip

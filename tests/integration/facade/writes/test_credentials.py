@@ -259,7 +259,11 @@ def test_a_launch_waits_until_what_its_credential_opens_is_there(
     credential: dict[str, Any],
     facade_url: str,
 ) -> None:
-    check = {"url": f"{facade_url}/api/v1/{{BANK_USER}}", "retry_seconds": 90}
+    check = {
+        "url": f"{facade_url}/api/v1/{{BANK_USER}}",
+        "retry_seconds": 90,
+        "timeout_seconds": 10,
+    }
     post(rest, f"/credential_type/{bank['id']}.json", availability=check)
     post(rest, f"/runtemplate/{requiring_template['id']}.json", credentials=["Main"])
     claim = claim_of()
@@ -305,7 +309,7 @@ def test_a_job_that_waits_says_why_until_it_starts(
     credential: dict[str, Any],
     facade_url: str,
 ) -> None:
-    check = {"url": f"{facade_url}/api/v1/{{BANK_USER}}"}
+    check = {"url": f"{facade_url}/api/v1/{{BANK_USER}}", "timeout_seconds": 10}
     post(rest, f"/credential_type/{bank['id']}.json", availability=check)
     post(rest, f"/runtemplate/{requiring_template['id']}.json", credentials=["Main"])
     job = post(rest, "/job/", runtemplate_id=requiring_template["id"])

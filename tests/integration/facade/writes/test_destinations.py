@@ -56,7 +56,7 @@ def listening() -> Iterator[tuple[int, list[bytes]]]:
             except OSError:
                 return
             with connection:
-                connection.settimeout(2)
+                connection.settimeout(30)
                 heard.append(connection.recv(1000))
 
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -14,6 +14,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import AuditEntry, CredentialType, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
+from jobauto_prefect.sources import external_values
 from tests.support.claims import DEPLOYMENT, claim_of, granted, refused
 from tests.support.definitions import PROBE
 from tests.support.records import make_template, post
@@ -25,7 +26,9 @@ CONTENT = f"BANK_PIN='{PIN}' # of the bank\nexport BANK_USER=anna\nHOME_OF=${{HO
 
 
 @pytest.fixture
-def store() -> Iterator[Vault]:
+def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Vault]:
+    """A vault that may take long for an answer."""
+    monkeypatch.setattr(external_values, "SECONDS", 60)
     with vault() as running:
         yield running
 
