@@ -32,6 +32,11 @@ def _text(browser: webdriver.Chrome) -> str:
     return ""
 
 
+def _see(browser: webdriver.Chrome, *texts: str) -> None:
+    for text in texts:
+        eventually(lambda text=text: text in _text(browser), PAGE_WITHIN)
+
+
 def _refused_by_policy(browser: webdriver.Chrome) -> list[str]:
     messages = [str(entry["message"]) for entry in browser.get_log("browser")]
     return [message for message in messages if "Content Security Policy" in message]
@@ -50,21 +55,19 @@ def test_an_operator_signs_in_looks_and_signs_out_by_keyboard_in_two_languages(
 
     _prefer(browser, "cs")
     browser.get(f"{service.url}/")
-    assert "Přihlášení" in _text(browser)
+    _see(browser, "Přihlášení")
     # The form has the focus, and asks nobody by the browser's own window.
     browser.switch_to.active_element.send_keys(login, Keys.TAB, "wrong", Keys.ENTER)
     eventually(lambda: "Jméno nebo heslo není správné." in _text(browser), PAGE_WITHIN)
     browser.switch_to.active_element.send_keys(password, Keys.ENTER)
     eventually(lambda: browser.title.startswith("Přehled"), PAGE_WITHIN)
     assert browser.current_url == f"{service.url}/"
-    for text in ("Běží", "Čeká", "Úspěšnost za dva týdny", "Odhlásit", name, login):
-        assert text in _text(browser)
+    _see(browser, "Běží", "Čeká", "Úspěšnost za dva týdny", "Odhlásit", name, login)
     assert browser.execute_script("return document.cookie") == ""
 
     _prefer(browser, "en")
     browser.refresh()
-    for text in ("Running", "Waiting", "Success over two weeks", "Sign out", name):
-        assert text in _text(browser)
+    _see(browser, "Running", "Waiting", "Success over two weeks", "Sign out", name)
     browser.find_element(By.LINK_TEXT, name).click()
     eventually(lambda: "· job " in browser.title, PAGE_WITHIN)
     browser.find_element(By.LINK_TEXT, "Start").click()
@@ -76,7 +79,7 @@ def test_an_operator_signs_in_looks_and_signs_out_by_keyboard_in_two_languages(
     eventually(lambda: browser.current_url == f"{service.url}/login.html", PAGE_WITHIN)
     assert browser.get_cookies() == []
     browser.get(f"{service.url}/")
-    assert "Sign in" in _text(browser)
+    _see(browser, "Sign in")
     assert name not in _text(browser)
 
 

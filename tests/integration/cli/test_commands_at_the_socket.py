@@ -103,7 +103,7 @@ def test_the_service_of_the_home_does_what_a_command_asks_as_the_person_at_it(
 
     assert made.returncode == 0, made.stderr
     assert json.loads(listed.stdout)["1"]["slug"] == "acme"
-    assert served.has_asked("POST /api/v1/company/ 201")
+    eventually(lambda: served.has_asked("POST /api/v1/company/ 201"))
     (entry,) = [one for one in audited(served) if one["entity_type"] == "Company"]
     assert (entry["actor"], entry["door"]) == (f"os:{getpass.getuser()}", "cli")
 

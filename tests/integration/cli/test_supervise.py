@@ -53,7 +53,7 @@ class Told:
         self.events.append((event, number))
 
     async def until(self, count: int) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(90):
             while len(self.events) < count:  # noqa: ASYNC110 - it is another thread's process
                 await asyncio.sleep(0.01)
 
@@ -102,7 +102,7 @@ async def test_a_part_that_ignores_its_end_is_killed_with_its_children(tmp_path:
 
 
 async def test_hurrying_asks_a_second_time(tmp_path: Path) -> None:
-    parts = supervisor(tmp_path, HURRIED, Told(), stop_seconds=30)
+    parts = supervisor(tmp_path, HURRIED, Told(), stop_seconds=120)
     await parts.start()
     seen(tmp_path / "listening")
     stopping = asyncio.create_task(parts.stop())

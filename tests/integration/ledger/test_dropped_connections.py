@@ -1,11 +1,11 @@
 """A dropped connection is replaced before anything was done on it, and never afterwards."""
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
 import pytest
 from sqlalchemy import func, select
 
@@ -23,9 +23,15 @@ from tests.support.waits import eventually
 
 
 @pytest.fixture
-def reached(tmp_path: Path) -> Iterator[tuple[Ledger, Statements]]:
+def url(tmp_path: Path) -> Iterator[str]:
+    with database("postgresql", tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def reached(tmp_path: Path, url: str) -> Iterator[tuple[Ledger, Statements]]:
     """A ledger and the way to its database."""
-    with database("postgresql", tmp_path) as url, counted_database(url) as (by, relay):
+    with counted_database(url) as (by, relay):
         settings = Settings(home=tmp_path, database_url=by)
         create_key(settings.key_path)
         engine = make_engine(settings.ledger_url)
@@ -40,9 +46,9 @@ def _drop(relay: Statements) -> None:
     relay.mend()
 
 
-def _cut_once_committed(relay: Statements) -> None:
-    eventually(lambda: relay.commits)
-    time.sleep(1)  # by then the database has done it
+def _cut_once_committed(relay: Statements, url: str) -> None:
+    with psycopg.connect(url, autocommit=True) as direct:
+        eventually(lambda: direct.execute("SELECT 1 FROM company").fetchone())
     relay.cut()
 
 
@@ -80,11 +86,11 @@ def test_a_later_statement_is_not_tried_again(reached: tuple[Ledger, Statements]
 
 
 def test_a_commit_without_an_answer_is_not_tried_again(
-    reached: tuple[Ledger, Statements],
+    reached: tuple[Ledger, Statements], url: str
 ) -> None:
     ledger, relay = reached
     relay.lose_answer_to = "COMMIT"
-    cutting = threading.Thread(target=_cut_once_committed, args=(relay,))
+    cutting = threading.Thread(target=_cut_once_committed, args=(relay, url))
     with relay.during(), pytest.raises(LedgerUnavailable), ledger.writing(SERVICE) as session:
         session.add(Company(slug="acme", name="Acme"))
         session.flush()

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -32,8 +31,8 @@ def facade_settings(facade_settings: Settings) -> Settings:
 
 
 @pytest.fixture
-def services_ahead(facade_settings: Settings, facade_url: str) -> Iterator[Path]:
-    """The log of services that take the time for two minutes later than it is."""
+def services_ahead(facade_settings: Settings, facade_url: str) -> Iterator[Part]:
+    """Services that take the time for two minutes later than it is, to be started."""
     require_faketime()
     assert facade_settings.url == facade_url
     environment = clean_environment() | {
@@ -44,11 +43,9 @@ def services_ahead(facade_settings: Settings, facade_url: str) -> Iterator[Path]
         "JOBAUTO_PREFECT_API_URL": facade_settings.prefect_api_url,
         "JOBAUTO_LEASE_SECONDS": str(LEASE_SECONDS),
     }
-    log = facade_settings.home / "services.log"
     argv = ["faketime", "--exclude-monotonic", "-f", "+120s", JOBAUTO, "services", "start"]
-    services = Part("services", argv, environment, log)
-    services.start()
-    yield log
+    services = Part("services", argv, environment, facade_settings.home / "services.log")
+    yield services
     services.end()
 
 
@@ -58,12 +55,15 @@ def test_services_ahead_of_the_database_lose_no_job_and_open_no_window_early(
     claims: httpx.Client,
     ledger: Ledger,
     template: dict[str, Any],
-    services_ahead: Path,
+    services_ahead: Part,
+    facade_settings: Settings,
 ) -> None:
     job = granted(claims, claim_of())["job_id"]
     _renew(ledger, job)
+    services_ahead.start()
     make_template(rest, name="every minute", interv="i")
-    eventually(lambda: "s ahead of the database's" in services_ahead.read_text())
+    log = facade_settings.home / "services.log"
+    eventually(lambda: "s ahead of the database's" in log.read_text())
     until = time.monotonic() + 4 * LEASE_SECONDS
     while time.monotonic() < until:
         _renew(ledger, job)
