@@ -46,6 +46,16 @@ DEPENDENTS: Mapping[type[Base], Sequence[Reference]] = {
 }
 """What refers to a record by which column; it has to go first."""
 
+NOTED: Mapping[type[Base], str] = {
+    App: "flow_id",
+    Credential: "block_document_id",
+    CredentialType: "block_type_id",
+    EventRule: "automation_id",
+    Job: "flow_run_id",
+    RunTemplate: "deployment_id",
+}
+"""Where the engine notes what a record is in Prefect, at any time."""
+
 
 def soft_delete(
     session: WritingSession,
@@ -62,8 +72,9 @@ def soft_delete(
     named = dependents(session, record)
     if named:
         raise Conflict(f"these depend on it, delete or end them first: {', '.join(named[:SHOWN])}")
-    # What the engine notes of it meanwhile is read here, or it reads there that it is deleted.
-    session.refresh(record, with_for_update={"key_share": True, "of": type(record)})
+    if noted := NOTED.get(type(record)):
+        # Either its id is read here, or whoever notes it reads that the record is deleted.
+        session.refresh(record, [noted], with_for_update={"key_share": True})
     record.retired_at = session.clock()
     if isinstance(record, RunTemplate):
         record.active = False
