@@ -8,7 +8,7 @@ import socket
 
 from jobauto_prefect.settings import MANAGEMENT_PORTS
 
-_FIRST, _EACH, _PROCESSES = 11_000, 500, 18
+_FIRST, _EACH, _PROCESSES = 11_000, 1_500, 6
 """Below what `free_range` gives and the ports from which the kernel takes those of connections."""
 
 _process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % _PROCESSES

@@ -1,6 +1,7 @@
 """Records over the REST contract: how tests make them, and read the answers."""
 
 from typing import Any
+from uuid import uuid4
 
 import httpx
 
@@ -31,6 +32,11 @@ BANK_TYPE: dict[str, Any] = {
     ],
 }
 BANK_PIN = secret("s3cret-p1n")
+
+
+def own_name(kind: str) -> str:
+    """A name that no other test has: one Prefect serves many, and names are identities there."""
+    return f"{kind}-{uuid4().hex[:8]}"
 
 
 def ok(answer: httpx.Response, status: int = 200) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.asgi_server import serving
+from tests.support.records import own_name
 from tests.support.secrets import SAYS_NO_SECRET
 
 BUSY = b'{"exception_message":"Service Unavailable"}'
@@ -39,8 +40,7 @@ def facade(settings: Settings, ledger: Ledger) -> Iterator[str]:
 
 def reach_prefect(settings: Settings, prefect_api: str) -> Settings:
     """The same for a facade that knows the real Prefect; the pool is this test's own."""
-    pool = f"pool-{settings.url.rpartition(':')[2]}"
-    return settings.model_copy(update={"prefect_api_url": prefect_api, "pool": pool})
+    return settings.model_copy(update={"prefect_api_url": prefect_api, "pool": own_name("pool")})
 
 
 def user_token(ledger: Ledger, login: str = "root", roles: Sequence[str] = ("super_admin",)) -> str:

@@ -17,6 +17,7 @@ from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
 from tests.support.ports import free_port
 from tests.support.processes import clean_environment, is_alive, running
+from tests.support.records import own_name
 from tests.support.secrets import SECRET
 from tests.support.servers import Serving, client, prefect_client, user_token, worker_token
 from tests.support.waits import eventually
@@ -235,7 +236,7 @@ def plant(prefect_api: str, migrated: str, home: Path, lease_seconds: float) -> 
         database_url=f"sqlite:///{shutil.copy(migrated, home / 'ledger.db')}",
         url=f"http://127.0.0.1:{port}",
         prefect_api_url=prefect_api,
-        pool=f"pool-{port}",
+        pool=own_name("pool"),
         lease_seconds=lease_seconds,
     )
     create_key(settings.key_path)

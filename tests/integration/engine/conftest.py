@@ -12,7 +12,7 @@ from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.bench import Bench
 from tests.support.counting_proxy import CountingTransport
-from tests.support.records import make_template
+from tests.support.records import make_template, own_name
 from tests.support.servers import client, facade, user_token
 
 
@@ -21,7 +21,7 @@ async def bench(
     ledger: Ledger, facade_settings: Settings, prefect_server: str
 ) -> AsyncIterator[Bench]:
     """A ledger whose clock the test sets, beside a real Prefect."""
-    pool = f"pool-{facade_settings.url.rpartition(':')[2]}"
+    pool = own_name("pool")
     settings = facade_settings.model_copy(update={"pool": pool})
     with facade(settings, ledger) as url, client(f"{url}/api/v1", user_token(ledger)) as rest:
         template = make_template(rest, name=pool)["id"]

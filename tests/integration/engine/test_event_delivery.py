@@ -30,7 +30,7 @@ from tests.support.adapters import AdapterDatabase, adapter_database
 from tests.support.claims import claim_of, granted, refused, report, start_workers
 from tests.support.definitions import PROBE
 from tests.support.outbox import has_no_messages
-from tests.support.records import make_template
+from tests.support.records import make_template, own_name
 from tests.support.secrets import SECRET
 from tests.support.servers import client, reach_prefect, worker_token
 from tests.support.waits import eventually
@@ -72,8 +72,7 @@ class World:
     ) -> None:
         self.rest, self.prefect, self.ledger = rest, prefect, ledger
         self.settings, self.adapter = settings, adapter
-        # One Prefect serves all tests, and names are identities there.
-        self.name = f"daily {settings.url.rpartition(':')[2]}"
+        self.name = own_name("daily")
         values = {"PASSWORD": SECRET, "COUNT": 4}
         self.template = make_template(rest, name=self.name, env=values)
         self.source = rest.post("/eventsource/", json=adapter.as_source("erp")).json()["id"]
@@ -221,7 +220,7 @@ def test_a_finished_job_emits_what_its_definition_declares(
 ) -> None:
     world.automation()
     began = world.ledger.clock()
-    name = f"bill.paid-{world.name.split()[-1]}"
+    name = f"bill.paid-{world.name}"
     emits = {name: {"evidence": "bill", "operation": "update"}}
     newer = PROBE | {"version": "99.0", "events": {"emits": emits}}
     world.rest.post("/app/", json=newer).raise_for_status()

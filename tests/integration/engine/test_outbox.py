@@ -20,7 +20,7 @@ from jobauto_prefect.ledger.records import Job, NamedLock, OutboxMessage, RunTem
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.held_transport import HeldTransport
-from tests.support.records import make_template
+from tests.support.records import make_template, own_name
 from tests.support.servers import client, facade, user_token
 
 PATIENCE = 90  # seconds
@@ -81,8 +81,7 @@ async def eventually(look: Callable[[], Any]) -> Any:
 @pytest.fixture
 def settings(facade_settings: Settings, prefect_server: str) -> Settings:
     """A facade whose Prefect is away; what carries has this one."""
-    pool = f"pool-{facade_settings.url.rpartition(':')[2]}"
-    return facade_settings.model_copy(update={"pool": pool})
+    return facade_settings.model_copy(update={"pool": own_name("pool")})
 
 
 async def carry_all(ledger: Ledger, settings: Settings, prefect: str) -> None:
