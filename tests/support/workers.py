@@ -230,11 +230,10 @@ def plant(prefect_api: str, migrated: str, home: Path, lease_seconds: float) -> 
     """A running facade over a copy of the migrated ledger; one template is applied to Prefect."""
     for folder in ("bin", "marks", "prefect", "worker"):
         (home / folder).mkdir()
-    port = free_port()
     settings = Settings(
         home=home,
         database_url=f"sqlite:///{shutil.copy(migrated, home / 'ledger.db')}",
-        url=f"http://127.0.0.1:{port}",
+        url=f"http://127.0.0.1:{free_port()}",
         prefect_api_url=prefect_api,
         pool=own_name("pool"),
         lease_seconds=lease_seconds,
