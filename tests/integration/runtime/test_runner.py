@@ -336,7 +336,7 @@ async def test_a_chatty_job_is_bounded_and_not_held_up(
     before = time.monotonic()
     outcome = await worker.runner.run(launch(worker, script, output_limit_bytes=200_000))
     assert outcome.report.exit_code == 0
-    assert time.monotonic() - before < 60
+    assert time.monotonic() - before < 20
     lines = facade.lines(1)
     assert len(lines) < 5000
     assert lines[-1][2] == "the output is longer than 200000 bytes; the rest is not kept"

@@ -143,8 +143,8 @@ def test_a_server_that_says_nothing_sensible_does_not_hold_anybody_up(kind: str)
             target = Target(kind, "127.0.0.1", str(port), "d", "me", SECRET)
             began = time.monotonic()
             found = probe(target, RULES, removes=True, seconds=1)
-            # Who dribbles would hold up a probe without a bound for weeks.
-            assert time.monotonic() - began < 30
+            # The promise is the bound itself: an answer within five seconds.
+            assert time.monotonic() - began < 5
             assert not found.reachable
 
 

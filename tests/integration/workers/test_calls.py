@@ -1,7 +1,6 @@
 """What a job costs in calls to Prefect, and what happens between claim and start."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from uuid import UUID
@@ -167,12 +166,10 @@ async def test_a_burst_does_not_cost_a_question_each(
     for job_id in jobs:
         await asyncio.to_thread(plant.run_of, job_id)
     async with shift(plant, transport, limit=2) as at_work:
-        began = time.monotonic()
         await at_work.tick()
         for job_id in jobs:
             await asyncio.to_thread(plant.ended, job_id)
-    a_second = time.monotonic() - began + 5
-    assert transport.count("/get_scheduled_flow_runs") < max(len(jobs), a_second)
+    assert transport.count("/get_scheduled_flow_runs") < len(jobs)
     assert len(plant.marked("starts")) == len(jobs)
     assert plant.marked("overlaps") == []
 
