@@ -103,10 +103,21 @@ class Load:
         return job
 
     def cancel(self, job: int) -> None:
-        """Cancel a job that was posted."""
-        body = {"id": job, "state": "cancelled"}
-        insist(lambda: self.town.rest.post("/job/", json=body), refusable=True)
+        """Cancel a job that was posted; where it is lost, what follows it."""
+        answer = self._cancel(job)
+        while answer.status_code == httpx.codes.CONFLICT and (following := self._following(job)):
+            answer = self._cancel(following)
         self.cancelled.append(job)
+
+    def _cancel(self, job: int) -> httpx.Response:
+        body = {"id": job, "state": "cancelled"}
+        return insist(lambda: self.town.rest.post("/job/", json=body), refusable=True)
+
+    def _following(self, job: int) -> int | None:
+        """The live attempt after a job."""
+        query = {"retry_of": job, "state": "scheduled,running"}
+        answer = insist(lambda: self.town.rest.get("/jobs.json", params=query))
+        return next((follower["id"] for follower in answer.json().values()), None)
 
     def change(self) -> None:
         """Add a change that the rule is about."""

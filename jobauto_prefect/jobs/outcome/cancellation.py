@@ -9,8 +9,9 @@ from jobauto_prefect.jobs.notices import notify_failure
 from jobauto_prefect.jobs.outcome.retry import end_task
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.jobs import attempts
+from jobauto_prefect.ledger.jobs.leases import may_live
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
-from jobauto_prefect.ledger.records import Job, Lease
+from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.states import JobState, TaskReason, TaskState, next_job_state
 
 
@@ -34,11 +35,11 @@ def cancel(session: WritingSession, job: Job, reason: str) -> None:
     """Ask for the end of a job: a scheduled one is over, a running one is stopped by its worker.
 
     Raises:
-        Conflict: it is over already.
+        Conflict: it is over already, or was lost and another attempt follows it.
     """
     attempts.lock_job(session, job)
-    if job.state == JobState.LOST and session.get(Lease, job.id) is None:
-        raise Conflict(f"job {job.id} is lost, and what follows it has been decided")
+    if job.state == JobState.LOST and not may_live(session, job):
+        raise Conflict(f"job {job.id} is lost; {_what_follows(session, job)}")
     next_job_state(JobState(job.state), JobState.CANCELLED)  # or it is over: Conflict
     job.cancel_reason = reason
     if job.state == JobState.SCHEDULED:
@@ -46,6 +47,11 @@ def cancel(session: WritingSession, job: Job, reason: str) -> None:
         if job.task is not None:
             end_task(session, job.task, TaskState.FAILED, TaskReason.CANCELLED, reason)
     enqueue(session, OutboxKind.CANCEL_RUN, job.id)
+
+
+def _what_follows(session: WritingSession, job: Job) -> str:
+    latest = attempts.latest_attempt_after(session, job)
+    return f"cancel job {latest}, which follows it" if latest else "no attempt follows it"
 
 
 def end_unstarted(session: WritingSession, job: Job, state: JobState, message: str) -> None:

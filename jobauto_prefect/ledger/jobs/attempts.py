@@ -284,6 +284,11 @@ def is_superseded(session: WritingSession, job: Job) -> bool:
     return session.scalar(begun.limit(1)) is not None
 
 
+def latest_attempt_after(session: Session, job: Job) -> int | None:
+    """Return the id of the newest attempt at the same thing after a job; None: there is none."""
+    return session.scalar(select(func.max(Job.id)).where(_same_work(job), Job.id > job.id))
+
+
 def template_of_deployment(session: Session, deployment_id: UUID) -> RunTemplate | None:
     """Return the run template a Prefect deployment stands for; None: the deployment is not ours."""
     return session.scalar(

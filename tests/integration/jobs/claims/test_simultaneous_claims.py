@@ -178,6 +178,19 @@ def test_a_repeated_report_changes_nothing(
     assert before == (outbox(ledger), [(job.id, job.state, job.end) for job in jobs_in(ledger)])
 
 
+def test_who_cancels_a_lost_job_is_told_which_one_follows_it(
+    claims: httpx.Client, rest: httpx.Client, template: Record, ledger: Ledger
+) -> None:
+    launch = granted(claims, claim_of())
+    report(claims, launch, ending="lost")
+    refusal = rest.post("/job/", json={"id": launch["job_id"], "state": "cancelled"})
+    assert refusal.status_code == 409, refusal.text
+    follower = jobs_in(ledger)[-1].id
+    assert f"cancel job {follower}, which follows it" in refusal.text
+    rest.post("/job/", json={"id": follower, "state": "cancelled"}).raise_for_status()
+    assert [job.state for job in jobs_in(ledger)] == ["lost", "cancelled"]
+
+
 def test_a_late_report_and_the_claim_of_the_next_attempt_agree_which_counts(
     claims: httpx.Client, template: Record, ledger: Ledger, facade_settings: Settings
 ) -> None:
