@@ -95,7 +95,8 @@ def test_a_window_takes_the_run_that_was_made_ahead(watch: Watch, plant: Plant) 
 def test_the_next_run_of_prefects_schedule_bears_our_name_and_later_ones_prefects(
     watch: Watch, plant: Plant
 ) -> None:
-    watch.schedule(interv="h", timezone="Europe/Prague")
+    minute = (datetime.now(PRAGUE).minute + 30) % 60  # it does not come while we look
+    watch.schedule(interv="c", cron=f"{minute} * * * *", timezone="Europe/Prague")
     (first,) = next_hours(watch, 1)
     eventually(lambda: len(watch.runs("SCHEDULED")) > 1)
     look(watch)
