@@ -11,6 +11,7 @@ from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.events import trigger_graph
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.prefect_objects import enqueue_deletion, lock_object_id
 from jobauto_prefect.ledger.queries.calendars import keepers_of
 from jobauto_prefect.ledger.queries.credentials import templates_with
 from jobauto_prefect.ledger.queries.topics import bearers_of
@@ -46,16 +47,6 @@ DEPENDENTS: Mapping[type[Base], Sequence[Reference]] = {
 }
 """What refers to a record by which column; it has to go first."""
 
-NOTED: Mapping[type[Base], str] = {
-    App: "flow_id",
-    Credential: "block_document_id",
-    CredentialType: "block_type_id",
-    EventRule: "automation_id",
-    Job: "flow_run_id",
-    RunTemplate: "deployment_id",
-}
-"""Where the engine notes what a record is in Prefect, at any time."""
-
 
 def soft_delete(
     session: WritingSession,
@@ -72,15 +63,22 @@ def soft_delete(
     named = dependents(session, record)
     if named:
         raise Conflict(f"these depend on it, delete or end them first: {', '.join(named[:SHOWN])}")
-    if noted := NOTED.get(type(record)):
-        # Either its id is read here, or whoever notes it reads that the record is deleted.
-        session.refresh(record, [noted], with_for_update={"key_share": True})
+    lock_object_id(session, record)
     record.retired_at = session.clock()
     if isinstance(record, RunTemplate):
         record.active = False
         record.kept_schedule = record.next_window = record.next_schedule = None
         switch_off(session, record, "its run template was deleted")
-    AFTERWARDS.get(type(record), _nothing)(session, record)
+    if isinstance(record, User):
+        _disable(session, record)
+    withdraw(session, record)
+
+
+def withdraw(session: WritingSession, record: Base) -> None:
+    """Enqueue what Prefect has to hear of a record that is deleted."""
+    if isinstance(record, EventRule):
+        enqueue(session, OutboxKind.APPLY_TEMPLATE, record.runtemplate_id)
+    enqueue_deletion(session, record)
 
 
 def dependents(session: Session, record: Base) -> list[str]:
@@ -133,63 +131,9 @@ def _naming(session: Session, record: Base) -> Sequence[App | Company | RunTempl
     return bearers_of(session, record) if isinstance(record, Topic) else []
 
 
-def _nothing(_session: WritingSession, _record: Base) -> None:
-    """Do nothing: most records have nothing elsewhere."""
-
-
-def _retire_app(session: WritingSession, app: App) -> None:
-    if app.flow_id is not None:
-        enqueue(session, OutboxKind.RETIRE_FLOW, app.id, {"id": str(app.flow_id)})
-
-
-def _retire_template(session: WritingSession, template: RunTemplate) -> None:
-    if template.deployment_id is not None:
-        enqueue(
-            session,
-            OutboxKind.RETIRE_DEPLOYMENT,
-            template.id,
-            {"id": str(template.deployment_id)},
-        )
-
-
-def _retire_job(session: WritingSession, job: Job) -> None:
-    if job.flow_run_id is not None:
-        enqueue(session, OutboxKind.DELETE_RUN, job.id, {"id": str(job.flow_run_id)})
-
-
-def _retire_user(session: WritingSession, user: User) -> None:
+def _disable(session: WritingSession, user: User) -> None:
     user.enabled = False
     for token in session.scalars(
         select(Token).where(Token.user_id == user.id, Token.revoked_at.is_(None))
     ):
         token.revoked_at = session.clock()
-
-
-def _retire_rule(session: WritingSession, rule: EventRule) -> None:
-    enqueue(session, OutboxKind.APPLY_TEMPLATE, rule.runtemplate_id)
-    if rule.automation_id is not None:
-        gone = {"id": str(rule.automation_id)}
-        enqueue(session, OutboxKind.RETIRE_AUTOMATION, rule.id, gone)
-
-
-def _retire_credential_type(session: WritingSession, kind: CredentialType) -> None:
-    if kind.block_type_id is not None:
-        enqueue(session, OutboxKind.RETIRE_BLOCK_TYPE, kind.id, {"id": str(kind.block_type_id)})
-
-
-def _retire_credential(session: WritingSession, credential: Credential) -> None:
-    if credential.block_document_id is not None:
-        gone = {"id": str(credential.block_document_id)}
-        enqueue(session, OutboxKind.RETIRE_BLOCK, credential.id, gone)
-
-
-AFTERWARDS: Mapping[type[Base], Callable[[WritingSession, Any], None]] = {
-    App: _retire_app,
-    Credential: _retire_credential,
-    CredentialType: _retire_credential_type,
-    RunTemplate: _retire_template,
-    Job: _retire_job,
-    EventRule: _retire_rule,
-    User: _retire_user,
-}
-"""What else happens when a record of a kind goes."""

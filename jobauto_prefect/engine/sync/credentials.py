@@ -26,6 +26,7 @@ from jobauto_prefect.engine.sync.drift import Comparison, Drift, last_of, read_o
 from jobauto_prefect.errors import Conflict, NotFound
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.prefect_objects import enqueue_deletion
 from jobauto_prefect.ledger.queries.credentials import applied_credentials, credentials_of_type
 from jobauto_prefect.ledger.records import Credential, CredentialType, OutboxMessage
 from jobauto_prefect.ledger.store import ReadingSession
@@ -99,7 +100,7 @@ def _remember_type(context: EngineContext, type_id: int, block_type_id: UUID) ->
         kind = session.get_one(CredentialType, type_id, with_for_update={"key_share": True})
         kind.block_type_id = block_type_id
         if kind.retired_at is not None:  # meanwhile
-            enqueue(session, OutboxKind.RETIRE_BLOCK_TYPE, type_id, {"id": str(block_type_id)})
+            enqueue_deletion(session, kind)
             return
         for credential in credentials_of_type(session, type_id):
             enqueue(session, OutboxKind.APPLY_CREDENTIAL, credential.id)
@@ -152,7 +153,7 @@ def _remember(context: EngineContext, credential_id: int, document_id: UUID) -> 
         credential = session.get_one(Credential, credential_id, with_for_update={"key_share": True})
         credential.block_document_id = document_id
         if credential.retired_at is not None:  # meanwhile
-            enqueue(session, OutboxKind.RETIRE_BLOCK, credential_id, {"id": str(document_id)})
+            enqueue_deletion(session, credential)
 
 
 async def retire_type(context: EngineContext, message: OutboxMessage) -> None:

@@ -17,11 +17,12 @@ from jobauto_prefect.engine.sync.automations import (
 )
 from jobauto_prefect.engine.sync.drift import Comparison, Drift, last_of, read_objects
 from jobauto_prefect.errors import Conflict, Locked
-from jobauto_prefect.ledger import locks, outbox
+from jobauto_prefect.ledger import locks
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events import event_store
 from jobauto_prefect.ledger.jobs import windows
 from jobauto_prefect.ledger.outbox import OutboxKind
+from jobauto_prefect.ledger.prefect_objects import enqueue_deletion
 from jobauto_prefect.ledger.records import EventRule, OutboxMessage
 from jobauto_prefect.ledger.store import ReadingSession
 
@@ -80,8 +81,7 @@ def _end(context: EngineContext, rule_id: int, me: UUID, automation_id: UUID) ->
         rule = session.get_one(EventRule, rule_id, with_for_update={"key_share": True})
         rule.automation_id = automation_id
         if rule.retired_at is not None:  # meanwhile
-            gone = {"id": str(automation_id)}
-            outbox.enqueue(session, OutboxKind.RETIRE_AUTOMATION, rule_id, gone)
+            enqueue_deletion(session, rule)
         locks.release(session, _lock_name(rule_id), me)
 
 

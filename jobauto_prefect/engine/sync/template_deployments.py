@@ -18,6 +18,7 @@ from jobauto_prefect.ledger import outbox
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.jobs.flow_runs import jobs_of_flow_run
 from jobauto_prefect.ledger.outbox import OutboxKind
+from jobauto_prefect.ledger.prefect_objects import enqueue_deletion
 from jobauto_prefect.ledger.queries.events import GivenByRules, given_by_rules, rules_starting
 from jobauto_prefect.ledger.queries.run_templates import (
     lock_templates,
@@ -262,8 +263,7 @@ def _note(session: WritingSession, template: RunTemplate, registration: _Registr
     applied = registration.applied
     template.deployment_id = applied.deployment_id
     if template.retired_at is not None:  # meanwhile
-        gone = {"id": str(applied.deployment_id)}
-        outbox.enqueue(session, OutboxKind.RETIRE_DEPLOYMENT, template.id, gone)
+        enqueue_deletion(session, template)
     template.applied_parameters = dict(registration.plan.parameters)
     template.applied_paused = registration.plan.paused
     if applied.flow_id != registration.remembered.flow_id:

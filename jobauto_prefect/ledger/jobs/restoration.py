@@ -24,7 +24,7 @@ from jobauto_prefect.ledger.records import (
     Token,
     WorkerRecord,
 )
-from jobauto_prefect.ledger.soft_delete import AFTERWARDS
+from jobauto_prefect.ledger.soft_delete import withdraw
 from jobauto_prefect.ledger.states import JobState, TaskState
 
 APPLIED = (
@@ -89,7 +89,7 @@ def enqueue_changed_since(session: WritingSession, since: datetime) -> int:
             if record.retired_at is None:
                 enqueue(session, message, record.id)
             else:
-                AFTERWARDS[kind](session, record)
+                withdraw(session, record)
             count += 1
     return count
 

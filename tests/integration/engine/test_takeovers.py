@@ -4,7 +4,7 @@ A real ledger, and a real Prefect that is slow.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
@@ -91,6 +91,15 @@ class Prefect:
         transport.go_on.set()
         await telling
 
+    async def hear_while_it_is_deleted(self, path: str, delete: Callable[[], None]) -> None:
+        """Be told everything; what is made at a path is deleted meanwhile."""
+        transport = HeldTransport("POST", path)
+        telling = asyncio.create_task(self.hear(transport))
+        await until(lambda: transport.held)
+        await asyncio.to_thread(delete)
+        transport.go_on.set()
+        await telling
+
     async def has(self, path: str, object_id: object) -> bool:
         async with PrefectApi(self._url) as api:
             return await api.get_or_none(f"/{path}/{object_id}") is not None
@@ -132,12 +141,9 @@ async def test_a_run_template_that_is_deleted_while_it_is_applied_leaves_no_depl
     records: Records, prefect_beside: Prefect, ledger: Ledger
 ) -> None:
     template = await asyncio.to_thread(records.template, await asyncio.to_thread(records.app))
-    transport = HeldTransport("POST", "/api/deployments/")
-    telling = asyncio.create_task(prefect_beside.hear(transport))
-    await until(lambda: transport.held)
-    await asyncio.to_thread(records.delete, "runtemplate", template)
-    transport.go_on.set()
-    await telling
+    await prefect_beside.hear_while_it_is_deleted(
+        "/api/deployments/", lambda: records.delete("runtemplate", template)
+    )
     with ledger.reading() as session:
         deployment_id = session.get_one(RunTemplate, template).deployment_id
     assert deployment_id is not None
@@ -150,12 +156,9 @@ async def test_a_rule_that_is_deleted_while_it_is_applied_leaves_no_automation(
     template = await asyncio.to_thread(records.template, await asyncio.to_thread(records.app))
     await prefect_beside.hear()
     rule = await asyncio.to_thread(records.rule, template)
-    transport = HeldTransport("POST", "/api/automations/")
-    telling = asyncio.create_task(prefect_beside.hear(transport))
-    await until(lambda: transport.held)
-    await asyncio.to_thread(records.delete, "eventrule", rule)
-    transport.go_on.set()
-    await telling
+    await prefect_beside.hear_while_it_is_deleted(
+        "/api/automations/", lambda: records.delete("eventrule", rule)
+    )
     with ledger.reading() as session:
         automation_id = session.get_one(EventRule, rule).automation_id
     assert automation_id is not None
