@@ -35,7 +35,7 @@ def cancel(session: WritingSession, job: Job, reason: str) -> None:
     """Ask for the end of a job: a scheduled one is over, a running one is stopped by its worker.
 
     Raises:
-        Conflict: it is over already, or was lost and another attempt follows it.
+        Conflict: it is over already, or was lost and what follows it is decided.
     """
     attempts.lock_job(session, job)
     if job.state == JobState.LOST and not may_live(session, job):
@@ -50,8 +50,8 @@ def cancel(session: WritingSession, job: Job, reason: str) -> None:
 
 
 def _what_follows(session: WritingSession, job: Job) -> str:
-    latest = attempts.latest_attempt_after(session, job)
-    return f"cancel job {latest}, which follows it" if latest else "no attempt follows it"
+    live = attempts.live_attempt_after(session, job)
+    return f"cancel job {live}, which follows it" if live else "no later attempt waits or runs"
 
 
 def end_unstarted(session: WritingSession, job: Job, state: JobState, message: str) -> None:

@@ -284,9 +284,10 @@ def is_superseded(session: WritingSession, job: Job) -> bool:
     return session.scalar(begun.limit(1)) is not None
 
 
-def latest_attempt_after(session: Session, job: Job) -> int | None:
-    """Return the id of the newest attempt at the same thing after a job; None: there is none."""
-    return session.scalar(select(func.max(Job.id)).where(_same_work(job), Job.id > job.id))
+def live_attempt_after(session: Session, job: Job) -> int | None:
+    """Return the id of the later attempt at the same thing that waits or runs; None: none does."""
+    live = (_same_work(job), Job.id > job.id, Job.state.in_(LIVE_JOBS))
+    return session.scalar(select(func.max(Job.id)).where(*live))
 
 
 def template_of_deployment(session: Session, deployment_id: UUID) -> RunTemplate | None:

@@ -4,6 +4,7 @@ A real ledger, and a real Prefect that is slow.
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
@@ -84,19 +85,18 @@ class Prefect:
 
     async def hear_while_it_is_slow_to_delete(self, path: str) -> None:
         """Be told everything; what is deleted below a path goes last."""
-        transport = HeldTransport("DELETE", path)
-        telling = asyncio.create_task(self.hear(transport))
-        await until(lambda: transport.held)
-        await asyncio.sleep(BESIDE)
-        transport.go_on.set()
-        await telling
+        await self._hear_beside("DELETE", path, lambda: time.sleep(BESIDE))
 
     async def hear_while_it_is_deleted(self, path: str, delete: Callable[[], None]) -> None:
         """Be told everything; what is made at a path is deleted meanwhile."""
-        transport = HeldTransport("POST", path)
+        await self._hear_beside("POST", path, delete)
+
+    async def _hear_beside(self, method: str, path: str, work: Callable[[], None]) -> None:
+        """Be told everything; a request is held while something else is done."""
+        transport = HeldTransport(method, path)
         telling = asyncio.create_task(self.hear(transport))
         await until(lambda: transport.held)
-        await asyncio.to_thread(delete)
+        await asyncio.to_thread(work)
         transport.go_on.set()
         await telling
 

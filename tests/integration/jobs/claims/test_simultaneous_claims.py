@@ -189,6 +189,9 @@ def test_who_cancels_a_lost_job_is_told_which_one_follows_it(
     assert f"cancel job {follower}, which follows it" in refusal.text
     rest.post("/job/", json={"id": follower, "state": "cancelled"}).raise_for_status()
     assert [job.state for job in jobs_in(ledger)] == ["lost", "cancelled"]
+    refusal = rest.post("/job/", json={"id": launch["job_id"], "state": "cancelled"})
+    assert refusal.status_code == 409
+    assert "no later attempt waits or runs" in refusal.text
 
 
 def test_a_late_report_and_the_claim_of_the_next_attempt_agree_which_counts(
