@@ -33,7 +33,7 @@ from jobauto_prefect.jobs.outcome.results import (
 from jobauto_prefect.jobs.windows.task_events import task_event
 from jobauto_prefect.ledger import outbox
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.jobs import attempts, leases, windows
+from jobauto_prefect.ledger.jobs import attempts, leases
 from jobauto_prefect.ledger.jobs.flow_runs import awaits_run, is_of_window, run_key, window_key
 from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.queries.jobs import artifacts_of, job_with_context
@@ -134,7 +134,8 @@ def _read_start(context: EngineContext, job_id: int) -> tuple[Job, dict[str, Any
         if not awaits_run(job):
             return None
         parameters = run_parameters(job, context.ledger.box)
-        return job, parameters, windows.is_apply_pending(session, job.runtemplate_id)
+        is_unapplied = outbox.is_pending(session, OutboxKind.APPLY_TEMPLATE, job.runtemplate_id)
+        return job, parameters, is_unapplied
 
 
 async def _run_of(

@@ -10,7 +10,7 @@ from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger import queues
@@ -115,6 +115,11 @@ def is_pending(session: Session, kind: OutboxKind, subject_id: int) -> bool:
         .limit(1)
     )
     return session.scalar(query) is not None
+
+
+def pending_subjects(kind: OutboxKind) -> Select[tuple[int]]:
+    """Select the subjects of all messages of a kind that are not completed yet."""
+    return select(OutboxMessage.subject_id).where(OutboxMessage.kind == kind)
 
 
 def is_deletion_pending(session: Session, kind: OutboxKind, object_id: UUID) -> bool:

@@ -97,7 +97,7 @@ async def run_services(
         asyncio.TaskGroup() as tasks,
     ):
         context = EngineContext(ledger, prefect, settings)
-        await asyncio.to_thread(_wish_missing_flows, ledger)
+        await asyncio.to_thread(_enqueue_missing_flows, ledger)
         reaper = Reaper(ledger, settings, facade)
         outbox_worker = OutboxWorker(context)
         keeper = WindowScheduler(ledger, outbox_worker.wake)
@@ -140,7 +140,7 @@ async def _seal(sealer: Sealer) -> None:
         await asyncio.sleep(SEAL_LOOK_SECONDS)
 
 
-def _wish_missing_flows(ledger: Ledger) -> None:
+def _enqueue_missing_flows(ledger: Ledger) -> None:
     with ledger.writing(SERVICE) as session:
         enqueue_missing_flows(session)
 

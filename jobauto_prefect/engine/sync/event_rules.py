@@ -17,10 +17,9 @@ from jobauto_prefect.engine.sync.automations import (
 )
 from jobauto_prefect.engine.sync.drift import Comparison, Drift, last_of, read_objects
 from jobauto_prefect.errors import Conflict, Locked
-from jobauto_prefect.ledger import locks
+from jobauto_prefect.ledger import locks, outbox
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events import event_store
-from jobauto_prefect.ledger.jobs import windows
 from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.prefect_objects import enqueue_deletion
 from jobauto_prefect.ledger.records import EventRule, OutboxMessage
@@ -62,7 +61,7 @@ def _begin(context: EngineContext, rule_id: int, me: UUID) -> Read | None:
         deployment_id = rule.runtemplate.deployment_id
         if deployment_id is None:
             locks.release(session, _lock_name(rule_id), me)
-            if windows.is_apply_pending(session, rule.runtemplate_id):
+            if outbox.is_pending(session, OutboxKind.APPLY_TEMPLATE, rule.runtemplate_id):
                 return None  # applying the template enqueues its rules
             read = None
         else:

@@ -16,14 +16,13 @@ from jobauto_prefect.definitions.records.actions import ActionMode
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.events import deliveries, pending_actions
 from jobauto_prefect.ledger.events.deliveries import DeliveryState, EventKind
-from jobauto_prefect.ledger.outbox import OutboxKind
+from jobauto_prefect.ledger.outbox import OutboxKind, pending_subjects
 from jobauto_prefect.ledger.records import (
     Delivery,
     Event,
     EventRule,
     EventSource,
     Job,
-    OutboxMessage,
     RunTemplate,
 )
 from jobauto_prefect.ledger.states import JobState
@@ -245,14 +244,13 @@ def applied_rules(
     session: Session, after_id: int, limit: int, among: Collection[int] | None = None
 ) -> Sequence[EventRule]:
     """Return the rules Prefect was told all of, by id, above one; `among` None: of all."""
-    wished = select(OutboxMessage.subject_id).where(OutboxMessage.kind == OutboxKind.APPLY_RULE)
     query = (
         select(EventRule)
         .where(
             EventRule.id > after_id,
             EventRule.retired_at.is_(None),
             EventRule.automation_id.is_not(None),
-            EventRule.id.not_in(wished),
+            EventRule.id.not_in(pending_subjects(OutboxKind.APPLY_RULE)),
         )
         .options(joinedload(EventRule.runtemplate).joinedload(RunTemplate.company))
         .order_by(EventRule.id)

@@ -9,14 +9,13 @@ from sqlalchemy.orm import Session, contains_eager, joinedload, lazyload
 
 from jobauto_prefect.definitions import Misfire, OnClosed
 from jobauto_prefect.ledger.audit.trail import WritingSession
-from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue, pending_subjects
 from jobauto_prefect.ledger.records import (
     App,
     Company,
     Freeze,
     Job,
     Lease,
-    OutboxMessage,
     RunTemplate,
     Task,
 )
@@ -143,7 +142,6 @@ def unheard_jobs(session: Session, now: datetime, limit: int) -> Sequence[Job]:
 
 def jobs_without_run(session: Session, before: datetime, limit: int) -> Sequence[Job]:
     """Return attempts for windows that were due before an instant and have no flow run yet."""
-    wished = select(OutboxMessage.subject_id).where(OutboxMessage.kind == OutboxKind.CREATE_RUN)
     query = (
         select(Job)
         .where(
@@ -151,7 +149,7 @@ def jobs_without_run(session: Session, before: datetime, limit: int) -> Sequence
             Job.task_id.is_not(None),
             Job.flow_run_id.is_(None),
             Job.schedule < before,
-            Job.id.not_in(wished),
+            Job.id.not_in(pending_subjects(OutboxKind.CREATE_RUN)),
         )
         .order_by(Job.schedule)
         .limit(limit)
@@ -168,7 +166,6 @@ def applied_pauses(
     By id, above one. `among` are the templates that count; None: all. Not those about which
     Prefect is still to be told something: what it shows of them is older than the record.
     """
-    wished = select(OutboxMessage.subject_id).where(OutboxMessage.kind == OutboxKind.APPLY_TEMPLATE)
     query = (
         select(
             RunTemplate.id,
@@ -181,7 +178,7 @@ def applied_pauses(
             RunTemplate.retired_at.is_(None),
             RunTemplate.deployment_id.is_not(None),
             RunTemplate.applied_paused.is_not(None),
-            RunTemplate.id.not_in(wished),
+            RunTemplate.id.not_in(pending_subjects(OutboxKind.APPLY_TEMPLATE)),
         )
         .order_by(RunTemplate.id)
         .limit(limit)
@@ -208,20 +205,13 @@ def retired_flows(session: Session) -> dict[int, UUID]:
 
 def enqueue_missing_flows(session: WritingSession) -> None:
     """Enqueue a flow for each application without one: those of an older version have none."""
-    wished = select(OutboxMessage.subject_id).where(OutboxMessage.kind == OutboxKind.APPLY_APP)
     without = select(App.id).where(
-        App.flow_id.is_(None), App.retired_at.is_(None), App.id.not_in(wished)
+        App.flow_id.is_(None),
+        App.retired_at.is_(None),
+        App.id.not_in(pending_subjects(OutboxKind.APPLY_APP)),
     )
     for app_id in session.scalars(without).all():
         enqueue(session, OutboxKind.APPLY_APP, app_id)
-
-
-def is_apply_pending(session: Session, template_id: int) -> bool:
-    """Whether Prefect has not been told yet what a template's record says."""
-    query = select(OutboxMessage.id).where(
-        OutboxMessage.kind == OutboxKind.APPLY_TEMPLATE, OutboxMessage.subject_id == template_id
-    )
-    return session.scalar(query.limit(1)) is not None
 
 
 def lock_lapsed_tasks(session: WritingSession, limit: int) -> Sequence[Task]:

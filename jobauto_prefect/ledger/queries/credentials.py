@@ -7,11 +7,10 @@ from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.ledger.access.ownership import own_first, usable
-from jobauto_prefect.ledger.outbox import OutboxKind
+from jobauto_prefect.ledger.outbox import OutboxKind, pending_subjects
 from jobauto_prefect.ledger.records import (
     Credential,
     CredentialType,
-    OutboxMessage,
     RunTemplate,
     TemplateCredential,
 )
@@ -88,9 +87,6 @@ def applied_credentials(
 
     Those are left out that are still to be applied. `among` None: all count.
     """
-    pending = select(OutboxMessage.subject_id).where(
-        OutboxMessage.kind == OutboxKind.APPLY_CREDENTIAL
-    )
     context = (joinedload(Credential.credential_type), joinedload(Credential.company))
     applied = (
         select(Credential)
@@ -98,7 +94,7 @@ def applied_credentials(
             Credential.id > after_id,
             Credential.retired_at.is_(None),
             Credential.block_document_id.is_not(None),
-            Credential.id.not_in(pending),
+            Credential.id.not_in(pending_subjects(OutboxKind.APPLY_CREDENTIAL)),
         )
         .options(*context)
         .order_by(Credential.id)
