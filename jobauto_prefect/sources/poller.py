@@ -12,9 +12,9 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from uuid import UUID, uuid4
 
-from jobauto_prefect.errors import JobautoError, SourceUnavailable
+from jobauto_prefect.errors import JobautoError, Locked, SourceUnavailable
 from jobauto_prefect.ledger import locks
-from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.events.event_store import SourceChange, store_changes
 from jobauto_prefect.ledger.queries.events import source_times
 from jobauto_prefect.ledger.queries.lookup import get_record
@@ -31,15 +31,11 @@ LOOK_SECONDS = 1.0
 SHORTEST_SECONDS = 0.02
 NONE_SECONDS = 60.0  # between looks where there is no source, and nobody says that there is one
 AT_ONCE = 16  # sources read side by side
-TURN = timedelta(seconds=60)
+LOCK_DURATION = timedelta(seconds=60)
 """How long a source is one reader's; longer than a server may take for one answer."""
 
 LOOKBACK = 1000
 """Where changes are kept, how far below the mark to look: a lower number may be committed later."""
-
-
-class NotOurTurn(JobautoError):
-    """Another process reads this source now."""
 
 
 class Poller:
@@ -105,7 +101,7 @@ class Poller:
             self._reading.pop(source_id, None)
 
     def read(self, source_id: int) -> int:
-        """Read one source to its end, if it is our turn; return how many changes were new.
+        """Read one source to its end, if nobody else does; return how many changes were new.
 
         Nothing is raised: why it could not be read is kept with the source.
         """
@@ -113,7 +109,7 @@ class Poller:
         error = None
         try:
             reading.to_the_end(self._begin(source_id))
-        except NotOurTurn:
+        except Locked:
             return 0
         except JobautoError as failed:
             error = str(failed)
@@ -127,8 +123,7 @@ class Poller:
 
     def _begin(self, source_id: int) -> EventSource:
         with self._ledger.writing(SERVICE) as session:
-            if not locks.acquire(session, _turn(source_id), self._me, TURN):
-                raise NotOurTurn
+            _lock(session, source_id, self._me)
             return get_record(session, EventSource, source_id)
 
     def _end(self, source_id: int, error: str | None) -> None:
@@ -136,11 +131,16 @@ class Poller:
             source = session.get(EventSource, source_id)
             if source is not None:
                 source.polled_at, source.poll_error = session.clock(), error
-            locks.release(session, _turn(source_id), self._me)
+            locks.release(session, _lock_name(source_id), self._me)
 
 
-def _turn(source_id: int) -> str:
+def _lock_name(source_id: int) -> str:
     return f"source {source_id}"
+
+
+def _lock(session: WritingSession, source_id: int, reader: UUID) -> None:
+    if not locks.acquire(session, _lock_name(source_id), reader, LOCK_DURATION):
+        raise Locked(f"event source {source_id} is being read by another process")
 
 
 class _Reading:
@@ -157,7 +157,7 @@ class _Reading:
 
         Raises:
             SourceUnavailable: it can't be read, or its changes can't be removed.
-            NotOurTurn: this took so long that somebody else has taken over.
+            Locked: this took so long that somebody else has taken over.
         """
         unremoved = None
         target = source_target(source, self._ledger.box)
@@ -174,8 +174,7 @@ class _Reading:
     def _store(self, source: EventSource, changes: Sequence[Change]) -> None:
         rows = [SourceChange(change.inversion, change.members) for change in changes]
         with self._ledger.writing(SERVICE) as session:
-            if not locks.acquire(session, _turn(source.id), self._me, TURN):
-                raise NotOurTurn
+            _lock(session, source.id, self._me)
             self.new += store_changes(session, session.get_one(EventSource, source.id), rows)
 
 
