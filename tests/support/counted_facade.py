@@ -38,7 +38,7 @@ class CountedFacade:
     rest: httpx.AsyncClient
     claims: httpx.AsyncClient
 
-    def ledger_wishes(self) -> int:
+    def ledger_messages(self) -> int:
         """How many messages for Prefect wait."""
         with self.ledger.reading() as session:
             return waiting_messages(session)

@@ -253,8 +253,8 @@ def test_what_the_copy_of_prefect_does_not_know_is_made_anew_and_told_again(
     unknown = uuid4()
     with installations.ledger.writing(SERVICE) as session:
         session.get_one(Job, job_id).flow_run_id = unknown
-        for wished in session.scalars(select(OutboxMessage)):
-            session.delete(wished)
+        for message in session.scalars(select(OutboxMessage)):
+            session.delete(message)
     made = installations.make()
     assert made.manifest.prefect_missing is None
     assert [*made.manifest.databases] == ["prefect", "ledger"]
@@ -265,8 +265,10 @@ def test_what_the_copy_of_prefect_does_not_know_is_made_anew_and_told_again(
     ledger = open_ledger(installations.empty)
     with ledger.reading() as session:
         assert session.get_one(Job, job_id).flow_run_id is None
-        wished = {(one.kind, one.subject_id) for one in session.scalars(select(OutboxMessage))}
-    assert {("create_run", job_id), ("apply_template", template["id"])} <= wished
+        pending = {
+            (message.kind, message.subject_id) for message in session.scalars(select(OutboxMessage))
+        }
+    assert {("create_run", job_id), ("apply_template", template["id"])} <= pending
     ledger.close()
 
 

@@ -70,7 +70,7 @@ def _record(number: int) -> dict[str, str]:
 
 
 async def _until_applied(counted: CountedFacade) -> None:
-    await asyncio.to_thread(eventually, lambda: counted.ledger_wishes() == 0)
+    await asyncio.to_thread(eventually, lambda: counted.ledger_messages() == 0)
 
 
 async def test_a_window_that_opens(counted: CountedFacade) -> None:

@@ -27,7 +27,7 @@ async def test_a_posted_job_is_one_call_of_prefect_with_name_and_labels(
     await _until_run(counted, first["id"])
     with counted.ledger.reading() as session:
         deployment = session.get_one(RunTemplate, template).deployment_id
-    await asyncio.to_thread(eventually, lambda: counted.ledger_wishes() == 0)
+    await asyncio.to_thread(eventually, lambda: counted.ledger_messages() == 0)
     calls.calls.clear()
     with counted.asked.during():
         job = await counted.made("/job/", {"runtemplate_id": template})
@@ -37,4 +37,4 @@ async def test_a_posted_job_is_one_call_of_prefect_with_name_and_labels(
     own = len(counted.asked.counted) - len(looks)
     assert own <= 15, counted.asked.shown()
     assert counted.asked.commits == 2
-    assert counted.ledger_wishes() == 0
+    assert counted.ledger_messages() == 0

@@ -92,7 +92,7 @@ def make(rest: httpx.Client, prefect: httpx.Client, ledger: Ledger) -> Callable[
 
 @pytest.fixture
 def settle(prefect_server: str, ledger: Ledger, facade_settings: Settings) -> Settle:
-    """Settle twice, the wishes carried out in between: the second time there is nothing left."""
+    """Settle twice, the messages handled in between: the second time there is nothing left."""
 
     async def look() -> list[Correction]:
         async with PrefectApi(prefect_server) as api:

@@ -1,4 +1,4 @@
-"""What the ledger wishes for and what Prefect then holds: a real facade and a real Prefect."""
+"""What the outbox says and what Prefect then holds: a real facade and a real Prefect."""
 
 import asyncio
 from datetime import timedelta
@@ -121,7 +121,7 @@ def test_cancelling_a_waiting_job_cancels_its_flow_run(
     eventually(lambda: prefect.get(f"/flow_runs/{run_id}").json()["state_type"] == "CANCELLED")
 
 
-def test_a_wish_carried_out_twice_makes_one_flow_run(
+def test_a_message_handled_twice_makes_one_flow_run(
     rest: httpx.Client,
     prefect: httpx.Client,
     prefect_server: str,
@@ -273,7 +273,7 @@ def test_a_name_prefect_refuses_and_a_name_that_is_taken_are_made_fit(
     assert not any(character in "".join(names) for character in "/%&<>")
 
 
-async def test_a_wish_for_something_gone_is_no_error(
+async def test_a_message_about_something_gone_is_no_error(
     ledger: Ledger, prefect_server: str, facade_settings: Settings
 ) -> None:
     async with PrefectApi(prefect_server) as api:
@@ -283,7 +283,7 @@ async def test_a_wish_for_something_gone_is_no_error(
             await handle(context, OutboxMessage(kind=kind, subject_id=4711, payload=gone))
 
 
-async def test_a_carrier_that_is_stopped_gives_its_wish_back(
+async def test_an_outbox_worker_that_is_stopped_gives_its_message_back(
     ledger: Ledger, facade_settings: Settings
 ) -> None:
     async def never(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:

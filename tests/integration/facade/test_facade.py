@@ -240,7 +240,7 @@ def test_a_job_is_committed_before_prefect_knows_of_it(rest: httpx.Client, ledge
     )
     assert job["env"] == {"GREETING": "hi", "PASSWORD": "********"}
     with ledger.reading() as session:
-        kinds = {wish.kind for wish in session.query(OutboxMessage)}
+        kinds = {message.kind for message in session.query(OutboxMessage)}
         assert SECRET not in repr(session.get_one(Job, job["id"]).overrides)
     assert "create_run" in kinds
 

@@ -5,12 +5,12 @@ import pytest
 
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.yard import Yard
+from tests.support.timeline import Timeline
 
 
 @pytest.fixture
-def yard(
+def timeline(
     ledger: Ledger, rest: httpx.Client, claims: httpx.Client, facade_settings: Settings
-) -> Yard:
+) -> Timeline:
     """A ledger with one run template, whose clock the test turns."""
-    return Yard(ledger, rest, claims, facade_settings)
+    return Timeline(ledger, rest, claims, facade_settings)

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.support.claims import claim_of, granted, refused
-from tests.support.yard import DAY, HOUR, MINUTE, NOON, Yard
+from tests.support.timeline import DAY, HOUR, MINUTE, NOON, Timeline
 
 BACKUP = {"from": "13:00", "to": "15:30", "title": "Backup"}
 
@@ -22,24 +22,29 @@ def company(rest: httpx.Client, **members: Any) -> None:
     rest.post("/company/", json={"slug": "acme", **members}).raise_for_status()
 
 
-def test_windows_in_the_time_of_a_calendar_are_excused(yard: Yard, rest: httpx.Client) -> None:
+def test_windows_in_the_time_of_a_calendar_are_excused(
+    timeline: Timeline, rest: httpx.Client
+) -> None:
     write(rest, times=[BACKUP])
-    yard.schedule(calendars=["Closing"], deadline_offset="+9h")
+    timeline.schedule(calendars=["Closing"], deadline_offset="+9h")
     for hours in range(5):
-        yard.keep_at(NOON + hours * HOUR + MINUTE)
+        timeline.keep_at(NOON + hours * HOUR + MINUTE)
     states = ["open", "missed", "missed", "missed", "open"]
-    assert [task.state for task in yard.tasks()] == states
-    excused = yard.tasks()[1]
+    assert [task.state for task in timeline.tasks()] == states
+    excused = timeline.tasks()[1]
     assert (excused.reason, excused.excuse) == ("closed", "Backup (Closing)")
-    assert "is excused: Backup (Closing)" in refused(yard.claims, yard.by_prefect(NOON + HOUR))[2]
+    assert (
+        "is excused: Backup (Closing)"
+        in refused(timeline.claims, timeline.by_prefect(NOON + HOUR))[2]
+    )
 
 
 def test_the_calendars_of_company_and_run_template_close_both(
-    yard: Yard, rest: httpx.Client
+    timeline: Timeline, rest: httpx.Client
 ) -> None:
     write(rest, times=[BACKUP])
     made = write(rest, name="Holidays", days=[{"date": "2026-05-05", "title": "Day"}])
-    yard.schedule(calendars=[made["id"]])
+    timeline.schedule(calendars=[made["id"]])
     company(rest, calendars=["Closing"])
     forecast = rest.get("/forecast.json?days=2").json()["windows"]
     reasons = [one["closed"] for one in forecast]
@@ -48,69 +53,73 @@ def test_the_calendars_of_company_and_run_template_close_both(
     assert reasons[11] is reasons[36] is None
 
 
-def test_a_moved_window_runs_when_it_is_open_again(yard: Yard, rest: httpx.Client) -> None:
+def test_a_moved_window_runs_when_it_is_open_again(timeline: Timeline, rest: httpx.Client) -> None:
     write(rest, times=[BACKUP])
-    yard.schedule(calendars=["Closing"], on_closed="move", deadline_offset="+9h")
-    yard.keep_at(NOON)
-    yard.keep_at(NOON + HOUR + MINUTE)
-    assert len(yard.tasks()) == 1
-    message = refused(yard.claims, yard.by_prefect(NOON + HOUR))[2]
+    timeline.schedule(calendars=["Closing"], on_closed="move", deadline_offset="+9h")
+    timeline.keep_at(NOON)
+    timeline.keep_at(NOON + HOUR + MINUTE)
+    assert len(timeline.tasks()) == 1
+    message = refused(timeline.claims, timeline.by_prefect(NOON + HOUR))[2]
     moved = (NOON + 3.5 * HOUR).isoformat()
     assert message == f"Backup (Closing); the window is moved to {moved}"
-    yard.keep_at(NOON + 3.5 * HOUR)
-    assert [task.state for task in yard.tasks()] == ["open", "missed", "missed", "open"]
-    job = yard.jobs()[-1]
+    timeline.keep_at(NOON + 3.5 * HOUR)
+    assert [task.state for task in timeline.tasks()] == ["open", "missed", "missed", "open"]
+    job = timeline.jobs()[-1]
     assert job.schedule == NOON + 3.5 * HOUR
 
 
-def test_a_change_of_a_calendar_is_followed_at_once(yard: Yard, rest: httpx.Client) -> None:
+def test_a_change_of_a_calendar_is_followed_at_once(timeline: Timeline, rest: httpx.Client) -> None:
     made = write(rest, times=[BACKUP])
-    yard.schedule(calendars=["Closing"], on_closed="move", deadline_offset="+9h")
-    yard.keep_at(NOON)
-    yard.keep_at(NOON + HOUR + MINUTE)
-    assert len(yard.tasks()) == 1
+    timeline.schedule(calendars=["Closing"], on_closed="move", deadline_offset="+9h")
+    timeline.keep_at(NOON)
+    timeline.keep_at(NOON + HOUR + MINUTE)
+    assert len(timeline.tasks()) == 1
     write(rest, id=made["id"], name="Shorter", times=[BACKUP | {"to": "13:30"}])
-    assert rest.get(f"/runtemplate/{yard.template['id']}.json").json()["calendars"] == ["Shorter"]
-    yard.keep_at(NOON + 1.5 * HOUR)
-    assert [task.state for task in yard.tasks()] == ["open", "open"]
+    assert rest.get(f"/runtemplate/{timeline.template['id']}.json").json()["calendars"] == [
+        "Shorter"
+    ]
+    timeline.keep_at(NOON + 1.5 * HOUR)
+    assert [task.state for task in timeline.tasks()] == ["open", "open"]
     # What waits for an end that is taken away.
     write(rest, id=made["id"], times=[BACKUP | {"from": "14:00", "to": "23:00"}])
-    yard.keep_at(NOON + 2 * HOUR + MINUTE)
-    yard.change(calendars=[])
-    yard.keep_at(NOON + 2 * HOUR + MINUTE)
-    assert [task.state for task in yard.tasks()] == ["open", "open", "open"]
+    timeline.keep_at(NOON + 2 * HOUR + MINUTE)
+    timeline.change(calendars=[])
+    timeline.keep_at(NOON + 2 * HOUR + MINUTE)
+    assert [task.state for task in timeline.tasks()] == ["open", "open", "open"]
 
 
-def test_an_attempt_at_a_window_waits_and_other_jobs_do_not(yard: Yard, rest: httpx.Client) -> None:
+def test_an_attempt_at_a_window_waits_and_other_jobs_do_not(
+    timeline: Timeline, rest: httpx.Client
+) -> None:
     write(rest, times=[BACKUP])
-    yard.schedule(calendars=["Closing"], deadline_offset="+9h")
-    yard.keep_at(NOON)
-    yard.now = NOON + HOUR
-    (job,) = yard.jobs()
+    timeline.schedule(calendars=["Closing"], deadline_offset="+9h")
+    timeline.keep_at(NOON)
+    timeline.now = NOON + HOUR
+    (job,) = timeline.jobs()
     why = f"Backup (Closing); it starts at {(NOON + 3.5 * HOUR).isoformat()}"
-    assert refused(yard.claims, yard.of_job(job)) == ("closed", "SCHEDULED", why)
+    assert refused(timeline.claims, timeline.of_job(job)) == ("closed", "SCHEDULED", why)
     assert rest.get(f"/job/{job.id}.json").json()["message"] == why
-    assert granted(yard.claims, claim_of())["job_id"] != job.id
-    yard.now = NOON + 3.5 * HOUR
-    assert granted(yard.claims, yard.of_job(job))["job_id"] == job.id
+    assert granted(timeline.claims, claim_of())["job_id"] != job.id
+    timeline.now = NOON + 3.5 * HOUR
+    assert granted(timeline.claims, timeline.of_job(job))["job_id"] == job.id
 
 
-def test_days_are_those_of_the_run_templates_zone(yard: Yard, rest: httpx.Client) -> None:
+def test_days_are_those_of_the_run_templates_zone(timeline: Timeline, rest: httpx.Client) -> None:
     write(rest, days=[{"date": "2026-05-05"}])
-    yard.schedule(calendars=["Closing"], timezone="Asia/Tokyo")
+    timeline.schedule(calendars=["Closing"], timezone="Asia/Tokyo")
     windows = rest.get("/forecast.json?days=2").json()["windows"]
     closed = [one["launch_at"] for one in windows if one["closed"]]
     assert closed[0] == "2026-05-04T15:00:00+00:00"
     assert len(closed) == DAY / HOUR
 
 
-def test_a_calendar_that_is_used_stays(yard: Yard, rest: httpx.Client) -> None:
+def test_a_calendar_that_is_used_stays(timeline: Timeline, rest: httpx.Client) -> None:
     made = write(rest)
-    template = yard.schedule(calendars=["Closing"])["id"]
+    template = timeline.schedule(calendars=["Closing"])["id"]
     refusal = rest.delete("/calendar/Closing.json")
     assert refusal.status_code == 409
     assert f"runtemplate {template}" in refusal.json()["message"]
-    yard.change(calendars=[])
+    timeline.change(calendars=[])
     rest.delete(f"/calendar/{made['id']}.json").raise_for_status()
     answer = rest.post("/runtemplate/", json={"id": template, "calendars": ["Closing", made["id"]]})
     assert [fault["pointer"] for fault in answer.json()["details"]] == [

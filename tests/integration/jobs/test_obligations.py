@@ -19,57 +19,60 @@ from tests.support.claims import (
 )
 from tests.support.records import make_template
 from tests.support.secrets import SECRET
-from tests.support.yard import HOUR, MINUTE, NOON, Record, Yard
+from tests.support.timeline import HOUR, MINUTE, NOON, Record, Timeline
 
 
 @pytest.mark.spec("1.5")
-def test_a_window_has_one_task_whoever_comes_first(yard: Yard) -> None:
-    yard.schedule()
-    yard.keep_at(NOON - MINUTE)
-    assert yard.tasks() == []
-    yard.keep_at(NOON)
-    yard.keep_at(NOON)
-    (task,) = yard.tasks()
+def test_a_window_has_one_task_whoever_comes_first(timeline: Timeline) -> None:
+    timeline.schedule()
+    timeline.keep_at(NOON - MINUTE)
+    assert timeline.tasks() == []
+    timeline.keep_at(NOON)
+    timeline.keep_at(NOON)
+    (task,) = timeline.tasks()
     assert (task.window_start, task.window_end) == (NOON, NOON + HOUR)
-    assert yard.wishes("create_run") == []  # Prefect's schedule makes this run
-    launch = granted(yard.claims, yard.by_prefect(NOON))
+    assert timeline.pending_subjects("create_run") == []  # Prefect's schedule makes this run
+    launch = granted(timeline.claims, timeline.by_prefect(NOON))
     assert launch["task_id"] == task.id
     by_hand = claim_of(parameters={"jobauto": {"task": task.id}})
-    copied = claim_of(parameters={"jobauto": {"job": yard.jobs()[0].id}})
-    for duplicate in (yard.by_prefect(NOON), by_hand, copied):
-        assert refused(yard.claims, duplicate)[1] == "CANCELLED"
-    yard.ends(launch, exit_code=0)
-    yard.now = NOON + HOUR  # the next run comes before the keeper
-    assert granted(yard.claims, yard.by_prefect(NOON + HOUR))["task_id"] != task.id
-    yard.keep_at(NOON + HOUR)
-    assert len(yard.tasks()) == len(yard.jobs()) == 2
+    copied = claim_of(parameters={"jobauto": {"job": timeline.jobs()[0].id}})
+    for duplicate in (timeline.by_prefect(NOON), by_hand, copied):
+        assert refused(timeline.claims, duplicate)[1] == "CANCELLED"
+    timeline.ends(launch, exit_code=0)
+    timeline.now = NOON + HOUR  # the next run comes before the keeper
+    assert granted(timeline.claims, timeline.by_prefect(NOON + HOUR))["task_id"] != task.id
+    timeline.keep_at(NOON + HOUR)
+    assert len(timeline.tasks()) == len(timeline.jobs()) == 2
 
 
-def test_the_claim_of_a_window_asked_again_gets_the_same_launch(yard: Yard) -> None:
-    yard.schedule()
-    yard.keep_at(NOON)
-    claim = yard.by_prefect(NOON)
-    launch = granted(yard.claims, claim)
+def test_the_claim_of_a_window_asked_again_gets_the_same_launch(timeline: Timeline) -> None:
+    timeline.schedule()
+    timeline.keep_at(NOON)
+    claim = timeline.by_prefect(NOON)
+    launch = granted(timeline.claims, claim)
     assert launch["environment"]["JOBAUTO_ATTEMPT"] == "1"
-    assert granted(yard.claims, claim) == launch
+    assert granted(timeline.claims, claim) == launch
 
 
-def test_a_run_for_no_window_is_refused(yard: Yard) -> None:
-    yard.schedule()
-    yard.now = NOON + MINUTE
+def test_a_run_for_no_window_is_refused(timeline: Timeline) -> None:
+    timeline.schedule()
+    timeline.now = NOON + MINUTE
     for instant in (NOON + 17 * MINUTE - HOUR, NOON - HOUR):  # no boundary; before it began
-        assert refused(yard.claims, yard.by_prefect(instant))[:2] == ("not_owed", "CANCELLED")
-    assert refused(yard.claims, yard.by_prefect(NOON + HOUR))[:2] == ("early", "SCHEDULED")
+        assert refused(timeline.claims, timeline.by_prefect(instant))[:2] == (
+            "not_owed",
+            "CANCELLED",
+        )
+    assert refused(timeline.claims, timeline.by_prefect(NOON + HOUR))[:2] == ("early", "SCHEDULED")
 
 
-def test_a_delay_moves_the_launch_and_not_the_window(yard: Yard) -> None:
-    yard.schedule(delay=600)
-    yard.keep_at(NOON + 5 * MINUTE)
-    assert yard.tasks() == []
-    yard.keep_at(NOON + 10 * MINUTE)
-    (task,), (job,) = yard.tasks(), yard.jobs()
+def test_a_delay_moves_the_launch_and_not_the_window(timeline: Timeline) -> None:
+    timeline.schedule(delay=600)
+    timeline.keep_at(NOON + 5 * MINUTE)
+    assert timeline.tasks() == []
+    timeline.keep_at(NOON + 10 * MINUTE)
+    (task,), (job,) = timeline.tasks(), timeline.jobs()
     assert (task.window_start, job.schedule) == (NOON, NOON + 10 * MINUTE)
-    assert yard.wishes("create_run") == [job.id]
+    assert timeline.pending_subjects("create_run") == [job.id]
 
 
 @pytest.mark.spec("1.6")
@@ -86,124 +89,126 @@ def test_a_delay_moves_the_launch_and_not_the_window(yard: Yard) -> None:
     ],
 )
 def test_the_last_attempt_settles_the_task(
-    yard: Yard, members: Record, after: timedelta, exit_code: int, ends: tuple[str, str]
+    timeline: Timeline, members: Record, after: timedelta, exit_code: int, ends: tuple[str, str]
 ) -> None:
-    yard.schedule(**members)
-    yard.keep_at(NOON)
-    yard.ends(granted(yard.claims, yard.by_prefect(NOON)), after, exit_code=exit_code)
-    (task,) = yard.tasks()
+    timeline.schedule(**members)
+    timeline.keep_at(NOON)
+    timeline.ends(granted(timeline.claims, timeline.by_prefect(NOON)), after, exit_code=exit_code)
+    (task,) = timeline.tasks()
     assert (task.state, task.reason) == ends
     assert (task.fulfilled_at is None) == (task.state == "failed")
-    assert bool(yard.wishes("tell_task")) == (task.state == "failed")
+    assert bool(timeline.pending_subjects("tell_task")) == (task.state == "failed")
 
 
 @pytest.mark.spec("1.6", "2.1.49", "7.3")
-def test_codes_that_say_so_are_tried_again_until_the_budget_is_spent(yard: Yard) -> None:
-    yard.schedule(retry_backoff="linear", retry_min_gap=60)
-    yard.keep_at(NOON)
-    claim = yard.by_prefect(NOON)
+def test_codes_that_say_so_are_tried_again_until_the_budget_is_spent(timeline: Timeline) -> None:
+    timeline.schedule(retry_backoff="linear", retry_min_gap=60)
+    timeline.keep_at(NOON)
+    claim = timeline.by_prefect(NOON)
     waits = []
     for attempt in (1, 2, 3):
-        launch = granted(yard.claims, claim)
+        launch = granted(timeline.claims, claim)
         assert launch["attempt"] == attempt
-        yard.ends(launch, exit_code=8)
-        job = yard.jobs()[-1]
-        waits.append((job.schedule - yard.now, job.schedule_type))
-        yard.now = max(yard.now, job.schedule)
-        claim = yard.of_job(job)
+        timeline.ends(launch, exit_code=8)
+        job = timeline.jobs()[-1]
+        waits.append((job.schedule - timeline.now, job.schedule_type))
+        timeline.now = max(timeline.now, job.schedule)
+        claim = timeline.of_job(job)
     assert waits[:2] == [(MINUTE, "retry"), (2 * MINUTE, "retry")]
-    assert yard.states() == [("failed", "attempts")]
-    assert [job.state for job in yard.jobs()] == ["failed"] * 3
-    assert "attempt 3 of 3" in (yard.tasks()[0].message or "")
+    assert timeline.states() == [("failed", "attempts")]
+    assert [job.state for job in timeline.jobs()] == ["failed"] * 3
+    assert "attempt 3 of 3" in (timeline.tasks()[0].message or "")
 
 
-def test_no_attempt_begins_after_the_deadline(yard: Yard) -> None:
-    yard.schedule(retry_min_gap=7200)
-    yard.keep_at(NOON)
-    yard.ends(granted(yard.claims, yard.by_prefect(NOON)), exit_code=8)
-    assert yard.states() == [("failed", "deadline")]
+def test_no_attempt_begins_after_the_deadline(timeline: Timeline) -> None:
+    timeline.schedule(retry_min_gap=7200)
+    timeline.keep_at(NOON)
+    timeline.ends(granted(timeline.claims, timeline.by_prefect(NOON)), exit_code=8)
+    assert timeline.states() == [("failed", "deadline")]
 
 
-def test_undeclared_codes_and_timeouts_follow_the_template(yard: Yard) -> None:
-    yard.schedule(retry_undeclared=True, max_attempts=2)
-    yard.keep_at(NOON)
-    yard.ends(granted(yard.claims, yard.by_prefect(NOON)), exit_code=77)
-    retry = yard.jobs()[-1]
-    yard.ends(granted(yard.claims, yard.of_job(retry)), ending="timeout", exit_code=143)
-    assert yard.states() == [("failed", "attempts")]
+def test_undeclared_codes_and_timeouts_follow_the_template(timeline: Timeline) -> None:
+    timeline.schedule(retry_undeclared=True, max_attempts=2)
+    timeline.keep_at(NOON)
+    timeline.ends(granted(timeline.claims, timeline.by_prefect(NOON)), exit_code=77)
+    retry = timeline.jobs()[-1]
+    timeline.ends(granted(timeline.claims, timeline.of_job(retry)), ending="timeout", exit_code=143)
+    assert timeline.states() == [("failed", "attempts")]
 
 
-def test_jobs_without_a_task_are_tried_again_alike(yard: Yard) -> None:
-    yard.schedule(interv="n")
-    first = granted(yard.claims, claim_of(parameters={"GREETING": "mine"}))
-    yard.ends(first, exit_code=8)
-    second = yard.jobs()[-1]
+def test_jobs_without_a_task_are_tried_again_alike(timeline: Timeline) -> None:
+    timeline.schedule(interv="n")
+    first = granted(timeline.claims, claim_of(parameters={"GREETING": "mine"}))
+    timeline.ends(first, exit_code=8)
+    second = timeline.jobs()[-1]
     assert (second.retry_of, second.attempt, second.state) == (first["job_id"], 2, "scheduled")
-    launch = granted(yard.claims, yard.of_job(second))
+    launch = granted(timeline.claims, timeline.of_job(second))
     assert launch["environment"]["GREETING"] == "mine"
-    yard.ends(launch, exit_code=8)
-    third = yard.jobs()[-1]
+    timeline.ends(launch, exit_code=8)
+    third = timeline.jobs()[-1]
     assert (third.retry_of, third.attempt) == (first["job_id"], 3)
-    yard.ends(granted(yard.claims, yard.of_job(third)), exit_code=8)
-    assert len(yard.jobs()) == 3
+    timeline.ends(granted(timeline.claims, timeline.of_job(third)), exit_code=8)
+    assert len(timeline.jobs()) == 3
 
 
-def test_a_lost_attempt_waits_for_the_word_of_its_worker(yard: Yard) -> None:
-    yard.schedule()
-    yard.keep_at(NOON)
-    launch = granted(yard.claims, yard.by_prefect(NOON))
-    yard.loses(launch)
-    assert yard.states() == [("running", None)]
-    assert [job.state for job in yard.jobs()] == ["lost"]
-    assert yard.renewal(launch) == {}  # it may go on
-    yard.ends(launch, ending="lost", exit_code=None)
-    assert [job.state for job in yard.jobs()] == ["lost", "scheduled"]
+def test_a_lost_attempt_waits_for_the_word_of_its_worker(timeline: Timeline) -> None:
+    timeline.schedule()
+    timeline.keep_at(NOON)
+    launch = granted(timeline.claims, timeline.by_prefect(NOON))
+    timeline.loses(launch)
+    assert timeline.states() == [("running", None)]
+    assert [job.state for job in timeline.jobs()] == ["lost"]
+    assert timeline.renewal(launch) == {}  # it may go on
+    timeline.ends(launch, ending="lost", exit_code=None)
+    assert [job.state for job in timeline.jobs()] == ["lost", "scheduled"]
     # Until the next attempt is granted, the truth still counts.
-    assert yard.ends(launch, exit_code=0)["recorded"] is True
-    assert yard.states() == [("fulfilled", "outcome")]
-    assert [job.state for job in yard.jobs()] == ["succeeded", "skipped"]
+    assert timeline.ends(launch, exit_code=0)["recorded"] is True
+    assert timeline.states() == [("fulfilled", "outcome")]
+    assert [job.state for job in timeline.jobs()] == ["succeeded", "skipped"]
 
 
-def test_a_lost_attempt_is_given_up_after_its_timeout_and_fenced_by_the_next(yard: Yard) -> None:
-    yard.schedule(timeout_seconds=600)
-    yard.keep_at(NOON)
-    launch = granted(yard.claims, yard.by_prefect(NOON))
-    yard.loses(launch)
-    yard.keep_at(NOON + 10 * MINUTE)
-    assert len(yard.jobs()) == 1
-    yard.keep_at(NOON + 12 * MINUTE)
-    yard.keep_at(NOON + 12 * MINUTE)
-    retry = yard.jobs()[-1]
-    assert (len(yard.jobs()), retry.state, retry.attempt) == (2, "scheduled", 2)
-    second = granted(yard.claims, yard.of_job(retry))
-    assert yard.renewal(launch) != {}
-    assert yard.ends(launch, exit_code=0)["recorded"] is False
-    assert yard.states() == [("running", None)]
-    yard.ends(second, exit_code=0)
-    assert yard.states() == [("fulfilled", "outcome")]
-    assert [job.state for job in yard.jobs()] == ["lost", "succeeded"]
+def test_a_lost_attempt_is_given_up_after_its_timeout_and_fenced_by_the_next(
+    timeline: Timeline,
+) -> None:
+    timeline.schedule(timeout_seconds=600)
+    timeline.keep_at(NOON)
+    launch = granted(timeline.claims, timeline.by_prefect(NOON))
+    timeline.loses(launch)
+    timeline.keep_at(NOON + 10 * MINUTE)
+    assert len(timeline.jobs()) == 1
+    timeline.keep_at(NOON + 12 * MINUTE)
+    timeline.keep_at(NOON + 12 * MINUTE)
+    retry = timeline.jobs()[-1]
+    assert (len(timeline.jobs()), retry.state, retry.attempt) == (2, "scheduled", 2)
+    second = granted(timeline.claims, timeline.of_job(retry))
+    assert timeline.renewal(launch) != {}
+    assert timeline.ends(launch, exit_code=0)["recorded"] is False
+    assert timeline.states() == [("running", None)]
+    timeline.ends(second, exit_code=0)
+    assert timeline.states() == [("fulfilled", "outcome")]
+    assert [job.state for job in timeline.jobs()] == ["lost", "succeeded"]
 
 
-def lost_with_its_machine(yard: Yard, back_at: datetime, **members: Any) -> None:
+def lost_with_its_machine(timeline: Timeline, back_at: datetime, **members: Any) -> None:
     """The attempt of the window of noon is lost; its machine and the service come back later."""
-    yard.schedule(**members)
-    yard.keep_at(NOON)
-    launch = granted(yard.claims, yard.by_prefect(NOON))
-    yard.keep_at(back_at)
-    yard.ends(launch, ending="lost", exit_code=None, message="the machine died")
+    timeline.schedule(**members)
+    timeline.keep_at(NOON)
+    launch = granted(timeline.claims, timeline.by_prefect(NOON))
+    timeline.keep_at(back_at)
+    timeline.ends(launch, ending="lost", exit_code=None, message="the machine died")
 
 
 def test_a_window_whose_attempt_died_with_the_machine_gets_its_next_one_where_all_are_to_run(
-    yard: Yard,
+    timeline: Timeline,
 ) -> None:
-    lost_with_its_machine(yard, NOON + 150 * MINUTE, misfire="all")
-    again = yard.jobs()[-1]
-    assert (again.state, again.attempt, again.schedule) == ("scheduled", 2, yard.now)
-    yard.keep_at(yard.now + 3 * HOUR)  # and nothing could run it for long
-    launch = granted(yard.claims, yard.of_job(again))
-    yard.ends(launch, exit_code=0)
-    assert yard.states()[0] == ("fulfilled", "outcome")
-    assert [state for state, _ in yard.states()[1:]].count("open") == len(yard.tasks()) - 1
+    lost_with_its_machine(timeline, NOON + 150 * MINUTE, misfire="all")
+    again = timeline.jobs()[-1]
+    assert (again.state, again.attempt, again.schedule) == ("scheduled", 2, timeline.now)
+    timeline.keep_at(timeline.now + 3 * HOUR)  # and nothing could run it for long
+    launch = granted(timeline.claims, timeline.of_job(again))
+    timeline.ends(launch, exit_code=0)
+    assert timeline.states()[0] == ("fulfilled", "outcome")
+    assert [state for state, _ in timeline.states()[1:]].count("open") == len(timeline.tasks()) - 1
 
 
 @pytest.mark.parametrize(
@@ -215,79 +220,83 @@ def test_a_window_whose_attempt_died_with_the_machine_gets_its_next_one_where_al
     ],
 )
 def test_the_newest_window_may_be_late_where_its_template_says_so(
-    yard: Yard, members: Record, tried: bool
+    timeline: Timeline, members: Record, tried: bool
 ) -> None:
     # The launch of the window after it is due ten minutes after its own end.
-    yard.schedule(delay=600, deadline_offset="+30m", **members)
-    yard.keep_at(NOON + 10 * MINUTE)
-    launch = granted(yard.claims, yard.of_job(yard.jobs()[0]))
-    yard.keep_at(NOON + 65 * MINUTE)
-    yard.ends(launch, ending="lost", exit_code=None, message="the machine died")
-    assert [job.state for job in yard.jobs()] == ["lost", *(["scheduled"] if tried else [])]
-    (task,) = yard.tasks()
+    timeline.schedule(delay=600, deadline_offset="+30m", **members)
+    timeline.keep_at(NOON + 10 * MINUTE)
+    launch = granted(timeline.claims, timeline.of_job(timeline.jobs()[0]))
+    timeline.keep_at(NOON + 65 * MINUTE)
+    timeline.ends(launch, ending="lost", exit_code=None, message="the machine died")
+    assert [job.state for job in timeline.jobs()] == ["lost", *(["scheduled"] if tried else [])]
+    (task,) = timeline.tasks()
     if not tried:
         assert (task.state, task.reason) == ("failed", "deadline")
         assert "the machine died" in (task.message or "")
 
 
-def test_an_older_window_is_not_caught_up_where_only_the_newest_is(yard: Yard) -> None:
-    lost_with_its_machine(yard, NOON + 150 * MINUTE, misfire="latest", allow_late=True)
-    assert yard.states()[0] == ("failed", "deadline")
+def test_an_older_window_is_not_caught_up_where_only_the_newest_is(timeline: Timeline) -> None:
+    lost_with_its_machine(timeline, NOON + 150 * MINUTE, misfire="latest", allow_late=True)
+    assert timeline.states()[0] == ("failed", "deadline")
 
 
-def test_a_task_that_lapses_after_an_attempt_says_how_that_ended(yard: Yard) -> None:
-    lost_with_its_machine(yard, NOON + 30 * MINUTE)
-    assert yard.jobs()[-1].state == "scheduled"
-    yard.keep_at(NOON + HOUR + MINUTE)
-    first = yard.tasks()[0]
+def test_a_task_that_lapses_after_an_attempt_says_how_that_ended(timeline: Timeline) -> None:
+    lost_with_its_machine(timeline, NOON + 30 * MINUTE)
+    assert timeline.jobs()[-1].state == "scheduled"
+    timeline.keep_at(NOON + HOUR + MINUTE)
+    first = timeline.tasks()[0]
     assert (first.state, first.reason) == ("failed", "deadline")
     assert "attempt 1: lost: the machine died" in (first.message or "")
     assert "no attempt could begin" not in (first.message or "")
 
 
-def test_a_job_that_stops_without_contact_is_followed_soon(yard: Yard) -> None:
-    yard.schedule(on_contact_lost="stop")
-    yard.keep_at(NOON)
-    launch = granted(yard.claims, yard.by_prefect(NOON))
+def test_a_job_that_stops_without_contact_is_followed_soon(timeline: Timeline) -> None:
+    timeline.schedule(on_contact_lost="stop")
+    timeline.keep_at(NOON)
+    launch = granted(timeline.claims, timeline.by_prefect(NOON))
     assert launch["stop_without_contact"] is True
-    yard.loses(launch)
-    retry = yard.jobs()[-1]
-    assert retry.schedule >= yard.now + timedelta(seconds=yard.settings.lease_seconds)
-    assert yard.renewal(launch) != {}
-    assert yard.ends(launch, exit_code=0)["recorded"] is False
+    timeline.loses(launch)
+    retry = timeline.jobs()[-1]
+    assert retry.schedule >= timeline.now + timedelta(seconds=timeline.settings.lease_seconds)
+    assert timeline.renewal(launch) != {}
+    assert timeline.ends(launch, exit_code=0)["recorded"] is False
 
 
-def test_a_retry_clicked_in_prefect_is_a_new_attempt_until_the_task_has_ended(yard: Yard) -> None:
-    yard.schedule(retry_min_gap=600)
-    yard.keep_at(NOON)
+def test_a_retry_clicked_in_prefect_is_a_new_attempt_until_the_task_has_ended(
+    timeline: Timeline,
+) -> None:
+    timeline.schedule(retry_min_gap=600)
+    timeline.keep_at(NOON)
     run = uuid4()
-    yard.ends(granted(yard.claims, yard.by_prefect(NOON, flow_run_id=str(run))), exit_code=8)
-    again = granted(yard.claims, claim_of(run, run_number=2))
+    timeline.ends(
+        granted(timeline.claims, timeline.by_prefect(NOON, flow_run_id=str(run))), exit_code=8
+    )
+    again = granted(timeline.claims, claim_of(run, run_number=2))
     assert again["attempt"] == 2
-    assert [job.state for job in yard.jobs()] == ["failed", "skipped", "running"]
-    yard.ends(again, exit_code=0)
-    reason, state, message = refused(yard.claims, claim_of(run, run_number=3))
+    assert [job.state for job in timeline.jobs()] == ["failed", "skipped", "running"]
+    timeline.ends(again, exit_code=0)
+    reason, state, message = refused(timeline.claims, claim_of(run, run_number=3))
     assert (reason, state) == ("task_ended", "COMPLETED")
     assert "jobauto task retry" in message
 
 
-def test_windows_wait_for_each_other_unless_the_template_says_otherwise(yard: Yard) -> None:
-    yard.schedule()
-    yard.keep_at(NOON)
-    first = granted(yard.claims, yard.by_prefect(NOON))
-    yard.keep_at(NOON + HOUR)
-    claim = yard.by_prefect(NOON + HOUR)
-    assert refused(yard.claims, claim)[:2] == ("overlap", "SCHEDULED")
-    yard.ends(first, exit_code=0)
-    assert yard.wishes("reschedule_run") == [yard.jobs()[-1].id]
-    second = granted(yard.claims, claim | {"claim_id": str(uuid4())})
-    yard.change(overlap="skip")
-    yard.keep_at(NOON + 2 * HOUR)
-    assert yard.states()[-1] == ("missed", "overlap")
-    yard.change(overlap="parallel")
-    yard.keep_at(NOON + 3 * HOUR)
-    granted(yard.claims, yard.by_prefect(NOON + 3 * HOUR))
-    yard.ends(second, exit_code=0)
+def test_windows_wait_for_each_other_unless_the_template_says_otherwise(timeline: Timeline) -> None:
+    timeline.schedule()
+    timeline.keep_at(NOON)
+    first = granted(timeline.claims, timeline.by_prefect(NOON))
+    timeline.keep_at(NOON + HOUR)
+    claim = timeline.by_prefect(NOON + HOUR)
+    assert refused(timeline.claims, claim)[:2] == ("overlap", "SCHEDULED")
+    timeline.ends(first, exit_code=0)
+    assert timeline.pending_subjects("reschedule_run") == [timeline.jobs()[-1].id]
+    second = granted(timeline.claims, claim | {"claim_id": str(uuid4())})
+    timeline.change(overlap="skip")
+    timeline.keep_at(NOON + 2 * HOUR)
+    assert timeline.states()[-1] == ("missed", "overlap")
+    timeline.change(overlap="parallel")
+    timeline.keep_at(NOON + 3 * HOUR)
+    granted(timeline.claims, timeline.by_prefect(NOON + 3 * HOUR))
+    timeline.ends(second, exit_code=0)
 
 
 @pytest.mark.parametrize(
@@ -299,183 +308,195 @@ def test_windows_wait_for_each_other_unless_the_template_says_otherwise(yard: Ya
     ],
 )
 def test_windows_that_passed_get_their_tasks(
-    yard: Yard, misfire: str, expected: list[tuple[str, str | None]]
+    timeline: Timeline, misfire: str, expected: list[tuple[str, str | None]]
 ) -> None:
-    yard.schedule(misfire=misfire)
-    yard.keep_at(NOON + 3 * HOUR + 50 * MINUTE)
-    assert yard.states() == expected
-    assert len(yard.wishes("tell_task")) == expected.count(("missed", "misfire"))
-    caught_up = [(job.schedule, job.state) for job in yard.jobs()]
-    assert caught_up == [(yard.now, "scheduled")] * (misfire != "skip")
+    timeline.schedule(misfire=misfire)
+    timeline.keep_at(NOON + 3 * HOUR + 50 * MINUTE)
+    assert timeline.states() == expected
+    assert len(timeline.pending_subjects("tell_task")) == expected.count(("missed", "misfire"))
+    caught_up = [(job.schedule, job.state) for job in timeline.jobs()]
+    assert caught_up == [(timeline.now, "scheduled")] * (misfire != "skip")
     if misfire == "latest":
-        assert yard.tasks()[-1].deadline == yard.now + HOUR
+        assert timeline.tasks()[-1].deadline == timeline.now + HOUR
     # The run that Prefect made before it went away comes late for a window that was missed.
     if misfire != "all":
-        assert refused(yard.claims, yard.by_prefect(NOON))[1] == "CANCELLED"
+        assert refused(timeline.claims, timeline.by_prefect(NOON))[1] == "CANCELLED"
 
 
-def test_all_missed_windows_run_in_their_order_one_at_a_time(yard: Yard) -> None:
-    yard.schedule(misfire="all")
-    yard.keep_at(NOON + 2 * HOUR + 50 * MINUTE)
+def test_all_missed_windows_run_in_their_order_one_at_a_time(timeline: Timeline) -> None:
+    timeline.schedule(misfire="all")
+    timeline.keep_at(NOON + 2 * HOUR + 50 * MINUTE)
     for count in (1, 2, 3):
-        assert len(yard.jobs()) == count
-        yard.ends(granted(yard.claims, yard.of_job(yard.jobs()[-1])), exit_code=0)
-        yard.keep_at(yard.now)
-    assert yard.states() == [("fulfilled", "outcome")] * 3
+        assert len(timeline.jobs()) == count
+        timeline.ends(granted(timeline.claims, timeline.of_job(timeline.jobs()[-1])), exit_code=0)
+        timeline.keep_at(timeline.now)
+    assert timeline.states() == [("fulfilled", "outcome")] * 3
 
 
-def test_a_window_nobody_began_is_missed_at_its_deadline(yard: Yard) -> None:
-    yard.schedule()
-    yard.keep_at(NOON)
-    yard.keep_at(NOON + HOUR)
-    assert yard.states()[0] == ("open", None)
-    yard.keep_at(NOON + HOUR + MINUTE)
-    assert yard.states() == [("missed", "deadline"), ("open", None)]
-    assert [job.state for job in yard.jobs()] == ["skipped", "scheduled"]
-    assert refused(yard.claims, yard.by_prefect(NOON))[1] == "CANCELLED"
+def test_a_window_nobody_began_is_missed_at_its_deadline(timeline: Timeline) -> None:
+    timeline.schedule()
+    timeline.keep_at(NOON)
+    timeline.keep_at(NOON + HOUR)
+    assert timeline.states()[0] == ("open", None)
+    timeline.keep_at(NOON + HOUR + MINUTE)
+    assert timeline.states() == [("missed", "deadline"), ("open", None)]
+    assert [job.state for job in timeline.jobs()] == ["skipped", "scheduled"]
+    assert refused(timeline.claims, timeline.by_prefect(NOON))[1] == "CANCELLED"
 
 
-def test_changing_a_template_neither_adds_nor_loses_a_window(yard: Yard) -> None:
-    yard.schedule()
-    yard.now = NOON + MINUTE  # the keeper has not come to noon yet
-    yard.change(interv="c", cron="*/30 * * * *")
-    assert [task.window_start for task in yard.tasks()] == [NOON]
+def test_changing_a_template_neither_adds_nor_loses_a_window(timeline: Timeline) -> None:
+    timeline.schedule()
+    timeline.now = NOON + MINUTE  # the keeper has not come to noon yet
+    timeline.change(interv="c", cron="*/30 * * * *")
+    assert [task.window_start for task in timeline.tasks()] == [NOON]
     for _ in range(3):
-        yard.change(note="again")
-    yard.keep_at(NOON + 30 * MINUTE)
-    yard.keep_at(NOON + 30 * MINUTE)
-    assert [task.window_start for task in yard.tasks()] == [NOON, NOON + 30 * MINUTE]
+        timeline.change(note="again")
+    timeline.keep_at(NOON + 30 * MINUTE)
+    timeline.keep_at(NOON + 30 * MINUTE)
+    assert [task.window_start for task in timeline.tasks()] == [NOON, NOON + 30 * MINUTE]
 
 
-def test_switching_off_ends_what_has_not_begun_and_on_begins_with_the_next(yard: Yard) -> None:
-    yard.schedule(deadline_offset="+5h")
-    yard.keep_at(NOON)
-    running = granted(yard.claims, yard.by_prefect(NOON))
-    yard.keep_at(NOON + HOUR)
-    yard.bind(yard.jobs()[-1])
-    yard.change(active=False)
-    assert yard.states() == [("running", None), ("missed", "inactive")]
-    assert yard.wishes("cancel_run") == [yard.jobs()[-1].id]
-    yard.keep_at(NOON + 3 * HOUR)
-    yard.ends(running, exit_code=8)
-    assert yard.states()[0] == ("failed", "inactive")
-    yard.change(active=True)
-    yard.keep_at(NOON + 5 * HOUR)
-    assert [task.window_start for task in yard.tasks()][2:] == [NOON + 4 * HOUR, NOON + 5 * HOUR]
+def test_switching_off_ends_what_has_not_begun_and_on_begins_with_the_next(
+    timeline: Timeline,
+) -> None:
+    timeline.schedule(deadline_offset="+5h")
+    timeline.keep_at(NOON)
+    running = granted(timeline.claims, timeline.by_prefect(NOON))
+    timeline.keep_at(NOON + HOUR)
+    timeline.bind(timeline.jobs()[-1])
+    timeline.change(active=False)
+    assert timeline.states() == [("running", None), ("missed", "inactive")]
+    assert timeline.pending_subjects("cancel_run") == [timeline.jobs()[-1].id]
+    timeline.keep_at(NOON + 3 * HOUR)
+    timeline.ends(running, exit_code=8)
+    assert timeline.states()[0] == ("failed", "inactive")
+    timeline.change(active=True)
+    timeline.keep_at(NOON + 5 * HOUR)
+    assert [task.window_start for task in timeline.tasks()][2:] == [
+        NOON + 4 * HOUR,
+        NOON + 5 * HOUR,
+    ]
 
 
-def test_a_company_that_is_switched_off_stops_its_schedules(yard: Yard) -> None:
-    yard.schedule()
+def test_a_company_that_is_switched_off_stops_its_schedules(timeline: Timeline) -> None:
+    timeline.schedule()
     for enabled, count in ((False, 0), (True, 1)):
-        yard.rest.post("/company/", json={"slug": "acme", "enabled": enabled}).raise_for_status()
-        yard.keep_at(yard.now + HOUR)
-        assert len(yard.tasks()) == count
+        timeline.rest.post(
+            "/company/", json={"slug": "acme", "enabled": enabled}
+        ).raise_for_status()
+        timeline.keep_at(timeline.now + HOUR)
+        assert len(timeline.tasks()) == count
 
 
-def test_a_template_may_go_while_a_window_waits(yard: Yard) -> None:
-    yard.schedule()
-    yard.keep_at(NOON)
-    number = yard.template["id"]
-    assert yard.rest.delete(f"/runtemplate/{number}.json").status_code == 200
-    assert yard.states() == [("missed", "inactive")]
-    yard.keep_at(NOON + HOUR)
-    assert len(yard.tasks()) == 1
+def test_a_template_may_go_while_a_window_waits(timeline: Timeline) -> None:
+    timeline.schedule()
+    timeline.keep_at(NOON)
+    number = timeline.template["id"]
+    assert timeline.rest.delete(f"/runtemplate/{number}.json").status_code == 200
+    assert timeline.states() == [("missed", "inactive")]
+    timeline.keep_at(NOON + HOUR)
+    assert len(timeline.tasks()) == 1
 
 
-def test_a_cancelled_attempt_ends_its_task(yard: Yard) -> None:
-    yard.schedule()
-    yard.keep_at(NOON)
-    (job,) = yard.jobs()
+def test_a_cancelled_attempt_ends_its_task(timeline: Timeline) -> None:
+    timeline.schedule()
+    timeline.keep_at(NOON)
+    (job,) = timeline.jobs()
     body = {"id": job.id, "state": "cancelled", "reason": "not today"}
-    yard.rest.post("/job/", json=body).raise_for_status()
-    assert yard.states() == [("failed", "cancelled")]
+    timeline.rest.post("/job/", json=body).raise_for_status()
+    assert timeline.states() == [("failed", "cancelled")]
 
 
 def test_a_running_attempt_that_is_cancelled_ends_its_task_also_where_its_worker_is_silent(
-    yard: Yard,
+    timeline: Timeline,
 ) -> None:
-    yard.schedule(timeout_seconds=600)
-    yard.keep_at(NOON)
-    launch = granted(yard.claims, yard.by_prefect(NOON))
+    timeline.schedule(timeout_seconds=600)
+    timeline.keep_at(NOON)
+    launch = granted(timeline.claims, timeline.by_prefect(NOON))
     body = {"id": launch["job_id"], "state": "cancelled", "reason": "not today"}
-    yard.rest.post("/job/", json=body).raise_for_status()
-    yard.loses(launch)
-    assert [job.state for job in yard.jobs()] == ["lost"]  # its process may live
-    yard.keep_at(NOON + 12 * MINUTE)
-    yard.keep_at(NOON + 12 * MINUTE)
-    assert yard.states() == [("failed", "cancelled")]
-    (job,) = yard.jobs()
+    timeline.rest.post("/job/", json=body).raise_for_status()
+    timeline.loses(launch)
+    assert [job.state for job in timeline.jobs()] == ["lost"]  # its process may live
+    timeline.keep_at(NOON + 12 * MINUTE)
+    timeline.keep_at(NOON + 12 * MINUTE)
+    assert timeline.states() == [("failed", "cancelled")]
+    (job,) = timeline.jobs()
     assert (job.state, job.message) == (
         "cancelled",
         "cancelled: not today; its worker fell silent",
     )
 
 
-def test_an_attempt_that_can_not_start_ends_its_task(yard: Yard) -> None:
-    yard.schedule()
-    yard.keep_at(NOON)
-    yard.change(env={"COUNT": ""})
-    assert refused(yard.claims, yard.by_prefect(NOON))[:2] == ("invalid_launch", "FAILED")
-    assert yard.states() == [("failed", "blocked")]
-    assert [job.state for job in yard.jobs()] == ["blocked"]
+def test_an_attempt_that_can_not_start_ends_its_task(timeline: Timeline) -> None:
+    timeline.schedule()
+    timeline.keep_at(NOON)
+    timeline.change(env={"COUNT": ""})
+    assert refused(timeline.claims, timeline.by_prefect(NOON))[:2] == ("invalid_launch", "FAILED")
+    assert timeline.states() == [("failed", "blocked")]
+    assert [job.state for job in timeline.jobs()] == ["blocked"]
 
 
 def test_a_task_whose_template_was_switched_off_as_it_was_to_be_claimed_is_not_to_blame(
-    yard: Yard,
+    timeline: Timeline,
 ) -> None:
-    yard.schedule()
-    yard.keep_at(NOON)
-    with yard.ledger.writing(SERVICE) as session:  # who switched it off saw no open task
-        session.get_one(RunTemplate, yard.template["id"]).active = False
-    assert refused(yard.claims, yard.by_prefect(NOON))[:2] == ("inactive", "FAILED")
-    assert yard.states() == [("failed", "inactive")]
-    assert [job.state for job in yard.jobs()] == ["blocked"]
+    timeline.schedule()
+    timeline.keep_at(NOON)
+    with timeline.ledger.writing(SERVICE) as session:  # who switched it off saw no open task
+        session.get_one(RunTemplate, timeline.template["id"]).active = False
+    assert refused(timeline.claims, timeline.by_prefect(NOON))[:2] == ("inactive", "FAILED")
+    assert timeline.states() == [("failed", "inactive")]
+    assert [job.state for job in timeline.jobs()] == ["blocked"]
 
 
-def test_an_operator_may_have_a_missed_window_tried_once_more(yard: Yard) -> None:
-    yard.schedule(env={"PASSWORD": SECRET})
-    yard.keep_at(NOON)
-    (task,) = yard.tasks()
-    assert yard.rest.post(f"/task/{task.id}/retry.json").status_code == 409
-    yard.keep_at(NOON + HOUR + MINUTE)
-    assert yard.states()[0] == ("missed", "deadline")
-    answer = yard.rest.post(f"/task/{task.id}/excuse.json", json={"why": "the bank was closed"})
+def test_an_operator_may_have_a_missed_window_tried_once_more(timeline: Timeline) -> None:
+    timeline.schedule(env={"PASSWORD": SECRET})
+    timeline.keep_at(NOON)
+    (task,) = timeline.tasks()
+    assert timeline.rest.post(f"/task/{task.id}/retry.json").status_code == 409
+    timeline.keep_at(NOON + HOUR + MINUTE)
+    assert timeline.states()[0] == ("missed", "deadline")
+    answer = timeline.rest.post(f"/task/{task.id}/excuse.json", json={"why": "the bank was closed"})
     assert (answer.json()["excuse"], answer.json()["state"]) == ("the bank was closed", "missed")
-    job = yard.rest.post(f"/task/{task.id}/retry.json").raise_for_status().json()
+    job = timeline.rest.post(f"/task/{task.id}/retry.json").raise_for_status().json()
     assert (job["task_id"], job["attempt"], job["schedule_type"]) == (task.id, 1, "retry")
-    record = next(one for one in yard.jobs() if one.id == job["id"])
-    yard.ends(granted(yard.claims, yard.of_job(record)), exit_code=0)
-    shown = yard.rest.get(f"/task/{task.id}.json").raise_for_status().json()
+    record = next(one for one in timeline.jobs() if one.id == job["id"])
+    timeline.ends(granted(timeline.claims, timeline.of_job(record)), exit_code=0)
+    shown = timeline.rest.get(f"/task/{task.id}.json").raise_for_status().json()
     assert (shown["state"], shown["reason"], shown["excuse"]) == ("fulfilled", "outcome", None)
     assert [one["state"] for one in shown["jobs"]] == ["skipped", "succeeded"]
     assert shown["jobs"][1]["env"]["PASSWORD"] == "********"
-    refusal = yard.rest.post(f"/task/{task.id}/excuse.json", json={"why": "x"})
+    refusal = timeline.rest.post(f"/task/{task.id}/excuse.json", json={"why": "x"})
     assert refusal.status_code == 409
-    entries = yard.rest.get("/auditlog.json", params={"entity_type": "Task"}).json().values()
+    entries = timeline.rest.get("/auditlog.json", params={"entity_type": "Task"}).json().values()
     assert {"rest", "service", "worker"} <= {entry["door"] for entry in entries}
 
 
-def test_a_schedule_that_can_not_be_read_any_more_stops_no_other(yard: Yard) -> None:
-    yard.schedule()
-    body = {"app_id": yard.template["app_id"], "company": "acme", "name": "other", "interv": "h"}
-    other = yard.rest.post("/runtemplate/", json=body).raise_for_status().json()
-    with yard.ledger.writing(SERVICE) as session:
-        broken = session.get_one(RunTemplate, yard.template["id"])
+def test_a_schedule_that_can_not_be_read_any_more_stops_no_other(timeline: Timeline) -> None:
+    timeline.schedule()
+    body = {
+        "app_id": timeline.template["app_id"],
+        "company": "acme",
+        "name": "other",
+        "interv": "h",
+    }
+    other = timeline.rest.post("/runtemplate/", json=body).raise_for_status().json()
+    with timeline.ledger.writing(SERVICE) as session:
+        broken = session.get_one(RunTemplate, timeline.template["id"])
         broken.kept_schedule = "0 * * * *|Atlantis/Center|0"
-    yard.keep_at(NOON)
-    assert [task.runtemplate_id for task in yard.tasks()] == [other["id"]]
+    timeline.keep_at(NOON)
+    assert [task.runtemplate_id for task in timeline.tasks()] == [other["id"]]
 
 
-def test_a_lost_run_without_a_task_is_not_started_beside_its_process(yard: Yard) -> None:
-    yard.schedule(interv="n")
+def test_a_lost_run_without_a_task_is_not_started_beside_its_process(timeline: Timeline) -> None:
+    timeline.schedule(interv="n")
     run = uuid4()
-    launch = granted(yard.claims, claim_of(run))
-    yard.loses(launch)
-    assert refused(yard.claims, claim_of(run, run_number=2))[:2] == ("unheard", "CRASHED")
-    yard.ends(launch, ending="lost", exit_code=None)
-    granted(yard.claims, claim_of(run, run_number=2))
-    assert yard.ends(launch, exit_code=0)["recorded"] is False
-    entries = yard.rest.get("/auditlog.json", params={"action": "refuse"}).json().values()
+    launch = granted(timeline.claims, claim_of(run))
+    timeline.loses(launch)
+    assert refused(timeline.claims, claim_of(run, run_number=2))[:2] == ("unheard", "CRASHED")
+    timeline.ends(launch, ending="lost", exit_code=None)
+    granted(timeline.claims, claim_of(run, run_number=2))
+    assert timeline.ends(launch, exit_code=0)["recorded"] is False
+    entries = timeline.rest.get("/auditlog.json", params={"action": "refuse"}).json().values()
     assert ["report"] in [list(entry["changes"]) for entry in entries]
 
 
@@ -500,27 +521,27 @@ class Counted:
             self.statements.append(statement)
 
 
-def test_templates_follow_the_services_zone_where_they_have_none(yard: Yard) -> None:
-    yard.schedule(interv="d")
-    make_template(yard.rest, name="Own", interv="d", timezone="Asia/Tokyo")
-    before = Counter(yard.wishes("apply_template"))
-    elsewhere = yard.settings.model_copy(update={"timezone": "America/New_York"})
+def test_templates_follow_the_services_zone_where_they_have_none(timeline: Timeline) -> None:
+    timeline.schedule(interv="d")
+    make_template(timeline.rest, name="Own", interv="d", timezone="Asia/Tokyo")
+    before = Counter(timeline.pending_subjects("apply_template"))
+    elsewhere = timeline.settings.model_copy(update={"timezone": "America/New_York"})
     for _ in range(2):
-        follow_zone(yard.ledger, elsewhere)
+        follow_zone(timeline.ledger, elsewhere)
 
-    with yard.ledger.reading() as session:
+    with timeline.ledger.reading() as session:
         following, fixed = session.scalars(select(RunTemplate).order_by(RunTemplate.id))
     assert following.next_window == datetime(2026, 5, 5, 4, tzinfo=UTC)
     assert fixed.next_window == datetime(2026, 5, 4, 15, tzinfo=UTC)
-    assert Counter(yard.wishes("apply_template")) - before == {following.id: 1}
+    assert Counter(timeline.pending_subjects("apply_template")) - before == {following.id: 1}
 
 
 @pytest.mark.parametrize("number", [1_000, pytest.param(10_000, marks=pytest.mark.soak)])
 def test_a_minute_of_many_templates_costs_a_bounded_number_of_queries(
-    yard: Yard, number: int
+    timeline: Timeline, number: int
 ) -> None:
-    made = yard.schedule(interv="i")
-    with yard.ledger.engine.execution_options(jobauto_writes=True).begin() as connection:
+    made = timeline.schedule(interv="i")
+    with timeline.ledger.engine.execution_options(jobauto_writes=True).begin() as connection:
         columns = inspect(RunTemplate).local_table
         model = connection.execute(select(columns).where(columns.c.id == made["id"])).one()
         others = [
@@ -529,9 +550,9 @@ def test_a_minute_of_many_templates_costs_a_bounded_number_of_queries(
         ]
         connection.execute(insert(columns), others)
     due = NOON - 29 * MINUTE
-    with Counted(yard.ledger) as counted:
-        yard.keep_at(due)
-    with yard.ledger.reading() as session:
+    with Counted(timeline.ledger) as counted:
+        timeline.keep_at(due)
+    with timeline.ledger.reading() as session:
         assert session.scalars(select(Task.window_start)).all() == [due] * number
         assert session.scalars(select(Job.state)).all() == ["scheduled"] * number
     assert len(counted.statements) < number / 20

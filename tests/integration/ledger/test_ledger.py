@@ -215,7 +215,7 @@ def test_the_database_allows_one_live_job_of_a_flow_run(ledger: Ledger) -> None:
         grant_job(session, twin, _grant(2))
 
 
-def test_a_wish_is_taken_once_and_comes_again_when_put_off(ledger: Ledger) -> None:
+def test_a_message_is_claimed_once_and_comes_again_when_put_off(ledger: Ledger) -> None:
     with ledger.writing(SERVICE) as session:
         enqueue(session, OutboxKind.CREATE_RUN, 5)
     taken = claim_next(ledger)
@@ -231,7 +231,7 @@ def test_a_wish_is_taken_once_and_comes_again_when_put_off(ledger: Ledger) -> No
         assert session.scalars(select(OutboxMessage)).all() == []
 
 
-def test_a_wish_with_the_number_of_one_that_came_true_is_nobody_elses(ledger: Ledger) -> None:
+def test_a_message_with_the_number_of_a_completed_one_is_nobody_elses(ledger: Ledger) -> None:
     with ledger.writing(SERVICE) as session:
         enqueue(session, OutboxKind.RETIRE_DEPLOYMENT, 5)
     former = claim_next(ledger)

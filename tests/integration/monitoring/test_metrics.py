@@ -170,8 +170,8 @@ def test_ages_dead_letters_lags_and_failures(
         for _ in range(3):
             session.add(SignInFailure(account="a", network="n", failed_at=now))
         session.add(SignInFailure(account="a", network="n", failed_at=now - HOUR))
-        for wish in session.scalars(select(OutboxMessage)):
-            wish.created_at = now - HOUR
+        for message in session.scalars(select(OutboxMessage)):
+            message.created_at = now - HOUR
 
     found = scraped(scraper.get("/metrics"))
 

@@ -61,7 +61,7 @@ def test_a_prefect_that_is_away_costs_no_job(plant: Plant, own_prefect: OwnPrefe
         assert plant.job(later)["state"] == "scheduled"
         own_prefect.start()
         assert plant.run_in(flow_run, "FAILED")["state"]["message"].startswith("exit code 7")
-        third = plant.post_job()  # its wish brings the one along that was put off
+        third = plant.post_job()  # its message brings the one along that was put off
         assert plant.ended(later)["exitcode"] == 4
         plant.ended(third)
         plant.run_in(plant.run_of(later), "COMPLETED")

@@ -50,8 +50,8 @@ def lost(ledger: Ledger, settings: Settings, launch: Record) -> None:
 def outbox(ledger: Ledger) -> list[tuple[str, int]]:
     with ledger.reading() as session:
         return [
-            (wish.kind, wish.subject_id)
-            for wish in session.scalars(select(OutboxMessage).order_by(OutboxMessage.id))
+            (message.kind, message.subject_id)
+            for message in session.scalars(select(OutboxMessage).order_by(OutboxMessage.id))
         ]
 
 

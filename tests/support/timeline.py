@@ -10,8 +10,9 @@ from sqlalchemy import select
 from jobauto_prefect.engine.services.window_scheduler import WindowScheduler
 from jobauto_prefect.jobs.outcome.loss import mark_lost
 from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.outbox import OutboxKind, pending_subjects
 from jobauto_prefect.ledger.queries.jobs import job_with_context
-from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate, Task
+from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import Ending, Report
 from jobauto_prefect.settings import Settings
@@ -29,7 +30,7 @@ MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 Record = dict[str, Any]
 
 
-class Yard:
+class Timeline:
     """A ledger with one template, whose clock the test turns."""
 
     def __init__(
@@ -74,14 +75,10 @@ class Yard:
         with self.ledger.reading() as session:
             return list(session.scalars(select(Job).order_by(Job.id)))
 
-    def wishes(self, kind: str) -> list[int]:
+    def pending_subjects(self, kind: str) -> list[int]:
         """What the messages of a kind that wait for Prefect are about."""
         with self.ledger.reading() as session:
-            return [
-                message.subject_id
-                for message in session.scalars(select(OutboxMessage))
-                if message.kind == kind
-            ]
+            return list(session.scalars(pending_subjects(OutboxKind(kind))))
 
     def bind(self, job: Job) -> None:
         """Prefect, which is away, has a run of this job: what it is to be told of that waits."""
