@@ -58,7 +58,7 @@ class Findings:
 
 
 @dataclass(slots=True)
-class Town:
+class Installation:
     """All parts, and what is needed to look at them."""
 
     settings: Settings
@@ -201,7 +201,9 @@ class Town:
 
 
 @contextmanager
-def town(ledger_url: str, prefect_url: str, home: Path, lease_seconds: float) -> Iterator[Town]:
+def run_installation(
+    ledger_url: str, prefect_url: str, home: Path, lease_seconds: float
+) -> Iterator[Installation]:
     """A running installation on PostgreSQL: Prefect, facade, two services, two workers.
 
     The first worker reaches the facade through a relay.
@@ -229,7 +231,7 @@ def town(ledger_url: str, prefect_url: str, home: Path, lease_seconds: float) ->
         prefect = stack.enter_context(prefect_client(settings.prefect_api_url))
         for part in parts.values():
             stack.callback(part.end)
-        made = Town(settings, ledger, rest, prefect, parts, relay, home / "marks")
+        made = Installation(settings, ledger, rest, prefect, parts, relay, home / "marks")
         parts["prefect"].start()
         parts["facade"].start()
         eventually(lambda: _answers(prefect, "/health"), PATIENCE)
@@ -290,7 +292,7 @@ def _parts(settings: Settings, prefect_url: str, relay: Relay, token: str) -> di
     return {made_part.name: made_part for made_part in made}
 
 
-def _populate(made: Town) -> None:
+def _populate(made: Installation) -> None:
     environment = {
         "MARKS": {"type": "string", "required": True},
         "SECONDS_TO_SLEEP": {"type": "float", "defval": 2},

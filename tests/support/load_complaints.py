@@ -10,7 +10,7 @@ from jobauto_prefect.jobs.outcome.results import PREFECT_STATES
 from jobauto_prefect.ledger.events.deliveries import EventKind
 from jobauto_prefect.ledger.records import Delivery, Event, Job, OutboxMessage, Task, UnconfirmedEnd
 from jobauto_prefect.ledger.states import LIVE_JOBS, LIVE_TASKS
-from tests.support.installation import Town
+from tests.support.installation import Installation
 from tests.support.mixed_load import Load
 
 PAGE = 200
@@ -40,7 +40,7 @@ one a minute later."""
 
 def is_over(load: Load) -> bool:
     """Whether nothing is left to be done or to be confirmed: no job, task, message, event, end."""
-    town = load.town
+    installation = load.installation
     queries = (
         select(func.count(Job.id)).where(Job.state.in_(LIVE_JOBS)),
         select(func.count(Task.id)).where(Task.state.in_(LIVE_TASKS)),
@@ -48,7 +48,7 @@ def is_over(load: Load) -> bool:
         select(func.count(OutboxMessage.id)),
         select(func.count(UnconfirmedEnd.job_id)),
     )
-    with town.ledger.reading() as session:
+    with installation.ledger.reading() as session:
         return (
             not any(session.scalar(query) for query in queries)
             and (session.scalar(_DELIVERED_CHANGES) or 0) >= load.changes
@@ -57,20 +57,20 @@ def is_over(load: Load) -> bool:
 
 def complaints(load: Load) -> list[str]:
     """What was lost, done twice, or is shown wrongly; in words."""
-    town = load.town
-    windows = town.match()
-    with town.ledger.reading() as session:
+    installation = load.installation
+    windows = installation.match()
+    with installation.ledger.reading() as session:
         jobs = list(session.scalars(select(Job).order_by(Job.id)))
         deliveries = session.execute(select(Delivery.event_id, Delivery.job_id)).all()
     return [
         *load.errors,
         *(f"missed: {story}" for story in windows.missed),
         *(f"extra: {story}" for story in windows.extra),
-        *(f"task {task} had two processes at once" for task in town.overlaps()),
+        *(f"task {task} had two processes at once" for task in installation.overlaps()),
         *_wrongly_ended(load, jobs),
-        *_wrongly_started(town, load, jobs),
+        *_wrongly_started(installation, load, jobs),
         *_wrongly_delivered(load, jobs, [(event, job) for event, job in deliveries]),
-        *_wrongly_shown(jobs, runs_of(town)),
+        *_wrongly_shown(jobs, runs_of(installation)),
     ]
 
 
@@ -93,8 +93,8 @@ def _wrongly_ended(load: Load, jobs: list[Job]) -> Iterator[str]:
             yield f"jobs {first - set(numbers)} of {name} were never asked for"
 
 
-def _wrongly_started(town: Town, load: Load, jobs: list[Job]) -> Iterator[str]:
-    path = town.marks / "worked"
+def _wrongly_started(installation: Installation, load: Load, jobs: list[Job]) -> Iterator[str]:
+    path = installation.marks / "worked"
     began = Counter(map(int, path.read_text().split())) if path.exists() else Counter()
     for job in jobs:
         if job.runtemplate_id not in load.templates.values():
@@ -140,12 +140,12 @@ def _wrongly_shown(jobs: list[Job], runs: dict[str, dict[str, Any]]) -> Iterator
             yield f"flow run {run['name']} is {run['state_type']} and no job's"
 
 
-def runs_of(town: Town) -> dict[str, dict[str, Any]]:
+def runs_of(installation: Installation) -> dict[str, dict[str, Any]]:
     """All flow runs of Prefect by their ids."""
     runs: dict[str, dict[str, Any]] = {}
     while True:
         query = {"limit": PAGE, "offset": len(runs), "sort": "ID_DESC"}
-        page = town.prefect.post("/flow_runs/filter", json=query).raise_for_status().json()
+        page = installation.prefect.post("/flow_runs/filter", json=query).raise_for_status().json()
         runs |= {run["id"]: run for run in page}
         if len(page) < PAGE:
             return runs

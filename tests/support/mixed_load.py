@@ -13,7 +13,7 @@ from sqlalchemy.exc import DBAPIError
 
 from jobauto_prefect.ledger.records import RunTemplate
 from tests.support.adapters import AdapterDatabase
-from tests.support.installation import PATIENCE, Town
+from tests.support.installation import PATIENCE, Installation
 from tests.support.waits import eventually
 
 LONGEST = 300  # seconds that one request may be repeated
@@ -42,7 +42,7 @@ KINDS: dict[str, dict[str, str]] = {
 class Load:
     """What was asked for and granted so far."""
 
-    town: Town
+    installation: Installation
     adapter: AdapterDatabase
     templates: dict[str, int] = field(default_factory=dict)
     posted: dict[str, list[int]] = field(default_factory=lambda: {name: [] for name in KINDS})
@@ -53,16 +53,16 @@ class Load:
 
     def prepare(self) -> None:
         """Make the templates, the rules and the windows."""
-        town = self.town
+        installation = self.installation
         required = {"type": "string", "required": True}
         names = ("MARKS", "SECONDS_TO_SLEEP", "EXIT_CODE")
-        town.add_application("Worker", WORK, dict.fromkeys(names, required))
-        usual = {"MARKS": str(town.marks), "SECONDS_TO_SLEEP": "0", "EXIT_CODE": "0"}
+        installation.add_application("Worker", WORK, dict.fromkeys(names, required))
+        usual = {"MARKS": str(installation.marks), "SECONDS_TO_SLEEP": "0", "EXIT_CODE": "0"}
         for name, env in KINDS.items():
             body = {"app": "Worker", "company": "town", "name": name, "env": usual | env}
-            self.templates[name] = _made(town.rest, "/runtemplate/", body)
+            self.templates[name] = _made(installation.rest, "/runtemplate/", body)
         source = _made(
-            town.rest, "/eventsource/", self.adapter.as_source("changes", poll_interval=1)
+            installation.rest, "/eventsource/", self.adapter.as_source("changes", poll_interval=1)
         )
         rules: tuple[dict[str, Any], ...] = (
             {"event_source_id": source, "runtemplate_id": self.templates["changed"]},
@@ -72,18 +72,18 @@ class Load:
             },
         )
         for rule in rules:
-            _made(town.rest, "/eventrule/", rule)
+            _made(installation.rest, "/eventrule/", rule)
         for delay in range(0, 60, WINDOWS_EVERY):
             members = {"deadline_offset": "+1h", "overlap": "parallel"}
-            town.add_template(f"at {delay}", interv="i", delay=delay, **members)
+            installation.add_template(f"at {delay}", interv="i", delay=delay, **members)
         eventually(lambda: self._known() == len(KINDS) + 60 // WINDOWS_EVERY, PATIENCE)
-        with town.ledger.reading() as session:
+        with installation.ledger.reading() as session:
             paused = session.get_one(RunTemplate, self.templates["paused"])
             self.pausable = paused.deployment_id
 
     def _known(self) -> int:
         """How many templates Prefect knows."""
-        with self.town.ledger.reading() as session:
+        with self.installation.ledger.reading() as session:
             known = RunTemplate.deployment_id.is_not(None)
             return session.query(RunTemplate).filter(known).count()
 
@@ -93,7 +93,7 @@ class Load:
         body = {"runtemplate_id": self.templates[name]}
 
         def ask() -> httpx.Response:
-            return self.town.rest.post("/job/", json=body, headers=key)
+            return self.installation.rest.post("/job/", json=body, headers=key)
 
         answer = insist(ask, refusable=name == "paused")
         if not answer.is_success:
@@ -111,12 +111,12 @@ class Load:
 
     def _cancel(self, job: int) -> httpx.Response:
         body = {"id": job, "state": "cancelled"}
-        return insist(lambda: self.town.rest.post("/job/", json=body), refusable=True)
+        return insist(lambda: self.installation.rest.post("/job/", json=body), refusable=True)
 
     def _following(self, job: int) -> int | None:
         """The live attempt after a job."""
         query = {"retry_of": job, "state": "scheduled,running"}
-        answer = insist(lambda: self.town.rest.get("/jobs.json", params=query))
+        answer = insist(lambda: self.installation.rest.get("/jobs.json", params=query))
         return next((follower["id"] for follower in answer.json().values()), None)
 
     def change(self) -> None:
@@ -126,10 +126,10 @@ class Load:
 
     def pause(self, paused: bool) -> None:
         """Click pause or resume of the pool and of a deployment; Prefect may be away."""
-        town = self.town
+        installation = self.installation
         word = "pause_deployment" if paused else "resume_deployment"
-        insist(lambda: town.prefect.post(f"/deployments/{self.pausable}/{word}"))
-        insist(lambda: town.prefect.patch("/work_pools/town", json={"is_paused": paused}))
+        insist(lambda: installation.prefect.post(f"/deployments/{self.pausable}/{word}"))
+        insist(lambda: installation.prefect.patch("/work_pools/town", json={"is_paused": paused}))
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:

@@ -23,7 +23,7 @@ from jobauto_prefect.ledger.records import AuditEntry, Delivery, Event, Job
 from jobauto_prefect.settings import Settings
 from tests.support.adapters import AdapterDatabase, adapter_database
 from tests.support.databases import database
-from tests.support.installation import PATIENCE, Town, town
+from tests.support.installation import PATIENCE, Installation, run_installation
 from tests.support.own_servers import OwnServer, own_adapter
 from tests.support.waits import eventually
 from tests.support.workers import Plant
@@ -81,7 +81,7 @@ def test_a_forged_event_in_prefect_starts_no_process_and_leaves_one_entry(manned
 
 
 @pytest.fixture
-def eventful(tmp_path: Path) -> Iterator[Town]:
+def eventful(tmp_path: Path) -> Iterator[Installation]:
     """An installation on PostgreSQL, with an application that marks changes."""
     with (
         database("postgresql", tmp_path) as ledger_url,
@@ -91,7 +91,7 @@ def eventful(tmp_path: Path) -> Iterator[Town]:
         migration.upgrade(engine)
         engine.dispose()
         asyncpg = prefect_url.replace("postgresql://", "postgresql+asyncpg://")
-        with town(ledger_url, asyncpg, tmp_path, LEASE_SECONDS) as made:
+        with run_installation(ledger_url, asyncpg, tmp_path, LEASE_SECONDS) as made:
             yield made
 
 
@@ -106,7 +106,7 @@ def adapter_of(kind: str, folder: Path) -> Iterator[tuple[AdapterDatabase, OwnSe
             yield own
 
 
-def watch(made: Town, adapter: AdapterDatabase) -> int:
+def watch(made: Installation, adapter: AdapterDatabase) -> int:
     """A source that reads the adapter, and a rule for its invoices; the source's id."""
     marker = made.settings.home / "bin" / "changes"
     marker.write_text(MARKER)
@@ -158,7 +158,7 @@ def wanted(last: int) -> list[int]:
     return [number for number in range(1, last + 1) if number % EACH == 0]
 
 
-def match(made: Town, source: int, last: int) -> None:
+def match(made: Installation, source: int, last: int) -> None:
     """Every change is stored in its order; each that matches has one delivery, job and process."""
     with made.ledger.reading() as session:
         stored = session.scalars(
@@ -179,7 +179,7 @@ def match(made: Town, source: int, last: int) -> None:
     assert Counter(jobs.values()) == {"succeeded": len(jobs)}
 
 
-def all_over(made: Town, last: int) -> bool:
+def all_over(made: Installation, last: int) -> bool:
     """Whether the jobs of all changes that match are over."""
     with made.ledger.reading() as session:
         over = session.scalar(select(func.count(Job.id)).where(Job.end.is_not(None)))
@@ -189,7 +189,7 @@ def all_over(made: Town, last: int) -> bool:
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", KINDS)
 def test_ten_thousand_changes_while_services_adapter_and_prefect_are_killed(
-    eventful: Town, kind: str, tmp_path_factory: pytest.TempPathFactory
+    eventful: Installation, kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     chance = random.Random(CHANGES)
     share = CHANGES // KILLS
@@ -212,7 +212,7 @@ def test_ten_thousand_changes_while_services_adapter_and_prefect_are_killed(
         assert adapter.inversions() == []
 
 
-def flood(made: Town) -> int:
+def flood(made: Installation) -> int:
     """Events of somebody else, until Prefect's broker drops some; how many that took."""
     log = made.settings.home / "prefect.log"
     posted = 0
@@ -222,7 +222,7 @@ def flood(made: Town) -> int:
     return posted
 
 
-def flood_once(made: Town) -> int:
+def flood_once(made: Installation) -> int:
     """Some of them."""
     events = [
         {"id": str(uuid4()), "occurred": datetime.now(UTC).isoformat(), "event": "flood",
@@ -235,7 +235,7 @@ def flood_once(made: Town) -> int:
 
 @pytest.mark.soak
 def test_what_prefects_flooded_broker_drops_is_started_all_the_same(
-    eventful: Town, tmp_path_factory: pytest.TempPathFactory
+    eventful: Installation, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     changes = 20 * EACH
     with adapter_of("sqlite", tmp_path_factory.mktemp("adapter")) as (adapter, _):

@@ -15,7 +15,7 @@ from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.settings import Settings
 from tests.support.databases import database
-from tests.support.installation import PATIENCE, Town, town
+from tests.support.installation import PATIENCE, Installation, run_installation
 from tests.support.waits import eventually
 
 EVERY = 6  # seconds between two windows of all templates
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.soak
 
 
 @pytest.fixture(params=[3.0, 30.0])
-def faulty(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Town]:
+def faulty(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Installation]:
     """An installation whose leases last that many seconds."""
     with (
         database("postgresql", tmp_path) as ledger_url,
@@ -35,11 +35,11 @@ def faulty(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Town]:
         migration.upgrade(engine)
         engine.dispose()
         asyncpg = prefect_url.replace("postgresql://", "postgresql+asyncpg://")
-        with town(ledger_url, asyncpg, tmp_path, request.param) as made:
+        with run_installation(ledger_url, asyncpg, tmp_path, request.param) as made:
             yield made
 
 
-def test_no_fault_costs_a_window_or_runs_one_twice(faulty: Town) -> None:
+def test_no_fault_costs_a_window_or_runs_one_twice(faulty: Installation) -> None:
     for delay in range(0, 60, EVERY):
         stops = "stop" if delay % (2 * EVERY) else "finish"
         # A deadline no outage reaches: what is lost is tried again within it.
@@ -55,7 +55,7 @@ def test_no_fault_costs_a_window_or_runs_one_twice(faulty: Town) -> None:
     assert found.states["fulfilled"] > 0
 
 
-def _every_fault(faulty: Town, lease: float) -> None:
+def _every_fault(faulty: Installation, lease: float) -> None:
     parts = faulty.parts
     faulty.run_by_hand(faulty.until_running())
     for name in ("worker-1", "services-1", "facade", "prefect"):
@@ -73,7 +73,7 @@ def _every_fault(faulty: Town, lease: float) -> None:
     faulty.cut_database()
 
 
-def test_twenty_jobs_outlive_five_minutes_without_the_facade(faulty: Town) -> None:
+def test_twenty_jobs_outlive_five_minutes_without_the_facade(faulty: Installation) -> None:
     env = {"SECONDS_TO_SLEEP": 60}
     for number in range(20):
         faulty.add_template(f"long {number}", interv="i", deadline_offset="+1h", env=env)

@@ -15,7 +15,7 @@ from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.settings import Settings
 from tests.support.adapters import adapter_database
 from tests.support.databases import database
-from tests.support.installation import town
+from tests.support.installation import run_installation
 from tests.support.load_complaints import complaints, is_over
 from tests.support.memory import Memory
 from tests.support.mixed_load import Load
@@ -40,7 +40,7 @@ def load(tmp_path: Path) -> Iterator[Load]:
         migration.upgrade(engine)
         engine.dispose()
         asyncpg = prefect_url.replace("postgresql://", "postgresql+asyncpg://")
-        with town(ledger_url, asyncpg, tmp_path, LEASE_SECONDS) as made:
+        with run_installation(ledger_url, asyncpg, tmp_path, LEASE_SECONDS) as made:
             load = Load(made, adapter)
             load.prepare()
             yield load
@@ -48,7 +48,7 @@ def load(tmp_path: Path) -> Iterator[Load]:
 
 def work_and_kill(load: Load, seconds: float, every: float) -> Memory:
     """All of the load for so long, while every so often the next part is killed."""
-    parts = load.town.parts
+    parts = load.installation.parts
     memory = Memory(parts)
     names = itertools.cycle(KILLED)
     with load.running():
@@ -57,7 +57,7 @@ def work_and_kill(load: Load, seconds: float, every: float) -> Memory:
             time.sleep(every)
             memory.look()
             parts[next(names)].restart()
-    load.town.switch_off()
+    load.installation.switch_off()
     eventually(lambda: is_over(load), LONGEST_AFTER)
     return memory
 
