@@ -275,11 +275,8 @@ def _parts(settings: Settings, prefect_url: str, relay: Relay, token: str) -> di
 
     def worker(name: str, port: int) -> Part:
         command = ["-m", "prefect", "worker", "start", "--type", "jobauto", "--pool", "town"]
-        told = workers | {
-            "JOBAUTO_HOME": str(home / name),
-            "JOBAUTO_URL": f"http://127.0.0.1:{port}",
-        }
-        return part(name, [sys.executable, *command, "--name", name], told)
+        own = {"JOBAUTO_HOME": str(home / name), "JOBAUTO_URL": f"http://127.0.0.1:{port}"}
+        return part(name, [sys.executable, *command, "--name", name], workers | own)
 
     made = [
         part("prefect", argv, environment),
