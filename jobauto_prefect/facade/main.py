@@ -3,20 +3,28 @@
 import asyncio
 import contextlib
 import functools
+import importlib
 import logging
 import os
+import pkgutil
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 
 from fastapi import FastAPI
 
+from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, record_validator
+from jobauto_prefect.definitions.validation.schema import validator
 from jobauto_prefect.engine.prefect_server.process import wait_ready
 from jobauto_prefect.engine.services.background import run_services
 from jobauto_prefect.errors import Conflict, PrefectUnavailable
 from jobauto_prefect.facade.app import create_app
+from jobauto_prefect.facade.console.page_response import load_console_files
+from jobauto_prefect.facade.formats.html.page import load_templates
+from jobauto_prefect.facade.formats.html.page_language import LANGUAGES, translator
 from jobauto_prefect.facade.local_listener import serve_local_socket
 from jobauto_prefect.facade.metrics import ledger_check
+from jobauto_prefect.facade.openapi.schemas import load_examples
 from jobauto_prefect.facade.stock_credential_types import add_stock_types
 from jobauto_prefect.jobs.timetable import timetable_of
 from jobauto_prefect.ledger.queries.agenda import Topic
@@ -44,6 +52,7 @@ def application() -> FastAPI:
     """
     settings = load_settings()
     begin_tracing("facade")
+    load_everything()
     app = create_app(settings, _open_ledger(settings))
     _add_listeners(app, settings)
     return app
@@ -59,6 +68,7 @@ def application_with_services() -> FastAPI:
     """
     settings = load_settings()
     begin_tracing("facade")
+    load_everything()
     ledger = _open_ledger(settings)
     app = create_app(settings, ledger)
     monitor = app.state.service.monitor
@@ -66,6 +76,28 @@ def application_with_services() -> FastAPI:
     _watch_services(monitor, settings, ledger)
     _extend_lifespan(app, functools.partial(_services, settings, ledger, monitor))
     return app
+
+
+LOADED = ("compiler", "definitions", "facade", "jobs", "ledger", "sources")
+LEFT_OUT = ("jobauto_prefect.facade.gateway.", "jobauto_prefect.ledger.migrations.")
+"""Of another process, and of what is over when an application is made."""
+
+
+def load_everything() -> None:
+    """Load what would be loaded at its first use: an upgrade replaces the files of what runs."""
+    for name in LOADED:
+        package = importlib.import_module(f"jobauto_prefect.{name}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            if not module.name.startswith(LEFT_OUT) and not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    load_templates()
+    load_console_files()
+    load_examples()
+    for language in LANGUAGES:
+        translator(language)
+    validator()
+    for kind in RECORD_KINDS:
+        record_validator(kind)
 
 
 def _add_listeners(app: FastAPI, settings: Settings) -> None:

@@ -92,6 +92,10 @@ async def open_worker(plan: WorkerConfig) -> AsyncIterator[WorkerContext]:
             stop_seconds=plan.stop_seconds,
         )
         stack.push_async_callback(watchdogs.close)
+        # Now, and not with the first job: an upgrade may replace its files meanwhile. Where it
+        # can't start, the first job says so.
+        with contextlib.suppress(OSError):
+            await watchdogs.get()
         fitness = Fitness(
             {
                 DISK: disk_check(workspace.path),

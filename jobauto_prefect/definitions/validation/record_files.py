@@ -37,7 +37,8 @@ def record_schema(kind: str) -> dict[str, Any]:
 
 
 @cache
-def _validator(kind: str) -> "Validator":
+def record_validator(kind: str) -> "Validator":
+    """Return the compiled schema of one of `RECORD_KINDS`."""
     from jsonschema import Draft7Validator, FormatChecker
 
     formats = FormatChecker(formats=())
@@ -49,7 +50,7 @@ def check_record(kind: str, document: Any) -> tuple[Fault, ...]:
     """Return all that is wrong with a record of one of `RECORD_KINDS`, as its file says it."""
     findings = list(beyond_limits(document))
     if not findings:
-        broken = _validator(kind).iter_errors(document)
+        broken = record_validator(kind).iter_errors(document)
         findings = [finding for error in broken for finding in explain_error(error)]
     faults = (Fault(each.pointer, each.rule, each.message) for each in findings)
     return tuple(dict.fromkeys(faults))  # one error for each of several missing keys names all

@@ -133,6 +133,12 @@ class _File:
     digest: str
 
 
+def load_console_files() -> None:
+    """Load what pages are sent with, before its files may be replaced."""
+    _file("templates", "console.css")
+    _file("static", "htmx.min.js")
+
+
 @cache
 def _file(folder: str, name: str) -> _File:
     content = (resources.files(__package__) / folder / name).read_bytes()

@@ -66,8 +66,9 @@ def reference(name: str) -> Json:
     return {"$ref": SCHEMA_PREFIX + name}
 
 
+@cache
 def load_examples() -> dict[str, Any]:
-    """Read an example of each record and each body, by the name of its schema."""
+    """Read an example of each record and each body, by the name of its schema; do not change it."""
     text = (resources.files(__package__) / "examples.json").read_text("utf-8")
     examples: dict[str, Any] = json.loads(text)
     return examples

@@ -1,4 +1,4 @@
-"""Starts the watchdog of a worker with its first job, and again after it died."""
+"""Starts the watchdog of a worker, and again after it died."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

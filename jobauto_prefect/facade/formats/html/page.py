@@ -95,12 +95,20 @@ def _has_formats(view: View) -> bool:
     return bool(view.path) and not view.session and not is_error(view)
 
 
+def load_templates() -> None:
+    """Load all templates, before their files may be replaced."""
+    templates = _templates()
+    for name in templates.list_templates(extensions=["html"]):
+        templates.get_template(name)
+
+
 @cache
 def _templates() -> Environment:
     return Environment(
         loader=ChoiceLoader([PackageLoader(__package__), PackageLoader(CONSOLE)]),
         autoescape=True,
         undefined=StrictUndefined,
+        auto_reload=False,
         trim_blocks=True,
         lstrip_blocks=True,
     )
