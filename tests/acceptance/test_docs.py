@@ -1,11 +1,8 @@
 """The first hour: what the tutorial and the README tell people to do, done."""
 
-import os
 import re
-import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -33,9 +30,8 @@ def own_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 
 def environment_of(service: Service) -> dict[str, str]:
-    path = os.pathsep.join([str(Path(sys.executable).parent), service.environment["PATH"]])
     addresses = {"JOBAUTO_URL": service.url, "PREFECT_API_URL": f"{service.prefect}/api"}
-    return service.environment | addresses | {"PATH": path}
+    return service.environment | addresses
 
 
 def await_an_hour_that_lasts() -> None:

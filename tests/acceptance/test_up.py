@@ -2,13 +2,17 @@
 
 import json
 import os
+import re
 import shlex
+import shutil
 import signal
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from jobauto_prefect.facade.formats.negotiation import FORMATS
+from tests.support.installed import install
 from tests.support.service import EXAMPLES, Service
 from tests.support.waits import eventually
 
@@ -82,6 +86,61 @@ def test_neither_its_end_nor_its_death_leaves_a_process_and_a_new_start_finds_ev
         eventually(lambda: not service.processes())
     finally:
         service.stop()
+
+
+def test_a_running_service_goes_on_while_its_files_are_replaced(tmp_path: Path) -> None:
+    programs = install(tmp_path / "venv")
+    service = Service(tmp_path / "home", programs=programs, JOBAUTO_GRACE_SECONDS="1")
+    service.start()
+    try:
+        applied = service.jobauto("apply", str(EXAMPLES), "--yes")
+        assert applied.returncode == 0, applied.stderr
+        (package,) = (tmp_path / "venv").glob("lib/python*/site-packages/jobauto_prefect")
+        shutil.move(package, tmp_path / "replaced")
+
+        failed = {
+            path: answer for path in every_page(service) if (answer := failure(service, path))
+        }
+        rest = service.rest()
+        planned = rest.post("/api/v1/apply.json", json={"documents": []})
+        job = (
+            rest.post("/api/v1/job/", json={"runtemplate_id": "acme/Probe"})
+            .raise_for_status()
+            .json()
+        )
+        service.job_in(job["id"], "succeeded")
+        runs = service.prefect_api().post("/flow_runs/count", json={})
+    finally:
+        service.stop()
+
+    assert failed == {}
+    assert planned.status_code < 500, planned.text
+    assert runs.json() > 0
+
+
+def every_page(service: Service) -> list[str]:
+    """The addresses of the document, for the first record of each kind, in all formats, and all
+    that the pages of the console lead to.
+    """
+    rest = service.rest()
+    document = rest.get("/api/v1/openapi.json").json()
+    gets = [path for path, operations in document["paths"].items() if "get" in operations]
+    numbered = [re.sub(r"\{\w*Id\}|\{\w*ID\}", "1", path) for path in gets]
+    found = ["/", "/docs", "/metrics", "/login.html"] + [
+        f"/api/v1{path.replace('{suffix}', suffix)}" for path in numbered for suffix in FORMATS
+    ]
+    for path in found:
+        if path == "/" or path.startswith("/console"):
+            page = rest.get(path, headers={"Accept": "text/html"}, follow_redirects=True).text
+            links = re.findall(r'href="(/console[^"#?]*)', page)
+            found += [link for link in dict.fromkeys(links) if link not in found]
+    return found
+
+
+def failure(service: Service, path: str) -> str:
+    """What is answered where it is no page."""
+    answer = service.rest().get(path, follow_redirects=True)
+    return answer.text[:300] if answer.status_code >= 500 else ""
 
 
 def test_the_demo_shows_the_outcomes_and_leaves_nothing_behind(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import httpx
 
-from tests.support.paths import JOBAUTO, ROOT
+from tests.support.installed import installed_programs
+from tests.support.paths import ROOT
 from tests.support.ports import free_port
 from tests.support.prefect_database import provide_prefect_database
 from tests.support.processes import clean_environment
@@ -49,23 +50,28 @@ def commands() -> dict[int, str]:
 class Service:
     """A home, the `jobauto up` that runs with it, and what that has said.
 
-    `migrates`: its Prefect makes its tables itself.
+    `migrates`: its Prefect makes its tables itself. `programs`: where it is installed; None: as
+    for all tests.
     """
 
-    def __init__(self, home: Path, *, migrates: bool = False, **settings: str) -> None:
+    def __init__(
+        self, home: Path, *, migrates: bool = False, programs: Path | None = None, **settings: str
+    ) -> None:
         self.home = home
+        installed = programs or installed_programs()
+        self._jobauto = str(installed / "jobauto")
         self._migrates = migrates
         self.url = f"http://127.0.0.1:{free_port()}"
         self.prefect = f"http://127.0.0.1:{free_port()}"
-        programs = home.parent / "bin"
-        programs.mkdir(exist_ok=True)
-        (programs / "multiflexi-probe").write_text(PROBE)
-        (programs / "multiflexi-probe").chmod(0o755)
-        path = os.pathsep.join([str(programs), str(EXAMPLES / "bin"), os.environ["PATH"]])
+        probe = home.parent / "bin" / "multiflexi-probe"
+        probe.parent.mkdir(exist_ok=True)
+        probe.write_text(PROBE)
+        probe.chmod(0o755)
+        folders = [str(installed), str(probe.parent), str(EXAMPLES / "bin"), os.environ["PATH"]]
         self.environment = clean_environment() | {
             "JOBAUTO_HOME": str(home),
             "JOBAUTO_CONFIG_DIR": str(home),
-            "PATH": path,
+            "PATH": os.pathsep.join(folders),
             **settings,
         }
         self.events: list[dict[str, Any]] = []
@@ -79,7 +85,7 @@ class Service:
         if not self._migrates:
             provide_prefect_database(self.home)
         self.process = subprocess.Popen(
-            [JOBAUTO, "up", *ports, "--json"],
+            [self._jobauto, "up", *ports, "--json"],
             env=self.environment,
             stdout=subprocess.PIPE,
             text=True,
@@ -143,7 +149,7 @@ class Service:
     ) -> "subprocess.CompletedProcess[str]":
         """Run the command line beside the service."""
         return subprocess.run(
-            [JOBAUTO, *words],
+            [self._jobauto, *words],
             env=self.environment | (environment or {}),
             input=stdin,
             capture_output=True,
