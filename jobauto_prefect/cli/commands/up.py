@@ -1,6 +1,8 @@
 """`jobauto up`: everything on one machine, in the foreground."""
 
 import json
+import os
+import subprocess
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,6 +26,9 @@ def up(
         int | None,
         typer.Option(min=1, max=65535, help="Port of Prefect. Default: the last one, else 4200."),
     ] = None,
+    with_examples: Annotated[
+        bool, typer.Option("--examples", help="Apply the examples, and find their programs.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Run everything on this machine: Prefect, the facade, the services and a worker.
@@ -52,6 +57,8 @@ def up(
         prepared.ledger.close()
         if prepared.password is not None:  # said first: it must not be lost with what may fail
             _print_password(prepared.password, as_json)
+        if with_examples:
+            _apply_examples(settings, as_json)
         plan = ServicePlan(
             plan_stages(settings, prepared),
             str(settings.home),
@@ -66,6 +73,21 @@ def up(
             " Again shortens it.",
         )
         replace_process(plan, lock)
+
+
+def _apply_examples(settings: "Settings", as_json: bool) -> None:
+    """Start the command that applies the examples once the facade runs, and says what it did."""
+    from jobauto_prefect.cli.commands.demo import examples
+    from jobauto_prefect.cli.service.program import part_environment, program_command
+
+    folder = examples()
+    os.environ["PATH"] = os.pathsep.join([str(folder / "bin"), os.environ.get("PATH", os.defpath)])
+    subprocess.Popen(
+        program_command("apply", str(folder), "--yes"),
+        env=part_environment(settings, os.environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL if as_json else None,
+    )
 
 
 def _print_password(password: str, as_json: bool) -> None:
