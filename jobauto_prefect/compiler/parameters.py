@@ -19,7 +19,7 @@ from jobauto_prefect.definitions import (
     fits,
     pick_text,
 )
-from jobauto_prefect.definitions.environment_names import is_passable
+from jobauto_prefect.definitions.storable import is_storable
 
 ROOM = 50_000
 """Characters of its own values that a run shows: Prefect takes 512 KiB of parameters in all."""
@@ -120,7 +120,7 @@ def override_parameters(
     shown, room = {}, ROOM
     for key, variable in definition.environment.items():
         given = overrides.get(key)
-        if given is None or variable.secret or len(given) > room or not is_passable(given):
+        if given is None or variable.secret or len(given) > room or not is_storable(given):
             continue
         room -= len(given)
         shown[parameter_name(key)] = _typed(variable, given)

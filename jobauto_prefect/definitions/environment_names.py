@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from jobauto_prefect.definitions.model import Definition
+from jobauto_prefect.definitions.storable import is_storable
 from jobauto_prefect.definitions.validation.findings import quote
 from jobauto_prefect.definitions.validation.messages import did_you_mean
 from jobauto_prefect.definitions.validation.pointers import child
@@ -56,17 +57,9 @@ def is_guarded(name: str) -> bool:
     return name in _NAMES or name.startswith(_BEGINNINGS) or name.lower().endswith("_proxy")
 
 
-def is_passable(text: str) -> bool:
-    """Whether a process can be given this text: no NUL, and encodable as UTF-8."""
-    try:
-        return b"\0" not in text.encode()
-    except UnicodeEncodeError:
-        return False
-
-
 def _is_impossible(name: str) -> bool:
     """Whether a variable can't be set at all, not even by a definition."""
-    return not name or "=" in name or not is_passable(name) or bool(RESERVED.fullmatch(name))
+    return not name or "=" in name or not is_storable(name) or bool(RESERVED.fullmatch(name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from jobauto_prefect.compiler.events.selectors import (
     follow_steps,
 )
 from jobauto_prefect.definitions import Definition, Variable, VariableType, coerce, fits, to_text
-from jobauto_prefect.definitions.exact_json import Numeral
+from jobauto_prefect.definitions.storable import Numeral
 
 KINDS: Mapping[str, VariableType] = {
     "string": VariableType.STRING,

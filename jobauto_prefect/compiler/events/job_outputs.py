@@ -16,7 +16,7 @@ from jobauto_prefect.compiler.events.selectors import (
     search_json_path,
 )
 from jobauto_prefect.definitions import PatternMatcher, pattern_of, pick_text
-from jobauto_prefect.definitions.exact_json import read_exact
+from jobauto_prefect.definitions.storable import read_exact
 from jobauto_prefect.definitions.validation.json_paths import read_json_path
 from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.errors import Fault

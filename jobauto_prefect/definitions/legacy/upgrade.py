@@ -8,7 +8,7 @@ from typing import Any
 from jobauto_prefect.definitions.legacy.spellings import LEGACY_NAMES, modernize
 from jobauto_prefect.definitions.legacy.versions import version_numbers
 from jobauto_prefect.definitions.placeholders import LEGACY_PLACEHOLDER, has_value
-from jobauto_prefect.definitions.validation.limits import beyond_limits
+from jobauto_prefect.definitions.storable import unstorable
 from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.definitions.validation.report import check
 from jobauto_prefect.definitions.validation.schema import SCHEMA_VERSION, schema
@@ -72,7 +72,7 @@ class _Draft:
 
 def upgrade(document: Any) -> Upgrade:
     """Upgrade a document of an older schema to this one, without changing `document`."""
-    if not isinstance(document, Mapping) or any(beyond_limits(document)):
+    if not isinstance(document, Mapping) or any(unstorable(document)):
         return Upgrade(document, (), check(document).faults)
     work = _Draft(copy.deepcopy(dict(document)))
     for step in STEPS:

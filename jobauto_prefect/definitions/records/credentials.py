@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from jobauto_prefect.definitions.model import Variable, VariableType
+from jobauto_prefect.definitions.storable import UNFIT, is_storable
 from jobauto_prefect.definitions.values import coerce, fits, to_text
 from jobauto_prefect.errors import Fault
 
@@ -88,8 +89,12 @@ def _faults_of(field: Field, at: str, text: str) -> Iterator[Fault]:
     """Yield a field's errors, which never repeat the value: it may be secret."""
     name, choices = field["keyword"], _choices(field.get("options"))
     variable = _variable(field)
-    if "\0" in text:
-        yield Fault(at, "value", f"{name} has a NUL byte; no process can be given it")
+    if not is_storable(text):
+        yield Fault(
+            at,
+            "value",
+            f"{name} {UNFIT}",
+        )
     elif not text:
         return
     elif choices and text not in choices:

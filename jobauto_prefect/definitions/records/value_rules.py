@@ -7,6 +7,7 @@ from typing import Any
 from jobauto_prefect.definitions.environment_names import EnvironmentNames, unsafe_faults
 from jobauto_prefect.definitions.model import Definition, Variable, VariableType
 from jobauto_prefect.definitions.placeholders import MACRO
+from jobauto_prefect.definitions.storable import UNFIT, is_storable
 from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.definitions.values import coerce, to_text
 from jobauto_prefect.errors import Fault
@@ -40,10 +41,8 @@ class ValueRules:
 
 
 def _value_faults(name: str, value: Any, variable: Variable | None) -> Iterable[Fault]:
-    if "\0" in to_text(value):
-        yield Fault(
-            child("/env", name), "value", f"{name} has a NUL byte; no process can be given it"
-        )
+    if not is_storable(to_text(value)):
+        yield Fault(child("/env", name), "value", f"{name} {UNFIT}")
     elif variable is not None and not _fits(variable, value):
         yield Fault(child("/env", name), "type", f"{name} must be of type {variable.type}")
     elif variable is not None and not _is_offered(variable, to_text(value)):

@@ -5,8 +5,8 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from jobauto_prefect.definitions.storable import unstorable
 from jobauto_prefect.definitions.validation.formats import is_uuid
-from jobauto_prefect.definitions.validation.limits import beyond_limits
 from jobauto_prefect.definitions.validation.messages import explain_error
 from jobauto_prefect.errors import Fault
 
@@ -48,7 +48,7 @@ def record_validator(kind: str) -> "Validator":
 
 def check_record(kind: str, document: Any) -> tuple[Fault, ...]:
     """Return all that is wrong with a record of one of `RECORD_KINDS`, as its file says it."""
-    findings = list(beyond_limits(document))
+    findings = list(unstorable(document))
     if not findings:
         broken = record_validator(kind).iter_errors(document)
         findings = [finding for error in broken for finding in explain_error(error)]

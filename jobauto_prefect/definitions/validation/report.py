@@ -8,21 +8,21 @@ from typing import Any
 
 from jobauto_prefect.definitions.model import Definition
 from jobauto_prefect.definitions.parse import parse
-from jobauto_prefect.definitions.validation.findings import Finding
-from jobauto_prefect.definitions.validation.limits import (
+from jobauto_prefect.definitions.storable import (
     DECISIVE,
-    MAX_BYTES,
     MAX_DEPTH,
-    beyond_limits,
     read_integer,
+    unstorable,
     walk,
 )
+from jobauto_prefect.definitions.validation.findings import Finding
 from jobauto_prefect.definitions.validation.lint import json_path_faults, lint_warnings
 from jobauto_prefect.definitions.validation.messages import explain_error
 from jobauto_prefect.definitions.validation.positions import Positions, locate
 from jobauto_prefect.definitions.validation.schema import validator
 from jobauto_prefect.errors import Fault, InvalidDefinition
 
+MAX_BYTES = 1024 * 1024  # of the text; real definitions have less than 64 KiB
 MAX_FAULTS = 1000  # listed for one document
 
 
@@ -97,7 +97,7 @@ def _not_utf8(error: UnicodeDecodeError) -> Report:
 
 
 def _validate_document(document: Any, positions: Positions | None) -> Report:
-    findings = list(beyond_limits(document))
+    findings = list(unstorable(document))
     if any(finding.rule in DECISIVE for finding in findings):
         return Report(tuple(Fault(each.pointer, each.rule, each.message) for each in findings))
     warnings = [] if findings else list(lint_warnings(document))

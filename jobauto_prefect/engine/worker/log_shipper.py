@@ -6,6 +6,7 @@ from collections import deque
 from typing import Any
 from uuid import UUID
 
+from jobauto_prefect.definitions.storable import storable_text
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.errors import JobautoError, PrefectUnavailable
 from jobauto_prefect.runtime.job import OnLines
@@ -110,5 +111,4 @@ def _notice_in_place_of(lines: OutputLines, job_id: int) -> OutputLines:
 
 
 def _text(text: str) -> str:
-    # Prefect shows no empty lines, and PostgreSQL keeps no NUL.
-    return text[:LONGEST_LINE].replace("\0", "\ufffd") or " "
+    return storable_text(text[:LONGEST_LINE]) or " "  # Prefect shows no empty lines

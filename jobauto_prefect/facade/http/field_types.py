@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, GetJsonSchemaHandler, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from jobauto_prefect.definitions.storable import is_storable
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.ledger.base import BIGGEST_ID
 
@@ -183,7 +184,7 @@ def parse_enums(choices: Sequence[str]) -> Convert:
 
 
 def parse_text(name: str, given: str) -> str:
-    """Return a text without NUL."""
-    if "\0" in given or len(given) > 255:
+    """Return a text that a database can be asked for."""
+    if not is_storable(given) or len(given) > 255:
         raise InvalidInput([Fault(f"/{name}", "text", f"{name} can't be looked for")])
     return given

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
-from jobauto_prefect.definitions.validation.limits import beyond_limits, read_integer
+from jobauto_prefect.definitions.storable import read_integer, unstorable
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.http.addresses import address_of
 from jobauto_prefect.facade.http.dialect import TranslatedInput
@@ -103,7 +103,7 @@ def refuse_unstorable(value: Any) -> None:
     Raises:
         InvalidInput: with every error.
     """
-    faults = [Fault(fault.pointer, fault.rule, fault.message) for fault in beyond_limits(value)]
+    faults = [Fault(fault.pointer, fault.rule, fault.message) for fault in unstorable(value)]
     if faults:
         raise InvalidInput(faults)
 

@@ -8,7 +8,6 @@ import base64
 import binascii
 import json
 import operator
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -35,6 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, defer, joinedload, undefer
 from sqlalchemy.orm.interfaces import ORMOption
 
+from jobauto_prefect.definitions.storable import is_storable
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.ledger.access.ownership import usable
 from jobauto_prefect.ledger.base import Base, Retirable, can_hold
@@ -56,7 +56,6 @@ from jobauto_prefect.ledger.records import (
 from jobauto_prefect.ledger.tallies import TALLIES, Tally
 
 BATCH = 500  # records read at once where a list comes whole
-_UNFIT_TEXT = re.compile("[\x00\ud800-\udfff]")  # no database can be asked for these
 
 
 def _of_templates(column: Any) -> Callable[[Collection[int]], ColumnElement[bool]]:
@@ -358,4 +357,4 @@ def _fits(column: Any, value: Any) -> bool:
         return can_hold(column, value)
     if isinstance(value, datetime):
         return value.tzinfo is not None
-    return not isinstance(value, str) or _UNFIT_TEXT.search(value) is None
+    return not isinstance(value, str) or is_storable(value)

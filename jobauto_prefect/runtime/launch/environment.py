@@ -12,9 +12,10 @@ from jobauto_prefect.definitions import (
     default_value,
     to_text,
 )
-from jobauto_prefect.definitions.environment_names import EnvironmentNames, is_passable
+from jobauto_prefect.definitions.environment_names import EnvironmentNames
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.placeholders import MACRO
+from jobauto_prefect.definitions.storable import is_storable
 from jobauto_prefect.runtime.output.masking import Masker
 
 
@@ -153,7 +154,7 @@ def resolve_environment(
         declared=frozenset(definition.environment),
         missing=_missing(definition, expanded),
         left_out=tuple(sorted(left_out)),
-        invalid=tuple(name for name, value in expanded.items() if not is_passable(value.text)),
+        invalid=tuple(name for name, value in expanded.items() if not is_storable(value.text)),
     )
 
 

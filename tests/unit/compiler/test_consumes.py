@@ -13,7 +13,7 @@ from jobauto_prefect.compiler.events.fan_out import MOST_ELEMENTS, element_of, f
 from jobauto_prefect.compiler.events.job_outputs import required_entries
 from jobauto_prefect.compiler.events.selectors import FoundFile, UnresolvedSelector, root_fields
 from jobauto_prefect.definitions import Definition, parse
-from jobauto_prefect.definitions.exact_json import read_exact
+from jobauto_prefect.definitions.storable import read_exact
 from tests.support.definitions import PROBE
 
 PRODUCES = {

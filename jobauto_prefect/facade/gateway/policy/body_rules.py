@@ -8,7 +8,7 @@ from uuid import UUID
 from jobauto_prefect.compiler.parameters import REFERENCES, parameter_name, parameters
 from jobauto_prefect.definitions import Definition
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
-from jobauto_prefect.definitions.validation.limits import walk
+from jobauto_prefect.definitions.storable import walk
 from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.gateway.policy.body_filters import Body, require_object

@@ -1,0 +1,164 @@
+"""What text and JSON the ledgers and Prefect can hold, and JSON read so that it keeps its numbers.
+
+Every way in asks here: `is_storable` and `unstorable` where a fault is refused or reported,
+`storable_text` where text is only shown, such as output and the words of others.
+"""
+
+import json
+import math
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jobauto_prefect.definitions.validation.findings import Finding, quote
+from jobauto_prefect.definitions.validation.pointers import child
+
+MAX_DEPTH = 64  # containers inside each other
+MAX_VALUES = 100_000  # of a document, containers included
+MOST_DIGITS = 400  # of a whole number that is read as one
+
+DECISIVE = frozenset({"size", "depth"})
+"""Rules after which a document is not looked at any further."""
+
+# Neither PostgreSQL nor a process environment carries NUL; a lone surrogate is no UTF-8.
+_UNFIT_TEXT = re.compile("[\x00\ud800-\udfff]")
+UNFIT = "has a character that can't be kept (U+0000 or half of a surrogate pair)"
+
+
+class Numeral(float):
+    """A JSON number with its digits as written; as a value it is the nearest float."""
+
+    def __new__(cls, written: str) -> "Numeral":
+        number = super().__new__(cls, written)
+        number.written = written
+        return number
+
+    written: str
+
+    def __str__(self) -> str:
+        return self.written
+
+
+def is_storable(text: str) -> bool:
+    """Whether a text can be kept as it is."""
+    return _UNFIT_TEXT.search(text) is None
+
+
+def storable_text(text: str) -> str:
+    """Return a text in which U+FFFD stands for each character that can't be kept."""
+    return _UNFIT_TEXT.sub("\ufffd", text)
+
+
+def read_exact(text: str | bytes) -> Any:
+    """Return the values of a JSON text; each number keeps its digits: `12.50` stays `12.50`.
+
+    A byte order mark is passed over; NaN and Infinity, which are no JSON, are read as these words.
+    What is read may still be `unstorable`.
+
+    Raises:
+        ValueError: it is no JSON, no UTF-8, or nested too deep; the message says which.
+    """
+    try:
+        if isinstance(text, bytes):
+            text = text.decode()
+        return json.loads(
+            text.removeprefix("\ufeff"),
+            parse_float=Numeral,
+            parse_int=_whole,
+            parse_constant=str,
+        )
+    except UnicodeDecodeError as error:
+        raise ValueError(f"is not UTF-8 from byte {error.start + 1} on") from None
+    except json.JSONDecodeError as error:
+        raise ValueError(
+            f"is not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+            f" (line {error.lineno}, column {error.colno})"
+        ) from None
+    except RecursionError:
+        raise ValueError("is nested too deep") from None
+
+
+def _whole(digits: str) -> int | Numeral:
+    # int() refuses thousands of digits, and has no negative zero.
+    return Numeral(digits) if len(digits) > MOST_DIGITS or digits == "-0" else int(digits)
+
+
+def read_integer(digits: str) -> int | float:
+    """Return an integer of any length for `json.loads`; one beyond all JSON numbers is infinite."""
+    return int(digits) if len(digits) < MOST_DIGITS else float(digits)
+
+
+def write_exact(value: Any) -> str:
+    """Return values as JSON, each number with the digits it was read with."""
+    try:
+        return _written(value)
+    except RecursionError:
+        return json.dumps(value, ensure_ascii=False)
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, Numeral):
+        return value.written
+    if isinstance(value, dict):
+        members = (f"{_written(str(key))}: {_written(item)}" for key, item in value.items())
+        return f"{{{', '.join(members)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_written, value))}]"
+    return json.dumps(value, ensure_ascii=False)
+
+
+def walk(document: Any) -> Iterator[tuple[str, Any, int]]:
+    """Yield pointer, value and depth (1 for the document) of every value, in document order.
+
+    Nothing is visited below `MAX_DEPTH`: what comes from YAML may contain itself.
+    """
+    waiting: list[tuple[str, Any, int]] = [("", document, 1)]
+    while waiting:
+        pointer, value, depth = waiting.pop()
+        yield pointer, value, depth
+        if depth <= MAX_DEPTH:
+            below = [(child(pointer, step), item, depth + 1) for step, item in _items(value)]
+            waiting.extend(reversed(below))
+
+
+def unstorable(document: Any) -> Iterator[Finding]:
+    """Yield every value that is not JSON or can't be kept, in the document's order."""
+    for seen, (pointer, value, depth) in enumerate(walk(document)):
+        if seen >= MAX_VALUES:
+            yield Finding("", "size", f"the document has more than {MAX_VALUES} values")
+            return
+        if depth > MAX_DEPTH and isinstance(value, Mapping | list):
+            yield Finding(pointer, "depth", f"is nested deeper than {MAX_DEPTH} levels")
+        else:
+            yield from _unfit(pointer, value)
+
+
+def _items(value: Any) -> Iterator[tuple[str | int, Any]]:
+    if isinstance(value, Mapping):
+        yield from value.items()
+    elif isinstance(value, list):
+        yield from enumerate(value)
+
+
+def _unfit(pointer: str, value: Any) -> Iterator[Finding]:
+    if isinstance(value, Mapping):
+        for key in value:
+            if not isinstance(key, str):
+                yield Finding(pointer, "key", f"the key {key!s:.40} must be text: put it in quotes")
+            elif not is_storable(key):
+                yield Finding(pointer, "text", f"the key {quote(key)} has an unusable character")
+    elif isinstance(value, str):
+        if not is_storable(value):
+            yield Finding(pointer, "text", UNFIT)
+    elif isinstance(value, int | float):
+        yield from _unfit_number(pointer, value)
+    elif value is not None and not isinstance(value, list):
+        yield Finding(pointer, "json", f"is a {type(value).__name__}, which JSON does not have")
+
+
+def _unfit_number(pointer: str, value: float) -> Iterator[Finding]:
+    if isinstance(value, float) and math.isnan(value):
+        yield Finding(pointer, "number", "NaN is no JSON number")
+    elif abs(value) > sys.float_info.max:
+        yield Finding(pointer, "number", "is infinite or too large for a JSON number")
