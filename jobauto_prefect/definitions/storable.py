@@ -26,6 +26,10 @@ _UNFIT_TEXT = re.compile("[\x00\ud800-\udfff]")
 UNFIT = "has a character that can't be kept (U+0000 or half of a surrogate pair)"
 
 
+class TooDeep(ValueError):
+    """A JSON text is nested deeper than can be read."""
+
+
 class Numeral(float):
     """A JSON number with its digits as written; as a value it is the nearest float."""
 
@@ -57,7 +61,8 @@ def read_exact(text: str | bytes) -> Any:
     What is read may still be `unstorable`.
 
     Raises:
-        ValueError: it is no JSON, no UTF-8, or nested too deep; the message says which.
+        TooDeep: it is nested deeper than can be read.
+        ValueError: it is no JSON, or no UTF-8; the message says which.
     """
     try:
         if isinstance(text, bytes):
@@ -76,7 +81,7 @@ def read_exact(text: str | bytes) -> Any:
             f" (line {error.lineno}, column {error.colno})"
         ) from None
     except RecursionError:
-        raise ValueError("is nested too deep") from None
+        raise TooDeep(f"is nested deeper than {MAX_DEPTH} levels") from None
 
 
 def _whole(digits: str) -> int | Numeral:
@@ -89,23 +94,33 @@ def read_integer(digits: str) -> int | float:
     return int(digits) if len(digits) < MOST_DIGITS else float(digits)
 
 
-def write_exact(value: Any) -> str:
-    """Return values as JSON, each number with the digits it was read with."""
+_PLAIN = json.JSONEncoder(ensure_ascii=False)
+
+
+def write_exact(value: Any, encoder: json.JSONEncoder = _PLAIN) -> str:
+    """Return values as JSON, each number with the digits it was read with.
+
+    `encoder` writes all but those numbers.
+    """
     try:
-        return _written(value)
+        return _written(value, encoder)
     except RecursionError:
-        return json.dumps(value, ensure_ascii=False)
+        return encoder.encode(value)
 
 
-def _written(value: Any) -> str:
+def _written(value: Any, encoder: json.JSONEncoder) -> str:
     if isinstance(value, Numeral):
         return value.written
+    comma, colon = encoder.item_separator, encoder.key_separator
     if isinstance(value, dict):
-        members = (f"{_written(str(key))}: {_written(item)}" for key, item in value.items())
-        return f"{{{', '.join(members)}}}"
+        members = (
+            f"{encoder.encode(str(key))}{colon}{_written(item, encoder)}"
+            for key, item in value.items()
+        )
+        return f"{{{comma.join(members)}}}"
     if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_written, value))}]"
-    return json.dumps(value, ensure_ascii=False)
+        return f"[{comma.join(_written(item, encoder) for item in value)}]"
+    return encoder.encode(value)
 
 
 def walk(document: Any) -> Iterator[tuple[str, Any, int]]:

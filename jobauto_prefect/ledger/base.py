@@ -1,24 +1,32 @@
 """The base of all records: types, names of constraints, and what the audit trail looks at."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 from uuid import UUID
 
+from psycopg.types.json import Json
 from sqlalchemy import (
     JSON,
     BigInteger,
+    ColumnElement,
     DateTime,
     Dialect,
     Index,
     Integer,
     MetaData,
     String,
+    Text,
     TypeDecorator,
     Uuid,
+    cast,
     text,
+    type_coerce,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+from jobauto_prefect.definitions.storable import read_exact, write_exact
 
 UNAUDITED = {"audit": False}
 """Column info: bookkeeping whose change is no change of the entity."""
@@ -49,6 +57,29 @@ class OrderedJson(JSON):
     def compare_values(self, x: Any, y: Any) -> bool:
         """Compare values as texts: Python takes such values for equal."""
         return json.dumps(x) == json.dumps(y)
+
+
+class ExactJson(TypeDecorator[Any]):
+    """JSON whose numbers keep their digits."""
+
+    impl = JSON
+    cache_ok = True
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[Any], Any]:
+        """Return what makes the parameter of a value."""
+        return _as_psycopg_json if dialect.name == "postgresql" else write_exact
+
+    def column_expression(self, column: ColumnElement[Any]) -> ColumnElement[Any]:
+        """Read the text: drivers know only floats."""
+        return type_coerce(cast(column, Text), self)
+
+    def result_processor(self, dialect: Dialect, coltype: object) -> Callable[[Any], Any]:  # noqa: ARG002
+        """Return what reads a value of the database."""
+        return read_exact
+
+
+def _as_psycopg_json(value: Any) -> Json:
+    return Json(value, write_exact)
 
 
 class UtcDateTime(TypeDecorator[datetime]):

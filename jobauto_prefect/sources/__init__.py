@@ -1,6 +1,6 @@
 """Event sources: adapter databases whose changes are events; and who is told of events."""
 
-from jobauto_prefect.sources.poller import Poller
+from jobauto_prefect.sources.poller import Poller, floor_of
 from jobauto_prefect.sources.probe import Reachability, probe
 from jobauto_prefect.sources.record_targets import source_rules, source_target, webhook_rules
 from jobauto_prefect.sources.targets import Target, TargetRules, fault_of, fault_of_url
@@ -14,6 +14,7 @@ __all__ = [
     "WebhookSender",
     "fault_of",
     "fault_of_url",
+    "floor_of",
     "probe",
     "source_rules",
     "source_target",

@@ -5,7 +5,6 @@ The schema is the adapters' own: a table `changes_cache`, of which `inversion` (
 """
 
 import contextlib
-import json
 import math
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,30 +14,47 @@ from decimal import Decimal
 from typing import Any, Self
 from urllib.parse import quote
 
+from psycopg.adapt import Buffer, Loader
 from sqlalchemy import (
     URL,
+    ColumnElement,
     Connection,
     Engine,
     NullPool,
     RowMapping,
+    Select,
+    String,
     TableClause,
+    cast,
     column,
     create_engine,
     delete,
+    event,
     false,
     inspect,
     select,
     table,
 )
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
+from jobauto_prefect.compiler.events.selectors import FIELDS
+from jobauto_prefect.definitions.storable import (
+    UNFIT,
+    TooDeep,
+    is_storable,
+    read_exact,
+    storable_text,
+    unstorable,
+)
 from jobauto_prefect.errors import SourceUnavailable
+from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.database.postgresql import Limits, timed_engine
 from jobauto_prefect.sources.targets import Target, TargetRules, address_of, file_of
 
 TABLE = "changes_cache"
 REQUIRED = ("inversion", "recordid", "evidence", "operation")
 SHOWN = 200  # characters of a database's own words
+FAULTS_SHOWN = 3  # of one change
 BLANK = "********"
 
 
@@ -52,10 +68,14 @@ class TimeLimits:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One row of an adapter; `members` are all its columns as JSON, `context` read."""
+    """One row of an adapter; `members` are all its columns as JSON, `context` read.
+
+    `fault` is why it can't be kept as it is; `members` are then what can be.
+    """
 
     inversion: int
     members: Mapping[str, Any]
+    fault: str | None = None
 
 
 class Adapter:
@@ -85,13 +105,66 @@ class Adapter:
             self._stack.close()
 
     def after(self, inversion: int, limit: int) -> list[Change]:
-        """Return the changes with a higher inversion, in their order, at most `limit`."""
+        """Return the changes with a higher inversion, in their order, at most `limit`.
+
+        They end before one whose inversion is no number that can be kept.
+
+        Raises:
+            SourceUnavailable: also where the first is such a one.
+        """
         inversions = self._table.c.inversion
-        query = select(self._table).where(inversions > inversion).order_by(inversions).limit(limit)
+        numbers = select(inversions).where(inversions > inversion).order_by(inversions).limit(limit)
         with self._translate_errors():
-            rows = self._connection.execute(query).mappings().all()
-            self._connection.rollback()  # or the next look would see what this one saw
-            return [Change(int(row["inversion"]), _members(row)) for row in rows]
+            try:
+                rows = self._rows(numbers.with_only_columns(*self._table.c))
+                changes = [_change(row) for row in rows if _is_number(row["inversion"])]
+            except OperationalError:
+                raise
+            except (DBAPIError, ValueError):  # one of them has a value the driver can't hand over
+                self._connection.rollback()
+                rows = self._rows(numbers)
+                changes = [
+                    self._read_alone(row["inversion"])
+                    for row in rows
+                    if _is_number(row["inversion"])
+                ]
+        wrong = [row["inversion"] for row in rows if not _is_number(row["inversion"])]
+        if wrong and not changes:
+            raise SourceUnavailable(
+                f"the change with the inversion {wrong[0]!r:.{SHOWN}} can't be read, nor what comes"
+                f" after it: give it a whole number of at most {BIGGEST_ID}"
+            )
+        return changes
+
+    def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
+        rows = self._connection.execute(query).mappings().all()
+        self._connection.rollback()  # or the next look would see what this one saw
+        return rows
+
+    def _read_alone(self, inversion: int) -> Change:
+        """Read one change: where its row can't be read, column by column, as text at worst."""
+        faults: list[str] = []
+        members: dict[str, Any] = {}
+        for each in self._table.c:
+            members[each.name], fault = self._value(each, inversion)
+            faults += [f"{each.name} can't be read: {fault}"] if fault else []
+        return _change(members, faults)
+
+    def _value(self, wanted: ColumnElement[Any], inversion: int) -> tuple[Any, str | None]:
+        """Return a value, and why it is only its text, or not even that."""
+        reason = None
+        for form in (wanted, cast(wanted, String)):
+            query = select(form.label("value")).where(self._table.c.inversion == inversion)
+            try:
+                rows = self._rows(query)
+            except OperationalError:
+                raise
+            except (DBAPIError, ValueError) as error:
+                self._connection.rollback()
+                reason = reason or self._words(getattr(error, "orig", None) or error)
+            else:
+                return (rows[0]["value"] if rows else None), reason
+        return None, reason
 
     def remove(self, inversions: Sequence[int]) -> None:
         """Take changes out of the adapter; those that are gone already do no harm."""
@@ -133,36 +206,81 @@ class Adapter:
         if self._target.kind == "sqlite":
             # Whether there is a file, and of what kind, is nothing to ask a source for.
             return f"there is no SQLite database with a readable table {TABLE} at that path"
+        return f"the adapter database can't be used: {self._words(error)}"
+
+    def _words(self, error: BaseException) -> str:
+        """Return the first line of what a driver says, without the password."""
         text = error.args[-1] if error.args else ""  # MySQL's come after a number
         lines = str(text).strip().splitlines()
         words = lines[0] if lines else type(error).__name__
         if self._target.password:
             words = words.replace(self._target.password, BLANK)
         printable = "".join(each for each in words if each.isprintable())
-        return f"the adapter database can't be used: {printable[:SHOWN]}"
+        return printable[:SHOWN]
 
 
-def _members(row: RowMapping) -> dict[str, Any]:
-    members = {str(name): _plain(value) for name, value in row.items()}
-    if isinstance(members.get("context"), str):
-        with contextlib.suppress(ValueError):
-            members["context"] = json.loads(members["context"], parse_constant=str)
-    return members
+class JsonText(str):
+    """The text of a JSON column."""
+
+    __slots__ = ()
 
 
-def _plain(value: Any) -> Any:
-    """Return a column's value as JSON can say it."""
+def _is_number(inversion: Any) -> bool:
+    return (
+        type(inversion) in (int, float, Decimal)
+        and abs(inversion) <= BIGGEST_ID
+        and inversion == int(inversion)
+    )
+
+
+def _change(row: Mapping[Any, Any] | RowMapping, unread: Sequence[str] = ()) -> Change:
+    members: dict[str, Any] = {}
+    faults = list(unread)
+    for name, value in row.items():
+        plain = _plain(value, lossless=name in FIELDS)
+        is_json = isinstance(plain, JsonText) or (name == "context" and isinstance(plain, str))
+        read, fault = _read(plain, is_json=is_json)
+        members[name] = read if fault is None else _shown(plain)
+        faults += [f"{name}{fault}"] if fault else []
+    return Change(int(row["inversion"]), members, "; ".join(faults[:FAULTS_SHOWN]) or None)
+
+
+def _read(value: Any, *, is_json: bool) -> tuple[Any, str | None]:
+    """Return a value as it can be kept, or why it can't; text that is no JSON stays text."""
+    if isinstance(value, str) and not is_storable(value):
+        return value, f" {UNFIT}" if "\0" in value else " has bytes that are no UTF-8"
+    try:
+        read = read_exact(value) if is_json else value
+    except TooDeep as error:
+        return value, f" {error}"
+    except ValueError:
+        read = str(value)
+    faults = (f"{each.pointer} {each.message}" for each in unstorable(read))
+    return read, next(faults, None)
+
+
+def _plain(value: Any, *, lossless: bool) -> Any:
+    """Return a column's value as JSON can say it.
+
+    Bytes that are no UTF-8 become halves of surrogate pairs (PEP 383) where they may not get lost.
+    """
     if isinstance(value, datetime | date):
         return value.isoformat()
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else str(value)
+    if isinstance(value, Decimal) and value.is_finite():
+        return int(value) if value.as_tuple().exponent == 0 else format(value, "f")
     if isinstance(value, bytes):
-        value = value.decode(errors="replace")
-    if isinstance(value, str):
-        return value.replace("\0", "")  # the ledger's database can't keep it
+        return value.decode(errors="surrogateescape" if lossless else "replace")
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return value if isinstance(value, int | float | bool | dict | list | None) else str(value)
+    if isinstance(value, list):
+        return [_plain(item, lossless=lossless) for item in value]
+    return value if isinstance(value, str | int | float | dict | None) else str(value)
+
+
+def _shown(value: Any) -> str:
+    """Return what can't be kept as text that can."""
+    text = str(value).encode(errors="surrogateescape").decode(errors="backslashreplace")
+    return storable_text(text)
 
 
 def _engine(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:
@@ -198,7 +316,31 @@ def _pgsql(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:
         database=target.database,
     )
     limited = Limits(connect=limits.connect, answer=limits.answer)
-    return timed_engine(url, limited, poolclass=NullPool, connect_args={"hostaddr": address})
+    arguments = {"hostaddr": address, "client_encoding": "utf8"}
+    engine = timed_engine(url, limited, poolclass=NullPool, connect_args=arguments)
+    event.listen(engine, "connect", _take_any_text)
+    return engine
+
+
+def _take_any_text(connection: Any, _record: Any) -> None:
+    """Take texts of a server as they are: one of SQL_ASCII has bytes of any encoding."""
+    for name in ("text", "varchar", "bpchar", "name"):
+        connection.adapters.register_loader(name, _TextLoader)
+    for name in ("json", "jsonb"):
+        connection.adapters.register_loader(name, _JsonLoader)
+    if connection.info.parameter_status("server_encoding") == "SQL_ASCII":
+        connection.execute("SET client_encoding TO SQL_ASCII")  # or the server refuses such bytes
+        connection.commit()
+
+
+class _TextLoader(Loader):
+    def load(self, data: Buffer) -> str:
+        return bytes(data).decode(errors="surrogateescape")
+
+
+class _JsonLoader(_TextLoader):
+    def load(self, data: Buffer) -> str:
+        return JsonText(super().load(data))
 
 
 def _sqlite(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:
@@ -206,12 +348,14 @@ def _sqlite(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:
 
     def connect() -> sqlite3.Connection:
         # mode=rw: a file that is not there must not be made.
-        return sqlite3.connect(
+        connection = sqlite3.connect(
             f"file:{quote(str(path))}?mode=rw",
             uri=True,
             timeout=limits.connect,
             check_same_thread=False,
         )
+        connection.text_factory = lambda text: text.decode(errors="surrogateescape")
+        return connection
 
     return create_engine("sqlite://", creator=connect, poolclass=NullPool)
 

@@ -12,6 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from uuid import UUID, uuid4
 
+from sqlalchemy.exc import StatementError
+
 from jobauto_prefect.errors import JobautoError, Locked, SourceUnavailable
 from jobauto_prefect.ledger import locks
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
@@ -33,6 +35,9 @@ NONE_SECONDS = 60.0  # between looks where there is no source, and nobody says t
 AT_ONCE = 16  # sources read side by side
 LOCK_DURATION = timedelta(seconds=60)
 """How long a source is one reader's; longer than a server may take for one answer."""
+
+UNKEPT = (StatementError, ValueError, RecursionError)
+"""What a value raises that the ledger can't keep; that it does not answer is another error."""
 
 LOOKBACK = 1000
 """Where changes are kept, how far below the mark to look: a lower number may be committed later."""
@@ -162,7 +167,7 @@ class _Reading:
         unremoved = None
         target = source_target(source, self._ledger.box)
         with Adapter(target, source_rules(self._settings)) as adapter:
-            after, full = _floor(source), True
+            after, full = floor_of(source), True
             while full and (changes := adapter.after(after, BATCH)):
                 self._store(source, changes)
                 if source.consume == "delete":
@@ -172,13 +177,28 @@ class _Reading:
             raise unremoved
 
     def _store(self, source: EventSource, changes: Sequence[Change]) -> None:
-        rows = [SourceChange(change.inversion, change.members) for change in changes]
+        rows = [SourceChange(each.inversion, each.members, each.fault) for each in changes]
+        try:
+            self._store_rows(source, rows)
+        except UNKEPT:
+            for row in rows:
+                self._store_alone(source, row)
+
+    def _store_alone(self, source: EventSource, row: SourceChange) -> None:
+        try:
+            self._store_rows(source, [row])
+        except UNKEPT as error:
+            logger.exception("change %d of event source %d can't be kept", row.inversion, source.id)
+            fault = f"the ledger can't keep it ({type(error).__name__})"
+            self._store_rows(source, [SourceChange(row.inversion, {}, fault)])
+
+    def _store_rows(self, source: EventSource, rows: Sequence[SourceChange]) -> None:
         with self._ledger.writing(SERVICE) as session:
             _lock(session, source.id, self._me)
             self.new += store_changes(session, session.get_one(EventSource, source.id), rows)
 
 
-def _floor(source: EventSource) -> int:
+def floor_of(source: EventSource) -> int:
     """Return where to begin. What was removed can't come again, so all that is there is new."""
     if source.consume == "delete":
         return source.start_after

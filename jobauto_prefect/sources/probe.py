@@ -10,6 +10,8 @@ from jobauto_prefect.wording import pluralize
 
 PROBE_SECONDS = 4.0
 LIMITS = TimeLimits(connect=3, answer=3)
+LOOKED_AT = 100  # changes
+SHOWN = 5  # of those that can't be kept
 AT_ONCE = 8
 """A target that dribbles its answer can hold a probe's thread for longer than anybody waits."""
 
@@ -25,11 +27,17 @@ class Reachability:
 
 
 def probe(
-    target: Target, rules: TargetRules, *, removes: bool, seconds: float = PROBE_SECONDS
+    target: Target,
+    rules: TargetRules,
+    *,
+    removes: bool,
+    after: int = -1,
+    seconds: float = PROBE_SECONDS,
 ) -> Reachability:
     """Connect, look for the table, read from it; with `removes` also ask whether that is allowed.
 
-    Takes at most `seconds`.
+    Of the changes `after` an inversion the first ones are looked at; one that can't be kept is
+    named. Takes at most `seconds`.
     """
     if not _free.acquire(blocking=False):
         return Reachability(False, "too many tests are under way; try again in a moment")
@@ -37,7 +45,7 @@ def probe(
 
     def look() -> None:
         try:
-            answers.append(_look(target, rules, removes))
+            answers.append(_look(target, rules, removes, after))
         finally:
             _free.release()
 
@@ -49,12 +57,16 @@ def probe(
     return answers[0] if answers else Reachability(False, late)
 
 
-def _look(target: Target, rules: TargetRules, removes: bool) -> Reachability:
+def _look(target: Target, rules: TargetRules, removes: bool, after: int) -> Reachability:
     try:
         with Adapter(target, rules, LIMITS) as adapter:
-            waiting = bool(adapter.after(-1, 1))
+            waiting = adapter.after(after, LOOKED_AT)
             if removes:
                 adapter.check_removal()
     except SourceUnavailable as error:
         return Reachability(False, str(error))
-    return Reachability(True, f"{TABLE} can be read; {'changes wait' if waiting else 'none wait'}")
+    found = f"{TABLE} can be read; {'changes wait' if waiting else 'none wait'}"
+    unkept = [
+        f"change {each.inversion} can't be kept: {each.fault}" for each in waiting if each.fault
+    ]
+    return Reachability(True, "; ".join([found, *unkept[:SHOWN]]))

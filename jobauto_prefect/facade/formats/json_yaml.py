@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from jobauto_prefect.definitions.storable import write_exact
 from jobauto_prefect.facade.formats.view import View
 
 Record = dict[str, Any]
@@ -35,7 +36,7 @@ def to_json(value: Any) -> bytes:
 
 def dump_json(value: Any) -> str:
     """Return short JSON for a place where nothing else fits."""
-    return json.dumps(value, ensure_ascii=False)
+    return write_exact(value)
 
 
 def to_plain(value: Any) -> Any:
@@ -44,8 +45,11 @@ def to_plain(value: Any) -> Any:
 
 
 def render_json(view: View) -> bytes:
-    """Render the data alone."""
-    return to_json(_data_for_programs(view))
+    """Render the data alone; numbers of a change, which no list shows, keep their digits."""
+    data = _data_for_programs(view)
+    if view.is_list:
+        return to_json(data)
+    return write_exact(data, _ENCODER).encode("utf-8", "backslashreplace")
 
 
 def render_yaml(view: View) -> bytes:

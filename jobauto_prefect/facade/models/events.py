@@ -56,6 +56,9 @@ class Event(Record):
     emission_error: str | None = Field(
         description="Why Prefect will not hear of it; null: it has, or will."
     )
+    error: str | None = Field(
+        description="Why the change can't be kept as it is and starts nothing; null: it can."
+    )
     emitted_at: datetime | None = Field(description="When Prefect heard of it; null: not yet.")
 
 

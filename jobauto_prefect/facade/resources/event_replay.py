@@ -44,6 +44,11 @@ def replay(
     with service.ledger.writing(who.actor) as session:
         event = get_record(session, Event, event_id)
         who.rights.require("jobs", "read", event.company_id, event)
+        if event.error is not None:
+            raise Conflict(
+                f"event {event.id} starts nothing: {event.error}; have its"
+                " source write the change again, corrected"
+            )
         dead = [] if body.eventrule_id else pending_actions.dead_actions_of_event(session, event.id)
         for rule in _rules_to_start(session, event, body.eventrule_id, or_none=bool(dead)):
             who.rights.require("jobs", "execute", rule.runtemplate.company_id, rule)

@@ -8,9 +8,10 @@ from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.responses import format_of, respond_plain
 from jobauto_prefect.facade.resources.natural_keys import key_type
 from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.ledger.queries.events import unkept_changes
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.records import EventSource
-from jobauto_prefect.sources import probe, source_rules, source_target
+from jobauto_prefect.sources import floor_of, probe, source_rules, source_target
 
 SourceKey: Any = key_type(EventSource, "source_id")
 
@@ -29,7 +30,17 @@ def test(
     with service.ledger.reading() as session:
         source = get_record(session, EventSource, source_id)
         who.rights.require("companies", "update", source.company_id, source)
+        unkept = unkept_changes(session, source)
     target = source_target(source, service.ledger.box)
-    result = probe(target, source_rules(service.settings), removes=source.consume == "delete")
-    data = {"reachable": result.reachable, "message": result.message}
+    result = probe(
+        target,
+        source_rules(service.settings),
+        removes=source.consume == "delete",
+        after=floor_of(source),
+    )
+    dead = [
+        f"change {each.inversion} is a dead letter (event {each.id}): {each.error}"
+        for each in unkept
+    ]
+    data = {"reachable": result.reachable, "message": "; ".join([result.message, *dead])}
     return respond_plain(request, who, f"Test of event source {source_id}", data)

@@ -52,10 +52,14 @@ MODES: Mapping[str, ActionMode] = {
 
 @dataclass(frozen=True, slots=True)
 class SourceChange:
-    """A row of an adapter; `members` are its columns as JSON."""
+    """A row of an adapter; `members` are its columns as JSON.
+
+    `fault` is why it can't be kept as it is: it starts nothing, and is a dead letter.
+    """
 
     inversion: int
     members: Mapping[str, Any]
+    fault: str | None = None
 
     @property
     def digest(self) -> str:
@@ -94,10 +98,11 @@ def store_changes(
     events = [_change_event(session, source, change) for change in new]
     session.add_all(events)
     session.flush()
-    if events:
-        pending_actions.enqueue_webhooks(session, events)
-        rules = RuleBook(_rules(session, *_may_concern(source, events)))
-        for event in events:
+    sound = [event for event in events if event.error is None]
+    if sound:
+        pending_actions.enqueue_webhooks(session, sound)
+        rules = RuleBook(_rules(session, *_may_concern(source, sound)))
+        for event in sound:
             deliveries.create_deliveries(
                 session, event, rules.matching(event.evidence, event.operation)
             )
@@ -130,7 +135,7 @@ def _known(
 
 def _change_event(session: WritingSession, source: EventSource, change: SourceChange) -> Event:
     members = dict(change.members)
-    record_id = members.get("recordid")
+    record_id, now = members.get("recordid"), session.clock()
     return Event(
         kind=EventKind.CHANGE,
         event_source_id=source.id,
@@ -142,7 +147,10 @@ def _change_event(session: WritingSession, source: EventSource, change: SourceCh
         record_id=_text(record_id),
         data=members,
         traceparent=note("change", attributes={"jobauto.source_id": source.id}),
-        created_at=session.clock(),
+        created_at=now,
+        error=change.fault,
+        emission_error=change.fault,
+        emitted_at=None if change.fault is None else now,
     )
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger.records import (
+    Event,
     EventRule,
     EventSource,
 )
@@ -34,6 +35,14 @@ def rules_starting(session: Session, templates: Collection[int]) -> Sequence[int
         EventRule.runtemplate_id.in_(templates), EventRule.retired_at.is_(None)
     )
     return session.scalars(query).all()
+
+
+def unkept_changes(session: Session, source: EventSource, limit: int = 5) -> Sequence[Event]:
+    """Return the latest changes of a source that could not be kept as they were."""
+    unkept = (Event.event_source_id == source.id, Event.error.is_not(None))
+    return session.scalars(
+        select(Event).where(*unkept).order_by(Event.id.desc()).limit(limit)
+    ).all()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from jobauto_prefect.ledger.base import (
     Audited,
     Base,
     BigId,
+    ExactJson,
     Labelled,
     Retirable,
     ordered_by,
@@ -191,9 +192,9 @@ class Event(Base):
 
     `data` is all that is known of it, as JSON; a change is told from others by `inversion` and
     the `digest` of its row. `depth` counts the ends that led here. `emitted_at` is when Prefect
-    heard of it, `emission_error` why it will not. `state` sums up what it owes: dead where a
-    delivery or an action is, owed where one is, else done. `traceparent` is where its trace goes
-    on.
+    heard of it, `emission_error` why it will not. `error` is why a change can't be kept as it is,
+    so that it starts nothing. `state` sums up what it owes: dead where that is so, or a delivery or
+    an action is dead, owed where one is owed, else done. `traceparent` is where its trace goes on.
     """
 
     __tablename__ = "event"
@@ -209,6 +210,13 @@ class Event(Base):
             "depth",
             "created_at",
             "emitted_at",
+        ),
+        Index(
+            "ix_event_unkept",
+            "event_source_id",
+            "id",
+            sqlite_where=text("error IS NOT NULL"),
+            postgresql_where=text("error IS NOT NULL"),
         ),
         # Those that Prefect has not heard of are few and looked for all the time.
         Index(
@@ -230,15 +238,16 @@ class Event(Base):
     evidence: Mapped[str | None]
     operation: Mapped[str]
     record_id: Mapped[str | None]
-    data: Mapped[dict[str, Any]]
+    data: Mapped[dict[str, Any]] = mapped_column(ExactJson)
     depth: Mapped[int] = mapped_column(default=0)
     created_at: Mapped[datetime]
     emitted_at: Mapped[datetime | None]
     emission_error: Mapped[str | None] = mapped_column(Text)
+    error: Mapped[str | None] = mapped_column(Text)
     traceparent: Mapped[str | None]
     state: Mapped[str] = column_property(
         case(
-            (_owing(id, "dead"), "dead"),  # noqa: A003 - the column
+            (or_(error.is_not(None), _owing(id, "dead")), "dead"),  # noqa: A003 - the column
             (_owing(id, "owed"), "owed"),  # noqa: A003 - the column
             else_="done",
         ),

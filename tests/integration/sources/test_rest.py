@@ -5,11 +5,13 @@ from typing import Any
 
 import httpx
 import pytest
+from sqlalchemy import text
 
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import EventSource
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
+from jobauto_prefect.sources import Poller
 from tests.support.adapters import AdapterDatabase
 from tests.support.ports import free_port
 from tests.support.secrets import SECRET
@@ -76,3 +78,37 @@ def test_where_reading_begins_is_kept_apart_from_where_it_is(
         kept.last_processed_id = 9
     shown = rest.get(f"/eventsource/{source.json()['id']}.json").json()
     assert (shown["last_processed_id"], shown["consume"], shown["polled_at"]) == (9, "delete", None)
+
+
+def test_a_change_that_cannot_be_kept_is_named_by_the_test_of_its_source(
+    rest: httpx.Client, ledger: Ledger, facade_settings: Settings, sqlite_adapter: AdapterDatabase
+) -> None:
+    source = rest.post("/eventsource/", json=sqlite_adapter.as_source("changes")).json()["id"]
+    with sqlite_adapter.engine.begin() as connection:
+        context = r'{"a": "\ud83d"}'
+        insert = "INSERT INTO changes_cache (inversion, context) VALUES (7, :context)"
+        connection.execute(text(insert), {"context": context})
+    reason = "context/a has a character that can't be kept (U+0000 or half of a surrogate pair)"
+    test = f"/eventsource/{source}/test.json"
+    waiting = f"changes_cache can be read; changes wait; change 7 can't be kept: {reason}"
+    assert rest.post(test).json() == {"reachable": True, "message": waiting}
+    Poller(ledger, facade_settings).read(source)
+    (event,) = rest.get("/events.json?state=dead").json().values()
+    assert (event["inversion"], event["error"], event["emission_error"]) == (7, reason, reason)
+    assert rest.get(f"/event/{event['id']}.json").json()["data"]["context"] == context
+    dead = f"changes_cache can be read; none wait; change 7 is a dead letter (event 1): {reason}"
+    assert rest.post(test).json() == {"reachable": True, "message": dead}
+    again = rest.post(f"/event/{event['id']}/replay.json", json={})
+    assert (again.status_code, reason in again.text) == (409, True)
+
+
+def test_numbers_of_a_change_are_shown_with_their_digits(
+    rest: httpx.Client, ledger: Ledger, facade_settings: Settings, sqlite_adapter: AdapterDatabase
+) -> None:
+    source = rest.post("/eventsource/", json=sqlite_adapter.as_source("changes")).json()["id"]
+    with sqlite_adapter.engine.begin() as connection:
+        context = '{"total":1500.00,"sum":12345678901234567.89}'
+        insert = "INSERT INTO changes_cache (inversion, context) VALUES (7, :context)"
+        connection.execute(text(insert), {"context": context})
+    Poller(ledger, facade_settings).read(source)
+    assert context in rest.get("/event/1.json").text

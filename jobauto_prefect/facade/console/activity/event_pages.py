@@ -246,7 +246,7 @@ def _origin(event: Event, names: Mapping[str, Names]) -> Cell:
 
 def _actions(who: Identity, event: Event, rules: Rules, translate: Translator) -> Iterator[Action]:
     """Yield what the visitor may start once more: all that failed, or a rule by itself."""
-    if not who.rights.may("jobs.execute", event["company_id"]):
+    if event["error"] or not who.rights.may("jobs.execute", event["company_id"]):
         return
     address = f"{ADDRESS}/{event['id']}/replay"
     if event["state"] == "dead":
