@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from datetime import timedelta
 
+from jobauto_prefect.definitions.storable import storable_text
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.message_handlers import OF_JOBS, add_line, handle, handle_together
 from jobauto_prefect.errors import (
@@ -212,6 +213,8 @@ class OutboxWorker:
                     left.popleft()
         except JobautoError as error:  # once it has been taken for too long it is anybody's
             logger.warning("the outbox can't be written: %s", error)
+        except Exception:
+            logger.exception("%s %s is left to later", left[0].kind, left[0].subject_id)
         except asyncio.CancelledError:
             for message in left:  # this process ends; another one need not wait
                 outbox.release(self.context.ledger, message)
@@ -246,7 +249,7 @@ class OutboxWorker:
                     self._pause(outcome)
                 else:
                     self._go_on()
-                await self._retry_later(message, str(outcome))
+                await self._retry_later(message, storable_text(str(outcome)))
             case Exception():
                 await self._retry_later(message, "an error in this program")
             case is_removed:
@@ -268,10 +271,11 @@ class OutboxWorker:
         """Retry what registers or makes something until Prefect takes it; give up the rest."""
         logger.warning("%s %s is refused: %s", message.kind, message.subject_id, error)
         if message.priority == Priority.REGISTRATION or message.kind == OutboxKind.CREATE_RUN:
-            await self._retry_later(message, str(error))
+            await self._retry_later(message, storable_text(str(error)))
             return
         if message.kind in OF_JOBS:
-            await asyncio.to_thread(add_line, self.context, message.subject_id, str(error))
+            text = storable_text(str(error))
+            await asyncio.to_thread(add_line, self.context, message.subject_id, text)
         await asyncio.to_thread(outbox.complete, self.context.ledger, message)
 
     async def _retry_later(self, message: OutboxMessage, error: str) -> None:

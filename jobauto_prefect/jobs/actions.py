@@ -4,12 +4,13 @@ What is sent to somebody is `sources/webhooks.py`'s.
 """
 
 import asyncio
-import logging
 from collections.abc import Callable, Mapping
 from datetime import timedelta
+from functools import partial
 
 from jobauto_prefect.definitions.records.actions import UNSCHEDULED, Action
-from jobauto_prefect.errors import InvalidInput, JobautoError, NotFound
+from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.events import pending_actions
@@ -21,10 +22,8 @@ from jobauto_prefect.ledger.records import Job, PendingAction, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 
-logger = logging.getLogger(__name__)
 
-
-class ActionImpossible(Exception):
+class ActionImpossible(JobautoError):
     """An action can't be carried out as things are; the message says why."""
 
 
@@ -36,7 +35,8 @@ async def run_due_actions(ledger: Ledger, settings: Settings, wake: Callable[[],
     """
     while due := await asyncio.to_thread(_due, ledger):
         for action_id in due:
-            await asyncio.to_thread(_act, ledger, settings, action_id)
+            with apart(f"action {action_id}", partial(_bury, ledger, action_id)):
+                await asyncio.to_thread(_act, ledger, settings, action_id)
         wake()
 
 
@@ -46,27 +46,18 @@ def _due(ledger: Ledger) -> list[int]:
 
 
 def _act(ledger: Ledger, settings: Settings, action_id: int) -> None:
-    try:
-        with ledger.writing(SERVICE) as session:
-            action = pending_actions.lock_pending(session, action_id)
-            if action is None:
-                return
-            started = CARRIERS[Action(action.kind)](session, action, settings)
-            pending_actions.complete(session, action, started)
-    except (ActionImpossible, InvalidInput, NotFound) as error:
-        _bury(ledger, action_id, str(error))
-    except JobautoError:
-        raise  # it comes again
-    except Exception:
-        logger.exception("action %s failed", action_id)
-        _bury(ledger, action_id, "an error in this program; see the log of jobauto services")
+    with ledger.writing(SERVICE) as session:
+        action = pending_actions.lock_pending(session, action_id)
+        if action is None:
+            return
+        started = CARRIERS[Action(action.kind)](session, action, settings)
+        pending_actions.complete(session, action, started)
 
 
 def _bury(ledger: Ledger, action_id: int, error: str) -> None:
     with ledger.writing(SERVICE) as session:
         action = pending_actions.lock_pending(session, action_id)
         if action is not None:
-            logger.warning("action %s is not done: %s", action_id, error)
             pending_actions.mark_dead(action, error)
 
 

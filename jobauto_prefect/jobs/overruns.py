@@ -13,6 +13,7 @@ from jobauto_prefect.definitions.records.notices import (
     is_wanted,
     slow_after,
 )
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.jobs.notices import notify_late, notify_slow
 from jobauto_prefect.jobs.outcome.retry import has_lapsed
 from jobauto_prefect.ledger.audit.trail import SERVICE
@@ -36,13 +37,13 @@ class OverrunMonitor:
         """Look once: give notice of jobs that run for too long, and of late windows."""
         now = self._ledger.clock()
         for job_id, usual in self._slow(now):
-            with self._ledger.writing(SERVICE) as session:
+            with apart(f"job {job_id}"), self._ledger.writing(SERVICE) as session:
                 job = job_with_context(session, job_id)
                 attempts.lock_job(session, job)
                 if job.state == JobState.RUNNING:
                     notify_slow(session, job, usual)
         for task_id, due in self._late(now):
-            with self._ledger.writing(SERVICE) as session:
+            with apart(f"task {task_id}"), self._ledger.writing(SERVICE) as session:
                 task = attempts.lock_task(session, task_id)
                 if task.state in LIVE_TASKS and not _lapses(task, now):
                     notify_late(session, task, due)

@@ -227,14 +227,23 @@ def mark_sent(session: WritingSession, batch: Batch) -> None:
 
 def retry_later(session: WritingSession, batch: Batch, error: str) -> None:
     """Retry a message later, with growing pauses; give up what is too old."""
-    now = session.clock()
     wait = queues.pause_after(batch.attempts, FIRST_WAIT, LONGEST_WAIT)
+    _postpone(session, _of(batch), wait, error)
+
+
+def postpone(session: WritingSession, batch: UUID, target: str, error: str) -> None:
+    """Retry a message that could not even be read, as late as any."""
+    _postpone(session, update(Notice).where(*_held(batch, target)), LONGEST_WAIT, error)
+
+
+def _postpone(session: WritingSession, held: Any, wait: timedelta, error: str) -> None:
+    now = session.clock()
     given_up = Notice.created_at < now - GIVEN_UP_AFTER
     session.execute(
-        _of(batch).values(
+        held.values(
             state=case((given_up, NoticeState.DEAD), else_=NoticeState.OWED),
             error=error,
-            attempts=batch.attempts + 1,
+            attempts=Notice.attempts + 1,
             due_at=now + wait,
             taken_until=None,
             batch=None,

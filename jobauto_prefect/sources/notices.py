@@ -49,6 +49,14 @@ class NoticeSender(Sender[tuple[UUID, str], Batch]):
         """Read a claimed message; None: none of its notices is left."""
         return notices.batch_of(session, *claim)
 
+    def name(self, claim: tuple[UUID, str]) -> str:
+        """Return the number of the message; Slack's address is a secret."""
+        return f"message {claim[0]} with notices"
+
+    def postpone(self, session: WritingSession, claim: tuple[UUID, str], error: str) -> None:
+        """Have its notices sent again later."""
+        notices.postpone(session, *claim, error)
+
     def recipient(self, message: Batch) -> str:
         """Return the address."""
         return message.target

@@ -10,11 +10,13 @@ import logging
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Generic, TypeVar
 
 import httpx
 
 from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
@@ -64,6 +66,14 @@ class Sender(ABC, Generic[Claim, Message]):
         """Read a message that was claimed; None: nothing is left of it."""
 
     @abstractmethod
+    def name(self, claim: Claim) -> str:
+        """Return what the log calls a claimed message; it may show no secret."""
+
+    @abstractmethod
+    def postpone(self, session: WritingSession, claim: Claim, error: str) -> None:
+        """Have a claimed message that can't be read sent later, until it is given up."""
+
+    @abstractmethod
     def recipient(self, message: Message) -> str:
         """Return the key by which messages to one recipient are counted."""
 
@@ -111,9 +121,16 @@ class Sender(ABC, Generic[Claim, Message]):
                 return []  # looked for all the time: without writing anything
         with self.ledger.writing(SERVICE) as session:
             claims = self.claim(session)
-        with self.ledger.reading() as session:
-            messages = (self.load(session, claim) for claim in claims)
-            return [message for message in messages if message is not None]
+        messages: list[Message] = []
+        for claim in claims:
+            put_aside = partial(self._put_aside, claim)
+            with apart(self.name(claim), put_aside), self.ledger.reading() as session:
+                message = self.load(session, claim)
+                messages += [] if message is None else [message]
+        return messages
+
+    def _put_aside(self, claim: Claim, reason: str) -> None:
+        self._write(lambda session: self.postpone(session, claim, reason))
 
     async def _send(self, client: httpx.AsyncClient, message: Message) -> None:
         recipient = self.recipient(message)

@@ -81,6 +81,14 @@ class WebhookSender(Sender[PendingAction, Message]):
         """Whether the settings name it: others have no business with what the settings hold."""
         return action.target in self.settings.webhook_urls
 
+    def name(self, claim: PendingAction) -> str:
+        """Return the number of the webhook."""
+        return f"webhook {claim.id}"
+
+    def postpone(self, session: WritingSession, claim: PendingAction, error: str) -> None:
+        """Have it sent again later."""
+        self._record(session, claim.id, error)
+
     def recipient(self, message: Message) -> str:
         """Return the address."""
         return message.url
@@ -99,7 +107,10 @@ class WebhookSender(Sender[PendingAction, Message]):
 
     def record(self, session: WritingSession, message: Message, error: str | None) -> None:
         """Complete the action of a webhook, or have it sent again later."""
-        action = pending_actions.lock_pending(session, message.action_id)
+        self._record(session, message.action_id, error)
+
+    def _record(self, session: WritingSession, action_id: int, error: str | None) -> None:
+        action = pending_actions.lock_pending(session, action_id)
         if action is None:
             return  # another process has sent it, too
         if error is None:

@@ -11,6 +11,7 @@ from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.flow_runs.operations import propose
 from jobauto_prefect.errors import NotFound
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger.queries.jobs import claimed_runs
 from jobauto_prefect.ledger.queries.run_templates import deployments_of_ours
 from jobauto_prefect.runtime.protocol import PrefectState
@@ -50,7 +51,8 @@ class UnclaimedRuns:
         due = {run for run, since in self._seen_since.items() if now - since >= CLAIM_WITHIN}
         # Who claims just now has a job by the second look.
         for flow_run_id in due & await self._unclaimed() if due else ():
-            await self._crash(flow_run_id)
+            with apart(f"flow run {flow_run_id}"):
+                await self._crash(flow_run_id)
 
     async def _unclaimed(self) -> set[UUID]:
         running = await self._running()

@@ -26,6 +26,7 @@ from jobauto_prefect.engine.sync.drift_monitor import DriftMonitor
 from jobauto_prefect.engine.sync.template_deployments import look_ahead
 from jobauto_prefect.errors import Conflict, JobautoError
 from jobauto_prefect.jobs.actions import run_due_actions
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.jobs.outcome.loss import mark_lost
 from jobauto_prefect.jobs.overruns import OverrunMonitor
 from jobauto_prefect.jobs.timetable import Timetable, timetable_of
@@ -270,7 +271,8 @@ class Reaper:
             self._answering_since = None
             raise
         for lease in expired:
-            await asyncio.to_thread(self._settle_lost, lease, instant)
+            with apart(f"job {lease.job_id}"):
+                await asyncio.to_thread(self._settle_lost, lease, instant)
 
     def _expired(self, instant: datetime) -> Sequence[Lease]:
         with self._ledger.reading() as session:

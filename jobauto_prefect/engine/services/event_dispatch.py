@@ -7,11 +7,13 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events import deliveries, delivery_jobs
 from jobauto_prefect.ledger.events.deliveries import DeliveryState
@@ -63,9 +65,11 @@ async def dispatch_batch(context: EngineContext) -> int:
         context, [delivery for delivery in due if delivery.key not in waiting]
     )
     for delivery in due:
-        await asyncio.to_thread(
-            _settle, context, delivery.key, waiting.get(delivery.key), ended.get(delivery.key)
-        )
+        event, rule = delivery.key
+        with apart(f"event {event} for rule {rule}", partial(_bury, context, delivery.key)):
+            await asyncio.to_thread(
+                _settle, context, delivery.key, waiting.get(delivery.key), ended.get(delivery.key)
+            )
     return len(due)
 
 
@@ -145,6 +149,13 @@ def _settle(context: EngineContext, key: Key, waiting: UUID | None, ended: str |
             )
         else:
             delivery_jobs.start_delivery(session, *key)
+
+
+def _bury(context: EngineContext, key: Key, reason: str) -> None:
+    with context.ledger.writing(SERVICE) as session:
+        delivery = deliveries.lock_delivery(session, *key)
+        if delivery is not None and delivery.state == DeliveryState.OWED:
+            deliveries.mark_dead(delivery, reason)
 
 
 def _wait_for(delivery: Delivery, flow_run_id: UUID, context: EngineContext) -> None:

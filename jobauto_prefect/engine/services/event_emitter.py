@@ -6,14 +6,18 @@ once. What Prefect then loses is found by `engine/services/event_dispatch.py`.
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
 from jobauto_prefect.compiler.events.automations import change_event, emitted_event, end_event
+from jobauto_prefect.definitions.storable import storable_text
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.errors import Conflict
+from jobauto_prefect.errors import Conflict, PrefectFailed
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger import locks
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.events import event_store
@@ -39,6 +43,7 @@ Emission = tuple[int, list[Body]]
 """An event of the ledger, and what Prefect is told of it."""
 
 EXTERNAL_IDS_SHOWN = 300  # characters
+MOST_FAILURES = 3  # of Prefect at one event, until it will not hear of it
 
 
 class EventEmitter:
@@ -48,6 +53,7 @@ class EventEmitter:
         self._ledger = ledger
         self._prefect = prefect
         self._me = uuid4()
+        self._failures: Counter[int] = Counter()
 
     async def emit_all(self) -> None:
         """Emit until nothing is pending: the first at once, those that follow it closely together.
@@ -90,23 +96,31 @@ class EventEmitter:
     def _claim_batch(self, session: WritingSession) -> list[Emission]:
         if not locks.acquire(session, LOCK_NAME, self._me, LOCK_DURATION):
             return []
-        return [
-            (event.id, self._bodies(session, event))
-            for event in event_store.unemitted_events(session)
-        ]
+        emissions: list[Emission] = []
+        while not emissions and (events := event_store.unemitted_events(session)):
+            for event in events:
+                give_up = partial(event_store.mark_emitted, session, [event.id], PATIENCE)
+                with apart(f"event {event.id}", give_up):
+                    emissions.append((event.id, self._bodies(session, event)))
+        return emissions
 
     async def _emit(self, batch: Sequence[Emission]) -> Mapping[int, str | None]:
         """Send a batch; return event -> why Prefect refuses it, None: it was accepted."""
         try:
             await self._prefect.post("/events", [body for _, bodies in batch for body in bodies])
-        except Conflict as error:
+        except (Conflict, PrefectFailed) as error:
             if len(batch) > 1:
                 answers: dict[int, str | None] = {}
                 for emission in batch:
                     answers |= await self._emit([emission])
                 return answers
-            logger.warning("Prefect refuses event %s: %s", batch[0][0], error)
-            return {batch[0][0]: str(error)}
+            event_id = batch[0][0]
+            self._failures[event_id] += 1
+            if isinstance(error, PrefectFailed) and self._failures[event_id] < MOST_FAILURES:
+                raise
+            del self._failures[event_id]
+            logger.warning("Prefect refuses event %s: %s", event_id, error)
+            return {event_id: storable_text(str(error))}
         return {event_id: None for event_id, _ in batch}
 
     def _bodies(self, session: ReadingSession, event: Event) -> list[Body]:

@@ -17,6 +17,7 @@ from jobauto_prefect.engine.flow_runs.operations import (
 from jobauto_prefect.engine.message_handlers import add_line, show_end
 from jobauto_prefect.engine.work_pools import POOL_TYPE
 from jobauto_prefect.errors import Conflict, NotFound, PrefectRefuses, PrefectUnavailable
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.jobs.outcome.cancellation import cancel
 from jobauto_prefect.jobs.outcome.confirmation import Verdict, is_shown, judge, must_be_forced
 from jobauto_prefect.jobs.outcome.loss import mark_unclaimed_lost
@@ -96,11 +97,11 @@ async def confirm_ends(context: EngineContext) -> None:
     while ends := await asyncio.to_thread(confirmations.claim_due, context.ledger, PAGE_SIZE):
         runs = [end.flow_run_id for end in ends if end.flow_run_id]
         present = await read_runs(context.prefect, runs)
-        confirmed = [
-            end
-            for end in ends
-            if await _is_settled(context, end, present.get(end.flow_run_id or NO_RUN))
-        ]
+        confirmed: list[End] = []
+        for end in ends:
+            with apart(f"the end of job {end.job_id}"):
+                status = present.get(end.flow_run_id or NO_RUN)
+                confirmed += [end] if await _is_settled(context, end, status) else []
         await asyncio.to_thread(_confirm, context, confirmed)
 
 
@@ -159,7 +160,8 @@ async def settle_waiting(context: EngineContext) -> None:
     for flow_run_id, job_id in waiting.items():
         state = states.get(flow_run_id)
         if state not in WAITING_STATES:
-            await asyncio.to_thread(_run_ended, context, job_id, state)
+            with apart(f"job {job_id}"):
+                await asyncio.to_thread(_run_ended, context, job_id, state)
 
 
 def _overdue(context: EngineContext) -> dict[UUID, int]:

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.jobs.retention import KeptRuns, Kind, Step, kept_runs, steps_of
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.retention import Ended, runs_only_of
@@ -57,20 +58,26 @@ class Pruner:
         tally = Tally()
         steps = await asyncio.to_thread(self._steps)
         for step in steps:
-            async for batch in self._batches(step, self._walked.get(step.scope)):
-                began = time.monotonic()
-                await self._remove(step, batch)
-                tally.counts.update((step.kind, row.company_id) for row in batch)
-                if until is not None and time.monotonic() > until:
-                    tally.is_complete = False
-                    return tally
-                # As long for others as for this.
-                await asyncio.sleep(max(SHORTEST_PAUSE, time.monotonic() - began))
+            with apart(f"retention of {step.kind}"):
+                await self._take(step, tally, until)
+            if not tally.is_complete:
+                return tally
         scopes = {step.scope for step in steps}
         self._walked = {scope: row for scope, row in self._walked.items() if scope in scopes}
         tally.counts[Kind.RUNS, None] += await self._prune_runs(until)
         tally.is_complete = until is None or time.monotonic() <= until
         return tally
+
+    async def _take(self, step: Step, tally: Tally, until: float | None) -> None:
+        async for batch in self._batches(step, self._walked.get(step.scope)):
+            began = time.monotonic()
+            await self._remove(step, batch)
+            tally.counts.update((step.kind, row.company_id) for row in batch)
+            if until is not None and time.monotonic() > until:
+                tally.is_complete = False
+                return
+            # As long for others as for this.
+            await asyncio.sleep(max(SHORTEST_PAUSE, time.monotonic() - began))
 
     async def preview(self) -> Tally:
         """Count what would go.
@@ -140,11 +147,12 @@ class Pruner:
         now = self._context.ledger.clock()
         for kept in await asyncio.to_thread(self._kept_runs):
             for wanted in _filters(kept, now):
-                while deleted := await self._delete_runs(wanted):
-                    gone += deleted
-                    if until is not None and time.monotonic() > until:
-                        return gone
-                    await asyncio.sleep(SHORTEST_PAUSE)
+                with apart(f"retention of flow runs after {kept.days} days"):
+                    while deleted := await self._delete_runs(wanted):
+                        gone += deleted
+                        if until is not None and time.monotonic() > until:
+                            return gone
+                        await asyncio.sleep(SHORTEST_PAUSE)
         return gone
 
     async def _delete_runs(self, wanted: Mapping[str, Any]) -> int:

@@ -3,21 +3,23 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 from uuid import UUID
 
 from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.pauses import adopt_pauses
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.jobs.outcome.loss import close_lost
 from jobauto_prefect.jobs.windows import tasks
 from jobauto_prefect.jobs.windows.due_windows import SPREAD, open_windows
-from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.jobs import attempts, windows
 from jobauto_prefect.ledger.jobs.flow_runs import awaits_run
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.jobs import job_with_context
-from jobauto_prefect.ledger.records import Job
+from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
 
 BATCH = 500  # templates, or tasks, in one transaction
@@ -25,6 +27,10 @@ GRACE = timedelta(seconds=10)
 """How long Prefect's own scheduler and workers have for a window before we look for runs."""
 
 SECOND = timedelta(seconds=1)
+DEFERRED = timedelta(seconds=60)
+"""When to look again at a run template whose windows could not be opened."""
+
+Item = TypeVar("Item", RunTemplate, Task)
 
 
 class WindowScheduler:
@@ -63,33 +69,59 @@ class WindowScheduler:
 
     def _open(self) -> bool:
         """Open a batch of due windows; return whether there may be more."""
-        with self._ledger.writing(SERVICE) as session:
-            now = self._ledger.clock()
-            held = windows.lock_due_templates(session, now, BATCH)
+        now, more = self._ledger.clock(), False
+
+        def work(session: WritingSession, held: Sequence[RunTemplate]) -> None:
+            nonlocal more
             if held:
                 open_windows(session, held, now)
-            behind = [
-                template
-                for template in held
-                if template.next_schedule and template.next_schedule <= now
-            ]
-            return len(held) == BATCH or bool(behind)
+            more |= len(held) == BATCH
+            more |= any(each.next_schedule and each.next_schedule <= now for each in held)
+
+        self._together(partial(windows.lock_due_templates, now=now, limit=BATCH), work, self._defer)
+        return more
 
     def _catch_up(self) -> None:
-        with self._ledger.writing(SERVICE) as session:
+        def work(session: WritingSession, held: Sequence[Task]) -> None:
             now = self._ledger.clock()
-            for number, task in enumerate(windows.lock_tasks_to_catch_up(session, BATCH)):
+            for number, task in enumerate(held):
                 tasks.start_catch_up(session, task, now + number * SPREAD)
 
+        self._together(partial(windows.lock_tasks_to_catch_up, limit=BATCH), work)
+
     def _let_lapse(self) -> None:
+        self._together(partial(windows.lock_lapsed_tasks, limit=BATCH), tasks.close_lapsed)
+
+    def _together(
+        self,
+        lock: Callable[[WritingSession], Sequence[Item]],
+        work: Callable[[WritingSession, Sequence[Item]], object],
+        put_aside: Callable[[int], None] = lambda _id: None,
+    ) -> None:
+        """Work on what is locked together; where that fails, on each by itself."""
+        with apart("a batch of windows, each of which is tried by itself"):
+            with self._ledger.writing(SERVICE) as session:
+                work(session, lock(session))
+            return
         with self._ledger.writing(SERVICE) as session:
-            tasks.close_lapsed(session, windows.lock_lapsed_tasks(session, BATCH))
+            names = {each.id: f"{each.entity_name} {each.id}" for each in lock(session)}
+        for number, name in names.items():
+            with (
+                apart(name, lambda _reason, number=number: put_aside(number)),
+                self._ledger.writing(SERVICE) as session,
+            ):
+                work(session, [each for each in lock(session) if each.id == number])
+
+    def _defer(self, template_id: int) -> None:
+        """Look at the windows of a run template later; they stay as they are."""
+        with self._ledger.writing(SERVICE) as session:
+            windows.defer(session, template_id, self._ledger.clock() + DEFERRED)
 
     def _give_up(self) -> None:
         with self._ledger.reading() as session:
             unheard = [job.id for job in windows.unheard_jobs(session, self._ledger.clock(), BATCH)]
         for job_id in unheard:
-            with self._ledger.writing(SERVICE) as session:
+            with apart(f"job {job_id}"), self._ledger.writing(SERVICE) as session:
                 close_lost(session, job_with_context(session, job_id))
 
 
@@ -149,8 +181,11 @@ class MissingRunMonitor:
                 return runs
 
     def _bind(self, waiting: Sequence[Job], runs: dict[tuple[UUID, datetime], UUID]) -> None:
-        with self._context.ledger.writing(SERVICE) as session:
-            for waiting_job in sorted(waiting, key=lambda job: (job.task_id or 0, job.id)):
+        for waiting_job in sorted(waiting, key=lambda job: (job.task_id or 0, job.id)):
+            with (
+                apart(f"job {waiting_job.id}"),
+                self._context.ledger.writing(SERVICE) as session,
+            ):
                 job = job_with_context(session, waiting_job.id)
                 attempts.lock_job(session, job)
                 if not awaits_run(job):

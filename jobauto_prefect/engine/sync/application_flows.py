@@ -8,6 +8,7 @@ from jobauto_prefect.compiler.plan import FlowPlan
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.deployments import ensure_flow, retire_flow
 from jobauto_prefect.engine.sync.flow_names import name_is_shared, reserve_name
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.windows import is_flow_in_use, retired_flows
 from jobauto_prefect.ledger.records import App, OutboxMessage
@@ -76,7 +77,8 @@ def _is_in_use(context: EngineContext, flow_id: UUID) -> bool:
 async def delete_unused_flows(context: EngineContext) -> None:
     """Delete the flows of deleted applications whose last run has gone with retention."""
     for app_id, flow_id in (await asyncio.to_thread(_retired, context)).items():
-        await _retire(context, app_id, flow_id)
+        with apart(f"the flow of application {app_id}"):
+            await _retire(context, app_id, flow_id)
 
 
 def _retired(context: EngineContext) -> dict[int, UUID]:

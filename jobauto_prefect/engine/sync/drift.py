@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.deployment_comparison import PrefectObject
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession, write_entry
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue, is_pending
 from jobauto_prefect.ledger.store import ReadingSession
@@ -112,8 +113,12 @@ class Comparison(ABC, Generic[Record, Plan]):
         if not suspects:
             return [], last_id
         confirmed, _ = await self.find(after_id, {drift.record_id for drift in suspects})
-        corrections = [await asyncio.to_thread(self._correct_one, drift) for drift in confirmed]
-        return [correction for correction in corrections if correction is not None], last_id
+        corrections: list[Correction] = []
+        for drift in confirmed:
+            with apart(f"{self.kind} {drift.record_id}"):
+                correction = await asyncio.to_thread(self._correct_one, drift)
+                corrections += [] if correction is None else [correction]
+        return corrections, last_id
 
     def _correct_one(self, drift: Drift[Plan]) -> Correction | None:
         """Enqueue the object to be applied again.

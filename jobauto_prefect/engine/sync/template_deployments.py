@@ -14,6 +14,7 @@ from jobauto_prefect.engine.sync.deployments import Applied, AppliedIds, apply
 from jobauto_prefect.engine.sync.flow_names import has_name, reserve_name
 from jobauto_prefect.engine.template_lock import LOCK, TemplateLock
 from jobauto_prefect.errors import InvalidInput, JobautoError, Locked, PrefectUnavailable
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger import outbox
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.jobs.flow_runs import jobs_of_flow_run
@@ -140,17 +141,24 @@ async def look_ahead(context: EngineContext, outlooks: upcoming_runs.UpcomingRun
         PrefectUnavailable: Prefect does not answer.
     """
     for template_id in await outlooks.look():
-        lock = TemplateLock()
-        try:
-            await asyncio.to_thread(lock.acquire, context, [template_id])
-            if not lock.held:
-                continue  # it is being applied, and its runs with it
-            outlook = await asyncio.to_thread(_outlook, context, template_id)
-            if outlook is not None:
-                await upcoming_runs.sync_upcoming_runs(context, outlook, changed=False)
-            outlooks.shown(template_id, outlook)
-        finally:
-            await asyncio.shield(asyncio.to_thread(lock.release, context))
+        with apart(f"run template {template_id}"):
+            await _look_at(context, outlooks, template_id)
+
+
+async def _look_at(
+    context: EngineContext, outlooks: upcoming_runs.UpcomingRuns, template_id: int
+) -> None:
+    lock = TemplateLock()
+    try:
+        await asyncio.to_thread(lock.acquire, context, [template_id])
+        if not lock.held:
+            return  # it is being applied, and its runs with it
+        outlook = await asyncio.to_thread(_outlook, context, template_id)
+        if outlook is not None:
+            await upcoming_runs.sync_upcoming_runs(context, outlook, changed=False)
+        outlooks.shown(template_id, outlook)
+    finally:
+        await asyncio.shield(asyncio.to_thread(lock.release, context))
 
 
 def _outlook(context: EngineContext, template_id: int) -> upcoming_runs.Outlook | None:

@@ -8,7 +8,12 @@ from uuid import UUID
 
 from jobauto_prefect.definitions.storable import storable_text
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.errors import JobautoError, PrefectUnavailable
+from jobauto_prefect.errors import (
+    JobautoError,
+    PrefectFailed,
+    PrefectRefuses,
+    PrefectUnavailable,
+)
 from jobauto_prefect.runtime.job import OnLines
 from jobauto_prefect.runtime.protocol import OutputLines
 
@@ -101,6 +106,14 @@ class LogShipper:
         except PrefectUnavailable:
             self._waiting.extendleft(reversed(batch[: MOST_WAITING - len(self._waiting)]))
             raise
+        except (PrefectRefuses, PrefectFailed) as error:
+            if len(batch) > 1:  # one line may be to blame; those of other jobs are not
+                half = len(batch) // 2
+                self._waiting.extendleft(reversed(batch[half:]))
+                await self._send(batch[:half])
+                return
+            run = batch[0]["flow_run_id"]
+            logger.warning("a line of flow run %s is not in Prefect's log: %s", run, error)
         except JobautoError as error:
             logger.warning("%d lines of output are not in Prefect's log: %s", len(batch), error)
 

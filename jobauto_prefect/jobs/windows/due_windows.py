@@ -17,6 +17,7 @@ from jobauto_prefect.compiler.scheduling.schedule import Schedule, schedule_of, 
 from jobauto_prefect.compiler.scheduling.windows import next_window
 from jobauto_prefect.definitions import Overlap
 from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.jobs.windows import tasks
 from jobauto_prefect.jobs.windows.closed_time import closed_times
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
@@ -73,8 +74,11 @@ def keep_windows(
 
 def follow_zone(ledger: Ledger, settings: Settings) -> None:
     """Move templates to the service's time zone, which may have changed while nothing ran."""
-    with ledger.writing(SERVICE) as session:
-        for template in windows.templates_of_other_zone(session, settings.timezone):
+    with ledger.reading() as session:
+        moved = [each.id for each in windows.templates_of_other_zone(session, settings.timezone)]
+    for template_id in moved:
+        with apart(f"run template {template_id}"), ledger.writing(SERVICE) as session:
+            template = session.get_one(RunTemplate, template_id)
             keep_windows(session, template, settings)
             enqueue(session, OutboxKind.APPLY_TEMPLATE, template.id)
 
