@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import and_, func, or_, select, update
+from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session, contains_eager, joinedload, lazyload
 
 from jobauto_prefect.definitions import Misfire, OnClosed
@@ -89,7 +89,9 @@ def lock_due_templates(session: WritingSession, now: datetime, limit: int) -> Se
 def defer(session: WritingSession, template_id: int, until: datetime) -> None:
     """Have the due windows of a run template looked at later."""
     due = (RunTemplate.id == template_id, RunTemplate.next_schedule < until)
-    session.execute(update(RunTemplate).where(*due).values(next_schedule=until))
+    template = session.scalar(select(RunTemplate).where(*due).with_for_update(key_share=True))
+    if template is not None:
+        template.next_schedule = until
 
 
 def next_due(session: Session) -> datetime | None:

@@ -1,0 +1,149 @@
+"""Loops over items are found by themselves: each keeps what goes wrong with one from the others."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import jobauto_prefect
+
+PACKAGE = Path(jobauto_prefect.__file__).parent
+PLACES = (
+    "engine/services",
+    "engine/outbox_worker.py",
+    "engine/flow_runs",
+    "engine/sync",
+    "engine/worker",
+    "jobs/actions.py",
+    "jobs/overruns.py",
+    "jobs/windows",
+    "ledger/audit/seals.py",
+    "ledger/tallies.py",
+    "sources",
+)
+"""Where services and workers take items in turn."""
+
+BY_MESSAGE = "part of one outbox message, which is put off alone"
+BY_TEMPLATE = "part of one run template, whose loop is in the table"
+ONE_TRANSACTION = "one transaction, which `WindowScheduler._together` repeats for each alone"
+PAGES = "pages of one question to Prefect, not items"
+TURNS = "turns of one thing, not items"
+
+WHOLE: dict[str, str] = {
+    "engine/flow_runs/operations.py read_runs": PAGES,
+    "engine/flow_runs/run_migration.py move_waiting_runs": BY_MESSAGE,
+    "engine/flow_runs/upcoming_runs.py UpcomingRuns.look": PAGES,
+    "engine/flow_runs/upcoming_runs.py UpcomingRuns._name": "names of runs, by which nothing waits",
+    "engine/flow_runs/upcoming_runs.py sync_upcoming_runs": BY_TEMPLATE,
+    "engine/outbox_worker.py OutboxWorker._claim": "given back at the end of the process",
+    "engine/outbox_worker.py OutboxWorker._handle": "what fails is left to be taken again",
+    "engine/outbox_worker.py OutboxWorker._hands": "given back at the end of the process",
+    "engine/services/background.py _seal": TURNS,
+    "engine/services/event_dispatch.py _ended_runs": PAGES,
+    "engine/services/event_emitter.py EventEmitter._emit": "answers for each event are kept",
+    "engine/services/event_emitter.py EventEmitter._record_answers": "a statement for each answer",
+    "engine/services/retention.py Pruner._remove": PAGES,
+    "engine/services/retention.py Pruner._take": "batches of one step, put aside as a whole",
+    "engine/services/retention.py Pruner.preview": "counts for a person, who is told what failed",
+    "engine/services/window_scheduler.py WindowScheduler._catch_up.work": ONE_TRANSACTION,
+    "engine/sync/credentials.py _remember_type": BY_MESSAGE,
+    "engine/sync/credentials.py _retry_conflicts": TURNS,
+    "engine/sync/deployment_drift.py _planned": "a page of plans that only read the ledger",
+    "engine/sync/deployments.py _change_schedule": BY_MESSAGE,
+    "engine/sync/deployments.py retire_flow": BY_MESSAGE,
+    "engine/sync/drift.py read_objects": PAGES,
+    "engine/sync/drift_monitor.py DriftMonitor.check_next": "kinds of records, each with its page",
+    "engine/sync/drift_monitor.py correct_all": "a command, whose caller is told what failed",
+    "engine/sync/template_deployments.py _apply_plans": BY_MESSAGE,
+    "engine/sync/template_deployments.py _enqueue_rules": BY_MESSAGE,
+    "engine/sync/template_deployments.py _note": BY_MESSAGE,
+    "engine/sync/template_deployments.py _note_all": BY_MESSAGE,
+    "engine/sync/template_deployments.py _read_plans": BY_MESSAGE,
+    "engine/sync/template_deployments.py _remember": BY_MESSAGE,
+    "engine/worker/run_driver.py _ask_claim": TURNS,
+    "jobs/windows/due_windows.py open_windows": ONE_TRANSACTION,
+    "jobs/windows/freezes.py end_freeze": "one act of a person",
+    "jobs/windows/tasks.py close_each_without_attempt": ONE_TRANSACTION,
+    "jobs/windows/tasks.py close_lapsed": ONE_TRANSACTION,
+    "jobs/windows/tasks.py deactivate": "one act of a person",
+    "ledger/tallies.py fold_tallies": "sums of the ledger's own counts",
+}
+"""Loops whose items are none that anybody sends, or stand or fall together; and why."""
+
+LEDGER_NAMES = {"session", "ledger", "context"}
+LEDGER_CALLS = {"writing", "reading", "to_thread"}
+
+
+def acts(body: ast.AST) -> bool:
+    """Whether something is awaited, or done with the ledger."""
+    for node in ast.walk(body):
+        if isinstance(node, ast.Await | ast.AsyncWith):
+            return True
+        if isinstance(node, ast.Call):
+            if isinstance(node.func, ast.Attribute) and node.func.attr in LEDGER_CALLS:
+                return True
+            names = [*(arg.id for arg in node.args if isinstance(arg, ast.Name))]
+            names += [arg.attr.strip("_") for arg in node.args if isinstance(arg, ast.Attribute)]
+            if LEDGER_NAMES & {*names}:
+                return True
+    return False
+
+
+def is_apart(loop: ast.For | ast.AsyncFor) -> bool:
+    """Whether each item is kept apart from the others."""
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "apart"
+        for statement in loop.body
+        for node in ast.walk(statement)
+    )
+
+
+def loops(path: Path) -> Iterator[tuple[str, ast.For | ast.AsyncFor]]:
+    """The loops of a module that act, with the name of their function."""
+    waiting: list[tuple[ast.AST, tuple[str, ...]]] = [(ast.parse(path.read_text()), ())]
+    while waiting:
+        node, names = waiting.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names = (*names, node.name)
+        if isinstance(node, ast.For | ast.AsyncFor) and any(map(acts, node.body)):
+            yield ".".join(names), node
+        waiting.extend((child, names) for child in ast.iter_child_nodes(node))
+
+
+def found() -> dict[str, list[ast.For | ast.AsyncFor]]:
+    """The loops of all places, by file and function."""
+    there: dict[str, list[ast.For | ast.AsyncFor]] = {}
+    for place in PLACES:
+        path = PACKAGE / place
+        for module in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            for name, loop in loops(module):
+                there.setdefault(f"{module.relative_to(PACKAGE)} {name}", []).append(loop)
+    return there
+
+
+FOUND = found()
+
+
+@pytest.mark.parametrize("name", sorted(FOUND))
+def test_a_loop_over_items_keeps_each_apart_or_says_why_not(name: str) -> None:
+    assert name in WHOLE or all(map(is_apart, FOUND[name])), (
+        "wrap what is done for each item in `apart`, or say here why one may stop all"
+    )
+
+
+def test_the_table_names_what_is_there() -> None:
+    apart = {name for name, there in FOUND.items() if all(map(is_apart, there))}
+    assert not WHOLE.keys() - FOUND.keys() | WHOLE.keys() & apart
+
+
+def test_a_new_loop_would_be_found(tmp_path: Path) -> None:
+    module = tmp_path / "new.py"
+    module.write_text(
+        "def new(ledger):\n"
+        "    for item in ledger.items():\n"
+        "        with ledger.writing() as session:\n"
+        "            session.add(item)\n"
+    )
+    ((name, loop),) = loops(module)
+    assert (name, is_apart(loop)) == ("new", False)
