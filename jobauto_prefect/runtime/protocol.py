@@ -10,9 +10,10 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from jobauto_prefect.definitions import Severity
+from jobauto_prefect.definitions.storable import storable_text
 
 
 class Message(BaseModel):
@@ -21,7 +22,9 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
+ShownText = Annotated[str, AfterValidator(storable_text)]
+"""Text that is only shown: what can't be kept of it is replaced, and the rest is not lost."""
 
 
 class Claim(Message):
@@ -206,7 +209,7 @@ class OutputLines(Message):
     seq: int = Field(ge=1)
     stream: Literal["stdout", "stderr", "notice"]
     at: AwareDatetime
-    texts: list[str] = Field(min_length=1, max_length=5000)
+    texts: list[ShownText] = Field(min_length=1, max_length=5000)
 
 
 class OutputBatch(Message):
