@@ -103,6 +103,7 @@ class Job:
             self._output.notice(notice)
         try:
             report = await self._execute()
+            self._output.finish()
             self._keep(report)
             self._telling = asyncio.create_task(self._tell(report, sending))
             await asyncio.wait({self._telling})
@@ -235,7 +236,11 @@ class Job:
     async def _tell(self, report: Report, sending: asyncio.Task[None]) -> Outcome:
         # The directory of a lost job may be gone already.
         if report.started_at is not None and report.ending is not Ending.LOST:
-            await self._send_artifacts()
+            try:
+                await self._send_artifacts()
+            except Exception as error:  # whatever a job leaves: its exit code decides
+                logger.exception("artifacts of job %s were not kept", self.launch.job_id)
+                self._output.notice(f"artifacts were not kept: {type(error).__name__}")
         self._sender.finish()
         await sending
         report = report.model_copy(

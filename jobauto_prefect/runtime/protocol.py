@@ -10,7 +10,15 @@ from enum import StrEnum
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    Base64Bytes,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 
 from jobauto_prefect.definitions import Severity
 from jobauto_prefect.definitions.storable import storable_text
@@ -204,12 +212,15 @@ class OutputLines(Message):
     """Lines of one stream that were read at once.
 
     `seq` is the number of the first of `texts`; lines count from 1 over all streams of a job.
+    `raws` are the bytes that were written, secrets masked, by the place in `texts`, where they are
+    other than the text and a newline: none of a text that tells how much is missing there.
     """
 
     seq: int = Field(ge=1)
     stream: Literal["stdout", "stderr", "notice"]
     at: AwareDatetime
     texts: list[ShownText] = Field(min_length=1, max_length=5000)
+    raws: dict[int, Base64Bytes] = {}
 
 
 class OutputBatch(Message):

@@ -12,11 +12,12 @@ from jobauto_prefect.compiler.events.selectors import (
     MISSING,
     Produced,
     SelectorScope,
+    Unusable,
     follow_steps,
     search_json_path,
 )
 from jobauto_prefect.definitions import PatternMatcher, pattern_of, pick_text
-from jobauto_prefect.definitions.storable import read_exact
+from jobauto_prefect.definitions.storable import is_storable, read_exact
 from jobauto_prefect.definitions.validation.json_paths import read_json_path
 from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.errors import Fault
@@ -25,7 +26,8 @@ RESULT = "RESULT_FILE"
 FORMAT = "json"
 """Of an entry that says none."""
 
-URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s<>\"'`]+")
+URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s<>\"'`\x1b]+")
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 AFTER_URLS = ".,;:!?)]}"
 """What ends a sentence or a bracket, not a URL in it."""
 
@@ -40,6 +42,9 @@ IN_OUTPUT = ("text", "url")
 class JobOutputs:
     """What a job left: the paths of its artifacts, how to read one, that of RESULT_FILE, and what
     it wrote to standard output. `names`: path -> the name the artifact was declared by.
+
+    Bytes of `stdout` that are no UTF-8 are halves of surrogate pairs. `missing` says what of it was
+    not kept; then it begins with the first line after that.
     """
 
     paths: Sequence[str]
@@ -48,6 +53,7 @@ class JobOutputs:
     stdout: str
     names: Mapping[str, str] = field(default_factory=dict)
     matcher: PatternMatcher = field(default_factory=PatternMatcher)
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,13 @@ def read_outputs(entries: Mapping[str, Any], outputs: JobOutputs) -> ProducedVal
     fields: dict[str, Any] = {}
     findings: list[Fault] = []
     for name, entry in entries.items():
-        value = READERS.get(entry.get("format") or FORMAT, _nothing)(entry, outputs)
+        try:
+            value = READERS.get(entry.get("format") or FORMAT, _nothing)(entry, outputs)
+        except ValueError as error:
+            if entry.get("fields"):
+                message = f"{name} was not produced: {error}"
+                findings.append(Fault(child("/produces", name), "not-produced", message))
+            continue
         if value is MISSING:
             continue
         parts = dict(_fields(name, entry, value, findings))
@@ -161,7 +173,7 @@ def _is_number(value: Any) -> bool:
 
 TYPES: Mapping[str, Callable[[Any], bool]] = {
     "string": lambda value: isinstance(value, str),
-    "integer": lambda value: _is_number(value) and float(value).is_integer(),
+    "integer": lambda value: _is_number(value) and (isinstance(value, int) or value.is_integer()),
     "float": _is_number,
     "boolean": lambda value: isinstance(value, bool),
 }
@@ -208,29 +220,48 @@ def _first_matching(matcher: PatternMatcher, pattern: str, paths: Sequence[str])
     return None
 
 
-def _file(entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
-    """Return the content of an entry's file, as text; MISSING without one."""
+def _content(entry: Mapping[str, Any], outputs: JobOutputs) -> bytes:
     path = _path(entry, outputs)
-    return MISSING if path is None else outputs.read(path).decode(errors="replace")
+    if path is None:
+        raise ValueError("there is no file of it")
+    return outputs.read(path)
+
+
+def _file(entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
+    return _content(entry, outputs).decode(errors="surrogateescape")
 
 
 def _json(entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
-    text = _file(entry, outputs)
+    content = _content(entry, outputs)
     try:
-        return MISSING if text is MISSING else read_exact(text)
-    except ValueError:
-        return MISSING
+        return read_exact(content)
+    except ValueError as error:
+        raise ValueError(f"{_path(entry, outputs)} {error}") from None
 
 
 def _text(_entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
-    return outputs.stdout.strip() or MISSING
+    if outputs.missing:
+        return Unusable(f"not all of standard output was kept: {outputs.missing}")
+    if not outputs.stdout:
+        raise ValueError("nothing was written to standard output")
+    return outputs.stdout.removesuffix("\n")
 
 
 def _url(_entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
-    """Return the last line that is a URL, else the last URL in what was written, else MISSING."""
-    alone = [line for line in map(str.strip, outputs.stdout.splitlines()) if URL.fullmatch(line)]
-    urls = alone or [url.rstrip(AFTER_URLS) for url in URL.findall(outputs.stdout)]
-    return urls[-1] if urls else MISSING
+    """Return the last line that is a URL, else the last URL in what was written.
+
+    A URL beside what can't be handed on may be less than was written: such a line is returned.
+    """
+    lines = COLOUR.sub("", outputs.stdout).split("\n")
+    for line in reversed(lines):
+        if URL.fullmatch(line.strip()):
+            return line.strip()
+    for line in reversed(lines):
+        if urls := URL.findall(line):
+            return urls[-1].rstrip(AFTER_URLS) if is_storable(line) else line
+    if outputs.missing:
+        return Unusable(f"not all of standard output was kept: {outputs.missing}")
+    raise ValueError("no URL was written to standard output")
 
 
 def _nothing(_entry: Mapping[str, Any], _left: JobOutputs) -> Any:

@@ -55,6 +55,13 @@ class FoundFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Unusable:
+    """What a job produced and nobody can be given."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Path:
     """Steps into an event."""
 
@@ -184,7 +191,8 @@ def _value(selector: Selector, data: Mapping[str, Any], find_file: FindFile) -> 
     context = data.get("context")
     if isinstance(selector, JsonPath):
         places = (context, _as_produced(data), _with_fields(data))
-        values = (search_json_path(place, selector) for place in places)
+        found = [search_json_path(place, selector) for place in places]
+        values = iter(sorted(found, key=lambda value: value == []))  # rather something
     else:
         values = (follow_steps(place, selector.steps) for place in (data, context))
     return next((value for value in values if value is not MISSING and value is not None), MISSING)
@@ -206,10 +214,13 @@ def _with_fields(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def search_json_path(place: Any, path: JsonPath) -> Any:
-    """Search by a JSONPath: a list if it may find several values, `MISSING` for none."""
+    """Search by a JSONPath: a list if it may find several values, `MISSING` for none.
+
+    Where it chooses among the parts of something that has none of these, the list is empty.
+    """
     values = path.find(place)
     if not values:
-        return MISSING
+        return [] if path.chooses_none(place) else MISSING
     return values[0] if path.single else values
 
 

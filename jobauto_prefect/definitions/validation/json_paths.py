@@ -63,6 +63,23 @@ class JsonPath:
     first: str | None
     _compiled: Any
 
+    def chooses_none(self, document: Any) -> bool:
+        """Whether nothing is found because there is nothing to choose from.
+
+        That is an empty list, or one without elements such as a filter wants; no missing member.
+        """
+        from jsonpath.selectors import IndexSelector, NameSelector
+
+        segments = self._compiled.segments
+        for count in range(len(segments) - 1, -1, -1):
+            before = type(self._compiled)(env=self._compiled.env, segments=segments[:count])
+            if found := JsonPath(False, None, before).find(document):
+                return any(isinstance(value, Mapping | list) for value in found) and not any(
+                    isinstance(selector, NameSelector | IndexSelector)
+                    for selector in segments[count].selectors
+                )
+        return False
+
     def find(self, document: Any) -> list[Any]:
         """Return all values found, in the order of the document; none in what has no parts."""
         if not self._compiled.segments:

@@ -15,6 +15,7 @@ from jobauto_prefect.errors import (
     PrefectUnavailable,
 )
 from jobauto_prefect.runtime.job import OnLines
+from jobauto_prefect.runtime.output.lines import first_lines
 from jobauto_prefect.runtime.protocol import OutputLines
 
 logger = logging.getLogger(__name__)
@@ -52,8 +53,8 @@ class LogShipper:
         async def add(output: list[OutputLines]) -> None:
             nonlocal room
             for lines in output:
-                if room >= 0 and (shown := lines.texts[:room]):
-                    self.add(flow_run_id, lines.model_copy(update={"texts": shown}))
+                if room > 0:
+                    self.add(flow_run_id, first_lines(lines, room))
                 if 0 <= room < len(lines.texts):
                     self.add(flow_run_id, _notice_in_place_of(lines, job_id))
                 room = max(-1, room - len(lines.texts))

@@ -55,7 +55,7 @@ async def output(
     """Return output lines with a number above `after`; with `follow` also those still to come.
 
     `tail` is how many of the chosen lines, the last ones. As json an object with `lines`, `last`
-    (where to go on) and the `state` after them; as txt the lines alone.
+    (where to go on) and the `state` after them; as txt the bytes as they were written.
     """
     if suffix not in ("json", "txt"):
         raise NotAcceptable(f"output is not spoken as {suffix[:40]}", ("json", "txt"))
@@ -99,9 +99,17 @@ async def _stream_batches(
 
 
 async def _as_text(batches: AsyncIterator[tuple[str, list[OutputLine]]]) -> AsyncIterator[bytes]:
+    """Yield what was written; what does not follow it there begins on a line of its own."""
+    follows, last = True, 0
     async for _, lines in batches:
-        if lines:
-            yield "".join(f"{line.text}\n" for line in lines).encode()
+        text = b""
+        for line in lines:
+            is_told = line.stream == "notice" or line.is_gap
+            if not follows and (is_told or line.seq != last + 1):
+                text += b"\n"
+            text += f"{line.text}\n".encode() if is_told else line.written
+            follows, last = text.endswith(b"\n"), line.seq
+        yield text
 
 
 async def _as_json(

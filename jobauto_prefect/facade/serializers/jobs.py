@@ -75,7 +75,11 @@ def _serialize_artifact(artifact: Artifact) -> JsonObject:
 
 
 def _tail_of(lines: Sequence[OutputLine], stream: str) -> str:
-    text = "".join(line.text + "\n" for line in lines if line.stream == stream)
+    text = "".join(
+        f"{line.text}\n" if line.is_gap or line.written.endswith(b"\n") else line.text
+        for line in lines
+        if line.stream == stream
+    )
     return text.encode()[-MAX_OUTPUT_BYTES:].decode(errors="ignore")
 
 

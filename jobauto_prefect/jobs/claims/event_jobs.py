@@ -8,6 +8,7 @@ from jobauto_prefect.compiler.events.event_inputs import check_formats
 from jobauto_prefect.compiler.events.fan_out import element_of, fan_out_key
 from jobauto_prefect.compiler.events.selectors import FoundFile, UnresolvedSelector
 from jobauto_prefect.definitions import Definition, to_text
+from jobauto_prefect.definitions.storable import is_storable
 from jobauto_prefect.jobs.claims.context import ClaimContext, Refused
 from jobauto_prefect.jobs.claims.event_values import SelectedValues, select_values, values_of
 from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
@@ -109,6 +110,7 @@ def _take(
     free = {key: value for key, value in values.items() if key not in given}
     files = {key: value.path for key, value in free.items() if isinstance(value, FoundFile)}
     texts = {key: to_text(value) for key, value in free.items() if key not in files}
+    _refuse_unfit(texts)
     _refuse_large(texts)
     secret = definition.secret_keys & texts.keys()
     plain = {key: text for key, text in texts.items() if key not in secret}
@@ -118,16 +120,21 @@ def _take(
     job.input_files = {key: selected.artifacts[path] for key, path in files.items()}
 
 
+def _refuse_unfit(texts: Mapping[str, str]) -> None:
+    unfit = [key for key, text in texts.items() if not is_storable(text)]
+    if unfit:
+        message = (
+            f"no variable can hold a NUL, or bytes that are not UTF-8: {', '.join(unfit)}; "
+            "write it to a file and hand that on with @file:NAME"
+        )
+        raise Refused("unresolved_mapping", message, PrefectState.FAILED)
+
+
 def _refuse_large(texts: Mapping[str, str]) -> None:
-    large = [key for key, text in texts.items() if _size(text) > LARGEST_VALUE]
+    large = [key for key, text in texts.items() if len(text.encode()) > LARGEST_VALUE]
     if large:
         message = (
             f"too large to be a variable (at most {LARGEST_VALUE} bytes): {', '.join(large)}; "
             "hand it on as a file with @file:NAME"
         )
         raise Refused("unresolved_mapping", message, PrefectState.FAILED)
-
-
-def _size(text: str) -> int:
-    """Return the size in bytes; half a surrogate pair, as JSON can have, is refused elsewhere."""
-    return len(text.encode(errors="surrogatepass"))

@@ -13,12 +13,19 @@ from jobauto_prefect.compiler.events.job_outputs import (
     read_outputs,
     required_entries,
 )
-from jobauto_prefect.compiler.events.selectors import FindFile, no_file, resolve, root_fields
+from jobauto_prefect.compiler.events.selectors import (
+    FindFile,
+    UnresolvedSelector,
+    Unusable,
+    no_file,
+    resolve,
+    root_fields,
+)
 from jobauto_prefect.definitions import Definition
 from jobauto_prefect.errors import Fault
 from jobauto_prefect.ledger.audit.trail import WritingSession
-from jobauto_prefect.ledger.queries.jobs import artifacts_of, last_output_of
-from jobauto_prefect.ledger.records import Delivery, Job
+from jobauto_prefect.ledger.queries.jobs import artifacts_of, standard_output_of
+from jobauto_prefect.ledger.records import Artifact, Delivery, Job
 from jobauto_prefect.runtime.output.artifacts import RESULT_NAME
 
 LARGEST_JUDGED = 1024 * 1024
@@ -57,7 +64,7 @@ def select_values(
     return SelectedValues(
         {**outputs.values, **event.data},
         lambda name: find_file(name, entries, left),
-        artifacts,
+        {path: artifact.id for path, artifact in artifacts.items()},
         entries,
         outputs.findings,
     )
@@ -72,33 +79,46 @@ def findings_of(session: WritingSession, job: Job) -> Sequence[Fault]:
     fielded = {name: entry for name, entry in entries.items() if entry.get("fields")}
     if not fielded:
         return ()
-    left, _ = _remains(session, job, fielded, largest=LARGEST_JUDGED)
-    return read_outputs(fielded, left).findings
+    left, artifacts = _remains(session, job, fielded)
+    files = {name: find_file(name, fielded, left) for name in fielded}
+    judged = {
+        name: fielded[name]
+        for name, path in files.items()
+        if path is None or artifacts[path].size <= LARGEST_JUDGED
+    }
+    return read_outputs(judged, left).findings
 
 
 def _remains(
-    session: WritingSession, job: Job, entries: Mapping[str, Any], largest: int | None = None
-) -> tuple[JobOutputs, dict[str, int]]:
-    artifacts = {
-        artifact.path: artifact
-        for artifact in artifacts_of(session, job.id)
-        if largest is None or artifact.size <= largest
-    }
+    session: WritingSession, job: Job, entries: Mapping[str, Any]
+) -> tuple[JobOutputs, dict[str, Artifact]]:
+    artifacts = {artifact.path: artifact for artifact in artifacts_of(session, job.id)}
     named = job.env.get("RESULT_FILE", "").removeprefix("./")
     results = [artifact.path for artifact in artifacts.values() if artifact.name == RESULT_NAME]
+    is_needed = any(map(is_written, entries.values()))
+    stdout, missing = _stdout(session, job) if is_needed else ("", "")
     left = JobOutputs(
         paths=list(artifacts),
         read=lambda path: artifacts[path].content,
         result_path=next(iter(results), named if named in artifacts else None),
-        stdout=_stdout(session, job) if any(map(is_written, entries.values())) else "",
+        stdout=stdout,
+        missing=missing,
         names={path: artifact.name for path, artifact in artifacts.items()},
     )
-    return left, {path: artifact.id for path, artifact in artifacts.items()}
+    return left, artifacts
 
 
-def _stdout(session: WritingSession, job: Job) -> str:
-    lines = last_output_of(session, job.id)
-    return "\n".join(line.text for line in lines if line.stream == "stdout")
+def _stdout(session: WritingSession, job: Job) -> tuple[str, str]:
+    """Return standard output and what is missing in it: then only the whole lines after that."""
+    parts: list[bytes] = []
+    missing = ""
+    for line in standard_output_of(session, job.id):
+        parts.append(line.written)
+        if line.is_gap:
+            missing = line.text
+            parts.clear()
+    text = b"".join(parts).decode(errors="surrogateescape")
+    return text.partition("\n")[2] if missing else text, missing
 
 
 def values_of(
@@ -107,8 +127,14 @@ def values_of(
     """Return environment key -> value. What the rule maps wins over what flows of itself.
 
     Raises:
-        UnresolvedSelector: the event lacks what the mapping names.
+        UnresolvedSelector: the event lacks what the mapping names, or nobody can be given it.
     """
     mapped = resolve(json.loads(delivery.rule.env_mapping), selected.values, selected.find_file)
     flows = flow_values(definition, selected.produces, selected.values, selected.find_file)
-    return flows | mapped
+    values = flows | mapped
+    unusable = [
+        f"{key}: {value.reason}" for key, value in values.items() if isinstance(value, Unusable)
+    ]
+    if unusable:
+        raise UnresolvedSelector("; ".join(unusable))
+    return values

@@ -1,9 +1,10 @@
 """Reports of workers about the jobs they run: output, artifacts, ends."""
 
+import logging
 import mimetypes
 from uuid import UUID
 
-from jobauto_prefect.errors import Conflict, Forbidden
+from jobauto_prefect.errors import Conflict, Fault, Forbidden
 from jobauto_prefect.jobs.claims.event_values import findings_of
 from jobauto_prefect.jobs.outcome.results import record_result, run_status_of
 from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
@@ -21,6 +22,8 @@ from jobauto_prefect.runtime.protocol import (
     ReportAnswer,
 )
 from jobauto_prefect.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 
 def job_of_claim(
@@ -42,7 +45,7 @@ def job_of_claim(
 
 def add_output(session: WritingSession, job: Job, batch: OutputBatch) -> None:
     """Keep lines of output; one sent twice is kept once."""
-    leases.add_output(session, job.id, [lines.model_dump() for lines in batch.output])
+    leases.add_output(session, job.id, [dict(lines) for lines in batch.output])
 
 
 def add_artifact(
@@ -88,6 +91,10 @@ def accept_report(
 def _judge_produced(session: WritingSession, job: Job) -> None:
     """Warn of what a job that did its work produced otherwise than its definition says."""
     if job.state in (JobState.SUCCEEDED, JobState.WARNING):
-        findings = [finding.as_dict() for finding in findings_of(session, job)]
+        try:
+            findings = findings_of(session, job)
+        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
+            logger.exception("what job %s produced can't be judged", job.id)
+            findings = [Fault("/produces", "not-judged", "what it produced can't be judged")]
         if findings:
-            job.warnings = [*job.warnings, *findings]
+            job.warnings = [*job.warnings, *(finding.as_dict() for finding in findings)]

@@ -1,6 +1,7 @@
 """Signs of life, output and artifacts: rows that are no entities and have no audit entries."""
 
 import json
+from base64 import b64encode
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -48,10 +49,11 @@ def held_among(session: Session, jobs: Mapping[int, UUID]) -> Collection[int]:
 
 ADD_OUTPUT = text(
     """
-    INSERT INTO job_output_line (job_id, seq, stream, text, at)
-    SELECT :job_id, lines.seq + line.place - 1, lines.stream, line.text, lines.at
+    INSERT INTO job_output_line (job_id, seq, stream, text, at, raw)
+    SELECT :job_id, lines.seq + line.place - 1, lines.stream, line.text, lines.at,
+        decode(lines.raws ->> (line.place - 1)::text, 'base64')
     FROM json_to_recordset(CAST(:output AS json))
-            AS lines(seq int, stream text, at timestamptz, texts json),
+            AS lines(seq int, stream text, at timestamptz, texts json, raws json),
         json_array_elements_text(lines.texts) WITH ORDINALITY AS line(text, place)
     ON CONFLICT DO NOTHING
     """
@@ -68,23 +70,34 @@ def add_output(session: WritingSession, job_id: int, output: Sequence[Mapping[st
         return
     connection = session.connection()
     if connection.dialect.name == "postgresql":
-        json_output = json.dumps(output, default=datetime.isoformat)
+        json_output = json.dumps(output, default=_as_json)
         connection.execute(ADD_OUTPUT, {"job_id": job_id, "output": json_output})
         return
     rows = [
-        {"job_id": job_id, "seq": seq, "stream": lines["stream"], "text": line, "at": lines["at"]}
+        {
+            "job_id": job_id,
+            "seq": lines["seq"] + place,
+            "stream": lines["stream"],
+            "text": line,
+            "at": lines["at"],
+            "raw": lines["raws"].get(place),
+        }
         for lines in output
-        for seq, line in enumerate(lines["texts"], start=lines["seq"])
+        for place, line in enumerate(lines["texts"])
     ]
     table: Any = OutputLine.__table__
     connection.execute(sqlite.insert(table).on_conflict_do_nothing(), rows)
+
+
+def _as_json(value: datetime | bytes) -> str:
+    return value.isoformat() if isinstance(value, datetime) else b64encode(value).decode()
 
 
 def add_notice(session: WritingSession, job_id: int, content: str) -> None:
     """Add a line of our own at the end of a job's output."""
     last = select(func.max(OutputLine.seq)).where(OutputLine.job_id == job_id)
     seq = (session.scalar(last) or 0) + 1
-    notice = {"seq": seq, "stream": "notice", "at": session.clock(), "texts": [content]}
+    notice = {"seq": seq, "stream": "notice", "at": session.clock(), "texts": [content], "raws": {}}
     add_output(session, job_id, [notice])
 
 

@@ -1,6 +1,6 @@
 """Queries about jobs, their leases, output and artifacts."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -135,6 +135,12 @@ def last_output_of(
     """Return the last of the chosen lines of a job's output, in their order."""
     query = _lines_of(job_id, chosen).order_by(OutputLine.seq.desc()).limit(limit)
     return list(session.scalars(query))[::-1]
+
+
+def standard_output_of(session: Session, job_id: int) -> Iterator[OutputLine]:
+    """Yield all lines of a job's standard output, in their order."""
+    query = select(OutputLine).where(OutputLine.job_id == job_id, OutputLine.stream == "stdout")
+    yield from session.scalars(query.order_by(OutputLine.seq).execution_options(yield_per=5000))
 
 
 def _lines_of(job_id: int, chosen: LineSelection) -> Select[tuple[OutputLine]]:

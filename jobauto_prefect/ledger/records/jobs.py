@@ -268,7 +268,11 @@ class Lease(Base):
 
 
 class OutputLine(Base):
-    """One line of a job's output; `seq` counts from 1 over all its streams."""
+    """One line of a job's output; `seq` counts from 1 over all its streams.
+
+    `raw` are the bytes that were written, secrets masked; None where they are the text and a
+    newline, none where the text tells how much is missing.
+    """
 
     __tablename__ = "job_output_line"
 
@@ -277,6 +281,17 @@ class OutputLine(Base):
     stream: Mapped[str]
     text: Mapped[str] = mapped_column(Text)
     at: Mapped[datetime]
+    raw: Mapped[bytes | None] = mapped_column(LargeBinary)
+
+    @property
+    def written(self) -> bytes:
+        """The bytes that were written."""
+        return f"{self.text}\n".encode() if self.raw is None else self.raw
+
+    @property
+    def is_gap(self) -> bool:
+        """Whether it tells how much of its stream is missing."""
+        return self.raw == b""
 
 
 class Artifact(Base):

@@ -5,7 +5,6 @@ whatever a job puts there, even while it is looked at, leads nowhere else.
 """
 
 import contextlib
-import json
 import os
 import re
 import stat
@@ -14,14 +13,18 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from jobauto_prefect.definitions import PatternMatcher
+from jobauto_prefect.definitions.storable import read_exact, storable_text, write_exact
 from jobauto_prefect.runtime.launch.preparation import TEMPORARY
 from jobauto_prefect.runtime.output.masking import Masker
 from jobauto_prefect.runtime.protocol import ArtifactPattern
+from jobauto_prefect.wording import pluralize
 
 RESULT_NAME = "RESULT_FILE"
 MOST_FILES = 10_000  # that regular expressions are tried on
 MOST_ARTIFACTS = 1000
 DEEPEST = 32  # folders
+LONGEST_PATH = 1000  # bytes; a key of an index of PostgreSQL has some 2,700
+MOST_NAMED = 5  # of the files left out together
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC  # a FIFO must not hold us up
 
@@ -64,16 +67,23 @@ class Collector:
 
         Each file comes once. Nothing is raised for what can't be read.
         """
-        seen: set[str] = set()
+        seen: dict[str, None] = {}
         for pattern in _with_result(result_file, patterns):
             for path in self._matching(pattern):
-                if path in seen or len(seen) >= MOST_ARTIFACTS:
+                if path in seen:
                     continue
-                seen.add(path)
-                content = self._content(path)
+                seen[path] = None
+                content = self._content(path) if len(seen) <= MOST_ARTIFACTS else None
                 if content is not None:
                     shown = _printable(path)
                     yield Artifact(shown, pattern.name or shown, pattern.type, content)
+        if beyond := list(seen)[MOST_ARTIFACTS:]:
+            named = ", ".join([_printable(path) for path in beyond[:MOST_NAMED]])
+            more = ", …" if len(beyond) > MOST_NAMED else ""
+            self.notices.append(
+                f"not kept: {pluralize(len(beyond), 'file')} beyond the {MOST_ARTIFACTS} artifacts"
+                f" that a job may have: {named}{more}"
+            )
 
     # which files
 
@@ -129,14 +139,21 @@ class Collector:
         """Yield the regular files in a folder and its folders; temporary ones are no results."""
         count = 0
         waiting = [(top, 0)]
-        while waiting and count < MOST_FILES:
+        while waiting:
             folder, depth = waiting.pop()
+            if count >= MOST_FILES:
+                self._leave_out(folder, f"comes after {MOST_FILES} files, and was not looked into")
+                return
             for path, is_folder in self._entries(folder):
                 if not is_folder:
                     count += 1
                     yield path
-                elif depth < DEEPEST and path != TEMPORARY:
+                elif path == TEMPORARY:
+                    continue
+                elif depth < DEEPEST:
                     waiting.append((path, depth + 1))
+                else:
+                    self._leave_out(path, f"is more than {DEEPEST} folders deep")
 
     def _entries(self, folder: str) -> list[tuple[str, bool]]:
         """Return regular files and folders in a folder, with their paths; True for a folder."""
@@ -155,6 +172,9 @@ class Collector:
     # what is in them
 
     def _content(self, path: str) -> bytes | None:
+        if len(_printable(path).encode()) > LONGEST_PATH:
+            self._leave_out(f"{path[:100]}…", f"has a path of more than {LONGEST_PATH} bytes")
+            return None
         try:
             with (
                 self._folder(path) as (folder, name),
@@ -232,7 +252,7 @@ def plain_values(artifact: Artifact, masker: Masker) -> Mapping[str, str]:
     """
     members = _object_in(artifact.content)
     shown = [
-        (masker.mask(name), masker.mask(value if isinstance(value, str) else json.dumps(value)))
+        (masker.mask(name), masker.mask(value if isinstance(value, str) else write_exact(value)))
         for name, value in members.items()
         if not isinstance(value, dict | list)
     ]
@@ -240,16 +260,15 @@ def plain_values(artifact: Artifact, masker: Masker) -> Mapping[str, str]:
 
 
 def _object_in(content: bytes) -> Mapping[str, object]:
-    if len(content) > LARGEST_FILE or not content.lstrip().startswith(b"{"):
+    if len(content) > LARGEST_FILE:
         return {}
     try:
-        document = json.loads(content)
-    except (ValueError, RecursionError):
+        document = read_exact(content)
+    except ValueError:
         return {}
     return document if isinstance(document, dict) else {}
 
 
 def _shortened(text: str) -> str:
-    # PostgreSQL and Prefect take no NUL.
-    text = text.replace("\0", "\ufffd")
+    text = storable_text(text)
     return text if len(text) <= LONGEST_VALUE else text[: LONGEST_VALUE - 1] + "…"

@@ -3,11 +3,11 @@
 import codecs
 import time
 from bisect import bisect_right
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from jobauto_prefect.clock import Clock, utc_now
 from jobauto_prefect.runtime.output.masking import SecretIndex, StreamMasker
@@ -17,7 +17,8 @@ Stream = Literal["stdout", "stderr", "notice"]
 
 LONGEST_LINE = 16_384  # characters; a longer line becomes several
 RESTING_SECONDS = 0.3  # an unfinished line that grows no more is given out
-LINE_BYTES = 64  # what each line counts beside its text: millions of empty ones are bounded too
+END_BYTES = 64 * 1024  # of the end of an output that is longer than its limit
+CHARACTER_BYTES = 4  # of UTF-8, at most
 
 # PostgreSQL refuses NUL and XML most control characters; they become their pictures.
 READABLE = {code: 0x2400 + code for code in range(0x20) if chr(code) != "\t"} | {
@@ -26,53 +27,134 @@ READABLE = {code: 0x2400 + code for code in range(0x20) if chr(code) != "\t"} | 
 }
 
 
+class Piece(NamedTuple):
+    """A line, or a part of one: `text` is for people, `raw` the bytes that were written.
+
+    `raw` is None where they are the text and a newline.
+    """
+
+    text: str
+    raw: bytes | None = None
+
+
 class LineSplitter:
     """Turns the bytes of one stream into lines.
 
-    Bytes that are no UTF-8 become U+FFFD. What may be the beginning of a secret is kept back.
+    What may be the beginning of a secret is kept back.
     """
 
     def __init__(self, masker: StreamMasker) -> None:
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
         self._masker = masker
         self._partial = ""
         self._continued = False  # a piece of the line that is being read is out already
+        self._owed = ""  # how such a line ended: it stands before what is written next
 
-    def feed(self, data: bytes, *, final: bool = False) -> list[str]:
+    def feed(self, data: bytes, *, final: bool = False) -> list[Piece]:
         """Return the lines completed by this piece; `final` ends the last one."""
         text = self._masker.feed(self._decoder.decode(data, final), final=final)
-        return self._split(text) + (self.flush() if final else [])
+        return self._split(text) + (self.flush() + self._end_of_line() if final else [])
 
-    def flush(self) -> list[str]:
+    def flush(self) -> list[Piece]:
         """Return what there is of a stream that rests: the last line, and an unfinished one.
 
         Such is a prompt.
         """
-        lines = self._split(self._masker.release_line_end())
-        if not self._partial:
-            return lines
-        line, self._partial, self._continued = self._partial, "", True
-        return [*lines, _readable(line.removesuffix("\r"))]
+        return self._split(self._masker.release_line_end()) + self._unfinished()
 
-    def _split(self, text: str) -> list[str]:
+    def skip(self, before: bytes, *, joined: bool) -> list[Piece]:
+        """Pass over bytes, and return what was unfinished before them.
+
+        `before` are the last of them: a secret may begin there. With `joined` they are all.
+        """
+        pieces = self._unfinished() + self._end_of_line()
+        if not joined:
+            self._decoder.reset()
+            self._masker.restart()
+        self._masker.feed(self._decoder.decode(before))
+        self._continued = False
+        return pieces
+
+    def _split(self, text: str) -> list[Piece]:
         *whole, self._partial = (self._partial + text).split("\n")
-        lines = [piece for line in whole for piece in self._ended(line)]
+        pieces = [piece for line in whole for piece in self._ended(line)]
         while len(self._partial) > LONGEST_LINE:
-            lines.append(_readable(self._partial[:LONGEST_LINE]))
+            pieces.append(self._piece(self._partial[:LONGEST_LINE], ""))
             self._partial, self._continued = self._partial[LONGEST_LINE:], True
-        return lines
+        return pieces
 
-    def _ended(self, line: str) -> list[str]:
-        line = line.removesuffix("\r")
+    def _ended(self, line: str) -> list[Piece]:
+        body = line.removesuffix("\r")
+        end = line[len(body) :] + "\n"
         continued, self._continued = self._continued, False
-        if len(line) <= LONGEST_LINE:
-            return [_readable(line)] if line or not continued else []
-        pieces = range(0, len(line), LONGEST_LINE)
-        return [_readable(line[start : start + LONGEST_LINE]) for start in pieces]
+        if continued and not body:
+            self._owed += end
+            return []
+        *starts, last = range(0, max(1, len(body)), LONGEST_LINE)
+        pieces = [self._piece(body[start : start + LONGEST_LINE], "") for start in starts]
+        return [*pieces, self._piece(body[last:], end)]
+
+    def _unfinished(self) -> list[Piece]:
+        line, self._partial = self._partial, ""
+        if not line:
+            return []
+        self._continued = True
+        body = line.removesuffix("\r")
+        return [self._piece(body, line[len(body) :])]
+
+    def _end_of_line(self) -> list[Piece]:
+        return [self._piece("", "")] if self._owed else []
+
+    def _piece(self, body: str, end: str) -> Piece:
+        owed, self._owed = self._owed, ""
+        text = _readable(body)
+        if text == body and end == "\n" and not owed:
+            return Piece(text)
+        return Piece(text, (owed + body + end).encode(errors="surrogateescape"))
 
 
 def _readable(line: str) -> str:
-    return line if line.isprintable() else line.translate(READABLE)
+    if line.isprintable():
+        return line
+    return line.encode(errors="surrogateescape").decode(errors="replace").translate(READABLE)
+
+
+class OutputEnd:
+    """The end of an output: the last bytes as they came, not masked yet.
+
+    `left_out` counts what of each stream was before them and is kept nowhere; its last bytes are
+    in `before`, for secrets that begin in them.
+    """
+
+    def __init__(self, most_bytes: int, before_bytes: int) -> None:
+        self.most_bytes, self._before_bytes = most_bytes, before_bytes
+        self._bytes = 0
+        self.parts: deque[tuple[Stream, datetime, bytes]] = deque()
+        self.left_out = defaultdict[Stream, int](int)
+        self.before = defaultdict[Stream, bytes](bytes)
+
+    def add(self, stream: Stream, at: datetime, data: bytes) -> None:
+        """Add what was read."""
+        self.parts.append((stream, at, data))
+        self._bytes += len(data)
+        while (over := self._bytes - self.most_bytes) > 0:
+            self._leave_out(over)
+
+    def _leave_out(self, count: int) -> None:
+        stream, at, data = self.parts.popleft()
+        while count < len(data) and not _begins_character(data[count]):
+            count += 1
+        if count < len(data):
+            self.parts.appendleft((stream, at, data[count:]))
+            data = data[:count]
+        self._bytes -= len(data)
+        self.left_out[stream] += len(data)
+        self.before[stream] = (self.before[stream] + data)[-self._before_bytes :]
+
+
+def _begins_character(byte: int) -> bool:
+    """Whether UTF-8 can be cut before a byte."""
+    return byte & 0xC0 != 0x80
 
 
 def take_batch(
@@ -82,8 +164,8 @@ def take_batch(
     taken: list[OutputLines] = []
     lines = size = 0
     while waiting and lines < most_lines:
-        sizes = _sizes(waiting[0].texts[: most_lines - lines])
-        fitting = _fitting(sizes, most_bytes - size)
+        sizes = _sizes(waiting[0])[: most_lines - lines]
+        fitting = bisect_right(list(accumulate(sizes)), most_bytes - size)
         if not fitting and taken:
             break
         taken.append(_take_lines(waiting, fitting or 1))
@@ -91,26 +173,34 @@ def take_batch(
     return taken, size
 
 
-def _fitting(sizes: Sequence[int], most: int) -> int:
-    """Count the first sizes that together are at most `most`."""
-    return bisect_right(list(accumulate(sizes)), most)
-
-
 def _take_lines(waiting: deque[OutputLines], count: int) -> OutputLines:
     first = waiting.popleft()
     if count == len(first.texts):
         return first
-    rest = {"seq": first.seq + count, "texts": first.texts[count:]}
+    later = {place - count: raw for place, raw in first.raws.items() if place >= count}
+    rest = {"seq": first.seq + count, "texts": first.texts[count:], "raws": later}
     waiting.appendleft(first.model_copy(update=rest))
-    return first.model_copy(update={"texts": first.texts[:count]})
+    return first_lines(first, count)
 
 
-def _sizes(texts: Sequence[str]) -> list[int]:
-    return [len(text) if text.isascii() else len(text.encode()) for text in texts]
+def first_lines(lines: OutputLines, count: int) -> OutputLines:
+    """Return so many of these lines, the first ones."""
+    raws = {place: raw for place, raw in lines.raws.items() if place < count}
+    return lines.model_copy(update={"texts": lines.texts[:count], "raws": raws})
+
+
+def _sizes(lines: OutputLines) -> list[int]:
+    sizes = [len(text) if text.isascii() else len(text.encode()) for text in lines.texts]
+    for place, raw in lines.raws.items():
+        sizes[place] += len(raw)
+    return sizes
 
 
 class Output:
-    """All output of one job. What exceeds `limit_bytes` is dropped, and a notice says so."""
+    """All output of one job.
+
+    Of what is longer than `limit_bytes` beginning and end are kept, and how much is missing.
+    """
 
     def __init__(self, secrets: list[str], limit_bytes: int, clock: Clock = utc_now) -> None:
         index = SecretIndex(secrets)
@@ -119,7 +209,10 @@ class Output:
         }
         self._fed = dict.fromkeys(self._splitters, (0.0, clock()))  # monotonic seconds, when
         self._limit = limit_bytes
-        self._left = limit_bytes
+        self._end_bytes = min(END_BYTES, limit_bytes * 2 // 3)
+        self._left = limit_bytes - self._end_bytes
+        # A secret cut off at the beginning of `before` ends before the next one that reaches out.
+        self._end = OutputEnd(self._end_bytes, CHARACTER_BYTES * (1 + 2 * index.longest))
         self._clock = clock
         self._waiting: deque[OutputLines] = deque()
         self.waiting = 0  # lines that are to be taken
@@ -129,26 +222,60 @@ class Output:
 
     @property
     def is_full(self) -> bool:
-        """Whether the limit is reached: no more output is kept."""
+        """Whether the beginning is complete: what comes may be left out."""
         return self._left <= 0
 
     def feed(self, stream: Stream, data: bytes) -> None:
         """Add what was read of a stream; empty bytes mean its end."""
-        self._fed[stream] = time.monotonic(), self._clock()
-        if not self.is_full:
-            self._add(stream, self._splitters[stream].feed(data, final=not data))
+        at = self._clock()
+        self._fed[stream] = time.monotonic(), at
+        if self._end.parts:
+            self._feed_end(stream, at, data)
+            return
+        cut = min(self._left, len(data))
+        while 0 < cut < len(data) and not _begins_character(data[cut]):
+            cut -= 1
+        self._left -= cut
+        self._add(stream, at, self._splitters[stream].feed(data[:cut], final=not data))
+        if cut < len(data):
+            self._end.most_bytes += self._left
+            self._left = 0
+            self._feed_end(stream, at, data[cut:])
+
+    def _feed_end(self, stream: Stream, at: datetime, data: bytes) -> None:
+        if not data:
+            return
+        knew = bool(self._end.left_out)
+        self._end.add(stream, at, data)
+        if self._end.left_out and not knew:
+            self.notice(
+                f"the output is longer than {self._limit} bytes: "
+                f"its last {self._end_bytes} bytes follow when the job has ended"
+            )
+
+    def finish(self) -> None:
+        """Add the end: no more output will come."""
+        for stream, missing in self._end.left_out.items():
+            before = self._end.before[stream]
+            unfinished = self._splitters[stream].skip(before, joined=len(before) == missing)
+            at = self._fed[stream][1]
+            self._add(stream, at, [*unfinished, Piece(f"{missing} bytes are missing here", b"")])
+        for stream, at, data in self._end.parts:
+            self._add(stream, at, self._splitters[stream].feed(data))
+        for stream, splitter in self._splitters.items():
+            self._add(stream, self._fed[stream][1], splitter.feed(b"", final=True))
 
     def flush_resting(self, seconds: float = RESTING_SECONDS) -> None:
         """Emit unfinished lines, such as prompts, that have not grown for `seconds`."""
         now = time.monotonic()
         for stream, splitter in self._splitters.items():
             if now - self._fed[stream][0] >= seconds:
-                self._add(stream, splitter.flush())
+                self._add(stream, self._fed[stream][1], splitter.flush())
 
     def notice(self, text: str) -> None:
         """Add a notice of the worker's own, kept beyond the limit."""
         self.notices.append(text)
-        self._append("notice", [text], len(text.encode()), self._clock())
+        self._add("notice", self._clock(), [Piece(text)])
 
     def take(self, most_lines: int, most_bytes: int) -> list[OutputLines]:
         """Take the next lines: at least one if there is any, each once."""
@@ -161,22 +288,17 @@ class Output:
         """Return all lines that were not taken yet, without taking them."""
         return list(self._waiting)
 
-    def _add(self, stream: Stream, texts: list[str]) -> None:
-        if self.is_full:
+    def _add(self, stream: Stream, at: datetime, pieces: Sequence[Piece]) -> None:
+        if not pieces:
             return
-        sizes = _sizes(texts)
-        fitting = _fitting([size + LINE_BYTES for size in sizes], self._left - 1)
-        self._append(stream, texts[:fitting], sum(sizes[:fitting]), self._fed[stream][1])
-        self._left -= sum(sizes) + LINE_BYTES * len(sizes)
-        if self.is_full:
-            self.notice(f"the output is longer than {self._limit} bytes; the rest is not kept")
-
-    def _append(self, stream: Stream, texts: list[str], size: int, at: datetime) -> None:
-        if texts:
-            part = OutputLines.model_construct(
-                seq=self.lines + 1, stream=stream, at=at, texts=texts
-            )
-            self._waiting.append(part)
-            self.lines += len(texts)
-            self.waiting += len(texts)
-            self.waiting_bytes += size
+        part = OutputLines.model_construct(
+            seq=self.lines + 1,
+            stream=stream,
+            at=at,
+            texts=[piece.text for piece in pieces],
+            raws={place: piece.raw for place, piece in enumerate(pieces) if piece.raw is not None},
+        )
+        self._waiting.append(part)
+        self.lines += len(pieces)
+        self.waiting += len(pieces)
+        self.waiting_bytes += sum(_sizes(part))

@@ -39,6 +39,10 @@ class StreamMasker:
 
     def __init__(self, secrets: "Iterable[str] | SecretIndex") -> None:
         self._index = secrets if isinstance(secrets, SecretIndex) else SecretIndex(secrets)
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what came, for a text that has nothing to do with it."""
         self._held = ""
         # So many characters of _held belong to a mask that is out, or are out themselves.
         self._covered = self._out = 0
@@ -98,6 +102,7 @@ class SecretIndex:
         self._by_head = defaultdict[str, list[SecretForm]](list)
         for unbroken, spelled in spellings.items():
             self._by_head[unbroken[:SHORTEST]].append(SecretForm(unbroken, frozenset(spelled)))
+        self.longest = max(map(len, spellings), default=0)  # characters, without line breaks
         self._openings = {head[:length] for head in self._by_head for length in range(1, SHORTEST)}
 
     def __bool__(self) -> bool:

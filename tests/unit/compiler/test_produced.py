@@ -1,6 +1,8 @@
 """What a job has produced, and the selectors that name it."""
 
 import json
+import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from jobauto_prefect.compiler.events.selectors import (
     FoundFile,
     Produced,
     UnresolvedSelector,
+    Unusable,
     resolve,
     selector_fault,
 )
@@ -114,7 +117,40 @@ def test_a_pattern_in_a_filter_has_its_time() -> None:
         }
     }
     found = read_outputs(entries, left({"out.json": ["a" * 60]}, "out.json"))
-    assert [fault.rule for fault in found.findings] == ["not-produced"]
+    assert found.values["x"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "document"),
+    [
+        ("$.lines[*].text", {"lines": []}),
+        ("$.lines[*]", {"lines": {}}),
+        ("$.lines[0:5]", {"lines": []}),
+        ("$.lines[?@.qty > 1].text", {"lines": [{"qty": 1, "text": "a"}]}),
+        ("$.orders[*].lines[*].text", {"orders": [{"lines": []}, {"lines": []}]}),
+    ],
+)
+def test_a_path_that_has_nothing_to_choose_from_finds_an_empty_list(
+    path: str, document: Any
+) -> None:
+    assert resolve({"A": path}, {"context": document}) == {"A": []}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{}, {"lines": None}, {"lines": "text"}, {"lines": [{"name": "a"}]}, {"lines": [{}, []]}, None],
+)
+def test_a_path_to_what_is_missing_finds_no_list(document: Any) -> None:
+    with pytest.raises(UnresolvedSelector, match=re.escape("A ($.lines[*].text)")):
+        resolve({"A": "$.lines[*].text"}, {"context": document})
+
+
+@pytest.mark.parametrize("digits", ["1" * 399, "1" * 5000, "1e400", "12.0"])
+def test_a_number_of_any_size_is_judged(digits: str) -> None:
+    entries = {"it": {"format": "json", "fields": {"n": {"type": "integer"}}}}
+    written = JobOutputs(["x"], lambda _path: f'{{"n": {digits}}}'.encode(), "x", "")
+    rules = [fault.rule for fault in read_outputs(entries, written).findings]
+    assert rules == (["type"] if digits in ("1" * 5000, "1e400") else [])
 
 
 def test_numbers_keep_their_digits() -> None:
@@ -151,6 +187,23 @@ def test_text_is_what_was_written_and_custom_is_nothing() -> None:
 
 
 @pytest.mark.parametrize(
+    ("stdout", "text"),
+    [("42\n", "42"), ("  a\r\n\n", "  a\r\n"), ("\x1b[1m", "\x1b[1m"), ("\n", ""), ("", None)],
+)
+def test_one_final_newline_is_taken_off_a_text(stdout: str, text: str | None) -> None:
+    assert (
+        read_outputs({"it": {"format": "text"}}, left({}, stdout=stdout)).values.get("it") == text
+    )
+
+
+@pytest.mark.parametrize("kind", ["text", "url"])
+def test_what_is_not_whole_is_no_text(kind: str) -> None:
+    outputs = replace(left({}, stdout="rest"), missing="7 bytes are missing here")
+    value = read_outputs({"it": {"format": kind}}, outputs).values["it"]
+    assert value == Unusable("not all of standard output was kept: 7 bytes are missing here")
+
+
+@pytest.mark.parametrize(
     ("stdout", "url"),
     [
         ("https://erp.example/7\n", "https://erp.example/7"),
@@ -164,6 +217,9 @@ def test_text_is_what_was_written_and_custom_is_nothing() -> None:
         ),
         ("it is at <s3://bucket/7>.\n", "s3://bucket/7"),
         ("done\n", None),
+        ("\x1b[1mhttps://erp.example/7\x1b[0m\r\n", "https://erp.example/7"),
+        ("https://erp.example/7\0x\n", "https://erp.example/7\0x"),
+        ("\udcffsee https://erp.example/7\n", "\udcffsee https://erp.example/7"),
     ],
 )
 def test_a_url_is_the_one_that_was_printed(stdout: str, url: str | None) -> None:
@@ -171,11 +227,35 @@ def test_a_url_is_the_one_that_was_printed(stdout: str, url: str | None) -> None
     assert values.get("it") == url
 
 
-def test_what_is_no_json_is_not_there() -> None:
-    broken = JobOutputs(["invoices-1.json"], lambda _path: b"{", None, "")
-    assert read_outputs(INVOICES, broken).values == {}
-    deep = JobOutputs(["invoices-1.json"], lambda _path: b"[" * 100_000, None, "")
-    assert read_outputs(INVOICES, deep).values == {}
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"{", "invoices-1.json is not JSON"),
+        (b"", "invoices-1.json is not JSON"),
+        (b"[" * 100_000, "invoices-1.json is nested too deep"),
+        ("{}".encode("utf-16"), "invoices-1.json is not UTF-8"),
+        (None, "there is no file of it"),
+    ],
+)
+def test_what_is_no_json_is_not_there_and_that_is_said_where_it_has_fields(
+    content: bytes | None, reason: str
+) -> None:
+    paths = [] if content is None else ["invoices-1.json"]
+    found = read_outputs(INVOICES, JobOutputs(paths, lambda _path: content or b"", None, ""))
+    assert found.values == {}
+    assert [(fault.pointer, fault.rule) for fault in found.findings] == [
+        ("/produces/invoices", "not-produced")
+    ]
+    assert f"invoices was not produced: {reason}" in found.findings[0].message
+    fieldless = {"invoices": INVOICES["invoices"] | {"fields": {}}}
+    assert not read_outputs(
+        fieldless, JobOutputs(paths, lambda _path: content or b"", None, "")
+    ).findings
+
+
+def test_a_byte_order_mark_is_passed_over() -> None:
+    outputs = JobOutputs(["x.json"], lambda _path: b'\xef\xbb\xbf{"a": 1}', "x.json", "")
+    assert read_outputs({"it": {"format": "json"}}, outputs).values == {"it": {"a": 1}}
 
 
 def test_selectors_of_the_published_examples_find_it() -> None:

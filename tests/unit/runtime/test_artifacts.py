@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from jobauto_prefect.runtime.output.artifacts import Artifact, Collector
+from jobauto_prefect.runtime.output.artifacts import (
+    DEEPEST,
+    MOST_ARTIFACTS,
+    MOST_FILES,
+    Artifact,
+    Collector,
+)
 from jobauto_prefect.runtime.protocol import ArtifactPattern
 
 PLENTY = 10_000_000
@@ -185,3 +191,32 @@ def test_what_may_not_be_read_is_said(directory: Path) -> None:
     collector = Collector(str(directory / "gone"), os.getuid(), PLENTY)
     assert list(collector.artifacts(None, [declared(".*")])) == []
     assert collector.notices == ["not kept: . can't be read (No such file or directory)"]
+
+
+def test_more_files_than_a_job_may_keep_are_told_together(directory: Path) -> None:
+    fill(directory, *(f"{number:04}" for number in range(MOST_ARTIFACTS + 7)))
+    found, notices = collect(directory, "[0-9]+")
+    assert len(found) == MOST_ARTIFACTS
+    assert notices == [
+        "not kept: 7 files beyond the 1000 artifacts that a job may have: "
+        "1000, 1001, 1002, 1003, 1004, …"
+    ]
+
+
+def test_what_is_not_looked_at_is_told(directory: Path) -> None:
+    deep = "/".join("d" * (DEEPEST + 1))
+    fill(directory, f"{deep}/file")
+    assert collect(directory, "file") == ([], [f"not kept: {deep} is more than 32 folders deep"])
+    fill(directory, *(str(number) for number in range(MOST_FILES)))
+    assert collect(directory, "file") == (
+        [],
+        ["not kept: d comes after 10000 files, and was not looked into"],
+    )
+
+
+def test_a_path_that_no_ledger_can_hold_is_told(directory: Path) -> None:
+    path = "/".join(["x" * 250] * 5)
+    fill(directory, path)
+    found, notices = collect(directory, ".*")
+    assert found == []
+    assert notices == [f"not kept: {path[:100]}… has a path of more than 1000 bytes"]

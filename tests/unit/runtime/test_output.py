@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobauto_prefect.definitions.mask import MASK
-from jobauto_prefect.runtime.output.lines import LONGEST_LINE, LineSplitter, Output
+from jobauto_prefect.runtime.output.lines import END_BYTES, LONGEST_LINE, LineSplitter, Output
 from jobauto_prefect.runtime.output.masking import StreamMasker
 
 PLENTY = 10_000_000
@@ -16,9 +16,7 @@ PLENTY = 10_000_000
 
 def split(*pieces: bytes, secrets: tuple[str, ...] = ()) -> list[str]:
     splitter = LineSplitter(StreamMasker(secrets))
-    return [line for piece in pieces for line in splitter.feed(piece)] + splitter.feed(
-        b"", final=True
-    )
+    return [line.text for data in (*pieces, b"") for line in splitter.feed(data, final=not data)]
 
 
 def taken(output: Output) -> list[tuple[int, str, str]]:
@@ -27,6 +25,16 @@ def taken(output: Output) -> list[tuple[int, str, str]]:
         for lines in output.take(PLENTY, PLENTY)
         for seq, text in enumerate(lines.texts, start=lines.seq)
     ]
+
+
+def written(output: Output, *streams: str) -> bytes:
+    """The bytes that the lines of these streams hold; default: of standard output."""
+    return b"".join(
+        lines.raws.get(place, f"{text}\n".encode())
+        for lines in output.take(PLENTY, PLENTY)
+        if lines.stream in (streams or ("stdout",))
+        for place, text in enumerate(lines.texts)
+    )
 
 
 def texts(output: Output) -> list[tuple[str, str]]:
@@ -151,17 +159,104 @@ def test_lines_of_both_streams_are_numbered_in_one_row() -> None:
     assert output.lines == 4
 
 
-@pytest.mark.parametrize("line", [b"\n", b"x" * 100 + b"\n"])
-def test_output_is_bounded_with_one_notice(line: bytes) -> None:
-    output = Output([], 10_000)
-    for _ in range(1000):
-        output.feed("stdout", line)
+PAUSES = st.lists(st.one_of(st.binary(max_size=9), st.none(), st.just(b"\r\n")), max_size=20)
+
+
+@given(PAUSES)
+def test_the_bytes_that_were_written_can_be_had_however_they_were_cut(
+    pieces: list[bytes | None],
+) -> None:
+    output = Output(["no such secret"], PLENTY)
+    for piece in pieces:
+        if piece is None:
+            output.flush_resting(seconds=0)
+        elif piece:
+            output.feed("stdout", piece)
+    output.finish()
+    assert written(output) == b"".join(piece for piece in pieces if piece)
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\n\n"])
+@pytest.mark.parametrize("count", [LONGEST_LINE, LONGEST_LINE + 1, 3 * LONGEST_LINE])
+def test_the_bytes_of_very_long_lines_can_be_had(count: int, end: bytes) -> None:
+    output = Output([], PLENTY)
+    output.feed("stdout", b"x" * count + end)
+    output.finish()
+    assert written(output) == b"x" * count + end
+
+
+def test_batches_share_the_bytes_as_they_share_the_lines() -> None:
+    output = Output([], PLENTY)
+    output.feed("stdout", b"a\r\nb\nc\r\nd\x1b\n")
+    batches = [batch for _ in range(4) for batch in output.take(1, PLENTY)]
+    assert [dict(lines.raws) for lines in batches] == [
+        {0: b"a\r\n"}, {}, {0: b"c\r\n"}, {0: b"d\x1b\n"},
+    ]  # fmt: skip
+
+
+LINES = {
+    "of one byte": b"\n",
+    "of a hundred": b"x" * 99 + b"\n",
+    "of characters of several bytes": "ž🐎\n".encode(),
+}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+def test_of_long_output_beginning_and_end_are_kept_with_what_is_missing(line: bytes) -> None:
+    limit, count = 200_000, 400_000 // len(line)
+    output = Output([], limit)
+    for _ in range(0, count, 500):
+        output.feed("stdout", line * 500)
+    output.feed("stdout", b"Error: no space\n")
     output.feed("stdout", b"")
+    output.finish()
     lines = texts(output)
-    assert lines[-1] == ("notice", "the output is longer than 10000 bytes; the rest is not kept")
-    assert len(lines) < 200
-    assert [stream for stream, _ in lines].count("notice") == 1
-    assert output.notices == [lines[-1][1]]
+    told = f"the output is longer than {limit} bytes: its last {END_BYTES} bytes follow "
+    assert output.notices == [told + "when the job has ended"]
+    assert lines.count(("notice", output.notices[0])) == 1
+    (gap,) = [text for _, text in lines if text.endswith("missing here")]
+    output.feed("stdout", b"")
+    kept = [text.encode() for stream, text in lines if stream == "stdout" and text != gap]
+    assert kept[-1] == b"Error: no space"
+    missing = int(gap.split()[0])
+    assert limit - 20 < -(-count // 500) * 500 * len(line) + 16 - missing <= limit
+
+
+def test_output_of_just_its_limit_is_whole_without_a_word() -> None:
+    output = Output(["hunter2"], 100_000)
+    for _ in range(10_000):
+        output.feed("stdout", b"123456789\n")
+    output.finish()
+    assert output.notices == []
+    assert written(output) == b"123456789\n" * 10_000
+
+
+def test_the_streams_come_in_their_order_and_tell_each_what_it_lacks() -> None:
+    output = Output([], 90_000)
+    output.feed("stderr", b"begun\n")
+    output.feed("stdout", b"x\n" * 100_000)
+    output.feed("stderr", b"failed\n")
+    output.finish()
+    lines = texts(output)
+    assert lines[0] == ("stderr", "begun")
+    assert lines[-1] == ("stderr", "failed")
+    assert [stream for stream, text in lines if text.endswith("missing here")] == ["stdout"]
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(1, 7), st.booleans())
+def test_a_secret_cut_by_what_is_left_out_stays_masked(
+    before: int, between: int, size: int, lines: bool
+) -> None:
+    """Both cuts go through it, wherever they are."""
+    secret = "hunter2-hunter2-and-a-tail"
+    shown = "\n".join(secret) if lines else secret
+    data = (b"." * before + (shown + "." * between).encode()) * 12
+    output = Output([secret], 150)
+    for start in range(0, len(data), size * 7):
+        output.feed("stdout", data[start : start + size * 7])
+    output.finish()
+    kept = written(output).replace(b"\n", b"")
+    assert not any(secret[at : at + 9].encode() in kept for at in range(len(secret) - 8))
 
 
 def test_a_batch_is_bounded_in_lines_and_bytes_but_never_empty() -> None:
