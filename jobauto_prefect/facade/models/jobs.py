@@ -116,7 +116,9 @@ class OutputLine(BaseModel):
     """One line of output."""
 
     seq: int = Field(description="Counts the lines of a job, from 1.")
-    stream: Literal["stdout", "stderr"] = Field(description="Where it was written.")
+    stream: Literal["stdout", "stderr", "notice"] = Field(
+        description="Where it was written; `notice`: the worker's own word."
+    )
     text: str = Field(description="The text without its end of line.")
     at: datetime = Field(description="When it was written.")
 

@@ -4,7 +4,7 @@ import codecs
 import time
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import accumulate
 from typing import Literal, NamedTuple
@@ -17,7 +17,7 @@ Stream = Literal["stdout", "stderr", "notice"]
 
 LONGEST_LINE = 16_384  # characters; a longer line becomes several
 RESTING_SECONDS = 0.3  # an unfinished line that grows no more is given out
-END_BYTES = 64 * 1024  # of the end of an output that is longer than its limit
+END_BYTES = 128 * 1024  # of the end of an output that is longer than its limit
 CHARACTER_BYTES = 4  # of UTF-8, at most
 
 # PostgreSQL refuses NUL and XML most control characters; they become their pictures.
@@ -122,32 +122,47 @@ def _readable(line: str) -> str:
 class OutputEnd:
     """The end of an output: the last bytes as they came, not masked yet.
 
+    Its streams share it: one that writes little loses nothing to one that writes much.
     `left_out` counts what of each stream was before them and is kept nowhere; its last bytes are
     in `before`, for secrets that begin in them.
     """
 
     def __init__(self, most_bytes: int, before_bytes: int) -> None:
         self.most_bytes, self._before_bytes = most_bytes, before_bytes
-        self._bytes = 0
-        self.parts: deque[tuple[Stream, datetime, bytes]] = deque()
+        self._bytes = defaultdict[Stream, int](int)
+        self._kept = defaultdict[Stream, deque[tuple[int, datetime, bytes]]](deque)
+        self._count = 0
         self.left_out = defaultdict[Stream, int](int)
         self.before = defaultdict[Stream, bytes](bytes)
 
     def add(self, stream: Stream, at: datetime, data: bytes) -> None:
         """Add what was read."""
-        self.parts.append((stream, at, data))
-        self._bytes += len(data)
-        while (over := self._bytes - self.most_bytes) > 0:
-            self._leave_out(over)
+        self._count += 1
+        self._kept[stream].append((self._count, at, data))
+        self._bytes[stream] += len(data)
+        while (over := sum(self._bytes.values()) - self.most_bytes) > 0:
+            self._leave_out(over, max(self._bytes, key=self._bytes.__getitem__))
 
-    def _leave_out(self, count: int) -> None:
-        stream, at, data = self.parts.popleft()
+    @property
+    def is_used(self) -> bool:
+        """Whether anything is in it."""
+        return self._count > 0
+
+    def parts(self) -> Iterator[tuple[Stream, datetime, bytes]]:
+        """Yield what is kept, in the order it came."""
+        parts = [(*part, stream) for stream, kept in self._kept.items() for part in kept]
+        for _, at, data, stream in sorted(parts, key=lambda part: part[0]):
+            yield stream, at, data
+
+    def _leave_out(self, count: int, stream: Stream) -> None:
+        kept = self._kept[stream]
+        number, at, data = kept.popleft()
         while count < len(data) and not _begins_character(data[count]):
             count += 1
         if count < len(data):
-            self.parts.appendleft((stream, at, data[count:]))
+            kept.appendleft((number, at, data[count:]))
             data = data[:count]
-        self._bytes -= len(data)
+        self._bytes[stream] -= len(data)
         self.left_out[stream] += len(data)
         self.before[stream] = (self.before[stream] + data)[-self._before_bytes :]
 
@@ -229,7 +244,7 @@ class Output:
         """Add what was read of a stream; empty bytes mean its end."""
         at = self._clock()
         self._fed[stream] = time.monotonic(), at
-        if self._end.parts:
+        if self._end.is_used:
             self._feed_end(stream, at, data)
             return
         cut = min(self._left, len(data))
@@ -260,7 +275,7 @@ class Output:
             unfinished = self._splitters[stream].skip(before, joined=len(before) == missing)
             at = self._fed[stream][1]
             self._add(stream, at, [*unfinished, Piece(f"{missing} bytes are missing here", b"")])
-        for stream, at, data in self._end.parts:
+        for stream, at, data in self._end.parts():
             self._add(stream, at, self._splitters[stream].feed(data))
         for stream, splitter in self._splitters.items():
             self._add(stream, self._fed[stream][1], splitter.feed(b"", final=True))

@@ -338,9 +338,45 @@ async def test_a_chatty_job_is_bounded_and_not_held_up(
     assert outcome.report.exit_code == 0
     assert time.monotonic() - before < 20
     lines = facade.lines(1)
-    assert len(lines) < 5000
-    assert lines[-1][2] == "the output is longer than 200000 bytes; the rest is not kept"
-    assert outcome.report.notices == [lines[-1][2]]
+    kept = sum(len(text) + 1 for _, stream, text in lines if stream == "stdout")
+    assert 199_000 < kept < 201_000
+    gaps = [text for _, _, text in lines if text.endswith("missing here")]
+    assert gaps == ["29800005 bytes are missing here"]
+    assert ("stderr", "done") in [line[1:] for line in lines]
+    (notice,) = outcome.report.notices
+    assert notice.startswith("the output is longer than 200000 bytes")
+
+
+async def test_a_secret_is_masked_in_the_end_of_a_long_output(
+    worker: WorkerContext, facade: Recorder
+) -> None:
+    script = "yes 's3cret-word word' | head -n 40000; printf s3cret-word"
+    secrets = {"secrets": ["s3cret-word"], "output_limit_bytes": 100_000}
+    await worker.runner.run(launch(worker, script, **secrets))
+    text = "".join(text for _, _, text in facade.lines(1))
+    assert "bytes are missing here" in text
+    assert text.endswith("********")
+    assert "s3cret" not in text.replace("********", "")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        rb'{"a": "\ud83d", "\udc00": 1}', b'{"a": 1e400}', rb'{"a": "\u0000"}', b"[" * 5000,
+        b'{"a": ' * 1000, b"\xff\xfe{\0}\0", b"", b'{"n": %s}' % (b"9" * 4000), b"NaN",
+    ],
+)  # fmt: skip
+async def test_whatever_a_job_leaves_its_exit_code_decides(
+    worker: WorkerContext, facade: Recorder, tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "left").write_bytes(content)
+    script = f"cp {tmp_path}/left result.json; cp result.json other.json"
+    declared = [{"name": "other", "path": "other.json", "type": "file"}]
+    outcome = await worker.runner.run(
+        launch(worker, script, result_file="result.json", artifacts=declared)
+    )
+    assert (outcome.report.ending, outcome.report.exit_code) == ("exited", 0)
+    assert outcome.answer is not None
 
 
 async def test_binary_output_becomes_lines(worker: WorkerContext, facade: Recorder) -> None:

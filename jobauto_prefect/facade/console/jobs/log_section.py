@@ -1,6 +1,7 @@
 """The part of a job's log that a page shows: its end, what was before, or lines with a text."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -107,7 +108,7 @@ def _lines_of(answer: Mapping[str, Any], sought: str = "") -> list[LogLine]:
 
     Only those are read as a terminal would: many colours take long.
     """
-    terminals = {"stdout": TerminalText(), "stderr": TerminalText()}
+    terminals = defaultdict[str, TerminalText](TerminalText)
     return [
         LogLine(
             number=line["seq"],

@@ -1,5 +1,6 @@
 """The claims API spoken by hand: one run, one process; refusals; leases; reports."""
 
+from base64 import b64encode
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -282,16 +283,32 @@ def test_output_is_kept_once_however_often_it_is_sent(
     output = [
         {"seq": 1, "stream": "stdout", "at": now, "texts": ["čau", '\\ "quoted" \t']},
         {"seq": 3, "stream": "stderr", "at": now, "texts": ["oops"]},
+        {
+            "seq": 4,
+            "stream": "stdout",
+            "at": now,
+            "texts": ["half", "␀␛\ufffd", "7 bytes are missing here", "end"],
+            "raws": {0: _base64(b"half"), 1: _base64(b"\0\x1b\xff\r\n"), 2: "", 3: _base64(b"end")},
+        },
+        {"seq": 8, "stream": "notice", "at": now, "texts": ["that is all"]},
     ]
     body = {"claim_id": launch["claim_id"], "output": output}
     for _ in range(2):
         assert claims.post(f"/jobs/{launch['job_id']}/output", json=body).status_code == 204
     with ledger.reading() as session:
-        assert len(session.scalars(select(OutputLine)).all()) == 3
+        assert len(session.scalars(select(OutputLine)).all()) == 8
     job = rest.get(f"/job/{launch['job_id']}.json").json()
-    assert (job["stdout"], job["stderr"]) == ('čau\n\\ "quoted" \t\n', "oops\n")
+    shown = 'čau\n\\ "quoted" \t\nhalf␀␛\ufffd\n7 bytes are missing here\nend'
+    assert (job["stdout"], job["stderr"]) == (shown, "oops\n")
+    written = rest.get(f"/job/{launch['job_id']}/output.txt").content
+    begun = 'čau\n\\ "quoted" \t\noops\nhalf'.encode()
+    assert written == (begun + b"\0\x1b\xff\r\n7 bytes are missing here\nend\nthat is all\n")
     listed = rest.get(f"/job/{launch['job_id']}/output.json", params={"after": 2}).json()
-    assert [line["text"] for line in listed["lines"]] == ["oops"]
+    assert [line["text"] for line in listed["lines"]][:2] == ["oops", "half"]
+
+
+def _base64(data: bytes) -> str:
+    return b64encode(data).decode()
 
 
 def test_an_artifact_sent_twice_is_one(

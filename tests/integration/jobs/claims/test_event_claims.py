@@ -5,7 +5,10 @@ import os
 import signal
 import subprocess
 import sys
+from base64 import b64encode
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any
 from uuid import uuid4
 
@@ -283,9 +286,16 @@ class Chain:
         )
         return self.rule
 
-    def end(self, **files: bytes) -> int:
-        """A job of the first template leaves files and ends; the event's id."""
+    def end(self, written: Sequence[bytes] = (), **files: bytes) -> int:
+        """A job of the first template leaves pieces of output and files; the event's id."""
         launch = granted(self.claims, claim_of())
+        raws = {place: b64encode(piece).decode() for place, piece in enumerate(written)}
+        texts = [ascii(piece) if piece else "7 bytes are missing here" for piece in written]
+        lines = {"seq": 1, "stream": "stdout", "at": datetime.now(UTC).isoformat()}
+        body = {"claim_id": launch["claim_id"], "output": []}
+        if written:
+            body["output"].append(lines | {"texts": texts, "raws": raws})
+        self.claims.post(f"/jobs/{launch['job_id']}/output", json=body).raise_for_status()
         for name, content in files.items():
             path = name.replace("_", ".")
             where = {"claim_id": launch["claim_id"], "path": path, "name": path}
@@ -559,6 +569,71 @@ def test_an_element_that_died_is_replayed_and_starts_no_other(chain: Chain) -> N
     assert [one["state"] for one in replayed] == ["started"] * 3
     with chain.ledger.reading() as session:
         assert len(session.scalars(select(Job).where(Job.event_id == event)).all()) == 5
+
+
+TEXT = {"cmdparamsTemplate": "", "environment": {"TEXT": {"type": "text"}}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "value"),
+    [
+        ("text", [b"https://a.example/", b"7", b"\n"], "https://a.example/7"),
+        ("url", [b"https://a.example/", b"7", b"\n"], "https://a.example/7"),
+        ("text", [b" a\r\n", b"\x1b[1mb\n\n"], " a\r\n\x1b[1mb\n"),
+        ("url", [b"https://a.exa", b"", b"mple/\nhttps://b.example/\n"], "https://b.example/"),
+    ],
+)
+def test_what_was_written_is_handed_on_as_it_was(
+    chain: Chain, kind: str, written: list[bytes], value: str
+) -> None:
+    chain.between({"it": {"format": kind}}, TEXT, env_mapping={"TEXT": "it"})
+    event = chain.end(written)
+    assert granted(chain.claims, chain.claim(event))["environment"]["TEXT"] == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "written", "reason"),
+    [
+        ("text", b"a\0b\n", "TEXT"),
+        ("text", b"a\xff\n", "bytes that are not UTF-8: TEXT"),
+        ("url", b"https://a.example/\0x\n", "a NUL"),
+        ("url", b"\xffhttps://a.example/\n", "not UTF-8"),
+    ],
+)
+def test_what_no_variable_can_hold_blocks_the_next_job(
+    chain: Chain, kind: str, written: bytes, reason: str
+) -> None:
+    chain.between({"it": {"format": kind}}, TEXT, env_mapping={"TEXT": "it"})
+    kind, state, message = refused(chain.claims, chain.claim(chain.end([written])))
+    assert (kind, state) == ("unresolved_mapping", "FAILED")
+    assert reason in message
+
+
+def test_a_text_that_was_not_kept_whole_blocks_the_next_job(chain: Chain) -> None:
+    chain.between({"it": {"format": "text"}}, TEXT, env_mapping={"TEXT": "it"})
+    message = refused(chain.claims, chain.claim(chain.end([b"a\n", b"", b"b\n"])))[2]
+    assert message.startswith("TEXT: not all of standard output was kept")
+
+
+def test_a_path_into_an_empty_list_starts_nothing(chain: Chain) -> None:
+    chain.between(BILLS, BILL, env_mapping={"BILL": "$.bills.lines[*].text"}, fan_out=True)
+    nothing = chain.end(bills_json=b'{"lines": []}')
+    assert refused(chain.claims, chain.claim(nothing)) == (
+        "nothing_to_do", "CANCELLED", "BILL is an empty list")  # fmt: skip
+    missing = chain.end(bills_json=b'{"other": []}')
+    assert refused(chain.claims, chain.claim(missing))[0] == "unresolved_mapping"
+
+
+@pytest.mark.parametrize("content", [b"", "{}".encode("utf-16"), b"{", b"[" * 5000])
+def test_a_result_that_is_no_json_is_a_warning_of_the_job_that_left_it(
+    chain: Chain, content: bytes
+) -> None:
+    fields = {"fields": {"no": {"type": "integer"}}}
+    chain.between({"bills": BILLS["bills"] | fields}, BILL, env_mapping={})
+    event = chain.rest.get(f"/event/{chain.end(bills_json=content)}.json").json()
+    job = chain.rest.get(f"/job/{event['job_id']}.json").json()
+    assert job["state"] == "succeeded"
+    assert [one["pointer"] for one in job["warnings"]] == ["/produces/bills"]
 
 
 def test_lists_that_start_nothing(chain: Chain) -> None:
