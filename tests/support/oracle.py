@@ -157,6 +157,9 @@ def fields(draw: st.DrawFn, low: int, high: int, names: tuple[str, ...] = ()) ->
                     (written(first), {first}),
                     (f"{written(first)}-{written(last)}", set(range(first, last + 1))),
                     # 5-5/2 would be 5/2: from five on.
+                    (f"{first}/{step}", set(range(first, high + 1, step)))
+                    if not names or names[0] != "SUN"
+                    else (written(first), {first}),  # of weekdays it goes on to the second Sunday
                     (f"{low}-{last}/{step}", set(range(low, last + 1, step)))
                     if low < last
                     else (f"{first}/{step}", set(range(first, high + 1, step))),

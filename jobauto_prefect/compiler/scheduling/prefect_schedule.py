@@ -32,6 +32,10 @@ _PART = re.compile(
 )
 """Of a field, between its commas; L, W and # are not among what both read alike."""
 
+_NTH_WEEKDAY = re.compile(r"(0?[0-7]|[A-Z]{3})#[1-5]", re.IGNORECASE)
+_HIGHEST = (59, 23, 31, 12, 0)
+"""Of each field: Prefect counts on from what is less, `5/10`, and of weekdays from none as cron."""
+
 
 @lru_cache(maxsize=4096)
 def schedule_for_prefect(schedule: Schedule, *, active: bool = True) -> SchedulePlan | None:
@@ -52,9 +56,14 @@ def _read_alike(cron: str) -> bool:
     # both must fit if either begins with a star. Prefect takes `5,*` and `1/1` for stars, too.
     if "*" not in (day, weekday) and (_is_starred(day, 1, 31) or _is_starred(weekday, 0, 6)):
         return False
+    if "#" in weekday:
+        # Prefect takes no other weekdays beside those, and a day of the month as a condition.
+        if day != "*" or not all(map(_NTH_WEEKDAY.fullmatch, weekday.split(","))):
+            return False
+        fields[-1] = "*"
     parts_alike = all(
-        _part_alike(part, counts_on=field is not weekday)
-        for field in fields
+        _part_alike(part, highest)
+        for field, highest in zip(fields, _HIGHEST, strict=True)
         for part in field.split(",")
         if not (field is day and part == LAST)
     )
@@ -66,13 +75,14 @@ def _is_starred(field: str, lowest: int, highest: int) -> bool:
     return field.startswith("*") or len({*_numbers(field, lowest, highest)}) > highest - lowest
 
 
-def _part_alike(part: str, *, counts_on: bool) -> bool:
-    """Whether both read a part of a field alike; `counts_on`: `5/10` ends with the field."""
+def _part_alike(part: str, highest: int) -> bool:
+    """Whether both read a part of a field alike, whose highest number that is."""
     match = _PART.fullmatch(part)
     if match is None:
         return False
     if match["last"] is None:
-        return match["step"] is None or match["first"] == "*" or counts_on
+        is_plain = match["step"] is None or match["first"] == "*"
+        return is_plain or int(_number(match["first"])) < highest  # 59/1 is 59-59/1 to Prefect
     # Prefect takes 5-5 for a star.
     return _number(match["first"]) != _number(match["last"])
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, or_, select, update
+from sqlalchemy import ColumnElement, func, or_, select, update
 from sqlalchemy.orm import Session, joinedload
 
 from jobauto_prefect.definitions import Severity
@@ -30,8 +30,9 @@ from jobauto_prefect.monitoring.tracing import note
 
 EMITTED_AT_ONCE = 100
 ANY = "any"
-DEEPEST = 20
-"""How many ends a chain may have; rules can't go round, but what jobs write may."""
+LONGEST_CIRCLE = 20
+"""How many ends a chain may have that goes round: actions may, and rules that are changed on the
+way."""
 
 RESULTS: Mapping[str, str] = {
     Severity.SUCCESS: "success",
@@ -199,12 +200,27 @@ def store_completion(session: WritingSession, job: Job) -> None:
     pending_actions.enqueue_webhooks(session, [event])
     pending_actions.enqueue_actions(session, event, job, MODES[result])
     session.flush()
-    if event.depth > DEEPEST:
+    if event.depth > LONGEST_CIRCLE and _goes_round(session, event):
         _end_chain(session, event)
 
 
+def _goes_round(session: Session, event: Event) -> bool:
+    """Whether a run template ended more than once among the ends that led to this one."""
+    chain = (
+        select(Event.job_id, Event.runtemplate_id).where(Event.id == event.id).cte(recursive=True)
+    )
+    before = (
+        select(Event.job_id, Event.runtemplate_id)
+        .join(Job, Job.event_id == Event.id)
+        .join(chain, chain.c.job_id == Job.id)
+    )
+    chain = chain.union_all(before)
+    again = select(chain.c.runtemplate_id).group_by(chain.c.runtemplate_id)
+    return session.scalar(again.having(func.count() > 1).limit(1)) is not None
+
+
 def _end_chain(session: WritingSession, event: Event) -> None:
-    error = f"the chain is {event.depth} ends long; {DEEPEST} may be"
+    error = f"the chain goes round, and is {event.depth} ends long; {LONGEST_CIRCLE} may be"
     for delivery in deliveries.deliveries_of_event(session, event.id):
         deliveries.mark_dead(delivery, error)
     pending_actions.mark_starts_dead(session, event, error)

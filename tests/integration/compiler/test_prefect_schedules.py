@@ -70,11 +70,13 @@ ZONES = ("UTC", "Europe/Prague", "America/New_York", "Australia/Lord_Howe", "Ame
 IN_MARCH = ("0 6 */2 * *", "0 6 3,31 * *", "0 6 15,30,31 * *", "0 6 1,L * *", "0 6 1,29 * 1")
 LEFT_OUT = (
     "0 6 */3 * *", "0 6 2,31 * *", "0 6 1,15,31 * *", "0 6 5-5 * *", "0 6 * * 1/2",
-    "0 6 1,14 * 5,*", "0 6 14,* * 3", "0 6 1/1 * 0,*/2",
+    "0 6 1,14 * 5,*", "0 6 14,* * 3", "0 6 1/1 * 0,*/2", "59/1 * * * *", "0 23/6 * * *",
+    "0 6 31/2 * *", "0 6 1 12/3 *", "30,59/5 6 * * *",
 )  # fmt: skip
 """Of which Prefect leaves out days of March, or which it reads otherwise."""
 
 NEAR_CHANGES = ("*/15 8-17 * * 1-5", "0 */4 * * *", "30 6 * * */2", "0 6 L * *", "5 4-22/3 * * *")
+NTH_WEEKDAYS = ("0 6 * * 1#2", "30 6 * 2,3 mon#5,7#1", "*/5 6-8 * * SUN#3", "58/5 6 * * 02#4")
 RARE = ("0 12 30 * *", "0 12 31 * *", "0 12 29 2 *", "15 6 1 */2 *", "15 6 1 */3 *", "0 6 L * *")
 YEARS = range(2026, 2054)
 """As many as it takes until days, dates and changes come round again."""
@@ -136,6 +138,15 @@ def test_prefect_has_our_windows_of_28_years_where_they_are_rare(zone: str) -> N
         starts_of(cron, plan, datetime(2026, 1, 1, tzinfo=UTC), min(count, 190))
 
 
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("cron", NTH_WEEKDAYS)
+def test_prefect_has_our_windows_on_the_nth_weekdays(cron: str, zone: str) -> None:
+    plan = handed(cron, zone)
+    assert plan is not None
+    for year in YEARS[::9]:
+        starts_of(cron, plan, datetime(year, 2, 10, tzinfo=UTC), 60)
+
+
 def in_march(zone: str, each: int) -> None:
     """From every so many Februaries of 28 years into March."""
     for cron in IN_MARCH:
@@ -162,6 +173,13 @@ def test_what_is_left_out_differs_in_some_year(cron: str) -> None:
     starts = (datetime(year, 2, 10, tzinfo=UTC) for year in YEARS[:4])
     pairs = (both(cron, "UTC", start, 20, theirs=cron) for start in starts)
     assert any(found != ours for found, ours in pairs)
+
+
+@pytest.mark.parametrize("cron", ["0 6 * * 1#2,3", "0 6 1 * 1#2,3", "0 6 LW * *"])
+def test_what_prefect_does_not_take_has_no_schedule_there(cron: str) -> None:
+    assert handed(cron, "UTC") is None
+    with pytest.raises(ValueError, match="Invalid cron"):
+        CronSchedule(cron=cron, timezone="UTC")
 
 
 @pytest.mark.parametrize("cron", ["30 2 * * *", "0 */2 * * *"])

@@ -318,13 +318,19 @@ def test_what_is_not_active_is_a_dead_letter(
     assert jobs_of(ledger, after) == []
 
 
-def test_a_chain_of_actions_ends(
+def test_a_chain_of_actions_that_goes_round_ends(
     claims: httpx.Client, rest: httpx.Client, ledger: Ledger, template: dict[str, Any]
 ) -> None:
     say(rest, template, success=chain_to(other(rest, template)))
     launch = granted(claims, claim_of())
     with ledger.writing(SERVICE) as session:
-        deep = Event(kind="change", operation="any", data={}, depth=event_store.DEEPEST)
+        deep = Event(
+            kind="completion",
+            operation="any",
+            data={},
+            depth=event_store.LONGEST_CIRCLE,
+            runtemplate_id=template["id"],
+        )
         session.add(deep)
         session.flush()
         session.get_one(Job, launch["job_id"]).event_id = deep.id

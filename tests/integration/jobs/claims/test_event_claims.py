@@ -18,7 +18,7 @@ from sqlalchemy import select
 
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events import deliveries, delivery_jobs
-from jobauto_prefect.ledger.events.event_store import DEEPEST, SourceChange, store_changes
+from jobauto_prefect.ledger.events.event_store import LONGEST_CIRCLE, SourceChange, store_changes
 from jobauto_prefect.ledger.records import (
     Artifact,
     AuditEntry,
@@ -655,28 +655,30 @@ def test_lists_that_start_nothing(chain: Chain) -> None:
     assert (environment["A"], environment["B"]) == ("1", "2")
 
 
-def test_a_chain_that_grows_too_long_goes_no_further(chain: Chain, claims: httpx.Client) -> None:
+def test_only_a_chain_that_goes_round_is_ended(chain: Chain, claims: httpx.Client) -> None:
     chain.between(STOCK, {"cmdparamsTemplate": "", "environment": {}})
-    deepest = chain.end(stock_json=b"{}")
+    first = chain.end(stock_json=b"{}")
     with chain.ledger.writing(SERVICE) as session:
-        session.get_one(Event, deepest).depth = DEEPEST - 1
+        session.get_one(Event, first).depth = 10 * LONGEST_CIRCLE
     follow = {"runtemplate_source_id": chain.then["id"], "env_mapping": {}}
     further = make_rule(chain.rest, third(chain), None, **follow)
-    report(claims, granted(claims, chain.claim(deepest)))
-    last = max(map(int, chain.rest.get("/events.json").json()))
-    assert chain.rest.get(f"/event/{last}.json").json()["depth"] == DEEPEST
-    (owed,) = chain.deliveries(last)
+    report(claims, granted(claims, chain.claim(first)))
+    second = max(map(int, chain.rest.get("/events.json").json()))
+    (owed,) = chain.deliveries(second)
     assert (owed["eventrule_id"], owed["state"]) == (further["id"], "owed")
-    with chain.ledger.writing(SERVICE) as session:
-        session.get_one(Event, deepest).depth = DEEPEST
+    depth = chain.rest.get(f"/event/{second}.json").json()["depth"]
+    assert depth == 10 * LONGEST_CIRCLE + 1
+
     rule = make_rule(chain.rest, chain.then, None, runtemplate_source_id=chain.first["id"])
-    chain.rest.post(f"/event/{deepest}/replay.json", json={"eventrule_id": rule["id"]})
-    (started,) = [one for one in chain.deliveries(deepest) if one["eventrule_id"] == rule["id"]]
-    report(claims, granted(claims, chain.claim_job(started["job_id"])))
+    chain.rest.post(f"/event/{second}/replay.json", json={"eventrule_id": rule["id"]})
+    (again,) = [one for one in chain.deliveries(second) if one["eventrule_id"] == rule["id"]]
+    report(claims, granted(claims, chain.claim_job(again["job_id"])))
     last = max(map(int, chain.rest.get("/events.json").json()))
     (dead,) = chain.deliveries(last)
     assert (dead["state"], dead["job_id"]) == ("dead", None)
-    assert dead["error"] == f"the chain is {DEEPEST + 1} ends long; {DEEPEST} may be"
+    assert dead["error"] == (
+        f"the chain goes round, and is {depth + 1} ends long; {LONGEST_CIRCLE} may be"
+    )
 
 
 def third(chain: Chain) -> dict[str, Any]:
