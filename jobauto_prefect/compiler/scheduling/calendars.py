@@ -13,6 +13,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from jobauto_prefect.compiler.scheduling.closures import Closure
+from jobauto_prefect.compiler.scheduling.utc_offsets import offset_periods_until
 
 logger = logging.getLogger(__name__)
 
@@ -24,7 +25,7 @@ DAY = timedelta(days=1)
 class ClosedDays:
     """Whole days, both included; `yearly`: those of each year.
 
-    A 29 February comes in leap years only.
+    A 29 February comes in leap years only; what ends with it ends with the 28th in the others.
     """
 
     first: date
@@ -36,18 +37,11 @@ class ClosedDays:
         """Whether a day is one of them."""
         if not self.yearly:
             return self.first <= day <= self.last
-        return any(self._first_in(year) <= day <= self._first_in(year) + (self.last - self.first)
-                   for year in (day.year - 1, day.year) if self._exists_in(year))  # fmt: skip
-
-    def _first_in(self, year: int) -> date:
-        return self.first.replace(year=year)
-
-    def _exists_in(self, year: int) -> bool:
-        try:
-            self._first_in(year)
-        except ValueError:
-            return False
-        return True
+        # By month and day, for how many days there are between depends on the year.
+        first, shown, last = ((each.month, each.day) for each in (self.first, day, self.last))
+        if self.first.year == self.last.year:
+            return first <= shown <= last
+        return first <= shown or shown <= last
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +59,8 @@ class ClosedTimes:
         if day.weekday() not in self.weekdays:
             return None
         last = day if self.end > self.begin else day + DAY
-        return _instant(day, self.begin, zone), _instant(last, self.end, zone)
+        begin, end = _instant(day, self.begin, zone), _instant(last, self.end, zone)
+        return (begin, end) if begin < end else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +79,7 @@ class Calendar:
         """Return the closure at an instant; None if it is open."""
         local = instant.astimezone(self.zone)
         for title in self._holidays(local.date()):
-            return Closure(*_day(local, instant), self._reason(title))
+            return Closure(*_day(local, instant, self.zone), self._reason(title))
         for period in self.periods:
             if period.at(instant):
                 return Closure(period.start, period.end, self._reason(period.reason))
@@ -137,24 +132,34 @@ def _times(entry: Mapping[str, Any]) -> ClosedTimes:
 
 def _period(entry: Mapping[str, Any], zone: ZoneInfo) -> Closure:
     ends = (datetime.fromisoformat(entry[name]) for name in ("start", "end"))
-    start, end = (each.replace(tzinfo=zone) if each.tzinfo is None else each for each in ends)
-    return Closure(start.astimezone(UTC), end.astimezone(UTC), entry.get("title") or "")
+    start, end = (
+        each.astimezone(UTC) if each.tzinfo else _instant(each.date(), each.time(), zone)
+        for each in ends
+    )
+    return Closure(start, end, entry.get("title") or "")
 
 
 def _instant(day: date, clock: time, zone: ZoneInfo) -> datetime:
-    return datetime.combine(day, clock, zone).astimezone(UTC)
+    """Return when the clock first shows a time of a day; of one that is skipped, the first after.
+
+    A skipped time by the offset before lies as far behind the skip as it is in it.
+    """
+    shown = datetime.combine(day, clock)
+    instant = shown.replace(tzinfo=zone).astimezone(UTC)
+    is_skipped = instant.astimezone(zone).replace(tzinfo=None) != shown
+    return next(offset_periods_until(zone, instant)).begin if is_skipped else instant
 
 
-def _day(local: datetime, instant: datetime) -> tuple[datetime, datetime]:
+def _day(local: datetime, instant: datetime, zone: ZoneInfo) -> tuple[datetime, datetime]:
     """Return the day of an instant, from midnight to midnight.
 
     Where the clock goes back over midnight the hour that comes twice is of the day before, too.
     """
-    zone = local.tzinfo
-    start = datetime.combine(local.date(), time(), zone).astimezone(UTC)
-    midnight = datetime.combine(local.date() + DAY, time(), zone)
-    end = midnight.astimezone(UTC)
-    return start, end if end > instant else midnight.replace(fold=1).astimezone(UTC)
+    start = _instant(local.date(), time(), zone)
+    end = _instant(local.date() + DAY, time(), zone)
+    if end <= instant:
+        end = datetime.combine(local.date() + DAY, time(fold=1), zone).astimezone(UTC)
+    return start, end
 
 
 def public_holiday(country: str, subdivision: str | None, day: date) -> str | None:

@@ -63,6 +63,24 @@ def test_a_29_february_comes_in_leap_years() -> None:
     assert found.at(at("2027-03-01T05:00Z")) is None
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "closed", "opened"),
+    [
+        ("2023-02-25", "2023-03-02", "2024-02-29 2024-03-02 2027-03-02", "2024-03-03 2027-02-24"),
+        ("2024-02-25", "2024-03-02", "2023-03-02 2027-02-25 2028-02-29", "2023-03-03 2028-03-03"),
+        ("2023-12-20", "2024-03-01", "2026-03-01 2027-12-20 2028-03-01", "2027-03-02 2028-03-02"),
+        ("2024-02-29", "2024-03-05", "2028-02-29 2027-03-01 2027-03-05", "2027-02-28 2027-03-06"),
+        ("2024-02-01", "2024-02-29", "2028-02-29 2027-02-28", "2027-03-01 2028-03-01"),
+    ],
+)
+def test_days_of_each_year_begin_and_end_on_their_dates(
+    first: str, last: str, closed: str, opened: str
+) -> None:
+    found = calendar(days=[{"date": first, "until": last, "yearly": True}])
+    assert [day for day in closed.split() if not found.at(at(f"{day}T05:00Z"))] == []
+    assert [day for day in opened.split() if found.at(at(f"{day}T05:00Z"))] == []
+
+
 def test_times_of_day_pass_midnight_and_are_of_the_day_they_begin_on() -> None:
     found = calendar(times=[{"from": "22:00", "to": "04:00", "weekdays": ["fri"]}])
     assert found.at(at("2026-05-08T21:59Z")) is None  # a Friday
@@ -76,7 +94,7 @@ def test_times_of_day_pass_midnight_and_are_of_the_day_they_begin_on() -> None:
 @pytest.mark.parametrize(
     ("zone", "day", "opens"),
     [
-        ("Europe/Prague", "2026-03-29", "2026-03-29T03:30+02:00"),  # 02:30 is skipped
+        ("Europe/Prague", "2026-03-29", "2026-03-29T03:00+02:00"),  # 02:30 is skipped
         ("Europe/Prague", "2026-10-25", "2026-10-25T02:30+02:00"),  # shown twice: the first
         ("Australia/Lord_Howe", "2026-04-05", "2026-04-05T02:30+10:30"),
     ],
@@ -85,6 +103,17 @@ def test_times_of_day_on_days_when_the_clock_is_set(zone: str, day: str, opens: 
     found = calendar(zone, times=[{"from": "01:00", "to": "02:30"}])
     begin = datetime.fromisoformat(f"{day}T01:00").replace(tzinfo=zone_of(zone))
     assert ClosedTime([found]).reopens(begin.astimezone(UTC)) == at(opens)
+
+
+def test_what_begins_or_ends_in_a_skipped_hour_does_so_at_the_first_moment_after() -> None:
+    late = calendar("Europe/Prague", times=[{"from": "02:30", "to": "05:00"}])
+    assert late.at(at("2026-03-29T01:59+01:00")) is None
+    assert reopens(late, "2026-03-29T03:00+02:00") == at("2026-03-29T05:00+02:00")
+    within = calendar("Europe/Prague", times=[{"from": "02:10", "to": "02:50"}])
+    assert within.at(at("2026-03-29T03:05+02:00")) is None
+    period = {"start": "2026-03-29T01:00", "end": "2026-03-29T02:30"}
+    once = calendar("Europe/Prague", periods=[period])
+    assert reopens(once, "2026-03-29T01:30+01:00") == at("2026-03-29T03:00+02:00")
 
 
 def test_a_period_comes_once_on_its_own_clock_or_that_of_the_zone() -> None:
