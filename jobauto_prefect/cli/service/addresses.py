@@ -7,6 +7,7 @@ from jobauto_prefect.cli.service.home_lock import read_addresses
 from jobauto_prefect.cli.service.ports import read_ports
 from jobauto_prefect.variables import home, variable
 
+CONSOLE = "/console"
 PAGES = "/api/v1/index.html"
 DOCUMENTATION = "/docs"
 DEFAULT_PORTS: Mapping[str, int] = {"api_port": 8000, "prefect_port": 4200}
@@ -15,6 +16,7 @@ DEFAULT_PORTS: Mapping[str, int] = {"api_port": 8000, "prefect_port": 4200}
 def public_addresses(url: str, prefect_ui: str) -> dict[str, str]:
     """Collect what people open, by its name."""
     return {
+        "Console": url + CONSOLE,
         "Prefect UI": prefect_ui,
         "Pages": url + PAGES,
         "REST": url + DOCUMENTATION,

@@ -11,7 +11,7 @@ from functools import lru_cache
 from cronsim import CronSim
 
 from jobauto_prefect.compiler.plan import SchedulePlan
-from jobauto_prefect.compiler.scheduling.schedule import Schedule
+from jobauto_prefect.compiler.scheduling.schedule import NUMBERS, Schedule
 from jobauto_prefect.compiler.scheduling.utc_offsets import SECOND, OffsetPeriod, changes_of
 
 YEARS = range(2025, 2056)
@@ -24,9 +24,6 @@ DAYS = 28
 LAST = "L"
 """The last day of a month."""
 
-_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
-_DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
-_NUMBERS = {name: str(number) for number, name in (*enumerate(_MONTHS, 1), *enumerate(_DAYS))}
 _PART = re.compile(
     r"(?P<first>\*|[0-9]+|[A-Z]{3})(-(?P<last>[0-9]+|[A-Z]{3}))?(?P<step>/[0-9]+)?", re.IGNORECASE
 )
@@ -126,7 +123,7 @@ def _numbers(field: str, lowest: int, highest: int) -> list[int]:
 
 
 def _number(text: str) -> str:
-    return _NUMBERS.get(text.upper(), text.lstrip("0") or "0")
+    return NUMBERS.get(text.upper(), text.lstrip("0") or "0")
 
 
 def _never_touched(schedule: Schedule, changes: tuple[OffsetPeriod, ...]) -> bool:

@@ -1,9 +1,11 @@
 """Interval codes, cron expressions and zones: what a run template says about when it runs."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from cronsim import CronSim, CronSimError
 
@@ -32,6 +34,18 @@ NICKNAMES: Mapping[str, str] = {
     "@hourly": "0 * * * *",
 }
 """What cron calls these; its weeks begin on Sunday."""
+
+_TO_SUNDAY = re.compile(r"\b([1-6]|MON|TUE|WED|THU|FRI|SAT)-(SUN|0)\b(?=[^ ]*$)", re.IGNORECASE)
+_RANGE = re.compile(r"(?:^|,)([0-9]+|[A-Za-z]{3})-([0-9]+|[A-Za-z]{3})(?=,|$)")
+_MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
+_DAYS = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
+NUMBERS: Mapping[str, str] = {
+    name: str(number) for number, name in (*enumerate(_MONTHS, 1), *enumerate(_DAYS))
+}
+"""What the names of months and days of the week stand for."""
+
+_LIMITS = (("0", "59"), ("0", "23"), ("1", "31"), ("JAN", "DEC"), ("MON", "SUN"))
+"""The first and the last one of each field, as they are advised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +100,25 @@ def _require_valid(cron: str) -> str:
         return _expand_nickname(expression)
     if len(expression.split()) != 5:
         raise _invalid("/cron", "cron", f"{cron!r} has not the five fields of a cron expression")
+    # Sunday by its name is 0, the first day; at the end of a range it is the last one.
+    expression = _TO_SUNDAY.sub(r"\1-7", expression)
     try:
         next(CronSim(expression, datetime(2000, 1, 1)))  # noqa: DTZ001 - only whether it ever comes
     except (CronSimError, StopIteration) as error:
-        reason = str(error) or "it never comes"
+        reason = (str(error) or "it never comes") + _advice(expression)
         raise _invalid("/cron", "cron", f"{cron!r} is no cron expression: {reason}") from None
     return expression
+
+
+def _advice(expression: str) -> str:
+    """Say how a range is written that goes on past the end of its field, such as FRI-MON."""
+    for field, (lowest, highest) in zip(expression.split(), _LIMITS, strict=True):
+        for first, last in _RANGE.findall(field):
+            begin, end = (NUMBERS.get(each.upper(), each) for each in (first, last))
+            if begin.isdigit() and end.isdigit() and int(begin) > int(end):
+                rest = last if end == NUMBERS.get(lowest, lowest) else f"{lowest}-{last}"
+                return f"; in place of {first}-{last} write {first}-{highest},{rest}"
+    return ""
 
 
 def _expand_nickname(name: str) -> str:
@@ -109,9 +136,17 @@ def zone_of(name: str) -> ZoneInfo:
         InvalidInput: there is no such zone.
     """
     try:
-        return ZoneInfo(name)
+        if name in _zones():
+            return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise _invalid("/timezone", "timezone", f"there is no time zone {name!r}") from None
+        pass  # it has vanished with an update of the machine
+    raise _invalid("/timezone", "timezone", f"there is no time zone {name!r}")
+
+
+@lru_cache(maxsize=1)
+def _zones() -> frozenset[str]:
+    """Return the names that Prefect takes too: files such as right/UTC and posixrules are none."""
+    return frozenset(available_timezones())
 
 
 def _invalid(pointer: str, rule: str, message: str) -> InvalidInput:

@@ -25,10 +25,25 @@ def schedule_faults(members: Mapping[str, Any], zone: str) -> list[Fault]:
     named, offset = members.get("timezone"), members.get("deadline_offset")
     faults = [
         *_raised(cron_of, code, cron),
+        *_missing(code, cron),
         *_raised(zone_of, zone if named is None else named),
         *(_raised(relative_of, offset) if offset is not None else ()),
     ]
     return faults or [*_too_late(code, cron, named or zone, members.get("delay", 0), offset)]
+
+
+def unused_cron(code: str, cron: str | None) -> list[Fault]:
+    """Warn of a cron expression that the interval does not heed."""
+    if code == "c" or not cron:
+        return []
+    message = f"with interv {code} it is not heeded; set interv to c to run as it says"
+    return [Fault("/cron", "unused", message)]
+
+
+def _missing(code: str, cron: str | None) -> Iterator[Fault]:
+    if code == "c" and not (cron and cron.strip()):
+        message = "interv c runs as cron says: give its five fields, or n as interv to run never"
+        yield Fault("/cron", "required", message)
 
 
 def _raised(checking: Callable[..., object], *arguments: Any) -> tuple[Fault, ...]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, StringConstraints, WithJsonSchema
 
 from jobauto_prefect.compiler.scheduling.schedule import CODES
-from jobauto_prefect.compiler.scheduling.schedule_errors import schedule_faults
+from jobauto_prefect.compiler.scheduling.schedule_errors import schedule_faults, unused_cron
 from jobauto_prefect.definitions import (
     Backoff,
     ContactLost,
@@ -206,6 +206,8 @@ def write_template(write: WriteRequest) -> WriteResult:
     enqueue(write.session, OutboxKind.APPLY_TEMPLATE, template.id)
     if template.assignments or template.app.definition.requirements:
         warnings = assignment_warnings(write, template) + warnings
+    if body.model_fields_set & {"interv", "cron"}:
+        warnings += unused_cron(template.interv, template.cron)
     return WriteResult(template, created, warnings)
 
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 import httpx
+import pytest
 
 from jobauto_prefect.facade.apply.documents import Document, check_document
 from tests.support.definitions import PROBE
@@ -132,3 +133,27 @@ def test_an_address_that_can_not_be_right_is_a_warning(rest: httpx.Client) -> No
         "/job/", json={"runtemplate_id": written["id"], "env": {"MAIL": "nobody"}}
     ).json()
     assert [one["pointer"] for one in job["warnings"]] == ["/env/MAIL"]
+
+
+def test_an_interval_by_cron_needs_one_and_cron_needs_the_interval(rest: httpx.Client) -> None:
+    lacking = template(rest, interv="c", cron=None)
+    assert (lacking.status_code, pointers(lacking)) == (400, ["/cron"])
+    unused = template(rest, interv="d", cron="0 6 * * *").raise_for_status().json()
+    (warning,) = [each for each in unused["warnings"] if each["pointer"] == "/cron"]
+    assert "set interv to c" in warning["message"]
+    heeded = template(rest, interv="c", cron="0 6 * * FRI-SUN").raise_for_status().json()
+    assert not [each for each in heeded.get("warnings", []) if each["pointer"] == "/cron"]
+
+
+@pytest.mark.parametrize("zone", ["posix/Europe/Prague", "right/UTC", "posixrules"])
+def test_a_zone_that_prefect_can_not_run_is_refused_wherever_it_comes_in(
+    rest: httpx.Client, zone: str
+) -> None:
+    company = {"slug": "zoned", "name": "Zoned", "timezone": zone}
+    calendar = {"name": "Zoned", "timezone": zone}
+    answers = (
+        template(rest, timezone=zone),
+        rest.post("/company/", json=company),
+        rest.post("/calendar/", json=calendar),
+    )
+    assert [pointers(answer) for answer in answers] == [["/timezone"]] * 3
