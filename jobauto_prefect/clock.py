@@ -4,6 +4,8 @@ import logging
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import available_timezones
 
 logger = logging.getLogger(__name__)
 
@@ -16,6 +18,12 @@ TOLERATED = timedelta(seconds=1)
 def utc_now() -> datetime:
     """Return the present instant by the host's clock, zone-aware, in UTC."""
     return datetime.now(UTC)
+
+
+@lru_cache(maxsize=1)
+def zone_names() -> frozenset[str]:
+    """Return the time zones that Prefect takes too: files such as right/UTC are none."""
+    return frozenset(available_timezones())
 
 
 def seconds_since_boot() -> float:

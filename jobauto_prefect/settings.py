@@ -2,11 +2,13 @@
 
 import getpass
 import os
+import re
 import socket
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
+from urllib.parse import urlsplit
 
 from pydantic import (
     Field,
@@ -25,6 +27,7 @@ from pydantic_settings import (
     SettingsConfigDict,
 )
 
+from jobauto_prefect.clock import zone_names
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.logs import LogFormat
 from jobauto_prefect.variables import config_files, environment_home
@@ -39,6 +42,8 @@ DRIVERS = {
 
 RUN_AS_DIRECTORY = Path("/var/lib/jobauto-jobs")
 """Where the directories of jobs are that run as other users than the worker."""
+
+NOT_IN_NAMES = str.maketrans(dict.fromkeys("/%", "-"))
 
 MANAGEMENT_PORTS = 20
 """How many ports from JOBAUTO_MANAGEMENT_PORT on are for the parts of one host."""
@@ -352,6 +357,27 @@ class Settings(BaseSettings):
             return list(dict.fromkeys(item.strip() for item in value.split(",") if item.strip()))
         return value
 
+    @field_validator("timezone")
+    @classmethod
+    def _zone(cls, name: str) -> str:
+        if name not in zone_names():
+            raise ValueError(f"there is no time zone {name!r}; name one as Europe/Prague")
+        return name
+
+    @field_validator("language")
+    @classmethod
+    def _language(cls, code: str) -> str:
+        if not re.fullmatch("[a-z]{2}", code):
+            raise ValueError(f"{code!r} is no language; give its two letters, such as en")
+        return code
+
+    @field_validator("url", "prefect_api_url", "prefect_ui_url")
+    @classmethod
+    def _address(cls, address: str) -> str:
+        if address and not _is_web_address(address):
+            raise ValueError("this is no address such as http://127.0.0.1:8000, without a user")
+        return address
+
     @field_validator("management_port")
     @classmethod
     def _apart(cls, first: int | None, known: ValidationInfo) -> int | None:
@@ -448,6 +474,14 @@ class Settings(BaseSettings):
         return self.worker_limit or min(16, 4 * (os.cpu_count() or 1))
 
 
+def _is_web_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return bool(re.match(WEB_ADDRESS, text) and parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def _with_driver(url: str) -> str:
     scheme, separator, rest = url.partition("://")
     return DRIVERS.get(scheme, scheme) + separator + rest
@@ -473,6 +507,11 @@ def load_settings(**values: Any) -> Settings:
 def local_operator() -> str:
     """Return how the audit trail names the person at this machine's command line."""
     return f"os:{getpass.getuser()}"
+
+
+def worker_name(pool: str) -> str:
+    """Return how a worker of a pool on this machine is named where nobody names it."""
+    return f"{host_name()} {pool}".translate(NOT_IN_NAMES)
 
 
 def host_name() -> str:

@@ -46,12 +46,32 @@ def home() -> Path:
     return Path(path).expanduser() if path else environment_home()
 
 
+def adopt_prefect_settings(*, of_server: bool) -> None:
+    """Let Prefect find its settings (`PREFECT_…`) that the files say; it must not be imported yet.
+
+    Without `of_server` those of its server stay out: that of its database may have a password.
+    """
+    for file in reversed(config_files()):
+        for name, value in stored_variables(file).items():
+            is_servers = name.startswith("PREFECT_SERVER_") or "DATABASE" in name
+            if name.startswith("PREFECT_") and (of_server or not is_servers):
+                os.environ.setdefault(name, value)
+
+
+def stored_variables(file: Path) -> dict[str, str]:
+    """Return what a file says, by name; nothing where it can't be read."""
+    from dotenv import dotenv_values
+
+    try:
+        return {name: value or "" for name, value in dotenv_values(file).items()}
+    except (OSError, UnicodeDecodeError):
+        return {}
+
+
 def _kept(file: Path, name: str) -> str | None:
     try:
         if name not in file.read_text():
             return None
     except (OSError, UnicodeDecodeError):
         return None
-    from dotenv import dotenv_values
-
-    return dotenv_values(file).get(name)
+    return stored_variables(file).get(name)

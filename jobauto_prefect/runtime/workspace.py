@@ -96,6 +96,18 @@ class WorkerWorkspace:
             ) from None
         return cls(path, lock)
 
+    @staticmethod
+    def is_held(base: Path, worker: str) -> bool:
+        """Whether a living worker of this name has its directory below `base`."""
+        try:
+            with (base / _folder_name(worker) / LOCK).open() as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
+            pass  # nobody has been there, or its worker will say why it can't be used
+        return False
+
     def close(self) -> None:
         """Unlock the directory, and remove it if no job left anything."""
         with contextlib.suppress(OSError):

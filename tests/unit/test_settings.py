@@ -90,3 +90,58 @@ def test_webhooks_go_to_addresses_of_the_web_each_once() -> None:
     for wrong in ("h.example", "ftp://h.example/", "https://me:pass@h.example/"):
         with pytest.raises(InvalidInput, match="webhook_urls"):
             load_settings(webhook_urls=wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("timezone", zone) for zone in ("Europe/Prag", "right/UTC", "posixrules", "")),
+        *(("language", code) for code in ("english", "EN", "")),
+        *(
+            (name, address)
+            for name in ("url", "prefect_api_url", "prefect_ui_url")
+            for address in ("127.0.0.1:8000", "http://", "http://me:pw@host", "http://host:99999")
+        ),
+    ],
+)
+def test_a_wrong_zone_language_or_address_is_refused_when_settings_are_read(
+    name: str, value: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        load_settings(**{name: value})
+    (fault,) = caught.value.faults
+    assert fault.pointer.lower() == f"/{name}"
+
+
+def test_prefect_finds_its_settings_in_the_files_and_names_that_nobody_reads_are_named(
+    tmp_path: Path,
+) -> None:
+    theirs = "postgresql+asyncpg://me:pw@db/prefect"
+    (tmp_path / "database.env").write_text(
+        f"PREFECT_API_DATABASE_CONNECTION_URL={theirs}\nDB_DATABSE=x\nJOBAUTO_POOL=p\nHOST=x\n"
+    )
+    (tmp_path / "jobauto.env").write_text(
+        "PREFECT_API_DATABASE_CONNECTION_URL=sqlite+aiosqlite:///x\nPREFECT_LOGING_LEVEL=DEBUG\n"
+    )
+    show = (
+        "from jobauto_prefect.engine.prefect_server.database import prefect_database_url as p;"
+        "from jobauto_prefect.settings import load_settings as l;"
+        "from jobauto_prefect.cli.checks.setting_names import unread_names as u;"
+        "print(p(l()), *u(), sep=chr(10))"
+    )
+    environment = {
+        "JOBAUTO_HOME": str(tmp_path), "JOBAUTO_TIMEZON": "UTC", "PREFECT_LOGGING_ROOT_LEVEL": "x",
+        "PREFECT_API_URL": "http://127.0.0.1:4200/api", "PATH": os.environ["PATH"],
+    }  # fmt: skip
+    answer = subprocess.run(
+        [sys.executable, "-c", show], env=environment, capture_output=True, text=True, check=True
+    )
+    url, *named = answer.stdout.splitlines()
+    assert url == theirs
+    assert named == [
+        f"nobody reads PREFECT_LOGING_LEVEL in {tmp_path}/jobauto.env;"
+        " did you mean PREFECT_LOGGING_LEVEL?",
+        f"nobody reads DB_DATABSE in {tmp_path}/database.env; did you mean DB_DATABASE?",
+        f"nobody reads HOST in {tmp_path}/database.env; did you mean DB_HOST?",
+        "nobody reads JOBAUTO_TIMEZON in the environment; did you mean JOBAUTO_TIMEZONE?",
+    ]

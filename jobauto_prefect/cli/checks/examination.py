@@ -5,10 +5,12 @@ import shlex
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from urllib.parse import urlsplit
 
 import httpx
 
 from jobauto_prefect.cli.checks.finding import Finding
+from jobauto_prefect.cli.checks.setting_names import setting_findings
 from jobauto_prefect.cli.checks.storage import (
     audit_finding,
     database_findings,
@@ -28,6 +30,7 @@ from jobauto_prefect.definitions.environment_names import unsafe_reason
 from jobauto_prefect.definitions.records.notices import Channel
 from jobauto_prefect.engine.api import PrefectApi, own_authorization
 from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.prefect_server.database import prefect_database_url
 from jobauto_prefect.engine.sync.deployment_drift import find_drift
 from jobauto_prefect.engine.work_pools import pools
 from jobauto_prefect.errors import PrefectUnavailable
@@ -53,11 +56,17 @@ TIMEOUT_SECONDS = 5
 async def examine(settings: Settings) -> list[Finding]:
     """Run all checks, in the order in which things depend on each other."""
     settings = settings.model_copy(update=read_addresses(settings.home))
-    findings = [*database_findings(settings), *key_findings(settings), *home_findings(settings)]
+    findings = [
+        *setting_findings(),
+        *database_findings(settings),
+        *key_findings(settings),
+        *home_findings(settings),
+    ]
     is_broken = any(finding.status == "wrong" for finding in findings)
     ledger = None if is_broken else open_or_report(settings, findings)
     try:
         findings += [finding async for finding in _server_findings(settings)]
+        findings.append(_prefect_database_finding(settings))
         if ledger is None:
             message = "can't be looked at without the ledger"
             findings += [Finding(name, "unknown", message) for name in ("work pools", "outbox")]
@@ -85,6 +94,13 @@ async def _server_findings(settings: Settings) -> AsyncIterator[Finding]:
                 continue
             yield Finding(name, "ok", f"answers at {url}")
             yield _clock_finding(name, answer.headers.get("date"))
+
+
+def _prefect_database_finding(settings: Settings) -> Finding:
+    """Name the database that a Prefect started here has, without its password."""
+    url = urlsplit(prefect_database_url(settings))
+    where = url.path if url.hostname is None else f"{url.netloc.rpartition('@')[2]}{url.path}"
+    return Finding("Prefect database", "ok", f"{url.scheme}, {where}")
 
 
 def _clock_finding(name: str, date: str | None) -> Finding:

@@ -144,6 +144,9 @@ def _report_end(name: str, event: str, number: int | None) -> None:
 
 
 def _print_addresses(settings: "Settings", password: str | None) -> None:
+    from jobauto_prefect.cli.service.addresses import CONSOLE
+
+    print_line(f"  Console      {settings.url}{CONSOLE}  (admin / {password})")
     print_line(f"  Prefect UI   {settings.prefect_ui}/runs  (admin:{password})")
     print_line(f"  REST facade  {settings.url}/api/v1/index.json  (admin / {password})")
 

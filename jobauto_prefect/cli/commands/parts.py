@@ -4,12 +4,16 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from jobauto_prefect.errors import NotReady
 from jobauto_prefect.logs import log_to_stderr
+from jobauto_prefect.variables import adopt_prefect_settings
+
+if TYPE_CHECKING:
+    from jobauto_prefect.settings import Settings
 
 api = typer.Typer(help="The REST facade.", no_args_is_help=True)
 prefect = typer.Typer(help="The Prefect server.", no_args_is_help=True)
@@ -37,7 +41,9 @@ def start_api(
     from jobauto_prefect.settings import load_settings
 
     settings = load_settings()
+    adopt_prefect_settings(of_server=True)
     log_to_stderr(settings.log_format)
+    _warn_of_unread_names()
     close_home(settings)
     options = server_options(settings)
     logger.info("the facade listens on %s:%d", settings.api_host, settings.api_port)
@@ -65,7 +71,9 @@ def start_prefect() -> None:
     from jobauto_prefect.settings import load_settings
 
     settings = load_settings()
+    adopt_prefect_settings(of_server=True)
     log_to_stderr(settings.log_format)
+    _warn_of_unread_names()
     close_home(settings)
     options = server_options(settings)
     # Before Prefect is imported: it reads its settings then.
@@ -80,6 +88,13 @@ def start_prefect() -> None:
         timeout_graceful_shutdown=GRACEFUL_SECONDS,
         **options,
     )
+
+
+def _warn_of_unread_names() -> None:
+    from jobauto_prefect.cli.checks.setting_names import unread_names
+
+    for message in unread_names():
+        logger.warning(message)
 
 
 def _give_block_key() -> None:
@@ -113,7 +128,9 @@ def start_services() -> None:
     from jobauto_prefect.settings import load_settings
 
     settings = load_settings()
+    adopt_prefect_settings(of_server=True)
     log_to_stderr(settings.log_format)
+    _warn_of_unread_names()
     close_home(settings)
     with open_local_ledger() as ledger:
         asyncio.run(serve_services(settings, ledger))
@@ -152,17 +169,39 @@ def start_worker(
     from pydantic import SecretStr
 
     from jobauto_prefect.cli.service.supervisor import signal_ready
+
+    adopt_prefect_settings(of_server=False)
     from jobauto_prefect.engine.worker.jobauto_worker import run_worker
     from jobauto_prefect.home import close_home
     from jobauto_prefect.settings import load_settings
 
     if token_file is None:
         _leave_token_out_of_environment()
-    given = {"worker_token": SecretStr(_read_token(token_file))} if token_file else {}
-    settings = load_settings(**given)
+    given: dict[str, Any] = (
+        {"worker_token": SecretStr(_read_token(token_file))} if token_file else {}
+    )
+    settings = load_settings(**given, **_neighbours(load_settings()))
     log_to_stderr(settings.log_format)
+    _warn_of_unread_names()
     close_home(settings)
     asyncio.run(run_worker(settings, pool, name, limit, run_as or (), signal_ready))
+
+
+def _neighbours(settings: "Settings") -> dict[str, str]:
+    """Return the addresses of the service of this home that the settings do not name.
+
+    It may have been given its ports on its command line, now or the last time that it ran.
+    """
+    from jobauto_prefect.cli.service.home_lock import read_addresses
+    from jobauto_prefect.cli.service.ports import choose_ports, read_ports
+    from jobauto_prefect.cli.service.program import load_service_settings
+    from jobauto_prefect.settings import load_settings
+
+    addresses = read_addresses(settings.home)
+    if not addresses and read_ports(settings.home):
+        last = load_service_settings(load_settings, **choose_ports(settings, {}))
+        addresses = {"url": last.url, "prefect_api_url": last.prefect_api_url}
+    return {n: text for n, text in addresses.items() if n not in settings.model_fields_set}
 
 
 def _read_token(file: Path) -> str:

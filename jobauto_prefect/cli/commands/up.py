@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobauto_prefect.cli.options import Json
-from jobauto_prefect.cli.output.terminal import print_line
+from jobauto_prefect.cli.output.terminal import escape_controls, print_hint, print_line
 
 if TYPE_CHECKING:
     from jobauto_prefect.settings import Settings
@@ -36,6 +36,7 @@ def up(
     It runs until Ctrl-C or SIGTERM; jobs may then finish, and a second signal shortens that. The
     first time it makes the key, the tables and the user admin, and prints its password once.
     """
+    from jobauto_prefect.cli.checks.setting_names import unread_names
     from jobauto_prefect.cli.service.home_lock import hold_home
     from jobauto_prefect.cli.service.installation import prepare_home, require_free
     from jobauto_prefect.cli.service.ports import choose_ports, save_ports
@@ -48,8 +49,11 @@ def up(
     given = {"api_port": api_port, "prefect_port": prefect_port}
     settings = load_service_settings(load_settings, **choose_ports(load_settings(), given))
     addresses = {"url": settings.url, "prefect_api_url": settings.prefect_api_url}
+    for message in unread_names():
+        print_hint(escape_controls(message))
     make_home(settings)
     with hold_home(settings.home, addresses) as lock:
+        _await_last_worker(settings)
         require_free(settings.api_host, settings.api_port, "--api-port")
         require_free(settings.api_host, settings.prefect_port, "--prefect-port")
         save_ports(settings)
@@ -88,6 +92,25 @@ def _apply_examples(settings: "Settings", as_json: bool) -> None:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL if as_json else None,
     )
+
+
+def _await_last_worker(settings: "Settings") -> None:
+    """Wait for the worker of a service that was killed: its jobs are being ended, and it works on
+    until they have.
+    """
+    import time
+
+    from jobauto_prefect.cli.service.stages import MARGIN_SECONDS
+    from jobauto_prefect.runtime.workspace import WorkerWorkspace
+    from jobauto_prefect.settings import worker_name
+
+    deadline = time.monotonic() + settings.grace_seconds + settings.stop_seconds + MARGIN_SECONDS
+    name, told = worker_name(settings.pool), False
+    while WorkerWorkspace.is_held(settings.work_directory, name) and time.monotonic() < deadline:
+        if not told:
+            print_hint("the worker of before still ends its jobs; waiting for it …")
+        told = True
+        time.sleep(0.2)
 
 
 def _print_password(password: str, as_json: bool) -> None:

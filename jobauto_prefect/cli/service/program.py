@@ -1,11 +1,11 @@
 """This program as a child process: its command line and its environment."""
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from jobauto_prefect.settings import Settings
+from jobauto_prefect.variables import variable
 
 WITHHELD = ("JOBAUTO_TOKEN", "JOBAUTO_WORKER_TOKEN")
 """Variables no part of the service is given."""
@@ -61,7 +61,7 @@ def part_variables(settings: Settings) -> dict[str, str]:
         "JOBAUTO_API_PORT": str(settings.api_port),
         "JOBAUTO_PREFECT_PORT": str(settings.prefect_port),
         "PREFECT_API_URL": settings.prefect_api_url,
-        "PREFECT_HOME": os.environ.get("PREFECT_HOME", str(settings.home / "prefect")),
+        "PREFECT_HOME": variable("PREFECT_HOME") or str(settings.home / "prefect"),
     }
 
 

@@ -4,11 +4,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import lru_cache
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
+from jobauto_prefect.clock import zone_names
 from jobauto_prefect.errors import Fault, InvalidInput
 
 CRON: Mapping[str, str | None] = {
@@ -136,17 +136,11 @@ def zone_of(name: str) -> ZoneInfo:
         InvalidInput: there is no such zone.
     """
     try:
-        if name in _zones():
+        if name in zone_names():
             return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         pass  # it has vanished with an update of the machine
     raise _invalid("/timezone", "timezone", f"there is no time zone {name!r}")
-
-
-@lru_cache(maxsize=1)
-def _zones() -> frozenset[str]:
-    """Return the names that Prefect takes too: files such as right/UTC and posixrules are none."""
-    return frozenset(available_timezones())
 
 
 def _invalid(pointer: str, rule: str, message: str) -> InvalidInput:

@@ -57,6 +57,15 @@ def prefect_environment(settings: Settings, inherited: Mapping[str, str]) -> dic
     }
 
 
+def prefect_names() -> frozenset[str]:
+    """Return the names of all settings of Prefect, as variables."""
+    from prefect.settings import Settings as PrefectSettings
+    from prefect.settings.legacy import _get_settings_fields
+
+    names = _get_settings_fields(PrefectSettings)
+    return frozenset(name for name in names if name.startswith("PREFECT_")) | {"PREFECT_PROFILE"}
+
+
 async def wait_ready(api_url: str, timeout_seconds: float = 60) -> None:
     """Return once the Prefect server at `api_url` (ending in `/api`) answers.
 

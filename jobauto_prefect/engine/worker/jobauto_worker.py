@@ -35,7 +35,7 @@ from jobauto_prefect.engine.work_pools import (
 )
 from jobauto_prefect.errors import Conflict, JobautoError
 from jobauto_prefect.retries import retry_until_available
-from jobauto_prefect.settings import Settings, host_name, load_settings
+from jobauto_prefect.settings import Settings, load_settings, worker_name
 
 if TYPE_CHECKING:
     from anyio.abc import TaskStatus
@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-NOT_IN_NAMES = str.maketrans(dict.fromkeys("/%", "-"))
 LOOKAHEAD = 2.5  # pauses between polls; a run that is due between two polls must be known before
 PATIENCE_SECONDS = 5.0  # until people are told what the worker waits for
 SILENT_POLLS = 30  # missed ones after which a worker counts as stuck, as with other workers
@@ -85,7 +84,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         `run_as` are the users of native jobs, see `WorkerConfig`. `when_ready` is called once the
         facade knows this worker.
         """
-        name = name or f"{host_name()} {work_pool_name}".translate(NOT_IN_NAMES)
+        name = name or worker_name(work_pool_name)
         super().__init__(work_pool_name, work_queues, name, prefetch_seconds, limit=limit, **others)
         self._pool_name = work_pool_name
         self._makes_pool = bool(others.get("create_pool_if_not_found", True))

@@ -1,0 +1,51 @@
+"""Names that nobody reads: in the two files, and in the environment where they are ours."""
+
+import difflib
+import os
+import re
+from collections.abc import Iterator
+
+from jobauto_prefect.cli.checks.finding import Finding
+from jobauto_prefect.engine.prefect_server.process import prefect_names
+from jobauto_prefect.settings import Settings
+from jobauto_prefect.variables import config_files, stored_variables
+
+OURS = ("JOBAUTO_", "DB_", "PREFECT_")
+OTHERS_READ = frozenset({"JOBAUTO_CONFIG_DIR", "JOBAUTO_TOKEN", "JOBAUTO_READY_FD"})
+"""By commands and parts, beside the settings."""
+
+_PASSED_ON = re.compile(r"PREFECT__|PREFECT_LOGGING_(FILTERS|FORMATTERS|HANDLERS|LOGGERS|ROOT)_")
+"""What Prefect tells its own processes, and what it puts into its configuration of logs."""
+
+
+def setting_names() -> frozenset[str]:
+    """Return the names that the files may have."""
+    fields = Settings.model_fields.items()
+    own = {str(field.validation_alias or f"JOBAUTO_{name.upper()}") for name, field in fields}
+    return frozenset(own | prefect_names())
+
+
+def unread_names() -> Iterator[str]:
+    """Yield a sentence for each name that nobody reads, with the nearest one that somebody does."""
+    known = setting_names()
+    for file in config_files():
+        for name in stored_variables(file):
+            if name.upper() not in known and not _PASSED_ON.match(name):
+                yield _describe(name, str(file), known)
+    known |= OTHERS_READ
+    for name in sorted(os.environ):
+        if name.startswith(OURS) and name not in known and not _PASSED_ON.match(name):
+            yield _describe(name, "the environment", known)
+
+
+def _describe(name: str, where: str, known: frozenset[str]) -> str:
+    nearest = difflib.get_close_matches(name.upper(), sorted(known), 1)
+    advice = f"; did you mean {nearest[0]}?" if nearest else ""
+    return f"nobody reads {name} in {where}{advice}"
+
+
+def setting_findings() -> list[Finding]:
+    """Report the names that nobody reads."""
+    help_ = "correct it, or take it out (docs/settings.md)"
+    found = [Finding("settings", "warning", message, help_) for message in unread_names()]
+    return found or [Finding("settings", "ok", "each of them is read")]
