@@ -82,6 +82,14 @@ def test_neither_its_end_nor_its_death_leaves_a_process_and_a_new_start_finds_ev
         assert service.job_in(job["id"], "lost")["message"]
 
         assert service.process is not None
+        job = service.json("run", "acme/Probe", "--env", "PROBE_SLEEP=303")
+        service.job_in(job["id"], "running")
+        service.process.send_signal(signal.SIGKILL)
+        service.process.wait()
+        service.start()  # at once: it waits until the worker of before has ended its jobs
+        service.events.append(admin)
+        assert service.job_in(job["id"], "lost")["message"]
+
         service.process.send_signal(signal.SIGKILL)
         eventually(lambda: not service.processes())
     finally:

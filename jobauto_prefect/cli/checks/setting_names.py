@@ -27,13 +27,14 @@ def setting_names() -> frozenset[str]:
 
 def unread_names() -> Iterator[str]:
     """Yield a sentence for each name that nobody reads, with the nearest one that somebody does."""
-    known = setting_names()
+    known, stored = setting_names(), set[str]()
     for file in config_files():
         for name in stored_variables(file):
+            stored.add(name)
             if name.upper() not in known and not _PASSED_ON.match(name):
                 yield _describe(name, str(file), known)
     known |= OTHERS_READ
-    for name in sorted(os.environ):
+    for name in sorted(os.environ.keys() - stored):
         if name.startswith(OURS) and name not in known and not _PASSED_ON.match(name):
             yield _describe(name, "the environment", known)
 

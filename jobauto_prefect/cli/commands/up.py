@@ -10,6 +10,7 @@ import typer
 
 from jobauto_prefect.cli.options import Json
 from jobauto_prefect.cli.output.terminal import escape_controls, print_hint, print_line
+from jobauto_prefect.errors import Conflict
 
 if TYPE_CHECKING:
     from jobauto_prefect.settings import Settings
@@ -95,9 +96,7 @@ def _apply_examples(settings: "Settings", as_json: bool) -> None:
 
 
 def _await_last_worker(settings: "Settings") -> None:
-    """Wait for the worker of a service that was killed: its jobs are being ended, and it works on
-    until they have.
-    """
+    """Wait until the worker of a service that was killed has ended its jobs, and frees its ports."""
     import time
 
     from jobauto_prefect.cli.service.stages import MARGIN_SECONDS
@@ -105,12 +104,25 @@ def _await_last_worker(settings: "Settings") -> None:
     from jobauto_prefect.settings import worker_name
 
     deadline = time.monotonic() + settings.grace_seconds + settings.stop_seconds + MARGIN_SECONDS
-    name, told = worker_name(settings.pool), False
-    while WorkerWorkspace.is_held(settings.work_directory, name) and time.monotonic() < deadline:
-        if not told:
-            print_hint("the worker of before still ends its jobs; waiting for it …")
-        told = True
+    name = worker_name(settings.pool)
+    if not WorkerWorkspace.is_held(settings.work_directory, name):
+        return
+    print_hint("the worker of before still ends its jobs; waiting for it …")
+    while WorkerWorkspace.is_held(settings.work_directory, name) or not _ports_are_free(settings):
+        if time.monotonic() > deadline:
+            return  # what is taken is said by who finds it so
         time.sleep(0.2)
+
+
+def _ports_are_free(settings: "Settings") -> bool:
+    from jobauto_prefect.cli.service.installation import require_free
+
+    try:
+        for port in (settings.api_port, settings.prefect_port):
+            require_free(settings.api_host, port, "")
+    except Conflict:
+        return False
+    return True
 
 
 def _print_password(password: str, as_json: bool) -> None:
