@@ -96,7 +96,7 @@ def _apply_examples(settings: "Settings", as_json: bool) -> None:
 
 
 def _await_last_worker(settings: "Settings") -> None:
-    """Wait until the worker of a service that was killed has ended its jobs, and frees its ports."""
+    """Wait until the worker of a killed service has ended its jobs, and its ports are free."""
     import time
 
     from jobauto_prefect.cli.service.stages import MARGIN_SECONDS
