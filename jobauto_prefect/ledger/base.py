@@ -21,10 +21,11 @@ from sqlalchemy import (
     TypeDecorator,
     Uuid,
     cast,
+    inspect,
     text,
     type_coerce,
 )
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from jobauto_prefect.definitions.storable import read_exact, write_exact
 
@@ -47,6 +48,15 @@ def can_hold(column: Any, number: int) -> bool:
     """Whether a column of whole numbers can hold this one: databases refuse to compare others."""
     limit = 2**63 if isinstance(column.type, BigInteger) else 2**31
     return -limit <= number < limit
+
+
+class LedgerSession(Session):
+    """A session that knows which numbers no record can have."""
+
+    def get(self, entity: Any, ident: Any, **options: Any) -> Any:
+        """Return a record by its key as every session; None for a number no column can hold."""
+        beyond = type(ident) is int and not can_hold(inspect(entity).primary_key[0], ident)
+        return None if beyond else super().get(entity, ident, **options)
 
 
 class OrderedJson(JSON):

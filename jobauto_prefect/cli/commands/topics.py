@@ -117,6 +117,6 @@ async def _change_record(
 ) -> dict[str, Any]:
     number = await find_id(client, kind, word)
     name = (await client.get(f"/topic/{await find_id(client, 'topic', topic)}.json"))["name"]
-    before = (await client.get(f"/{kind}/{number}.json"))["topics"]
+    before = (await client.get(f"/{kind}/{number}.json")).get("topics", [])
     record = await client.post(kind, {"id": number, "topics": change(before, name)})
-    return {"kind": kind, "id": number, "topics": record["topics"]}
+    return {"kind": kind, "id": number, "topics": record.get("topics", [])}

@@ -113,8 +113,9 @@ def _add_owner(source: bytes, record: Record) -> bytes:
     """Add owner and topics to a definition that has them; else leave it as it was imported."""
     definition = json.loads(source.decode("utf-8-sig"))
     ours = {} if record["company"] is None else {"company": record["company"]}
-    if record["topics"] and record["topics"] != definition.get("topics"):
-        ours["topics"] = record["topics"]
+    topics = record.get("topics")
+    if topics and topics != definition.get("topics"):
+        ours["topics"] = topics
     if not ours:
         return source
     content = {**definition, **ours}

@@ -1,6 +1,7 @@
 """Records as people name them on the command line."""
 
 import contextlib
+import re
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -49,6 +50,11 @@ ADDRESSED = ("company", "runtemplate", "credential", "eventsource")
 """Kinds whose names mean one record wherever they are said, so the facade may be asked at once."""
 
 
+def is_number(word: str) -> bool:
+    """Whether a word is a record's number; digits of other scripts are names."""
+    return re.fullmatch("[0-9]{1,19}", word) is not None
+
+
 async def find_id(client: "Client", kind: str, word: str) -> int:
     """Find the id of a record by its number, or by its name as files refer to it.
 
@@ -58,7 +64,7 @@ async def find_id(client: "Client", kind: str, word: str) -> int:
     """
     if kind == "user":
         return await _find_user(client, word)
-    if word.isdecimal():
+    if is_number(word):
         return int(word)
     if kind == "app":
         app_id: int = (await find_application(client, word))["id"]
@@ -76,7 +82,7 @@ async def find_job_id(client: "Client", word: str) -> int:
     Raises:
         NotFound: there is no such run template, or it has no job yet.
     """
-    if word.isdecimal():
+    if is_number(word):
         return int(word)
     template = await find_id(client, "runtemplate", word)
     newest = await client.newest("jobs", 1, runtemplate_id=template)
@@ -108,7 +114,7 @@ async def _find_user(client: "Client", word: str) -> int:
     users = list(await client.get("/users.json", login=word))
     if users:
         return int(users[0])
-    if not word.isdecimal():
+    if not is_number(word):
         raise NotFound(f"there is no user {word!r}; see: jobauto user list")
     return int(word)
 

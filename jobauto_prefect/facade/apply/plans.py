@@ -122,7 +122,7 @@ class Planner:
             owners = owner_in("app", record), owner_in("app", document.content)
             yield from [("company", owners)] if owners[0] != owners[1] else []
         yield from self._topics_compared(document, record)
-        attached = record["topics"] if "topics" not in before else None
+        attached = record.get("topics", []) if "topics" not in before else None
         for name in {**before, **content}:
             if name == "topics" and content.get(name) == attached:
                 continue  # as `export` says it
@@ -138,8 +138,9 @@ class Planner:
             return
         owner = company_bearing("app", self._index.with_owner("app", document.content))
         named = [name for name in topics_in("app", document.content) if self._is_topic(name, owner)]
-        if named != record["topics"]:
-            yield "attached topics", (record["topics"], named)
+        attached = record.get("topics", [])
+        if named != attached:
+            yield "attached topics", (attached, named)
 
     def _is_topic(self, name: str, company: str | None) -> bool:
         """Whether there is a topic of that name, or will be by these files."""

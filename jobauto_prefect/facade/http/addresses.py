@@ -1,5 +1,6 @@
 """Where the contract is reached: one set of routes, several addresses, each with its dialect."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -81,7 +82,12 @@ def encode_slashes(scope: Scope, prefix: str) -> str:
 
 def _is_plain_name(parts: list[str]) -> bool:
     """Whether these begin with a company and a name, not with an id and what is asked of it."""
-    return len(parts) > 1 and parts[0] != "" and not parts[0].isdecimal() and "/" not in parts[0]
+    return (
+        len(parts) > 1
+        and parts[0] != ""
+        and not re.fullmatch("[0-9]+", parts[0])
+        and "/" not in parts[0]
+    )
 
 
 def address_of(request: Request) -> Address:

@@ -66,7 +66,7 @@ def _refuse(request: Request, error: JobautoError) -> Response:
 def _note_job(route: str, parts: Mapping[str, Any]) -> None:
     """Record the job that a request's path names in its log context."""
     job_id = parts.get("record_id") if "/job/" in route else parts.get("job_id")
-    if str(job_id).isdecimal():
+    if re.fullmatch("[0-9]{1,19}", str(job_id)):
         current_log_context().job_id = int(str(job_id))
 
 

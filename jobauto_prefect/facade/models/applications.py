@@ -44,8 +44,9 @@ class Application(Labelled):
     )
     enabled: bool = Field(description="Whether it may be used.")
     topics: list[str] = Field(
-        description="The names of the topics attached to it. Written: names or ids; a name means "
-        "the company's own topic first, then the shared one."
+        default_factory=list,
+        description="The names of the topics attached to it; left out where it bears none. "
+        "Written: names or ids; a name means the company's own topic first, then the shared one.",
     )
     prefect_url: str | None = Field(
         description="Its page in Prefect's UI; null: Prefect does not know of it yet."

@@ -52,7 +52,9 @@ IN_ACTIONS: Mapping[str, type[Any]] = {"runtemplate_id": RunTemplate, "app_id": 
 
 def is_name(given: Any) -> bool:
     """Whether this is a name, no id and nothing that is meant to be one."""
-    if not isinstance(given, str) or given.isdecimal() or given != given.strip() or not given:
+    if not isinstance(given, str) or given != given.strip() or not given:
+        return False
+    if given.isascii() and given.isdecimal():
         return False
     try:
         as_integer(given)
@@ -216,7 +218,10 @@ def _company_of(
     """
     given, slug = fields.get("company_id"), fields.get("company")
     if isinstance(given, int | str) and not is_name(given):
-        return int(given) if str(given).isdecimal() else None
+        try:
+            return as_integer(given)
+        except ValueError:
+            return None
     if isinstance(slug, str):
         return find_id(session, who, Company, slug)
     record = session.get(KINDS[item], record_id) if record_id and item in KINDS else None

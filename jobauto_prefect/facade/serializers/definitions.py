@@ -31,7 +31,10 @@ from jobauto_prefect.settings import Settings
 def serialize_app(app: App, settings: Settings) -> JsonObject:
     """Return the fields of the definition, and ours."""
     link = prefect_link(settings, "flows/flow", app.flow_id)
-    return dict(app.document) | serialize_fields(Application, app, prefect_url=link)
+    shown = dict(app.document) | serialize_fields(Application, app, prefect_url=link)
+    shown.pop("topics", None)
+    # Published clients take text there and no list: a record without topics has no such member.
+    return shown | ({"topics": app.topics} if app.topics else {})
 
 
 def serialize_version(version: AppVersion) -> JsonObject:

@@ -13,7 +13,7 @@ from sqlalchemy.orm.attributes import get_history
 
 from jobauto_prefect.clock import Clock
 from jobauto_prefect.definitions.mask import MASK
-from jobauto_prefect.ledger.base import Audited
+from jobauto_prefect.ledger.base import Audited, LedgerSession
 from jobauto_prefect.ledger.records import (
     AuditEntry,
     Company,
@@ -88,7 +88,7 @@ class UnauditedWrite(RuntimeError):
     """A statement that would change entities without an audit entry: an error in this program."""
 
 
-class WritingSession(Session):
+class WritingSession(LedgerSession):
     """A session that knows who writes; each flush adds the audit entries of what it changed.
 
     `receivers` are the addresses that are told of every event.

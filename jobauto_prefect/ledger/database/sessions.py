@@ -11,10 +11,12 @@ from typing import Any, TypeVar
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from jobauto_prefect.ledger.base import LedgerSession
+
 Answer = TypeVar("Answer")
 
 
-class ReconnectingSession(Session):
+class ReconnectingSession(LedgerSession):
     """A session that only reads; each statement is a transaction of its own on PostgreSQL."""
 
     _has_asked = False

@@ -216,11 +216,11 @@ def _chosen(kind: type[Base], selection: Selection) -> list[ColumnElement[bool]]
 
 
 def _expression(kind: type[Base], condition: Condition) -> ColumnElement[bool]:
-    if condition.how == "company":
-        return IN_COMPANIES[kind]([condition.value])
-    column = getattr(kind, condition.column)
+    column = Company.id if condition.how == "company" else getattr(kind, condition.column)
     if type(condition.value) is int and not can_hold(column, condition.value):
         return false()
+    if condition.how == "company":
+        return IN_COMPANIES[kind]([condition.value])
     compare = _COMPARISONS.get(condition.how) or getattr(operator, condition.how)
     compared: ColumnElement[bool] = compare(column, condition.value)
     return compared

@@ -7,7 +7,7 @@ from sqlalchemy import func, inspect, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.errors import NotFound
-from jobauto_prefect.ledger.base import Base, can_hold
+from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.records import (
     App,
     Company,
@@ -33,8 +33,7 @@ def get_record(session: Session, kind: type[Record], record_id: int) -> Record:
     Raises:
         NotFound: there is none.
     """
-    fits = can_hold(inspect(kind).primary_key[0], record_id)
-    record = session.get(kind, record_id) if fits else None
+    record = session.get(kind, record_id)
     if record is None or getattr(record, "retired_at", None) is not None:
         raise NotFound(f"there is no {kind.__tablename__} {record_id}")
     return record

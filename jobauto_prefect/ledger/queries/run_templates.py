@@ -69,11 +69,14 @@ def template_with_context(session: Session, template_id: int) -> RunTemplate:
             lazyload(RunTemplate.assignments),
         )
     )
-    fits = can_hold(RunTemplate.__table__.c.id, template_id)
-    template = session.scalar(query) if fits else None
+    template = session.scalar(query) if _is_id(template_id) else None
     if template is None:
         raise NotFound(f"there is no {RunTemplate.__tablename__} {template_id}")
     return template
+
+
+def _is_id(number: int) -> bool:
+    return can_hold(RunTemplate.__table__.c.id, number)
 
 
 def templates_alone(session: Session, ids: Collection[int]) -> Sequence[RunTemplate]:
@@ -119,7 +122,7 @@ def templates_with_context(
     if companies is not None:
         query = query.where(RunTemplate.company_id.in_(companies))
     if among is not None:
-        query = query.where(RunTemplate.id.in_(among))
+        query = query.where(RunTemplate.id.in_(number for number in among if _is_id(number)))
     return session.scalars(query).all()
 
 

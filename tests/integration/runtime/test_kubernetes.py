@@ -452,10 +452,11 @@ async def test_copying_does_not_count_as_the_jobs_time(
 
 
 @pytest.mark.spec("2.1.61")
+@pytest.mark.parametrize("copies", (True, False))
 async def test_a_failed_pod_is_kept_where_the_definition_says_so(
-    worker: WorkerContext, cluster: SimulatedCluster
+    worker: WorkerContext, cluster: SimulatedCluster, copies: bool
 ) -> None:
-    terms = {"copies": True, "keep_pod_on_failure": True}
+    terms = {"copies": copies, "keep_pod_on_failure": True}
     await worker.runner.run(in_cluster(worker, "true", 1, terms=terms))
     await until(lambda: not cluster.objects("jobs"))
     await worker.runner.run(in_cluster(worker, "exit 3", 2, terms=terms))

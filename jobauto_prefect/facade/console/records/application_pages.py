@@ -153,7 +153,7 @@ def _facts(
         (translate("Program"), definition.executable),
         (translate("Image"), definition.oci_image),
         (translate("Required credentials"), ", ".join(definition.requirements)),
-        (translate("Topics"), ", ".join(record["topics"])),
+        (translate("Topics"), ", ".join(record.get("topics", ()))),
     ]
     return [(label, Cell("text", str(value))) for label, value in named if value]
 

@@ -248,7 +248,7 @@ def _is_filled(control: Control) -> bool:
 def _words_of(problem: InputError, field: FormField) -> str:
     """Return what is wrong with a field, with its number where it is one of several."""
     item = problem.pointer.removeprefix(f"{field.pointer}/")
-    if field.form is LINES and item.isdecimal():
+    if field.form is LINES and item.isascii() and item.isdecimal():
         return f"entry {int(item) + 1}: {problem.message}"
     return problem.message
 

@@ -210,7 +210,8 @@ class KubernetesExecution:
         if over.lost is not None:
             await self._remove()  # its node may only have been silent
         self._copies = self._terms.copies and over.lost is None
-        self._keeps = self._copies and self._terms.keep_pod_on_failure and over.exit_code != 0
+        failed = over.lost is None and over.exit_code != 0
+        self._keeps = failed and self._terms.keep_pod_on_failure
         return Ended(over.exit_code, over.lost)
 
     async def stop(self, seconds: float) -> None:
@@ -276,9 +277,9 @@ class KubernetesExecution:
         self._stop_watching()
         job_id, claim_id = self._launch.job_id, self._launch.claim_id
         try:
-            if self._keeps:
+            if self._keeps and self._copies:
                 await end_copies(self._pod())
-            elif self._namespace:
+            elif self._namespace and not self._keeps:
                 await delete_job(self._cluster, self._namespace, job_id, claim_id, DISCARD_SECONDS)
         except ApiError as error:
             logger.warning("job %s was not removed from the cluster: %s", job_id, error)

@@ -102,7 +102,6 @@ def job_manifest(
     labels = settings.labels | job_labels(launch.job_id, launch.claim_id)
     if LABEL.fullmatch(launch.company):
         labels["jobauto/company"] = launch.company
-    keeps = terms.copies and terms.keep_pod_on_failure
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -116,7 +115,9 @@ def job_manifest(
             "backoffLimit": 0,
             "podReplacementPolicy": "Failed",
             "activeDeadlineSeconds": math.ceil(launch.timeout_seconds) + BEYOND_SECONDS,
-            "ttlSecondsAfterFinished": KEPT_SECONDS if keeps else FORGET_SECONDS,
+            "ttlSecondsAfterFinished": KEPT_SECONDS
+            if terms.keep_pod_on_failure
+            else FORGET_SECONDS,
             "template": {
                 "metadata": {"labels": labels},
                 "spec": _pod(launch, terms, settings, copy_image, stop_seconds, files),

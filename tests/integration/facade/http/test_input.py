@@ -2,18 +2,26 @@
 
 import base64
 import json
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
+import pytest
 
+from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.http.field_types import (
     parse_bool,
     parse_datetime,
     parse_int,
     parse_text,
 )
+from jobauto_prefect.facade.http.requests import IGNORED_PARAMETERS
 from jobauto_prefect.facade.resources.lists import PAGING
+from jobauto_prefect.facade.resources.query_parameters import ParameterIndex
 from jobauto_prefect.facade.resources.registry import RESOURCES
+from tests.support.permission_table import TABLE, Row, fill_in
+from tests.support.records import ok
 from tests.support.secrets import secret
 
 VALUES = {parse_int: "1", parse_bool: "true", parse_datetime: "2026-05-01", parse_text: "x"}
@@ -43,8 +51,8 @@ def test_an_id_that_no_record_has_is_not_found(rest: httpx.Client) -> None:
 
 
 def test_what_is_no_id_is_refused(rest: httpx.Client) -> None:
-    names = ("x", "-1x", "1.0", "1e3", "%2B1", "1_0")
-    for text in (*names, "%20", "%D9%A5", HUGE):
+    names = ("x", "-1x", "1.0", "1e3", "%2B1", "1_0", "%D9%A5")
+    for text in (*names, "%20", HUGE):
         assert rest.get(f"/artifact/{text}").status_code == 400, text
         status = 404 if text in names else 400
         assert rest.get(f"/company/{text}.json").status_code == status, text
@@ -191,3 +199,43 @@ def test_what_is_said_twice_must_not_differ(rest: httpx.Client) -> None:
     assert pointers(rest.post(path, json={"id": "x"})) == {"/companyId", "/id"}
     assert pointers(rest.post(f"{path}&name=a", json={"name": "b"})) == {"/name"}
     assert pointers(rest.post("/app/?name=a", json={"name": "b"})) == {"/name"}
+
+
+BEYOND = (2**31, 2**63, "9" * 30, "accounting", "zzzzzzzzzz")
+"""Numbers that a column or a database can't hold, some of them to the base 36."""
+
+
+def requests_with_numbers(
+    row: Row, ids: dict[str, int]
+) -> Iterator[tuple[str, dict[str, Any], dict[str, Any] | None]]:
+    """Each request of an operation with such a number in one place: path, query and body."""
+    body = {name: fill_in(value, ids) for name, value in row.body.items()} if row.body else None
+    route = CONTRACT + row.path.replace(".json", ".{suffix}")
+    for number in BEYOND:
+        for name in re.findall(r"\{(\w+)\}", row.path):
+            yield row.path.format(**ids | {name: number}), row.query, body
+        for name in sorted(ParameterIndex({}).names_of(row.method, route)):
+            if row.method == "POST" and name not in ("id", *IGNORED_PARAMETERS):
+                yield row.path.format(**ids), row.query, {**(body or {}), name: number}
+            elif row.method != "DELETE":
+                yield row.path.format(**ids), row.query | {name: str(number)}, body
+
+
+@pytest.mark.parametrize("method", ("GET", "POST", "PUT", "DELETE"))
+def test_no_number_that_comes_in_is_an_error_of_ours(
+    method: str, rest: httpx.Client, record_ids: dict[str, int]
+) -> None:
+    operations = {(row.method, row.path): row for row in TABLE if not row.of_prefect}
+    for row in (row for row in operations.values() if row.method == method):
+        for path, query, body in requests_with_numbers(row, record_ids):
+            answer = rest.request(method, path, params=query, json=body)
+            assert answer.status_code < 500, (method, path, query, body, answer.text)
+
+
+def test_a_company_may_have_any_slug_of_ten_letters(rest: httpx.Client) -> None:
+    for slug in ("accounting", "production", "newsletter"):
+        assert rest.get(f"/company/{slug}.json").status_code == 404
+        made = ok(rest.post("/company/", json={"slug": slug, "name": slug}), 201)["id"]
+        assert ok(rest.get(f"/company/{slug}.json"))["id"] == made
+        for listed in ("jobs", "tasks", "runtemplates", "apps", "credentials", "events"):
+            assert ok(rest.get(f"/{listed}.json", params={"company_id": slug})) == {}
