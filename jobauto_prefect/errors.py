@@ -6,7 +6,6 @@
     │   ├── KeyReused          an idempotency key that came before, with another request
     │   └── OtherId            a body for another record than the path's
     ├── NotFound               a record that is not there, or not for this person
-    │   └── MissingReference   a body names one; carries the error with its place
     ├── Conflict               the record's state forbids it
     │   ├── KeyTaken           another record with the same key came first
     │   ├── NumberTaken        a claim for a run that another job holds
@@ -108,14 +107,6 @@ class OtherId(InvalidInput):
 
 class NotFound(JobautoError):
     """No such record, or none this person may see."""
-
-
-class MissingReference(NotFound):
-    """A body refers to a record that is not there, or that is not for its company."""
-
-    def __init__(self, fault: Fault) -> None:
-        self.faults = (fault,)
-        super().__init__(f"{fault.pointer}: {fault.message}")
 
 
 class Conflict(JobautoError):

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from psycopg.types.json import Json
@@ -50,10 +50,13 @@ def can_hold(column: Any, number: int) -> bool:
     return -limit <= number < limit
 
 
+Found = TypeVar("Found")
+
+
 class LedgerSession(Session):
     """A session that knows which numbers no record can have."""
 
-    def get(self, entity: Any, ident: Any, **options: Any) -> Any:
+    def get(self, entity: type[Found], ident: Any, **options: Any) -> Found | None:  # type: ignore[override]
         """Return a record by its key as every session; None for a number no column can hold."""
         beyond = type(ident) is int and not can_hold(inspect(entity).primary_key[0], ident)
         return None if beyond else super().get(entity, ident, **options)

@@ -1,8 +1,8 @@
 """Records as people name them on the command line."""
 
 import contextlib
-import re
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -18,6 +18,7 @@ from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.ledger.base import BIGGEST_ID
 
 _INTEGER = re.compile(r"-?(0|[1-9][0-9]{0,18})", re.ASCII)
+_DIGITS = re.compile(r"-?[1-9][0-9]*", re.ASCII)
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,18})(\.[0-9]{1,18})?", re.ASCII)
 _TIMESTAMP = re.compile(
     r"(?P<date>[0-9]{4}-[0-9]{2}-[0-9]{2})"
@@ -36,6 +37,8 @@ def as_integer(value: Any) -> int:
     """
     if isinstance(value, str) and _INTEGER.fullmatch(value):
         return int(value)
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        raise PydanticCustomError("range", "is too large a number")
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, int) and not isinstance(value, bool):
@@ -53,6 +56,8 @@ def as_number(value: Any) -> float:
         return float(value)
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
+    if isinstance(value, str) and _DIGITS.fullmatch(value):
+        raise PydanticCustomError("range", "is too large a number")
     raise PydanticCustomError("type", "must be a number")
 
 

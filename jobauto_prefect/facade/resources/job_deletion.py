@@ -23,6 +23,9 @@ from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.soft_delete import dependents, soft_delete
 from jobauto_prefect.ledger.states import JobState
 
+DELETE_JOBS = "delete jobs"
+"""The name of the route."""
+
 JOBS = next(resource for resource in RESOURCES if resource.kind is Job)
 DELETABLE_JOBS = replace(
     JOBS,
@@ -37,7 +40,7 @@ DELETABLE_JOBS = replace(
 
 def add_routes(router: APIRouter) -> None:
     """Add them to the contract."""
-    router.delete("/jobs.{suffix}", name="delete jobs")(delete_jobs)
+    router.delete("/jobs.{suffix}", name=DELETE_JOBS)(delete_jobs)
 
 
 def delete_jobs(

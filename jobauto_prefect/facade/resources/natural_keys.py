@@ -1,5 +1,6 @@
 """Names in place of ids: in paths, in queries and in bodies."""
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 from urllib.parse import unquote
@@ -54,13 +55,7 @@ def is_name(given: Any) -> bool:
     """Whether this is a name, no id and nothing that is meant to be one."""
     if not isinstance(given, str) or given != given.strip() or not given:
         return False
-    if given.isascii() and given.isdecimal():
-        return False
-    try:
-        as_integer(given)
-    except ValueError:
-        return True
-    return False
+    return re.fullmatch("-?[0-9]+", given) is None
 
 
 def key_type(kind: type[Base], parameter: str = "record_id") -> Any:
@@ -161,34 +156,51 @@ def resolve_names(
     """Return the fields of a write with ids for the names of the records they refer to.
 
     Raises:
-        InvalidInput: naming each that is not there, or that this person may not see.
+        InvalidInput: naming each that is not there, or that this person may not see, whether it
+            came as an id or as a name.
         NotFound: it is the run template of a job, as for an id.
     """
     members = REFERENCES.get(item, {})
-    named = [name for name in members if is_name(fields.get(name))]
+    given = [name for name in members if fields.get(name) is not None]
     actions = [mode for mode in ActionMode if item == "runtemplate" and mode in fields]
-    if not named and not actions:
-        return fields
     faults: list[Fault] = []
     read = dict(fields)
 
-    def resolve(kind: type[Any], word: str, pointer: str) -> Any:
-        company_id = _company_of(session, who, item, read, record_id)
-        reference_id = find_id(session, who, kind, parse_text(pointer[1:], word), company_id)
+    def resolve(kind: type[Any], word: Any, pointer: str) -> Any:
+        if is_name(word):
+            company_id = _company_of(session, who, item, read, record_id)
+            reference_id = find_id(session, who, kind, parse_text(pointer[1:], word), company_id)
+            is_there = reference_id is not None
+        else:
+            reference_id, is_there = word, _is_there(session, who, kind, word)
         message = f"there is no {kind.__tablename__} {word!r}"
-        if reference_id is None and item == "job":
+        if not is_there and item == "job":
             raise NotFound(message)
-        if reference_id is None:
+        if not is_there:
             faults.append(Fault(pointer, "reference", message))
         return reference_id
 
-    for name in named:
+    for name in given:
         read[name] = resolve(members[name], fields[name], f"/{name}")
+    slug: Any = fields.get("company")
+    if "company_id" in members and is_name(slug) and find_id(session, who, Company, slug) is None:
+        message = f"there is no company with the slug {slug}"
+        faults.append(Fault("/company", "reference", message))
     for mode in actions:
         read[mode] = _resolve_actions(fields[mode], f"/{mode}", resolve)
     if faults:
         raise InvalidInput(faults)
     return read
+
+
+def _is_there(session: ReadingSession, who: Identity, kind: type[Any], given: Any) -> bool:
+    """Whether a record has this id; what is no id is for the body's own check."""
+    try:
+        record = session.get(kind, as_integer(given))
+    except ValueError:
+        return True
+    gone = record is None or getattr(record, "retired_at", None) is not None
+    return not gone and _can_read(who, kind, record)
 
 
 def _resolve_actions(
@@ -199,7 +211,7 @@ def _resolve_actions(
     return {
         action: {
             name: resolve(IN_ACTIONS[name], value, f"{pointer}/{action}/{name}")
-            if name in IN_ACTIONS and is_name(value)
+            if name in IN_ACTIONS and value is not None
             else value
             for name, value in configured.items()
         }

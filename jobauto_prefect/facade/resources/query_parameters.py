@@ -18,7 +18,12 @@ from jobauto_prefect.facade.http.requests import IGNORED_PARAMETERS, MAX_WARNED,
 from jobauto_prefect.facade.openapi.components import parameters
 from jobauto_prefect.facade.openapi.document import paths
 from jobauto_prefect.facade.openapi.schemas import component_schemas
+from jobauto_prefect.facade.resources.job_deletion import DELETE_JOBS
 from jobauto_prefect.facade.resources.registry import RESOURCES
+
+PUBLISHED_ON_WRITES = ("limit", "token")
+"""What the published document names of writes, to which it says nothing; of the deletion of many
+jobs it names nothing that could be taken for a bound."""
 
 IGNORED = "X-Jobauto-Ignored"
 """The header that names what a read of the published dialect has left out."""
@@ -71,7 +76,7 @@ class ParameterIndex:
         if operation not in self._known:
             self._sources = self._sources or self._read()
             names = (source() for source in self._sources.get(operation, ()))
-            self._known[operation] = frozenset(IGNORED_PARAMETERS).union(*names)
+            self._known[operation] = frozenset().union(*names)
         return self._known[operation]
 
     def _read(self) -> Mapping[Operation, Sequence[Source]]:
@@ -106,6 +111,8 @@ class ParameterIndex:
 async def refuse_unknown_parameters(request: Request) -> None:
     """Refuse query parameters that nobody documents; reads of other dialects only name them.
 
+    What published clients add to any read is passed over; of a write, only where they speak.
+
     Raises:
         InvalidInput: with all of them.
     """
@@ -113,16 +120,21 @@ async def refuse_unknown_parameters(request: Request) -> None:
     if not names:
         return
     index: ParameterIndex = request.app.state.parameters
-    known_names = index.names_of(request.method, request.scope["route"].path_format)
-    unknown = [name for name in names if name not in known_names]
-    if unknown and request.method == "GET" and address_of(request).dialect is not OWN:
+    route = request.scope["route"]
+    known_names = index.names_of(request.method, route.path_format)
+    reads, is_own = request.method == "GET", address_of(request).dialect is OWN
+    passed: Collection[str] = IGNORED_PARAMETERS if reads else ()
+    if not reads and not is_own and route.name != DELETE_JOBS:
+        passed = PUBLISHED_ON_WRITES
+    unknown = [name for name in names if name not in known_names and name not in passed]
+    if unknown and reads and not is_own:
         request.state.ignored_parameters = unknown
     elif unknown:
         raise InvalidInput([_fault(name, known_names) for name in unknown])
 
 
 def _fault(name: str, known_names: frozenset[str]) -> Fault:
-    shown = ", ".join(sorted(known_names - {*IGNORED_PARAMETERS})) or "none"
+    shown = ", ".join(sorted(known_names)) or "none"
     hint = did_you_mean(name, sorted(known_names))
     return Fault(f"/{name}", "unknown", f"no such parameter here{hint}; there are: {shown}")
 

@@ -2,7 +2,8 @@
 fields given.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -175,6 +176,15 @@ def resolve_company(
     company = company_with_slug(write.session, slug)
     message = f"there is no company with the slug {slug}"
     return write.require_visible(company, "/company", message, "companies")
+
+
+@contextmanager
+def collected(faults: list[Fault]) -> Iterator[None]:
+    """Keep what is wrong with one part of a body, so that the other parts are judged too."""
+    try:
+        yield
+    except InvalidInput as error:
+        faults += error.faults
 
 
 def require_fields(body: Body, *names: str) -> None:

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import Field
 
-from jobauto_prefect.errors import Conflict, Fault, Forbidden, MissingReference
+from jobauto_prefect.errors import Conflict, Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.writes.base import (
     CompanySlug,
     LabelledBody,
@@ -202,10 +202,10 @@ def require_visible_definition(
     """Return a definition that a body refers to.
 
     Raises:
-        MissingReference: there is none, or none this person may see.
+        InvalidInput: there is none, or none this person may see.
     """
     if definition is None or definition.retired_at is not None or not _can_read(write, definition):
-        raise MissingReference(Fault(pointer, "reference", message))
+        raise InvalidInput([Fault(pointer, "reference", message)])
     return definition
 
 
@@ -219,7 +219,7 @@ def require_accessible(
     """Keep a company from what is another's; the owner stays as it is until the write is done.
 
     Raises:
-        MissingReference: it is another company's.
+        InvalidInput: it is another company's.
     """
     lock_for_use(write.session, definition)
     if is_usable(definition, company.id):
@@ -227,4 +227,4 @@ def require_accessible(
     message = f"there is no {definition.__tablename__} {definition.id}"
     if _can_read(write, definition):
         message += f" for {company.slug}: it is another company's"
-    raise MissingReference(Fault(pointer, "reference", message))
+    raise InvalidInput([Fault(pointer, "reference", message)])

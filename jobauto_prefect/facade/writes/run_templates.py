@@ -43,6 +43,7 @@ from jobauto_prefect.facade.writes.base import (
     WriteResult,
     apply_env,
     apply_fields,
+    collected,
     require_values,
     resolve_company,
 )
@@ -264,16 +265,22 @@ def _apply_provisions(
     write: WriteRequest, template: RunTemplate, body: TemplateBody, *, created: bool
 ) -> None:
     """Apply credentials, blocks and topics; what it keeps is to be there in its company too."""
-    if "credentials" in body.model_fields_set:
-        apply_credentials(write, template, body.credentials)
-    elif not created:
-        require_own_credentials(template)
-    if "blocks" in body.model_fields_set:
-        apply_blocks(write, template, body.blocks)
-    if "topics" in body.model_fields_set:
-        apply_topics(write, template, body.topics)
-    elif not created:
-        require_own_topics(write, template)
+    faults: list[Fault] = []
+    with collected(faults):
+        if "credentials" in body.model_fields_set:
+            apply_credentials(write, template, body.credentials)
+        elif not created:
+            require_own_credentials(template)
+    with collected(faults):
+        if "blocks" in body.model_fields_set:
+            apply_blocks(write, template, body.blocks)
+    with collected(faults):
+        if "topics" in body.model_fields_set:
+            apply_topics(write, template, body.topics)
+        elif not created:
+            require_own_topics(write, template)
+    if faults:
+        raise InvalidInput(faults)
 
 
 def _resolve_app(write: WriteRequest, body: TemplateBody, company: Company | None) -> App | None:

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
@@ -22,6 +23,7 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.attempts import new_job
 from jobauto_prefect.ledger.records import Artifact, AuditEntry, Company, Job, RunTemplate, Task
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.permission_table import TABLE
 from tests.support.records import HIDDEN, make_template, ok
 from tests.support.secrets import secret
 from tests.support.servers import client, user_token
@@ -475,7 +477,30 @@ def test_what_either_document_names_is_known_at_both_addresses(
         answer = rest.get(here + path)
         assert (answer.status_code, "x-jobauto-ignored" in answer.headers) == (200, False), path
     changed = rest.post(f"{here}/company/?companyId={everything['company']}&limit=20&name=Named")
-    assert ok(changed, 201)["name"] == "Named"
+    assert changed.status_code == (400 if address == "/api/v1" else 201), changed.text
+
+
+@pytest.mark.parametrize("name", ["limit", "offset", "order", "token", "cursor"])
+def test_what_a_change_does_not_heed_is_refused(
+    rest: httpx.Client, facade_url: str, record_ids: dict[str, int], name: str
+) -> None:
+    job = record_ids["job"]
+    for method, path in {(row.method, row.path.format(**record_ids)) for row in TABLE}:
+        if method != "GET" and (path, name) != ("/logout", "token"):
+            joined = f"{path}?runtemplate_id=1" if path == "/jobs.json" else f"{path}?"
+            faults = ok(rest.request(method, f"{joined}&{name}=1"), 400)["details"]
+            assert f"/{name}" in {fault["pointer"] for fault in faults}, (method, path)
+    for address in PREFIXES:
+        refused = rest.delete(f"{facade_url}{address}/jobs.json?state=scheduled&{name}=1")
+        assert refused.status_code == 400, refused.text
+    assert ok(rest.get(f"/job/{job}.json"))["state"] == "scheduled"
+    assert ok(rest.get("/maintenance.json"))["frozen"] is False
+
+
+def test_the_list_of_parameters_there_are_is_complete(rest: httpx.Client) -> None:
+    (fault,) = ok(rest.get("/jobs.json?statee=x"), 400)["details"]
+    for name in ("limit", "offset", "order", "cursor", "state", "runtemplate_id"):
+        assert re.search(rf"there are: .*\b{name}\b", fault["message"]), name
 
 
 @pytest.mark.parametrize(

@@ -452,7 +452,7 @@ async def test_copying_does_not_count_as_the_jobs_time(
 
 
 @pytest.mark.spec("2.1.61")
-@pytest.mark.parametrize("copies", (True, False))
+@pytest.mark.parametrize("copies", [True, False])
 async def test_a_failed_pod_is_kept_where_the_definition_says_so(
     worker: WorkerContext, cluster: SimulatedCluster, copies: bool
 ) -> None:

@@ -221,7 +221,7 @@ def requests_with_numbers(
                 yield row.path.format(**ids), row.query | {name: str(number)}, body
 
 
-@pytest.mark.parametrize("method", ("GET", "POST", "PUT", "DELETE"))
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE"])
 def test_no_number_that_comes_in_is_an_error_of_ours(
     method: str, rest: httpx.Client, record_ids: dict[str, int]
 ) -> None:
@@ -239,3 +239,41 @@ def test_a_company_may_have_any_slug_of_ten_letters(rest: httpx.Client) -> None:
         assert ok(rest.get(f"/company/{slug}.json"))["id"] == made
         for listed in ("jobs", "tasks", "runtemplates", "apps", "credentials", "events"):
             assert ok(rest.get(f"/{listed}.json", params={"company_id": slug})) == {}
+
+
+@pytest.mark.parametrize(
+    ("item", "body"),
+    [
+        ("runtemplate", {"name": "t", "app_id": 999, "company_id": 998}),
+        ("runtemplate", {"name": "t", "app_id": 2**31 - 1, "company_id": "nobody"}),
+        ("runtemplate", {"name": "t", "app_id": "nothing", "company": "nobody"}),
+        ("eventrule", {"runtemplate_id": 999, "event_source_id": 998}),
+        ("eventrule", {"runtemplate_id": "a/b", "runtemplate_source_id": 998}),
+        ("credential", {"name": "c", "company_id": 999, "credential_type_id": 998}),
+        ("runtemplate", {"id": 1, "credentials": [999], "topics": [998]}),
+        (
+            "runtemplate",
+            {"id": 1, "app_id": 9, "success": {"RunTemplate": {"runtemplate_id": 9}}},
+        ),
+    ],
+)
+def test_each_of_two_wrong_references_is_named(
+    rest: httpx.Client, record_ids: dict[str, int], item: str, body: dict[str, Any]
+) -> None:
+    if "id" in body:
+        body = {**body, "id": record_ids["runtemplate"]}
+    named = {pointer.split("/")[1] for pointer in pointers(rest.post(f"/{item}/", json=body))}
+    assert named == body.keys() - {"name", "id"}
+
+
+@pytest.mark.parametrize("number", [10**19, 10**30, "9" * 25, -(10**25)])
+def test_a_number_too_large_is_refused_as_such(rest: httpx.Client, number: Any) -> None:
+    for answer in (
+        rest.get("/jobs.json", params={"company_id": number}),
+        rest.get(f"/job/{number}.json"),
+        rest.post("/company/", json={"slug": "a", "name": "A", "customer": number}),
+        rest.get("/jobs.json", params={"limit": number}),
+    ):
+        if answer.status_code != 404:
+            assert pointers(answer)
+            assert "whole number" not in answer.text, answer.text
