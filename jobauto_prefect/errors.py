@@ -96,6 +96,14 @@ class TooLarge(InvalidInput):
         super().__init__([Fault("", "size", f"the body is larger than {limit} bytes")])
 
 
+class UnknownEncoding(InvalidInput):
+    """A body whose Content-Encoding is not spoken."""
+
+    def __init__(self) -> None:
+        message = "Content-Encoding may be gzip; send the body packed by that, or as it is"
+        super().__init__([Fault("", "encoding", message)])
+
+
 class OtherId(InvalidInput):
     """The body is for another record than the path's; `expected` is the path's id."""
 

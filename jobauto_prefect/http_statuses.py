@@ -17,6 +17,7 @@ from jobauto_prefect.errors import (
     TooManyRequests,
     Unauthorized,
     Unavailable,
+    UnknownEncoding,
 )
 
 STATUS: Mapping[type[JobautoError], int] = {
@@ -27,6 +28,7 @@ STATUS: Mapping[type[JobautoError], int] = {
     NotAcceptable: 406,
     KeyReused: 422,
     TooLarge: 413,
+    UnknownEncoding: 415,
     TooManyRequests: 429,
     Conflict: 409,
     RecordExists: 412,

@@ -21,7 +21,6 @@ from sqlalchemy import (
     TypeDecorator,
     Uuid,
     cast,
-    inspect,
     text,
     type_coerce,
 )
@@ -58,7 +57,8 @@ class LedgerSession(Session):
 
     def get(self, entity: type[Found], ident: Any, **options: Any) -> Found | None:  # type: ignore[override]
         """Return a record by its key as every session; None for a number no column can hold."""
-        beyond = type(ident) is int and not can_hold(inspect(entity).primary_key[0], ident)
+        key = entity.__mapper__.primary_key[0]  # type: ignore[attr-defined]
+        beyond = type(ident) is int and not can_hold(key, ident)
         return None if beyond else super().get(entity, ident, **options)
 
 

@@ -1,10 +1,12 @@
-"""How large a body may be, by what its request says of it."""
+"""How large a body may be, by what its request says of it, and what it is once it is unpacked."""
 
 import re
+import zlib
 
 from starlette.datastructures import Headers
+from starlette.types import Message, Receive
 
-from jobauto_prefect.errors import Fault, InvalidInput, TooLarge
+from jobauto_prefect.errors import Fault, InvalidInput, TooLarge, UnknownEncoding
 from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.settings import Settings
 
@@ -35,3 +37,45 @@ def refuse_too_large(headers: Headers, limit: int) -> None:
         raise InvalidInput([Fault("", "length", "Content-Length must be a number")])
     if len(length) > 18 or int(length) > limit:
         raise TooLarge(limit)
+
+
+GZIP = zlib.MAX_WBITS | 16
+
+
+def unpacked(receive: Receive, headers: Headers, limit: int) -> Receive:
+    """Return what receives the body as it was before its Content-Encoding.
+
+    Receiving raises TooLarge for more than `limit` bytes, InvalidInput for a broken body.
+
+    Raises:
+        UnknownEncoding: the body is packed in another way than by gzip.
+    """
+    encoding = ", ".join(headers.getlist("content-encoding")).strip().lower()
+    if encoding in ("", "identity"):
+        return receive
+    if encoding not in ("gzip", "x-gzip"):
+        raise UnknownEncoding
+    size, unpacking = 0, zlib.decompressobj(GZIP)
+
+    async def receive_unpacked() -> Message:
+        nonlocal size, unpacking
+        message = await receive()
+        if message["type"] != "http.request":
+            return message
+        packed, content = message.get("body", b""), bytearray()
+        try:
+            while packed:
+                if unpacking.eof:  # a body may have several parts
+                    unpacking = zlib.decompressobj(GZIP)
+                content += unpacking.decompress(packed, limit + 1 - size - len(content))
+                if size + len(content) > limit:
+                    raise TooLarge(limit)
+                packed = unpacking.unused_data
+        except zlib.error:
+            raise InvalidInput([Fault("", "gzip", "the body is not packed by gzip")]) from None
+        size += len(content)
+        if not message.get("more_body") and size and not unpacking.eof:
+            raise InvalidInput([Fault("", "gzip", "the end of the packed body is missing")])
+        return {**message, "body": bytes(content)}
+
+    return receive_unpacked

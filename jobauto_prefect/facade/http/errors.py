@@ -16,6 +16,7 @@ from jobauto_prefect.errors import (
     NotAcceptable,
     StalePlan,
     TooManyRequests,
+    UnknownEncoding,
 )
 from jobauto_prefect.facade.http.addresses import CONTRACT, requested_path
 from jobauto_prefect.facade.http.requests import pydantic_faults, request_id_of
@@ -33,6 +34,7 @@ PHRASES: Mapping[int, str] = {
     409: "Conflict",
     412: "Precondition Failed",
     413: "Content Too Large",
+    415: "Unsupported Media Type",
     422: "Unprocessable Content",
     429: "Too Many Requests",
     500: "Internal Server Error",
@@ -74,6 +76,8 @@ def respond_to_error(request: Request, error: JobautoError) -> Response:
         headers["Retry-After"] = str(error.retry_after)
     if isinstance(error, InProgress):
         headers["Retry-After"] = "1"
+    if isinstance(error, UnknownEncoding):
+        headers["Accept-Encoding"] = "gzip"
     if isinstance(error, ClaimOver):
         details = {"reason": error.reason}
     if isinstance(error, StalePlan):

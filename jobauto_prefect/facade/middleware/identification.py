@@ -12,7 +12,7 @@ from jobauto_prefect.errors import JobautoError, Unauthorized
 from jobauto_prefect.facade.auth.identity import identify, require_person, require_worker
 from jobauto_prefect.facade.console.visitor_sessions import SIGN_IN, SIGN_OUT, offers_sign_in
 from jobauto_prefect.facade.http.addresses import CONTRACT
-from jobauto_prefect.facade.http.body_sizes import INTERNAL, body_limit, refuse_too_large
+from jobauto_prefect.facade.http.body_sizes import INTERNAL, body_limit, refuse_too_large, unpacked
 from jobauto_prefect.facade.http.errors import respond_to_error
 from jobauto_prefect.facade.middleware.transport import ROUTE
 from jobauto_prefect.facade.service import Service
@@ -41,7 +41,9 @@ class IdentificationMiddleware:
             return
         request = Request(scope)
         try:
-            await _identify(request)
+            limit = await _identify(request)
+            if request.method != "GET":
+                receive = unpacked(receive, request.headers, limit)
         except JobautoError as error:
             await _refuse(request, error)(scope, receive, send)
         else:
@@ -70,13 +72,16 @@ def _note_job(route: str, parts: Mapping[str, Any]) -> None:
         current_log_context().job_id = int(str(job_id))
 
 
-async def _identify(request: Request) -> None:
+async def _identify(request: Request) -> int:
+    """Find out who is asking; return how many bytes their body may have."""
     service: Service = request.app.state.service
     path: str = request.scope["path"]
     is_open = OPEN.fullmatch(path) is not None
     if not is_open:
         request.state.identity = await run_in_threadpool(identify, request, service)
-    refuse_too_large(request.headers, body_limit(path, service.settings))
+    limit = body_limit(path, service.settings)
+    refuse_too_large(request.headers, limit)
     if not is_open and path != SIGN_OUT:
         kind = require_worker if path.startswith(INTERNAL) else require_person
         await kind(request.state.identity)
+    return limit

@@ -21,6 +21,7 @@ ERRORS: Mapping[int, str] = {
     409: "The state of the record forbids it, or others depend on it.",
     412: "The record was to be new (`If-None-Match`), and there is one already.",
     413: "The body is larger than the service takes.",
+    415: "The body is packed in another way than by gzip.",
     422: "The `Idempotency-Key` came before, with another request.",
     429: "Too many failed sign-ins of this account: try later, or use a token.",
     503: "The database is away. Try again.",
@@ -30,7 +31,7 @@ OPEN: list[Json] = []
 
 COMMON_ERRORS = (400, 403, 404, 406, 503)
 SIGN_IN_ERRORS = (401, 429)
-WRITE_ERRORS = (409, 413)
+WRITE_ERRORS = (409, 413, 415)
 
 RETRY_AFTER: Json = {
     "description": "Seconds to wait.",

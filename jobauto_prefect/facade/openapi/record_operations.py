@@ -177,14 +177,14 @@ def _event_operations() -> Operations:
         "Event sources", "testSource", "Test an event source",
         "Whether its adapter database answers and `changes_cache` can be read and, where changes "
         "are deleted, written. Takes at most five seconds. Needs `companies.update`.",
-        answer("What was found.", "SourceTested") | components.error_references(413),
+        answer("What was found.", "SourceTested") | components.error_references(413, 415),
         parameters=[SOURCE, SUFFIX],
     )  # fmt: skip
     yield "/credential/{credentialId}/reveal.{suffix}", "post", operation(
         "Credentials", "revealCredential", "Reveal a credential",
         "All its values in clear. Each time there is an entry in the audit log, before the answer. "
         "Needs `credentials.reveal`.",
-        answer("The values.", "CredentialRevealed") | components.error_references(413),
+        answer("The values.", "CredentialRevealed") | components.error_references(413, 415),
         parameters=[CREDENTIAL, SUFFIX],
     )  # fmt: skip
     yield "/event/{eventId}/replay.{suffix}", "post", operation(
@@ -203,7 +203,7 @@ def _task_operations() -> Operations:
         "Tasks", "retryTask", "Try a task once more",
         "A failed or missed task is open again, and one more attempt at it starts now; its "
         "deadline is one window length later. Needs `jobs.execute`.",
-        answer("The job of that attempt.", "Job") | components.error_references(409, 413),
+        answer("The job of that attempt.", "Job") | components.error_references(409, 413, 415),
         parameters=[TASK, SUFFIX],
     )  # fmt: skip
     yield "/task/{taskId}/excuse.{suffix}", "post", operation(

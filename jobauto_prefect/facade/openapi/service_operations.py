@@ -113,7 +113,7 @@ def _service_operations() -> Operations:
         "Whether a deployment is paused, its cron expression and its time zone are taken over into "
         "the record; all else is restored. The services do the same by themselves, bit by bit. "
         "Needs `system.config`. 503 while Prefect is away.",
-        answer("What was done.", "Reconciled") | components.error_references(413),
+        answer("What was done.", "Reconciled") | components.error_references(413, 415),
         parameters=[SUFFIX],
     )  # fmt: skip
     tried = components.query_parameter("dry_run", "Only say what would go.", {"type": "boolean"})
@@ -123,7 +123,7 @@ def _service_operations() -> Operations:
         "more, than settings, companies and run templates say (field `retention`). The services "
         "do the same by themselves once an hour. After a few seconds it is left at that: repeat "
         "it while `complete` is false. Needs `system.config`. 503 while Prefect is away.",
-        answer("What went.", "Pruned") | components.error_references(413),
+        answer("What went.", "Pruned") | components.error_references(413, 415),
         parameters=[tried, SUFFIX],
     )  # fmt: skip
     stale = {
@@ -139,7 +139,7 @@ def _service_operations() -> Operations:
         "others by now. Errors are answered all at once, with file, line and pointer. The rights "
         "are those of the single writes, and each record has its entry in the audit log.",
         answer("The plan, or what was carried out.", "ApplyPlan") | stale
-        | components.error_references(413),
+        | components.error_references(413, 415),
         parameters=[SUFFIX], requestBody=components.json_body(reference("ApplyBody")),
     )  # fmt: skip
     yield "/pools.{suffix}", "get", operation(
@@ -163,7 +163,8 @@ def _worker_operations() -> Operations:
         "where their run templates say so. Should the worker live after all, it is told to end "
         "what it runs. 409 where it gave a sign of life within the last lease. Needs "
         "`system.config`.",
-        answer("The jobs that are lost.", "WorkerLost") | components.error_references(409, 413),
+        answer("The jobs that are lost.", "WorkerLost")
+        | components.error_references(409, 413, 415),
         parameters=[WORKER, SUFFIX],
     )  # fmt: skip
 
@@ -191,7 +192,7 @@ def _session_operations() -> Operations:
     yield "/logout", "post", operation(
         SIGNING_IN, "signOut", "Sign out",
         "Revokes the token of the body, one's own, else the bearer token of the request.",
-        answer("It is revoked.", "SignedOut") | components.error_references(413),
+        answer("It is revoked.", "SignedOut") | components.error_references(413, 415),
         requestBody=components.json_body(
             {
                 "type": "object",
@@ -207,5 +208,5 @@ def _session_operations() -> Operations:
             "What this service holds about the user who asks: profile, memberships, tokens, and "
             "the newest jobs and audit entries.",
             answer("All of it.", "DataExport")
-            | (components.error_references(413) if method == "post" else {}),
+            | (components.error_references(413, 415) if method == "post" else {}),
         )  # fmt: skip

@@ -1,6 +1,7 @@
 """What clients may not send: refused with its place, and never an error of ours."""
 
 import base64
+import gzip
 import json
 import re
 from collections.abc import Iterator
@@ -277,3 +278,21 @@ def test_a_number_too_large_is_refused_as_such(rest: httpx.Client, number: Any) 
         if answer.status_code != 404:
             assert pointers(answer)
             assert "whole number" not in answer.text, answer.text
+
+
+def test_a_packed_body_is_read_within_the_limits_of_its_contents(rest: httpx.Client) -> None:
+    def post(content: bytes, encoding: str) -> httpx.Response:
+        headers = {"Content-Encoding": encoding}
+        return rest.post("/company/", content=content, headers=headers)
+
+    raw = json.dumps({"slug": "acme", "name": "Acme"}).encode()
+    packed = gzip.compress(raw)
+    for content in (packed, gzip.compress(raw[:9]) + gzip.compress(raw[9:])):
+        assert ok(post(content, "gzip"), 201)["name"] == "Acme"
+    assert ok(post(raw, "identity"), 201)["created"] is False
+    assert post(gzip.compress(b" " * 50_000_000), "gzip").status_code == 413
+    for broken in (packed[:-9], packed[:20], raw, packed + b"x"):
+        assert post(broken, "gzip").status_code == 400, broken
+    for encoding in ("deflate", "br", "gzip, gzip", "zstd", "x"):
+        refused = post(raw, encoding)
+        assert (refused.status_code, refused.headers["accept-encoding"]) == (415, "gzip")
