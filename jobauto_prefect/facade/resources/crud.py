@@ -31,7 +31,10 @@ from jobauto_prefect.facade.resources import (
 from jobauto_prefect.facade.resources.details import details_of, title_of
 from jobauto_prefect.facade.resources.lists import add_list, view_of
 from jobauto_prefect.facade.resources.natural_keys import key_type
-from jobauto_prefect.facade.resources.query_parameters import refuse_unknown_parameters
+from jobauto_prefect.facade.resources.query_parameters import (
+    refuse_conditions,
+    refuse_unknown_parameters,
+)
 from jobauto_prefect.facade.resources.registry import RESOURCES
 from jobauto_prefect.facade.resources.resource import Resource
 from jobauto_prefect.facade.resources.upserts import add_upsert
@@ -69,7 +72,7 @@ ROUTE_MODULES = (
 @functools.cache  # it holds no state, and takes some time
 def build_contract_router() -> APIRouter:
     """Build the router with all routes of the contract."""
-    dependencies = [Depends(refuse_unknown_parameters)]
+    dependencies = [Depends(refuse_conditions), Depends(refuse_unknown_parameters)]
     router = late_routes.router(prefix=CONTRACT, dependencies=dependencies)
     for module in ROUTE_MODULES:
         module.add_routes(router)  # before the patterns, which would take some of their paths

@@ -25,6 +25,8 @@ PUBLISHED_ON_WRITES = ("limit", "token")
 """What the published document names of writes, to which it says nothing; of the deletion of many
 jobs it names nothing that could be taken for a bound."""
 
+CONDITIONS = ("If-Match", "If-Unmodified-Since")
+
 IGNORED = "X-Jobauto-Ignored"
 """The header that names what a read of the published dialect has left out."""
 
@@ -106,6 +108,18 @@ class ParameterIndex:
             names: Source = partial(frozenset, ("action", "format"))
             documented["GET", export] = documented["POST", export] = [names]
         return documented
+
+
+async def refuse_conditions(request: Request) -> None:
+    """Refuse a change on conditions that are not judged here: ignored, they would overwrite.
+
+    Raises:
+        InvalidInput: naming them.
+    """
+    named = [name for name in CONDITIONS if request.method != "GET" and name in request.headers]
+    if named:
+        message = "records have no ETag, so this can't be judged; send the change without it"
+        raise InvalidInput([Fault(f"/{name}", "condition", message) for name in named])
 
 
 async def refuse_unknown_parameters(request: Request) -> None:

@@ -296,3 +296,12 @@ def test_a_packed_body_is_read_within_the_limits_of_its_contents(rest: httpx.Cli
     for encoding in ("deflate", "br", "gzip, gzip", "zstd", "x"):
         refused = post(raw, encoding)
         assert (refused.status_code, refused.headers["accept-encoding"]) == (415, "gzip")
+
+
+@pytest.mark.parametrize("header", ["If-Match", "If-Unmodified-Since"])
+def test_a_condition_that_is_not_judged_is_refused(rest: httpx.Client, header: str) -> None:
+    made = ok(rest.post("/company/", json={"slug": "acme", "name": "Acme"}), 201)["id"]
+    path, headers = f"/company/{made}.json", {header: '"x"'}
+    changed = rest.post(path, json={"name": "Other"}, headers=headers)
+    assert pointers(changed) == pointers(rest.delete(path, headers=headers)) == {f"/{header}"}
+    assert ok(rest.get(path))["name"] == "Acme"
