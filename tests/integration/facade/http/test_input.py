@@ -202,7 +202,7 @@ def test_what_is_said_twice_must_not_differ(rest: httpx.Client) -> None:
     assert pointers(rest.post("/app/?name=a", json={"name": "b"})) == {"/name"}
 
 
-BEYOND = (2**31, 2**63, "9" * 30, "accounting", "zzzzzzzzzz")
+BEYOND = (2**63, "zzzzzzzzzz")
 """Numbers that a column or a database can't hold, some of them to the base 36."""
 
 
