@@ -221,7 +221,7 @@ def test_a_run_template_uses_own_and_shared_applications_only(pair: CompanyPair)
                     http.post("/runtemplate/", json=body | {reference: value})
                     for value in (hidden, missing)
                 ]
-                assert {one.status_code for one in answers} == {404}, answers[0].text
+                assert {one.status_code for one in answers} == {400}, answers[0].text
                 texts = [
                     one.json()["message"].replace(str(value), "X")
                     for one, value in zip(answers, (hidden, missing), strict=True)
@@ -231,9 +231,9 @@ def test_a_run_template_uses_own_and_shared_applications_only(pair: CompanyPair)
     for body in ({"company": "there", "name": "n"}, {"id": theirs["id"]}):
         # Who sees everything can't lend it either.
         foreign = pair.rest.post("/runtemplate/", json=body | {"app_id": apps["here"]["id"]})
-        assert foreign.status_code == 404
+        assert foreign.status_code == 400
     moved = pair.rest.post("/runtemplate/", json={"id": theirs["id"], "company": "here"})
-    assert moved.status_code == 404
+    assert moved.status_code == 400
 
 
 def test_actions_launch_no_application_of_another_company(pair: CompanyPair) -> None:
@@ -263,9 +263,9 @@ def test_a_credential_is_of_an_own_or_shared_type_only(pair: CompanyPair) -> Non
                     http.post("/credential/", json=body | {reference: value})
                     for value in (types["there"][member], missing)
                 ]
-                assert {one.status_code for one in answers} == {404}, answers[0].text
+                assert {one.status_code for one in answers} == {400}, answers[0].text
     foreign = {"company": "there", "name": "n", "credential_type_id": types["here"]["id"]}
-    assert pair.rest.post("/credential/", json=foreign).status_code == 404
+    assert pair.rest.post("/credential/", json=foreign).status_code == 400
     own = ok(
         pair.rest.post(
             "/credential/",
@@ -273,7 +273,7 @@ def test_a_credential_is_of_an_own_or_shared_type_only(pair: CompanyPair) -> Non
         )
     )
     moved = pair.rest.post(f"/credential/{own['id']}.json", json={"company": "there"})
-    assert moved.status_code == 404
+    assert moved.status_code == 400
 
 
 def test_a_requirement_asks_for_own_and_shared_types_only(
