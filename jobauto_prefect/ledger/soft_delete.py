@@ -7,6 +7,7 @@ from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.errors import Conflict
+from jobauto_prefect.ledger.access.tokens import end_tokens
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.events import trigger_graph
@@ -25,7 +26,6 @@ from jobauto_prefect.ledger.records import (
     EventSource,
     Job,
     RunTemplate,
-    Token,
     Topic,
     User,
 )
@@ -70,7 +70,8 @@ def soft_delete(
         record.kept_schedule = record.next_window = record.next_schedule = None
         switch_off(session, record, "its run template was deleted")
     if isinstance(record, User):
-        _disable(session, record)
+        record.enabled = False
+        end_tokens(session, record)
     withdraw(session, record)
 
 
@@ -129,11 +130,3 @@ def _naming(session: Session, record: Base) -> Sequence[App | Company | RunTempl
     if isinstance(record, Calendar):
         return keepers_of(session, record.name)
     return bearers_of(session, record) if isinstance(record, Topic) else []
-
-
-def _disable(session: WritingSession, user: User) -> None:
-    user.enabled = False
-    for token in session.scalars(
-        select(Token).where(Token.user_id == user.id, Token.revoked_at.is_(None))
-    ):
-        token.revoked_at = session.clock()

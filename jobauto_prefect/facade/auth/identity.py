@@ -19,7 +19,7 @@ from jobauto_prefect.facade.auth.permissions import (
     Role,
     combine_rights,
 )
-from jobauto_prefect.facade.auth.throttle import SignInThrottle
+from jobauto_prefect.facade.auth.throttle import WRONG_PASSWORD, SignInThrottle
 from jobauto_prefect.facade.auth.token_cache import TokenCache
 from jobauto_prefect.facade.console.visitor_sessions import session_token
 from jobauto_prefect.facade.http.requests import request_id_of
@@ -127,7 +127,7 @@ def _check_basic(
 
 
 def sign_in(service: SignInServices, request: HTTPConnection, login: str, password: str) -> Account:
-    """Return the account of a login and password; a failure is counted and audited.
+    """Return the account of a login and password; a new failure is counted and audited.
 
     Raises:
         Unauthorized: there is none; the message is the same for every reason.
@@ -144,11 +144,11 @@ def sign_in(service: SignInServices, request: HTTPConnection, login: str, passwo
     ):
         service.throttle.record_success(origin, account.history)
         return account
-    with service.throttle.attempt(login, address):
+    with service.throttle.attempt(origin, stored, password):
         if service.passwords.matches(user_id, stored, password) and account is not None:
             return account
         _audit_failure(service, request, login)
-        raise Unauthorized("login or password is wrong")
+        raise Unauthorized(WRONG_PASSWORD)
 
 
 def _load_account(service: SignInServices, login: str, origin: Origin) -> Account | None:

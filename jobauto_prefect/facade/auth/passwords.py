@@ -29,7 +29,7 @@ _concurrent = threading.BoundedSemaphore(4)
 
 def hash_password(password: str) -> str:
     """Hash a password for storage."""
-    return _hasher.hash(_encode(password))
+    return _hasher.hash(encode_password(password))
 
 
 def password_matches(stored: str | None, password: str) -> bool:
@@ -39,13 +39,14 @@ def password_matches(stored: str | None, password: str) -> bool:
     """
     try:
         with _concurrent:
-            _hasher.verify(stored or _DUMMY_HASH, _encode(password))
+            _hasher.verify(stored or _DUMMY_HASH, encode_password(password))
     except (VerificationError, InvalidHashError):
         return False
     return bool(stored)
 
 
-def _encode(password: str) -> bytes:
+def encode_password(password: str) -> bytes:
+    """Return what is hashed of a password."""
     # Keyboards differ in how they compose a letter with its accent: one password all the same.
     return unicodedata.normalize("NFC", password).encode("utf-8", "surrogatepass")
 
@@ -89,7 +90,7 @@ class PasswordVerifier:
 
     def _digest(self, user_id: int, stored: str, password: str) -> bytes:
         bound_to = f"{user_id}\0{stored}\0".encode()
-        return hmac.digest(self._key, bound_to + _encode(password), "sha256")
+        return hmac.digest(self._key, bound_to + encode_password(password), "sha256")
 
     def _remember(self, digest: bytes) -> None:
         with self._lock:

@@ -1,19 +1,23 @@
 """Failed sign-ins are counted: of an account from a network, of an account, and from a network."""
 
 import hashlib
+import hmac
 import ipaddress
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
 from jobauto_prefect.errors import TooManyRequests, Unauthorized
+from jobauto_prefect.facade.auth.passwords import encode_password
 from jobauto_prefect.ledger.access import sign_ins
-from jobauto_prefect.ledger.access.sign_ins import History, Origin
+from jobauto_prefect.ledger.access.sign_ins import Failure, History, Origin
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
+
+WRONG_PASSWORD = "login or password is wrong"  # noqa: S105 - a message
 
 
 class SignInThrottle:
@@ -23,9 +27,9 @@ class SignInThrottle:
     account from all networks together, or of all accounts from this network, it is refused where
     the account was not signed in to from this network within 30 days: strangers lock out nobody
     but strangers, and one who tries a password on many accounts ends as well. The right password
-    is refused, too: the answer
-    must not tell it apart. Safe between threads; processes that judge the same instant may let one
-    more failure each be told.
+    is refused, too: the answer must not tell it apart. The same wrong password of an account
+    counts once: a page that goes on sending it locks nobody out. Safe between threads; processes
+    that judge the same instant may let one more failure each be told.
     """
 
     def __init__(self, settings: Settings, ledger: Ledger) -> None:
@@ -37,22 +41,27 @@ class SignInThrottle:
         self._adding = threading.Lock()
 
     @contextmanager
-    def attempt(self, login: str, address: str | None) -> Iterator[None]:
+    def attempt(self, origin: Origin, stored: str | None, password: str) -> Iterator[None]:
         """Guard one sign-in: the block raises Unauthorized where it fails, which is counted.
 
-        `address` is the peer's; None where it has none. A success forgets the failures of the
-        account from this network, not those from others.
+        `stored` is the hash the password is compared with; None: there is none. A success forgets
+        the failures of the account from this network, not those from others.
 
         Raises:
             TooManyRequests: before the block, or after it where others failed meanwhile, so
                 that many guesses at once tell no more than as many in a row.
+            Unauthorized: before the block, where this very password failed from this network.
         """
-        origin = self.origin(login, address)
+        guess = self._digest_guess(origin, stored, password)
         self._require_open(origin)
+        with self._ledger.reading() as session:
+            # A comparison is costly: who may repeat it without end would hold up all others.
+            if sign_ins.has_failed(session, origin, guess, self.since(self._ledger.clock())):
+                raise Unauthorized(WRONG_PASSWORD)
         try:
             yield
         except Unauthorized:
-            self._record_failure(origin)
+            self._record_failure(origin, guess)
             raise
         self.record_success(origin, self._require_open(origin))
 
@@ -82,17 +91,27 @@ class SignInThrottle:
         with self._ledger.reading() as session:
             return self._checked_history(session, origin, self._ledger.clock())
 
-    def _record_failure(self, origin: Origin) -> None:
+    def _digest_guess(self, origin: Origin, stored: str | None, password: str) -> str:
+        """Return what tells a guess from others, by a key that is not in the ledger.
+
+        What is `stored` is part of it: a password that was wrong may become the right one.
+        """
+        key = self._ledger.box.derived("failed sign-ins").encode()
+        about = f"{origin.account}\0{stored or ''}\0".encode()
+        return hmac.new(key, about + encode_password(password), "sha256").hexdigest()
+
+    def _record_failure(self, origin: Origin, guess: str) -> None:
         now = self._ledger.clock()
         with self._adding, self._ledger.writing(SERVICE) as session:
             self._checked_history(session, origin, now)
-            sign_ins.add_failure(session, origin, now, self.since(now))
+            sign_ins.add_failure(session, origin, guess, now, self.since(now))
 
     def _checked_history(self, session: ReadingSession, origin: Origin, now: datetime) -> History:
         failed = sign_ins.failures(session, origin, self.since(now))
-        by_account = [failure.at for failure in failed if failure.account == origin.account]
-        by_network = [failure.at for failure in failed if failure.network == origin.network]
-        by_both = [failure.at for failure in failed if (failure.account, failure.network) == origin]
+        of_account = [failure for failure in failed if failure.account == origin.account]
+        of_network = [failure for failure in failed if failure.network == origin.network]
+        by_account, by_network = _times(of_account), _times(of_network)
+        by_both = _times(failure for failure in of_account if failure.network == origin.network)
         history = History(
             len(by_both), len(by_account), len(by_network), sign_ins.last_success(session, origin)
         )
@@ -105,6 +124,11 @@ class SignInThrottle:
             left = (ends + self._window - now).total_seconds()
             raise TooManyRequests(max(1, math.ceil(left)))
         return history
+
+
+def _times(failures: Iterable[Failure]) -> list[datetime]:
+    """Return when each of different guesses failed last, in order."""
+    return sorted({failure.guess: failure.at for failure in failures}.values())
 
 
 def _network_of(address: str | None) -> str:

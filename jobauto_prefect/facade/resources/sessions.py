@@ -7,9 +7,10 @@ from urllib.parse import parse_qsl
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
+from jobauto_prefect.errors import Fault, Forbidden, InvalidInput, Unauthorized
 from jobauto_prefect.facade.auth.headers import decode_basic, parse_authorization
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity, sign_in, with_request_origin
+from jobauto_prefect.facade.auth.throttle import WRONG_PASSWORD
 from jobauto_prefect.facade.http.requests import (
     Fields,
     RawBody,
@@ -27,7 +28,7 @@ from jobauto_prefect.facade.serializers.users import (
 )
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.access.sign_ins import Account
-from jobauto_prefect.ledger.access.tokens import bearer, issue_user_token
+from jobauto_prefect.ledger.access.tokens import TokenKind, bearer, issue_user_token
 from jobauto_prefect.ledger.audit.trail import Actor, WritingSession, write_entry
 from jobauto_prefect.ledger.queries.lists import Condition, Selection, page
 from jobauto_prefect.ledger.queries.lookup import get_record, names_of
@@ -100,11 +101,18 @@ def login(request: Request, fields: SignInFields, service: CurrentService) -> Re
 def issue_login_token(
     service: Service, request: Request, user: Account, lifetime: timedelta
 ) -> tuple[str, datetime]:
-    """Issue a token for somebody who has signed in; return its text and when it expires."""
+    """Issue a token for somebody who has signed in; return its text and when it expires.
+
+    Raises:
+        Unauthorized: the password was changed meanwhile.
+    """
     actor = with_request_origin(request, Actor(name=user.login, door="rest", user_id=user.user_id))
     expires_at = service.ledger.clock() + lifetime
     with service.ledger.writing(actor) as session:
-        text, _ = issue_user_token(session, get_record(session, User, user.user_id), expires_at)
+        record = get_record(session, User, user.user_id)
+        text, _ = issue_user_token(session, record, expires_at, TokenKind.SIGN_IN)
+        if record.password_hash != user.password_hash:
+            raise Unauthorized(WRONG_PASSWORD)
         write_entry(session, "Login", "login", {}, entity_id=user.user_id)
     return text, expires_at
 

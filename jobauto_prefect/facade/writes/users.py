@@ -19,6 +19,7 @@ from jobauto_prefect.facade.writes.base import (
     apply_fields,
     require_fields,
 )
+from jobauto_prefect.ledger.access.tokens import TokenKind, end_tokens
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.queries.users import user_named
 from jobauto_prefect.ledger.records import User
@@ -65,6 +66,9 @@ def write_user(write: WriteRequest) -> WriteResult:
     if body.password is not None:
         refuse_weak(body.password, user.login, write.settings.password_min_length)
         user.password_hash = hash_password(body.password)
+        end_tokens(write.session, user, TokenKind.SIGN_IN)
+    if not user.enabled:
+        end_tokens(write.session, user)
     if body.roles is not None:
         memberships.set_roles(write.session, write.who, user, body.roles, replace=True)
     memberships.require_super_admin_left(write.session)

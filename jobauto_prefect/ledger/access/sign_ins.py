@@ -53,9 +53,9 @@ class Origin(NamedTuple):
 
 
 class History(NamedTuple):
-    """How often an account failed lately, from one network and from all of them together.
+    """How many wrong passwords an account had lately, from one network and from all together.
 
-    `of_network` is how often all accounts together failed from this network. `last_success` is the
+    `of_network` is how many all accounts together had from this network. `last_success` is the
     last day (UTC) of one of this account from this network; None: there is none.
     """
 
@@ -102,8 +102,9 @@ _OF_NETWORK = SignInFailure.network == bindparam("network")
 
 
 def _count(name: str, *where: ColumnElement[bool]) -> Label[int]:
-    counted = select(func.count()).where(SignInFailure.failed_at > bindparam("since"), *where)
-    return counted.scalar_subquery().label(name)
+    guesses = select(func.count(SignInFailure.guess.distinct()))
+    recent = guesses.where(SignInFailure.failed_at > bindparam("since"), *where)
+    return recent.scalar_subquery().label(name)
 
 
 _LAST_SUCCESS = select(SignInSuccess.day).where(
@@ -130,17 +131,23 @@ def last_success(session: Session, origin: Origin) -> date | None:
 
 
 class Failure(NamedTuple):
-    """One failed sign-in: of which account, from which network, and when."""
+    """One failed sign-in: of which account, from which network, with what guess, and when."""
 
     account: str
     network: str
+    guess: str
     at: datetime
 
 
 def failures(session: Session, origin: Origin, since: datetime) -> Sequence[Failure]:
     """Return the failures of this account or from this network after `since`, in order."""
     rows = session.execute(
-        select(SignInFailure.account, SignInFailure.network, SignInFailure.failed_at)
+        select(
+            SignInFailure.account,
+            SignInFailure.network,
+            SignInFailure.guess,
+            SignInFailure.failed_at,
+        )
         .where(or_(_OF_ACCOUNT, _OF_NETWORK), SignInFailure.failed_at > since)
         .order_by(SignInFailure.failed_at),
         origin._asdict(),
@@ -148,11 +155,21 @@ def failures(session: Session, origin: Origin, since: datetime) -> Sequence[Fail
     return [Failure(*row) for row in rows]
 
 
-def add_failure(session: WritingSession, origin: Origin, now: datetime, since: datetime) -> None:
+def has_failed(session: Session, origin: Origin, guess: str, since: datetime) -> bool:
+    """Whether this guess at this account failed from this network after `since`."""
+    failed = select(SignInFailure.id).where(
+        _OF_ACCOUNT, _OF_NETWORK, SignInFailure.guess == guess, SignInFailure.failed_at > since
+    )
+    return session.scalar(failed.limit(1), origin._asdict()) is not None
+
+
+def add_failure(
+    session: WritingSession, origin: Origin, guess: str, now: datetime, since: datetime
+) -> None:
     """Record a failure; delete all failures up to `since`, of all accounts."""
     session.execute(delete(SignInFailure).where(SignInFailure.failed_at <= since))
     session.execute(delete(SignInSuccess).where(SignInSuccess.day < now.date() - KNOWN_FOR))
-    session.add(SignInFailure(**origin._asdict(), failed_at=now))
+    session.add(SignInFailure(**origin._asdict(), guess=guess, failed_at=now))
 
 
 def add_success(session: WritingSession, origin: Origin, today: date) -> None:

@@ -7,10 +7,12 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, select
+from sqlalchemy import Row, select, true
 from sqlalchemy.orm import Session
 
+from jobauto_prefect.errors import Conflict
 from jobauto_prefect.ledger.access.sign_ins import GRANTS, Grants, grants_of
+from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.records import CompanyUser, Token, User, UserRole
 
 TOKEN_PREFIX = "jobauto_"  # noqa: S105 - how every token begins
@@ -20,6 +22,7 @@ class TokenKind(StrEnum):
     """Who a token is for."""
 
     USER = "user"  #: what its user may
+    SIGN_IN = "sign-in"  #: the same, from a sign-in with a password, and while that is not changed
     WORKER = "worker"  #: claims, renewals and reports of its pools, and nothing else
 
 
@@ -29,12 +32,26 @@ def digest_of(text: str) -> str:
 
 
 def issue_user_token(
-    session: Session, user: User, expires_at: datetime | None
+    session: Session, user: User, expires_at: datetime | None, kind: TokenKind = TokenKind.USER
 ) -> tuple[str, Token]:
-    """Issue a token for a user; the text is stored nowhere. `expires_at` None: it never expires."""
-    return _issue(
-        session, TOKEN_PREFIX, Token(kind=TokenKind.USER, user=user, expires_at=expires_at)
-    )
+    """Issue a token for a user; the text is stored nowhere. `expires_at` None: it never expires.
+
+    Raises:
+        Conflict: the user is disabled.
+    """
+    session.flush()
+    session.refresh(user, with_for_update=True)  # who ends their tokens now ends this one, too
+    if not user.enabled:
+        raise Conflict(f"user {user.login} is disabled and gets no tokens; enable them first")
+    return _issue(session, TOKEN_PREFIX, Token(kind=kind, user=user, expires_at=expires_at))
+
+
+def end_tokens(session: WritingSession, user: User, *kinds: TokenKind) -> None:
+    """Revoke the tokens of a user that are of these kinds; without any, all of them."""
+    of_kind = Token.kind.in_(kinds) if kinds else true()
+    valid = select(Token).where(Token.user_id == user.id, Token.revoked_at.is_(None), of_kind)
+    for token in session.scalars(valid):
+        token.revoked_at = session.clock()
 
 
 def issue_worker_token(
@@ -76,7 +93,7 @@ def bearer(session: Session, text: str, now: datetime) -> Bearer | None:
     if not rows or not _holds(rows[0], now):
         return None
     token = rows[0]
-    is_user = token.kind == TokenKind.USER
+    is_user = token.kind != TokenKind.WORKER
     return Bearer(
         token_id=token.id,
         pools=token.pools,
@@ -106,5 +123,5 @@ _BEARER = (
 
 def _holds(token: Row[Any], now: datetime) -> bool:
     in_time = token.expires_at is None or token.expires_at > now
-    theirs = token.kind != TokenKind.USER or bool(token.enabled)
+    theirs = token.kind == TokenKind.WORKER or bool(token.enabled)
     return token.revoked_at is None and in_time and theirs

@@ -100,7 +100,7 @@ def read_figures(
     windows, late = _windows(session, now)
     waiting = _waiting_events(session)
     seals, sealed_at, unsealed = _seals(session)
-    failures = select(func.count()).where(
+    failures = select(func.count(SignInFailure.guess.distinct())).where(
         SignInFailure.failed_at > now - timedelta(seconds=sign_in_seconds)
     )
     return Figures(

@@ -111,13 +111,17 @@ class IdempotencyRecord(Base):
 
 
 class SignInFailure(Base):
-    """A password that was wrong; `account` is a digest of the login that was given."""
+    """A password that was wrong; `account` is a digest of the login that was given.
+
+    `guess` is a keyed hash of account and password: who tries the same again is known by it.
+    """
 
     __tablename__ = "sign_in_failure"
 
     id: Mapped[int] = mapped_column(BigId, primary_key=True)
     account: Mapped[str] = mapped_column(index=True)
     network: Mapped[str] = mapped_column(index=True)
+    guess: Mapped[str]
     failed_at: Mapped[datetime] = mapped_column(index=True)
 
 

@@ -167,9 +167,9 @@ def test_ages_dead_letters_lags_and_failures(
             }
             of = {"company_id": 1, "runtemplate_id": template["id"], "attempts": attempts}
             session.add(Notice(state=state, due_at=now, created_at=now, **members, **of))
-        for _ in range(3):
-            session.add(SignInFailure(account="a", network="n", failed_at=now))
-        session.add(SignInFailure(account="a", network="n", failed_at=now - HOUR))
+        for number, at in ((1, now), (2, now), (3, now), (3, now), (4, now - HOUR)):
+            failure = {"account": "a", "network": "n", "guess": str(number)}
+            session.add(SignInFailure(**failure, failed_at=at))
         for message in session.scalars(select(OutboxMessage)):
             message.created_at = now - HOUR
 
@@ -246,7 +246,7 @@ def test_figures_are_remembered_for_a_share_of_what_reading_them_takes(
     before = list(metrics.families())
     with ledger.writing(SERVICE) as session:
         session.add(Company(slug="acme", name="Acme"))
-        session.add(SignInFailure(account="a", network="n", failed_at=ledger.clock()))
+        session.add(SignInFailure(account="a", network="n", guess="g", failed_at=ledger.clock()))
     failures = next(one for one in metrics.families() if one.name == "jobauto_sign_in_failures")
     assert failures in before
 

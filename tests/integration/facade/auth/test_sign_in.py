@@ -11,7 +11,7 @@ from sqlalchemy import select
 from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.auth.passwords import hash_password
 from jobauto_prefect.ledger.audit.trail import SERVICE, Actor
-from jobauto_prefect.ledger.records import User
+from jobauto_prefect.ledger.records import AuditEntry, User
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.asgi_server import spoken
@@ -148,15 +148,32 @@ def test_an_account_that_failed_too_often_is_refused_by_password_not_by_token(
     url = f"{facade_url}/api/v1/login.json"
     for number in range(5):
         if number % 2:
-            assert _asked(facade_url, "Basic " + _encoded("eva:wrong")) == 401
+            assert _asked(facade_url, "Basic " + _encoded(f"eva:wrong {number}")) == 401
         else:
-            answer = httpx.post(url, json={"login": "EVA", "password": "wrong"})
+            answer = httpx.post(url, json={"login": "EVA", "password": f"wrong {number}"})
             assert answer.status_code == 401
     refused = httpx.get(f"{facade_url}/api/v1/apps.json", auth=(LOGIN, PASSWORD.encode()))
     assert refused.status_code == 429
     assert 1 <= int(refused.headers["Retry-After"]) <= 300
     assert httpx.post(url, json={"login": LOGIN, "password": PASSWORD}).status_code == 429
     assert _asked(facade_url, f"Bearer {token}") == 200
+
+
+def test_a_forgotten_page_with_an_old_password_locks_nobody_out(
+    facade_url: str, token: str, ledger: Ledger
+) -> None:
+    """The gateway and its sockets are another test's: test_writes."""
+    with httpx.Client(base_url=facade_url) as page:
+        for _ in range(8):
+            basic = page.get("/api/v1/apps.json", auth=(LOGIN, "old"))
+            json_body = page.post("/api/v1/login.json", json={"login": LOGIN, "password": "old"})
+            form = page.post("/login.html", data={"login": LOGIN, "password": "old"})
+            query = page.get("/api/v1/login.json", params={"login": LOGIN, "password": "old"})
+            assert {one.status_code for one in (basic, json_body, form, query)} == {401}
+    assert _asked(facade_url, f"Basic {GOOD}") == 200
+    with ledger.reading() as session:
+        refused = session.scalars(select(AuditEntry).where(AuditEntry.entity_type == "Login"))
+        assert [entry.action for entry in refused] == ["refuse"]
 
 
 def test_strangers_lock_nobody_out_where_they_signed_in_before(
@@ -174,7 +191,7 @@ def test_strangers_lock_nobody_out_where_they_signed_in_before(
 
     with facade(proxied, ledger) as url:
         assert asked("192.0.2.1", PASSWORD) == 200
-        guesses = [asked(f"203.0.113.{number % 5}", "wrong") for number in range(21)]
+        guesses = [asked(f"203.0.113.{number % 5}", f"wrong {number}") for number in range(21)]
         assert guesses == [401] * 20 + [429]
         assert asked("198.51.100.1", PASSWORD) == 429
         assert asked("192.0.2.1", PASSWORD) == 200
@@ -186,8 +203,8 @@ def test_a_network_that_no_trusted_proxy_names_is_not_believed(facade_url: str, 
         named = {"X-Forwarded-For": f"203.0.113.{number}"}
         answer = httpx.get(f"{facade_url}/api/v1/apps.json", headers=named, auth=(LOGIN, "wrong"))
         assert answer.status_code == 403  # over plain HTTP: somebody forwards what is not private
-    for _ in range(5):
-        assert _asked(facade_url, "Basic " + _encoded("eva:wrong")) == 401
+    for number in range(5):
+        assert _asked(facade_url, "Basic " + _encoded(f"eva:wrong {number}")) == 401
     assert _asked(facade_url, f"Basic {GOOD}") == 429
 
 
@@ -197,8 +214,9 @@ async def test_the_local_operator_needs_no_password_and_is_never_refused(
     operator = Actor(name="os:root", door="cli")
     transport = httpx.ASGITransport(create_app(facade_settings, ledger, operator))
     async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as local:
-        for _ in range(6):
-            wrong = await local.post("/api/v1/login.json", json={"login": LOGIN, "password": "x"})
+        for number in range(6):
+            guess = {"login": LOGIN, "password": f"x{number}"}
+            wrong = await local.post("/api/v1/login.json", json=guess)
         assert wrong.status_code == 429
         assert (await local.get("/api/v1/apps.json")).status_code == 200
 

@@ -1,9 +1,12 @@
 """Failed sign-ins are counted: of an account from a network, of an account, and from a network."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from threading import Barrier
 from time import monotonic, sleep
+from uuid import uuid4
 
 import pytest
 from sqlalchemy import func, select
@@ -49,18 +52,30 @@ def _counted(ledger: Ledger) -> int:
         return session.scalar(select(func.count()).select_from(SignInFailure)) or 0
 
 
-def _fail(throttle: SignInThrottle, login: str, address: str | None = "192.0.2.1") -> None:
-    with pytest.raises(Unauthorized), throttle.attempt(login, address):
+def _attempt(
+    throttle: SignInThrottle, login: str, address: str | None, password: str | None = None
+) -> AbstractContextManager[None]:
+    """An attempt; where no password is named, with one that nobody has tried."""
+    return throttle.attempt(throttle.origin(login, address), None, password or uuid4().hex)
+
+
+def _fail(
+    throttle: SignInThrottle,
+    login: str,
+    address: str | None = "192.0.2.1",
+    password: str | None = None,
+) -> None:
+    with pytest.raises(Unauthorized), _attempt(throttle, login, address, password):
         raise Unauthorized("wrong")
 
 
 def _succeed(throttle: SignInThrottle, login: str, address: str | None = "192.0.2.1") -> None:
-    with throttle.attempt(login, address):
+    with _attempt(throttle, login, address):
         pass
 
 
 def _refused(throttle: SignInThrottle, login: str, address: str | None = "192.0.2.1") -> int:
-    with pytest.raises(TooManyRequests) as caught, throttle.attempt(login, address):
+    with pytest.raises(TooManyRequests) as caught, _attempt(throttle, login, address):
         pytest.fail("a refused attempt must not be looked at")
     return caught.value.retry_after
 
@@ -95,6 +110,42 @@ def test_a_network_with_too_many_failures_is_refused_this_account_alone(
     assert _refused(throttle, "eva", HOME) == 300
     _succeed(throttle, "eva", AWAY)
     _succeed(throttle, "tom", HOME)
+
+
+def test_the_same_wrong_password_counts_once(
+    throttle: SignInThrottle, time: Time, ledger: Ledger
+) -> None:
+    """A forgotten page sends it every few seconds, here from several networks."""
+    for number in range(40):
+        _fail(throttle, "eva", f"203.0.113.{number % 8}", "old password")
+        _fail(throttle, "eva", HOME, "old password")
+        time.pass_(10)
+    _succeed(throttle, "eva", AWAY)
+    _fail(throttle, "eva", HOME)
+    _fail(throttle, "eva", HOME)
+    assert _refused(throttle, "eva", HOME) > 0
+    _succeed(throttle, "tom", HOME)
+    with ledger.reading() as session:
+        kept = {failure.guess for failure in session.scalars(select(SignInFailure))}
+    plain = {sha256(text).hexdigest() for text in (b"old password", b"eva\0\0old password")}
+    assert len(kept) == 3
+    assert not kept & plain
+
+
+def test_the_same_wrong_password_of_many_accounts_counts_for_each(throttle: SignInThrottle) -> None:
+    for number in range(10):
+        _fail(throttle, f"somebody-{number}", AWAY, "spring2026")
+    _refused(throttle, "eva", AWAY)
+
+
+def test_a_password_that_became_the_right_one_is_not_known_as_wrong(
+    throttle: SignInThrottle,
+) -> None:
+    origin = throttle.origin("eva", HOME)
+    with pytest.raises(Unauthorized), throttle.attempt(origin, "hash of before", "new one"):
+        raise Unauthorized("wrong")
+    with throttle.attempt(origin, "hash of now", "new one"):
+        pass
 
 
 def test_the_defaults_are_5_from_a_network_and_20_from_all(ledger: Ledger, time: Time) -> None:
@@ -242,7 +293,7 @@ def test_guesses_at_once_tell_no_more_than_guesses_in_a_row(
 
     def guess(number: int) -> str:
         try:
-            with throttle.attempt("eva", None):
+            with _attempt(throttle, "eva", None):
                 begun.wait()
                 judge(number == 5)
         except Unauthorized:
@@ -261,7 +312,7 @@ def test_right_passwords_at_once_are_all_let_in(throttle: SignInThrottle) -> Non
     begun = Barrier(6)
 
     def sign_in(_number: int) -> None:
-        with throttle.attempt("eva", None):
+        with _attempt(throttle, "eva", None):
             begun.wait()
 
     with ThreadPoolExecutor(6) as pool:
@@ -292,6 +343,6 @@ def test_all_processes_of_an_installation_count_together(
 
 def test_other_errors_are_no_failed_sign_in(throttle: SignInThrottle) -> None:
     for _ in range(10):
-        with pytest.raises(ZeroDivisionError), throttle.attempt("eva", None):
+        with pytest.raises(ZeroDivisionError), _attempt(throttle, "eva", None):
             _ = 1 / 0
     _succeed(throttle, "eva")

@@ -9,8 +9,9 @@ from sqlalchemy import select
 
 from jobauto_prefect.ledger.records import AuditEntry, Token, User
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.console import add_user, post, submit, visitor
+from tests.support.console import PASSWORD, add_user, post, submit, visitor
 from tests.support.records import ok
+from tests.support.secrets import secret
 from tests.support.servers import client, user_token
 
 
@@ -40,6 +41,54 @@ def test_a_user_issues_a_token_that_opens_the_service_until_it_is_revoked(
             assert program.get("/jobs.json").status_code == 401
         again = ok(rest.delete(f"/user/eva/token/{issued['id']}"))
         assert again["revoked_at"] == revoked["revoked_at"]
+
+
+@pytest.fixture
+def issued(facade_url: str, ledger: Ledger) -> dict[str, str]:
+    """What opens the service for Eva: her session, a token of `/login`, and one she issued."""
+    add_user(ledger, "eva", "editor")
+    browser = visitor(facade_url)
+    assert submit(browser, "eva").status_code == 303
+    named = {"login": "eva", "password": PASSWORD}
+    sign_in = ok(httpx.post(f"{facade_url}/api/v1/login.json", json=named))["token"]
+    with client(f"{facade_url}/api/v1", sign_in) as rest:
+        program = ok(rest.post("/user/eva/tokens/", json={}), 201)["token"]
+    return {"session": next(iter(browser.cookies.values())), "sign-in": sign_in, "issued": program}
+
+
+def _open(facade_url: str, issued: dict[str, str]) -> set[str]:
+    """Which of them open the service."""
+    return {
+        name
+        for name, text in issued.items()
+        if httpx.get(
+            f"{facade_url}/api/v1/jobs.json", headers={"Authorization": f"Bearer {text}"}
+        ).is_success
+    }
+
+
+def test_a_new_password_ends_sessions_and_sign_ins_and_no_issued_token(
+    rest: httpx.Client, facade_url: str, ledger: Ledger, issued: dict[str, str]
+) -> None:
+    eva = {"id": _id(ledger, "eva")}
+    ok(rest.post("/user/", json=eva | {"firstname": "Eva"}), 201)
+    assert _open(facade_url, issued) == {"session", "sign-in", "issued"}
+    ok(rest.post("/user/", json=eva | {"password": secret("another kůň 2")}), 201)
+    assert _open(facade_url, issued) == {"issued"}
+    browser = visitor(facade_url)
+    assert submit(browser, "eva", secret("another kůň 2")).status_code == 303
+    assert browser.get("/").status_code == 200
+
+
+def test_tokens_of_a_disabled_user_stay_ended_when_it_is_enabled_again(
+    rest: httpx.Client, facade_url: str, ledger: Ledger, issued: dict[str, str]
+) -> None:
+    eva = _id(ledger, "eva")
+    ok(rest.post("/user/", json={"id": eva, "enabled": False}), 201)
+    assert rest.post(f"/user/{eva}/tokens/", json={}).status_code == 409
+    ok(rest.post("/user/", json={"id": eva, "enabled": True}), 201)
+    assert _open(facade_url, issued) == set()
+    ok(rest.post(f"/user/{eva}/tokens/", json={}), 201)
 
 
 def test_its_text_is_in_no_audit_entry(facade_url: str, ledger: Ledger) -> None:

@@ -159,8 +159,8 @@ def test_a_wrong_password_shows_the_form_again_and_is_written_down(
 
 
 def test_who_fails_too_often_is_told_to_wait(browser: httpx.Client) -> None:
-    for _ in range(5):
-        assert submit(browser, password="wrong").status_code == 401
+    for number in range(5):
+        assert submit(browser, password=f"wrong {number}").status_code == 401
     answer = submit(browser)
     assert answer.status_code == 429
     assert int(answer.headers["retry-after"]) > 0

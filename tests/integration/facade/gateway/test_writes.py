@@ -230,11 +230,14 @@ def test_what_this_service_does_itself_is_not_written_down_twice(gate: Gateway) 
 
 
 def test_guesses_are_counted_as_at_the_facade(gate: Gateway) -> None:
-    with gate.as_("guessed", "wrong") as guesser:
-        codes = [guesser.get("/version").status_code for _ in range(3)]
+    codes = []
+    for number in range(3):
+        with gate.as_("guessed", f"wrong {number}") as guesser:
+            codes.append(guesser.get("/version").status_code)
     login = f"{gate.settings.url}/api/v1/login.json"
-    guess = {"login": "guessed", "password": "wrong"}
-    codes += [httpx.post(login, json=guess).status_code for _ in range(3)]
+    for number in range(3, 6):
+        guess = {"login": "guessed", "password": f"wrong {number}"}
+        codes.append(httpx.post(login, json=guess).status_code)
     assert codes == [401] * 5 + [429]
     with gate.as_("guessed", PASSWORD) as owner:
         answer = owner.get("/version")
