@@ -121,7 +121,16 @@ Integer = Annotated[int, READ_INTEGER]
 Boolean = Annotated[
     bool,
     BeforeValidator(as_bool),
-    WithJsonSchema({"anyOf": [{"type": "boolean"}, {"enum": [0, 1, "0", "1", "true", "false"]}]}),
+    # Generators of clients take an enum of one type only.
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "boolean"},
+                {"type": "integer", "enum": [0, 1]},
+                {"type": "string", "enum": ["0", "1", "true", "false"]},
+            ]
+        }
+    ),
 ]
 Timestamp = Annotated[
     datetime,

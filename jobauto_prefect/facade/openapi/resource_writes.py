@@ -100,7 +100,7 @@ def describe_write(resource: Resource) -> Json:
             components.shared_parameter("IdempotencyKey"),
             components.shared_parameter("IfNoneMatch"),
         ],
-        "requestBody": components.json_body(_create_or_update(resource), required=False),
+        "requestBody": components.json_body(reference(BODIES[resource.item]), required=False),
         "responses": _write_responses(resource) | components.error_references(412),
     }
 
@@ -130,21 +130,6 @@ def _body_parameters(resource: Resource) -> list[Json]:
         "as its own. What is ours is in the query."
     )
     return [components.query_parameter("definition", text, {"type": "boolean", "default": False})]
-
-
-def _create_or_update(resource: Resource) -> Json:
-    """Describe the body, with what a new record needs."""
-    body = reference(BODIES[resource.item])
-    if resource.item not in REQUIRED_GROUPS:
-        return body
-    groups = [
-        {"required": group}
-        if len(group) == 1
-        else {"anyOf": [{"required": [field]} for field in group]}
-        for group in REQUIRED_GROUPS[resource.item]
-    ]
-    new = {"title": "A new one", "allOf": groups}
-    return {"allOf": [body], "anyOf": [new, {"title": "A change of one that is there"}]}
 
 
 def _write_responses(resource: Resource) -> Json:

@@ -49,8 +49,8 @@ class Written(BaseModel):
     """What the answer to a write has besides the record."""
 
     created: bool = Field(description="Whether the record is new.")
-    warnings: list[Fault] | None = Field(
-        default=None,
+    warnings: list[Fault] = Field(
+        default=[],
         description="What is allowed and surely wrong.",
     )
 

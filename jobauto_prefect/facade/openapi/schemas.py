@@ -143,9 +143,14 @@ def _definition_schemas() -> Json:
         _LOCAL.sub(lambda match: f'"{SCHEMA_PREFIX}{_part_name(match[1])}"', text)
     )
     parts = definition.pop("definitions")
-    for keyword in ("$schema", "required"):
+    for keyword in ("$schema", "required", "title"):
         del definition[keyword]
     named = {_part_name(name): part for name, part in parts.items()}
+    # Generators of clients name an object by where it stands, and this one stands in several.
+    for name, member in definition["properties"].items():
+        if member.get("type") == "object":
+            named[_part_name(name)] = member
+            definition["properties"][name] = reference(_part_name(name))
     return {"DefinitionMembers": definition, **named}
 
 
@@ -162,8 +167,4 @@ def _add_definition(application: Json) -> None:
 def _add_partial_definition(body: Json) -> None:
     """Add a whole definition or a part of one, whose keys `company` and others are its own."""
     body["allOf"] = [reference("DefinitionMembers")]
-    body["anyOf"] = [
-        {"title": "A whole definition", "required": definition_schema()["required"]},
-        {"title": "A part of one"},
-    ]
     del body["additionalProperties"], body["properties"]["company"]

@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 
 from jobauto_prefect.errors import NotAcceptable
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, Boolean, Integer
-from jobauto_prefect.facade.serializers.jobs import serialize_line
+from jobauto_prefect.facade.http.responses import respond_plain
+from jobauto_prefect.facade.serializers.jobs import serialize_artifact, serialize_line
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.queries.jobs import LineSelection, last_output_of, output_of
 from jobauto_prefect.ledger.queries.lookup import get_record
@@ -32,6 +33,7 @@ SERVED_TYPES = frozenset({"application/json", "text/plain", "text/csv", "image/p
 def add_routes(router: APIRouter) -> None:
     """Add them to the contract."""
     router.get("/job/{job_id}/output.{suffix}")(output)
+    router.get("/artifact/{artifact_id}.{suffix}", include_in_schema=False)(artifact_record)
     router.get("/artifact/{artifact_id}")(artifact)
 
 
@@ -127,6 +129,17 @@ async def _as_json(
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
+
+
+def artifact_record(
+    artifact_id: Integer, request: Request, who: CurrentUser, service: CurrentService
+) -> Response:
+    """Return what is known of an artifact, as the lists of its job have it."""
+    with service.ledger.reading() as session:
+        stored = get_record(session, Artifact, artifact_id)
+        _get_visible_job(session, stored.job_id, who)
+        shown = serialize_artifact(stored)
+    return respond_plain(request, who, f"Artifact {artifact_id}", shown)
 
 
 def artifact(artifact_id: Integer, who: CurrentUser, service: CurrentService) -> Response:

@@ -66,11 +66,12 @@ def serialize_job_details(lines: Sequence[OutputLine], artifacts: Sequence[Artif
     return {
         "stdout": _tail_of(lines, "stdout"),
         "stderr": _tail_of(lines, "stderr"),
-        "artifacts": [_serialize_artifact(artifact) for artifact in artifacts],
+        "artifacts": [serialize_artifact(artifact) for artifact in artifacts],
     }
 
 
-def _serialize_artifact(artifact: Artifact) -> JsonObject:
+def serialize_artifact(artifact: Artifact) -> JsonObject:
+    """Return an artifact without its content."""
     return serialize_fields(models.Artifact, artifact, href=f"/api/v1/artifact/{artifact.id}")
 
 

@@ -53,7 +53,7 @@ class OrSwitch:
         """Return the JSON schema; pydantic calls it."""
         needed = any(model_field.is_required() for model_field in self.body.model_fields.values())
         whole: list[JsonSchemaValue] = handler(core)["anyOf"]
-        return {"anyOf": [*whole, {"enum": [False] if needed else [True, False]}]}
+        return {"anyOf": [*whole, {"const": False} if needed else {"type": "boolean"}]}
 
 
 def _expand_switch(value: Any) -> Any:
@@ -99,7 +99,8 @@ class ActionsBody(BaseModel):
     """Actions by their names; what is false or null is none."""
 
     model_config = ConfigDict(
-        extra="forbid", json_schema_extra={"additionalProperties": {"enum": [False, None]}}
+        extra="forbid",
+        json_schema_extra={"additionalProperties": {"anyOf": [{"const": False}, {"type": "null"}]}},
     )
 
     chain: Annotated[ChainBody | None, ON, OrSwitch(ChainBody)] = Field(
@@ -146,7 +147,8 @@ class OrEmpty:
         self, core: CoreSchema, handler: GetJsonSchemaHandler
     ) -> JsonSchemaValue:
         """Return the JSON schema; pydantic calls it."""
-        return {"anyOf": [handler(core), {"enum": [None, []]}, *OBJECT_TEXT]}
+        nothing = [{"type": "null"}, {"type": "array", "items": {}, "maxItems": 0}]
+        return {"anyOf": [handler(core), *nothing, *OBJECT_TEXT]}
 
 
 def _parse_actions(value: Any) -> Any:
