@@ -119,16 +119,22 @@ def print_json(value: Any) -> None:
 
 
 def escape_controls(text: str) -> str:
-    """Make text of unknown origin safe for a terminal: control characters are shown, not obeyed."""
+    """Make text of unknown origin safe for a terminal: control characters are shown, not obeyed.
+
+    Those that change the direction of text, and other invisible ones, are shown as codes, too.
+    """
     if text.isprintable():
         return text
     return "".join(map(_escape_character, text))
 
 
 def _escape_character(character: str) -> str:
-    if character == "\t" or unicodedata.category(character) != "Cc":
+    # Joiners shape letters and emoji, and move nothing.
+    hidden = unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp")
+    if not hidden or character in "\t\u200c\u200d":
         return character
-    return " " if character == "\n" else f"\\x{ord(character):02x}"
+    code = ord(character)
+    return " " if character == "\n" else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def make_cell(value: Any) -> "Text":

@@ -46,3 +46,19 @@ def test_a_table_that_fits_is_not_cut() -> None:
     assert fit_widths([3, 20, 7], 30) == [3, 20, 7]
     assert fit_widths([3, 20, 27], 40) == [3, 18, 19]
     assert fit_widths([], 40) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\u202etxt.exe", "a\\u202etxt.exe"),
+        ("\u2066x\u2069\u200f\u061c", "\\u2066x\\u2069\\u200f\\u061c"),
+        ("zero\u200bwidth\ufeff\u2028", "zero\\u200bwidth\\ufeff\\u2028"),
+        ("\x1b[31mred\tx", "\\x1b[31mred\tx"),
+        ("שלום kůň 👩\u200d👧", "שלום kůň 👩\u200d👧"),
+    ],
+)
+def test_characters_that_change_direction_or_are_invisible_are_shown_as_codes(
+    text: str, shown: str
+) -> None:
+    assert escape_controls(text) == shown
