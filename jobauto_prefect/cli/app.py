@@ -28,7 +28,9 @@ from jobauto_prefect.cli.commands import (
     users,
     workers,
 )
+from jobauto_prefect.cli.completion import use_safe_completion
 
+use_safe_completion()
 app = typer.Typer(
     name="jobauto",
     help="Job automation on Prefect: describe applications once, run them per company, "

@@ -1,12 +1,44 @@
-"""Names of records for the shell's completion of commands."""
+"""Completion in shells: the names of records, quoted so that no shell runs what is in them.
 
+A name may hold blanks, `$(…)`, quotes and line ends. What typer prints for bash is inserted as it
+is, and what it prints for zsh is evaluated: here each shell has names in its own quotes. The names
+of variables are typer's, so that scripts which it installed go on working, safely.
+"""
+
+import os
+import re
+import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
+from typer import _completion_classes as typer_classes
+from typer import _completion_shared as typer_scripts
 
 if TYPE_CHECKING:
+    from typer._click.shell_completion import CompletionItem
+
     from jobauto_prefect.cli.connection.client import Client
+
+BASH_SCRIPT = """
+%(complete_func)s() {
+    mapfile -t COMPREPLY < <(env COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_WORD="$2" \\
+        %(autocomplete_var)s=complete_bash "$1")
+}
+
+complete -o default -F %(complete_func)s %(prog_name)s
+"""
+FISH_SCRIPT = (
+    "complete --command %(prog_name)s --no-files --arguments "
+    '"(env %(autocomplete_var)s=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-names'
+    ' _TYPER_COMPLETE_ARGS=(commandline -cp | string collect -N) %(prog_name)s | string split0)"'
+    ' --condition "env %(autocomplete_var)s=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args'
+    ' _TYPER_COMPLETE_ARGS=(commandline -cp | string collect -N) %(prog_name)s"'
+)
+END = "\x1f"
+"""Stands for the cursor: nobody types it, and no shell knows it."""
+
+PLAIN = re.compile(r"[A-Za-z0-9_./:=@%+,-]")
 
 
 def complete_names(kind: str) -> Callable[[typer.Context, str], list[str]]:
@@ -27,3 +59,134 @@ def complete_names(kind: str) -> Callable[[typer.Context, str], list[str]]:
         return [title for title in candidates if title.startswith(incomplete)]
 
     return complete
+
+
+def split_words(line: str) -> list[str]:
+    """Split a line as shells do; quotes that are still open are taken for closed at its end."""
+    words = shlex.shlex(line, posix=True)
+    words.whitespace_split, words.commenters = True, ""
+    found: list[str] = []
+    try:
+        found.extend(words)
+    except ValueError:
+        found.append(words.token)
+    return found
+
+
+def typed(line: str) -> tuple[list[str], str]:
+    """Return the words before the cursor, without the program's, and what is typed of the next."""
+    *words, last = split_words(line + END)
+    return words[1:], last.removesuffix(END)
+
+
+def open_quote(line: str) -> str:
+    """Return the quote that is open at the end of a line, or nothing."""
+    closes = (quote for quote in ("", "'", '"') if split_words(f"{line}{quote} {END}")[-1] == END)
+    return next(closes, "")
+
+
+def quote_for_bash(text: str, quote: str = "") -> str:
+    """Quote the rest of a word in which a quote is open, or none; line ends are written `\\n`."""
+    return "".join(_quote_character(character, quote) for character in text)
+
+
+def _quote_character(character: str, quote: str) -> str:
+    if not character.isprintable() or (character == "!" and quote == '"'):
+        return f"{quote}{quote_ansi(character)}{quote}"
+    if quote == "'":
+        return "'\\''" if character == "'" else character
+    if quote == '"':
+        return f"\\{character}" if character in '"$`\\' else character
+    return character if PLAIN.match(character) or not character.isascii() else f"\\{character}"
+
+
+def quote_ansi(text: str) -> str:
+    """Quote as `$'…'` with codes for all but letters and digits: nothing in it means anything."""
+    shown = (
+        character if character.isascii() and character.isalnum() else _octal(character)
+        for character in text
+    )
+    return f"$'{''.join(shown)}'"
+
+
+def _octal(character: str) -> str:
+    return "".join(f"\\{byte:03o}" for byte in character.encode(errors="surrogateescape"))
+
+
+class BashCompletion(typer_classes.BashComplete):
+    """Names for bash, which puts into the line what it is given."""
+
+    source_template = BASH_SCRIPT
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the cursor, and what is typed of the next one."""
+        if "COMP_LINE" in os.environ:
+            return typed(os.environ["COMP_LINE"])
+        return super().get_completion_args()
+
+    def format_completion(self, item: "CompletionItem") -> str:
+        """Quote the part of a word that bash replaces: what is after its last word break."""
+        line = os.environ.get("COMP_LINE")
+        if line is None:
+            return quote_for_bash(item.value)
+        kept = line.removesuffix(os.environ["COMP_WORD"])
+        return quote_for_bash(item.value.removeprefix(typed(kept)[1]), open_quote(kept))
+
+
+class ZshCompletion(typer_classes.ZshComplete):
+    """Names for zsh, which evaluates what it is given; it quotes them itself when it inserts."""
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the cursor, and what is typed of the next one."""
+        return typed(os.environ.get("_TYPER_COMPLETE_ARGS", ""))
+
+    def complete(self) -> str:
+        """Return the command that offers the names."""
+        items = self.get_completions(*self.get_completion_args())
+        if not items:
+            return "_files"
+        helps = [re.sub(r"\s+", " ", item.help or "") for item in items]
+        shown = [
+            f"{item.value} -- {help_}" if help_ else item.value
+            for item, help_ in zip(items, helps, strict=True)
+        ]
+        names = " ".join(quote_ansi(item.value) for item in items)
+        texts = " ".join(map(quote_ansi, shown))
+        lines = "-l " if any(helps) else ""
+        return f"local -a found=({names}) shown=({texts}); compadd {lines}-d shown -a found"
+
+
+class FishCompletion(typer_classes.FishComplete):
+    """Names for fish, which quotes them itself."""
+
+    source_template = FISH_SCRIPT
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """Return the words before the cursor, and what is typed of the next one."""
+        return typed(os.environ.get("_TYPER_COMPLETE_ARGS", ""))
+
+    def complete(self) -> str:
+        """Return the names, each with a NUL after it where the script splits there."""
+        if os.environ.get("_TYPER_COMPLETE_FISH_ACTION") != "get-names":
+            return super().complete()
+        items = self.get_completions(*self.get_completion_args())
+        return "".join(f"{self.format_completion(item)}\0" for item in items)
+
+
+class PowerShellCompletion(typer_classes.PowerShellComplete):
+    """Names for PowerShell, which puts into the line what it is given."""
+
+    def format_completion(self, item: "CompletionItem") -> str:
+        """Quote a name; its line ends and tabs can't be written so, and become blanks."""
+        if not re.fullmatch(r"[\w./-]+", item.value):
+            doubled = re.sub("(['\u2018-\u201b])", r"\1\1", item.value)
+            item.value = "'" + re.sub(r"\s", " ", doubled).replace(":::", "") + "'"
+        return super().format_completion(item)
+
+
+def use_safe_completion() -> None:
+    """Have typer print and install the completion of this module."""
+    for ours in (BashCompletion, ZshCompletion, FishCompletion, PowerShellCompletion):
+        setattr(typer_classes, ours.__mro__[1].__name__, ours)
+    scripts = typer_scripts._completion_scripts  # noqa: SLF001 - typer has no other way
+    scripts |= {"bash": BASH_SCRIPT, "fish": FISH_SCRIPT}

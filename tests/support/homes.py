@@ -3,14 +3,18 @@
 import contextlib
 import io
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from jobauto_prefect.cli import main
+from jobauto_prefect.local_socket import FOLDER, is_answering
 from tests.support.paths import JOBAUTO
+from tests.support.ports import free_port
 from tests.support.processes import clean_environment
 
 APPLICATION = {
@@ -21,6 +25,7 @@ APPLICATION = {
     "environment": {"COUNT": {"type": "integer"}, "KEY": {"type": "password"}},
 }
 COMPANY = "kind: company\nslug: acme\nname: Acme\n"
+STARTS_WITHIN = 60  # seconds
 TEMPLATE = "kind: runtemplate\ncompany: acme\napp: Sonda\nname: Nightly\n"
 
 
@@ -53,6 +58,39 @@ class Home:
         for name, text in files.items():
             (self.path / "files").mkdir(exist_ok=True)
             (self.path / "files" / name.replace("_", ".")).write_text(text)
+
+
+class Served(Home):
+    """A home, and the `jobauto api start` that runs in it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.environment["JOBAUTO_API_PORT"] = str(free_port())
+        self.log = path / "api.log"
+        self.start()
+
+    def start(self) -> None:
+        with self.log.open("a") as log:
+            self.service = subprocess.Popen(
+                [JOBAUTO, "api", "start"], env=self.environment, stderr=log, stdout=log
+            )
+        until = time.monotonic() + STARTS_WITHIN
+        while not is_answering(self.path / "home"):
+            assert time.monotonic() < until, self.log.read_text()
+            assert self.service.poll() is None, self.log.read_text()
+            time.sleep(0.05)
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
+        self.service.send_signal(how)
+        self.service.wait(30)
+
+    @property
+    def folder(self) -> Path:
+        return self.path / "home" / FOLDER
+
+    def has_asked(self, request: str) -> bool:
+        """Whether the facade was asked this."""
+        return f"jobauto_prefect.access: {request} " in self.log.read_text()
 
 
 class InProcessHome(Home):

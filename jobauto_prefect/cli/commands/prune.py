@@ -45,7 +45,7 @@ def prune(dry_run: DryRun = False, as_json: Json = False, url: Url = None) -> No
 
 
 async def _preview(client: "Client") -> Counts:
-    return _parse_counts(await client.post_to("/prune.json?dry_run=true"))
+    return _parse_counts(await client.post_to("/prune.json", dry_run="true"))
 
 
 async def _prune_all(client: "Client") -> Counts:

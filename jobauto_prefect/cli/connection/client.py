@@ -94,9 +94,12 @@ class Client:
         """Create or update a record."""
         return await self._ask("POST", f"/{item}/", content=_encode_json(fields), query=query)
 
-    async def post_to(self, path: str, fields: Mapping[str, Any] | None = None) -> Any:
+    async def post_to(
+        self, path: str, fields: Mapping[str, Any] | None = None, **query: Any
+    ) -> Any:
         """Post JSON, or nothing, to a path below the base and return the answer."""
-        return await self._ask("POST", path, content=_encode_json(fields) if fields else None)
+        content = _encode_json(fields) if fields else None
+        return await self._ask("POST", path, content=content, query=query)
 
     async def put(self, path: str, fields: Mapping[str, Any]) -> Any:
         """Put JSON to a path below the base and return the answer."""

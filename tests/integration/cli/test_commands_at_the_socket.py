@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,48 +16,12 @@ from typing import Any
 import httpx
 import pytest
 
-from jobauto_prefect.local_socket import FOLDER, NAME, is_answering
-from tests.support.homes import COMPANY, Home
-from tests.support.paths import JOBAUTO
-from tests.support.ports import free_port
+from jobauto_prefect.local_socket import NAME
+from tests.support.homes import COMPANY, Served
 from tests.support.waits import eventually
 
 NOBODY = 65534
-STARTS_WITHIN = 60  # seconds
 HEAVY = ("sqlalchemy", "fastapi", "prefect", "httpx", "jobauto_prefect.settings", "cryptography")
-
-
-class Served(Home):
-    """A home, and the `jobauto api start` that runs in it."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
-        self.environment["JOBAUTO_API_PORT"] = str(free_port())
-        self.log = path / "api.log"
-        self.start()
-
-    def start(self) -> None:
-        with self.log.open("a") as log:
-            self.service = subprocess.Popen(
-                [JOBAUTO, "api", "start"], env=self.environment, stderr=log, stdout=log
-            )
-        until = time.monotonic() + STARTS_WITHIN
-        while not is_answering(self.path / "home"):
-            assert time.monotonic() < until, self.log.read_text()
-            assert self.service.poll() is None, self.log.read_text()
-            time.sleep(0.05)
-
-    def end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        self.service.send_signal(how)
-        self.service.wait(30)
-
-    @property
-    def folder(self) -> Path:
-        return self.path / "home" / FOLDER
-
-    def has_asked(self, request: str) -> bool:
-        """Whether the facade was asked this."""
-        return f"jobauto_prefect.access: {request} " in self.log.read_text()
 
 
 @pytest.fixture
