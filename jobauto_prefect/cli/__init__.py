@@ -4,7 +4,10 @@
 """
 
 import atexit
+import contextlib
+import errno
 import gc
+import os
 import sys
 from collections.abc import Callable
 
@@ -13,6 +16,7 @@ from jobauto_prefect.errors import InvalidInput, JobautoError
 
 def main() -> None:
     """Run the command of this process's arguments; never returns."""
+    _open_streams()
     _relax_garbage_collection()
     from jobauto_prefect.cli.app import app
     from jobauto_prefect.cli.service.addresses import help_epilog
@@ -21,6 +25,24 @@ def main() -> None:
     debug = "--debug" in sys.argv
     words = [argument for argument in sys.argv[1:] if argument != "--debug"]
     run_explained(lambda: app(words, prog_name="jobauto"), debug=debug)
+
+
+def _open_streams() -> None:
+    """Open what this process was started without, as if it were `/dev/null`.
+
+    Else the next file that is opened takes its place, and gets what is meant for people.
+    """
+    missing = [name for name in ("stdin", "stdout", "stderr") if getattr(sys, name) is None]
+    for name in missing:
+        mode = "r" if name == "stdin" else "w"
+        setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115, PTH123
+    if "stdout" in missing:
+        _complain("standard output is closed; results are not shown")
+
+
+def _complain(text: str) -> None:
+    with contextlib.suppress(OSError):  # nobody reads it
+        sys.stderr.write(f"{text}\n")
 
 
 def _relax_garbage_collection() -> None:
@@ -39,7 +61,10 @@ def run_explained(work: Callable[[], object], *, debug: bool = False) -> None:
         # A name that this terminal's encoding lacks must not end a command in the middle.
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     try:
-        work()
+        try:
+            work()
+        finally:
+            sys.stdout.flush()  # what can't be written is an error here, not when Python ends
     except BaseExceptionGroup as group:
         _fail(_first_error(group), debug)
     except Exception as error:  # noqa: BLE001 - people get one line, and the rest by --debug
@@ -59,13 +84,32 @@ def _fail(error: BaseException, debug: bool) -> None:
 
         traceback.print_exception(error)
     elif isinstance(error, JobautoError):
-        sys.stderr.write(f"error: {_error_text(error)}\n")
+        _complain(f"error: {_error_text(error)}")
+    elif isinstance(error, OSError) and error.strerror:
+        if not isinstance(error, BrokenPipeError):  # of `| head`, which has seen enough
+            _complain(f"error: {_system_error_text(error)}")
+    elif isinstance(error, UnicodeError):
+        _complain("error: what was given is no text in UTF-8; write it in UTF-8")
     else:
-        sys.stderr.write(
+        _complain(
             f"error: unexpected {type(error).__name__}: {_one_line(str(error))}; "
-            "the same command with --debug shows where\n"
+            "the same command with --debug shows where"
         )
+    _give_up_output()
     raise SystemExit(1)
+
+
+def _system_error_text(error: OSError) -> str:
+    place = error.filename or ("output" if error.errno == errno.ENOSPC else None)
+    return _one_line(f"{place}: {error.strerror}" if place else str(error.strerror))
+
+
+def _give_up_output() -> None:
+    """Write no more to an output that is full or gone: Python would try once more at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
 
 
 def _error_text(error: JobautoError) -> str:

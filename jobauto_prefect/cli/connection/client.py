@@ -224,6 +224,10 @@ async def open_client(
         return
     from jobauto_prefect.cli.connection.http_connection import connect_in_process, connect_remote
 
-    way = connect_remote(url, BASE) if url else connect_in_process(writes, takes_long=takes_long)
+    way = (
+        connect_in_process(writes, takes_long=takes_long)
+        if url is None
+        else connect_remote(url, BASE)
+    )
     async with way as connection:
         yield Client(connection)

@@ -7,13 +7,13 @@ import ipaddress
 import logging
 import os
 from collections.abc import AsyncIterator, Iterator
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import httpx
 
 from jobauto_prefect import certificates
 from jobauto_prefect.cli.connection.protocol import Request, Response
-from jobauto_prefect.errors import FacadeUnavailable, Unauthorized
+from jobauto_prefect.errors import FacadeUnavailable, Fault, InvalidInput, Unauthorized
 
 TIMEOUT_SECONDS = 30.0
 
@@ -47,15 +47,18 @@ async def connect_remote(url: str, base: str) -> AsyncIterator[HttpConnection]:
     """Connect to a facade somewhere else; its address may end with the base of the contract.
 
     Raises:
+        InvalidInput: the address is none.
         Unauthorized: there is no token, or it would be sent in clear to another machine.
     """
-    token = os.environ.get("JOBAUTO_TOKEN", "")
+    parts = _parse_address(url)
+    token = os.environ.get("JOBAUTO_TOKEN", "").strip()  # files end with a newline
     if not token:
         raise Unauthorized(
             "JOBAUTO_TOKEN is not set; make a token where the service runs: "
             "jobauto token issue --user LOGIN"
         )
-    parts = urlsplit(url)
+    if not (token.isascii() and token.isprintable()) or " " in token:
+        raise Unauthorized("JOBAUTO_TOKEN has characters that no token has; look what it holds")
     if parts.scheme != "https" and not _is_this_machine(parts.hostname or ""):
         raise Unauthorized(f"{url} is not https: the token would travel in clear; use https")
     headers = {"Authorization": f"Bearer {token}"}
@@ -66,6 +69,26 @@ async def connect_remote(url: str, base: str) -> AsyncIterator[HttpConnection]:
         verify=certificates.needs_certificates(url),
     ) as http:
         yield HttpConnection(http)
+
+
+def _parse_address(url: str) -> SplitResult:
+    """Parse the address of a facade.
+
+    Raises:
+        InvalidInput: it is none, or holds more than a facade's address; the message says what.
+    """
+    wrong = "is no address; write one such as https://jobs.example.org"
+    try:
+        parts = urlsplit(url)
+        if parts.username is not None or parts.password is not None:
+            wrong = "has credentials in it; the token belongs in JOBAUTO_TOKEN"
+        elif parts.query or parts.fragment or url.endswith(("?", "#")):
+            wrong = "has more than an address: leave out what begins with ? or #"
+        elif parts.scheme in ("http", "https") and parts.port != 0 and httpx.URL(url).host:
+            return parts
+    except (ValueError, httpx.InvalidURL):
+        pass
+    raise InvalidInput([Fault("", "url", f"the address of --url {wrong}")], f"--url {wrong}")
 
 
 def _is_this_machine(host: str) -> bool:

@@ -5,6 +5,7 @@ been closed by the facade meanwhile.
 """
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,14 +53,12 @@ class SocketConnection:
 
 
 async def _exchange(connection: socket.socket, question: Request) -> Response:
-    reader, writer = await asyncio.open_unix_connection(sock=connection)
-    try:
+    with connection:
+        connection.setblocking(False)
         http = h11.Connection(h11.CLIENT)
-        writer.write(_request(http, question))
-        await writer.drain()
-        return await _answer(http, reader)
-    finally:
-        writer.close()
+        with contextlib.suppress(ConnectionError):  # a body too large is refused before it is read
+            await asyncio.get_running_loop().sock_sendall(connection, _request(http, question))
+        return await _answer(http, connection)
 
 
 def _request(http: h11.Connection, question: Request) -> bytes:
@@ -87,13 +86,13 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-async def _answer(http: h11.Connection, reader: asyncio.StreamReader) -> Response:
+async def _answer(http: h11.Connection, connection: socket.socket) -> Response:
     headers: Mapping[str, str] = {}
     status, content = 0, bytearray()
     while True:
         event = http.next_event()
         if event is h11.NEED_DATA:
-            http.receive_data(await reader.read(CHUNK))
+            http.receive_data(await asyncio.get_running_loop().sock_recv(connection, CHUNK))
         elif isinstance(event, h11.Response):
             status, headers = event.status_code, _headers(event)
         elif isinstance(event, h11.Data):

@@ -75,7 +75,9 @@ def _select_of_companies(index: "RecordIndex", slugs: set[str]) -> dict[str, dic
         chosen[kind] = {
             number: record
             for number, record in index.records[kind].items()
-            if number in needed or _owner_slug(kind, record) in slugs or record.get("name") in named
+            if number in needed
+            or _owner_slug(kind, record) in slugs
+            or (kind == "calendar" and record["name"] in named)
         }
     return {kind: chosen[kind] for kind in KINDS}
 

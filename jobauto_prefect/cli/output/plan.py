@@ -84,7 +84,7 @@ def print_counts(planned: Plan, would: bool) -> None:
     named = [
         f"{counts[action]} {words[not would]}" for action, words in WORDS.items() if counts[action]
     ]
-    print_line(", ".join(named) or "the files hold no records")
+    print_line(", ".join(named) or "the files hold no records: nothing is changed or deleted")
     if planned["prefect_away"] and would:
         print_hint(f"Prefect was not compared: {planned['prefect_away']}")
 

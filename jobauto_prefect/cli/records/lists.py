@@ -191,6 +191,11 @@ def _columns(
     available = {**members, **kind.columns}
     wanted = [name.strip() for name in asked.split(",") if name.strip()]
     unknown = [name for name in wanted if name not in available]
+    if unknown and records:  # fields that these records lack, as definitions leave some out
+        from jobauto_prefect.facade.models.catalog import RECORD_MODELS
+
+        fields = RECORD_MODELS[kind.item].field_names()
+        unknown = [name for name in unknown if name not in fields]
     if unknown and records:
         raise typer.BadParameter(
             f"there is no column {unknown[0]!r}; there are {', '.join(sorted(available))}",

@@ -168,6 +168,8 @@ def _read_json(name: str, text: str, raw: bytes) -> tuple[list[Document], list[F
         content = json.loads(text)
     except (ValueError, RecursionError):
         return [], _unread(name, raw)
+    if content is None:  # as in YAML: no record
+        return [], []
     positions = locate(text)
 
     def place(pointer: str) -> tuple[int, int] | None:

@@ -156,12 +156,14 @@ class Planner:
     def deletions(self) -> list[Change]:
         """Return the deletions: what bears only the documents' labels, and none names or refers to.
 
-        In the order of deleting.
+        In the order of deleting. Without documents: none.
 
         Raises:
             InvalidInput: the documents own no labels to prune by, or a record that stays refers
                 to one that would be deleted.
         """
+        if not self._documents:  # an empty folder, a pipe that broke: nobody means all records
+            return []
         gone = self._in_order(self._unnamed(self._owned()))
         faults = list(self._needed(gone))
         if faults:

@@ -10,6 +10,7 @@ from jobauto_prefect.definitions.validation.pointers import child
 
 LINE_LENGTH = 100
 MOST_VALUES = 1_000_000  # of one document
+MERGE = "tag:yaml.org,2002:merge"
 Places = dict[str, tuple[int, int]]
 """JSON pointer -> line and column, both from 1."""
 
@@ -88,6 +89,7 @@ def load_all(text: str) -> Iterator[tuple[Any, Places]]:
             node = loader.get_node()
             if node is not None:
                 _refuse_endless(node)
+                _refuse_repeated(node)
                 yield loader.construct_document(node), _places(node)
     except yaml.MarkedYAMLError as error:
         raise YamlError(f"is not YAML: {error.problem}", error.problem_mark) from None
@@ -118,6 +120,29 @@ def _refuse_endless(root: yaml.Node) -> None:
     size(root)
 
 
+def _refuse_repeated(root: yaml.Node) -> None:
+    """Refuse a key that a mapping has twice; one beside a merged mapping overrides its value.
+
+    To be called before the construction, which puts merged keys among a mapping's own.
+
+    Raises:
+        YamlError: naming the first.
+    """
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        waiting += reversed(_parts(node))
+        own: set[str] = set()
+        for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+            if key.tag != MERGE and str(key.value) in own:
+                raise YamlError(f"has the key {str(key.value)!r} twice", key.start_mark)
+            own.add(str(key.value))
+
+
 def _parts(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
         return [part for pair in node.value for part in pair]
@@ -142,10 +167,5 @@ def _below(pointer: str, node: yaml.Node) -> list[tuple[str, yaml.Node]]:
         return [(child(pointer, number), item) for number, item in enumerate(node.value)]
     if not isinstance(node, yaml.MappingNode):
         return []
-    keys = [str(key.value) for key, _ in node.value]
-    for number, (key, _) in enumerate(node.value):
-        if keys[number] in keys[:number]:
-            raise YamlError(f"has the key {keys[number]!r} twice", key.start_mark)
-    return [
-        (child(pointer, name), value) for name, (_, value) in zip(keys, node.value, strict=True)
-    ]
+    own_last = {child(pointer, str(key.value)): value for key, value in node.value}
+    return list(own_last.items())

@@ -7,16 +7,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event
-from sqlalchemy.exc import DBAPIError, IntegrityError, OperationalError
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
 
 from jobauto_prefect.errors import (
     Contended,
     KeyTaken,
     LedgerUnavailable,
+    NotReady,
 )
 from jobauto_prefect.ledger.database.postgresql import Limits, timed_engine
-from jobauto_prefect.settings import Settings
+from jobauto_prefect.settings import DRIVERS, Settings
 
 CROSSED = frozenset({"40001", "40P01"})
 """SQLSTATEs of a transaction that was taken back for another one's sake: serialization failure,
@@ -38,7 +39,12 @@ def long_limits(settings: Settings) -> Limits:
 
 
 def make_engine(url: str, limits: Limits | None = None) -> Engine:
-    """Make an engine for SQLite (WAL) or PostgreSQL. `limits` are the latter's; None: the usual."""
+    """Make an engine for SQLite (WAL) or PostgreSQL. `limits` are the latter's; None: the usual.
+
+    Raises:
+        NotReady: the address is of neither.
+    """
+    _require_supported(url)
     if not url.startswith("sqlite"):
         limits = limits or Limits()
         engine = timed_engine(url, limits, pool_size=10, max_overflow=20)
@@ -50,6 +56,21 @@ def make_engine(url: str, limits: Limits | None = None) -> Engine:
     event.listen(engine, "connect", _configure_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _require_supported(url: str) -> None:
+    try:
+        driver = make_url(url).drivername
+    except (ArgumentError, ValueError):  # its message would have the password
+        raise NotReady(
+            "the address of the ledger's database can't be read; look at JOBAUTO_DATABASE_URL, or"
+            " at DB_CONNECTION, DB_HOST and DB_PORT, which is a number"
+        ) from None
+    if driver not in DRIVERS.values():
+        raise NotReady(
+            f"the ledger can't be in a database of {driver}; JOBAUTO_DATABASE_URL or DB_CONNECTION"
+            " must say sqlite or postgresql"
+        )
 
 
 def _leave_beginnings_to_us(connection: Any, _record: Any) -> None:
