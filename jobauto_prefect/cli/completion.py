@@ -28,6 +28,20 @@ BASH_SCRIPT = """
 
 complete -o default -F %(complete_func)s %(prog_name)s
 """
+ZSH_SCRIPT = """
+#compdef %(prog_name)s
+
+%(complete_func)s() {
+    eval "$(env _TYPER_COMPLETE_ARGS="${words[1,$CURRENT]}" \\
+        %(autocomplete_var)s=complete_zsh %(prog_name)s)"
+}
+
+if [[ $funcstack[1] == _%(prog_name)s ]]; then
+    %(complete_func)s
+else
+    compdef %(complete_func)s %(prog_name)s
+fi
+"""
 FISH_SCRIPT = (
     "complete --command %(prog_name)s --no-files --arguments "
     '"(env %(autocomplete_var)s=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-names'
@@ -136,6 +150,8 @@ class BashCompletion(typer_classes.BashComplete):
 class ZshCompletion(typer_classes.ZshComplete):
     """Names for zsh, which evaluates what it is given; it quotes them itself when it inserts."""
 
+    source_template = ZSH_SCRIPT
+
     def get_completion_args(self) -> tuple[list[str], str]:
         """Return the words before the cursor, and what is typed of the next one."""
         return typed(os.environ.get("_TYPER_COMPLETE_ARGS", ""))
@@ -189,4 +205,4 @@ def use_safe_completion() -> None:
     for ours in (BashCompletion, ZshCompletion, FishCompletion, PowerShellCompletion):
         setattr(typer_classes, ours.__mro__[1].__name__, ours)
     scripts = typer_scripts._completion_scripts  # noqa: SLF001 - typer has no other way
-    scripts |= {"bash": BASH_SCRIPT, "fish": FISH_SCRIPT}
+    scripts |= {"bash": BASH_SCRIPT, "zsh": ZSH_SCRIPT, "fish": FISH_SCRIPT}

@@ -123,7 +123,10 @@ class Terminal:
         os.close(self._terminal)
 
 
-@pytest.mark.parametrize("quote", ["", "'", '"'])
+@pytest.mark.parametrize(
+    "quote",
+    ["", pytest.param("'", marks=pytest.mark.soak), pytest.param('"', marks=pytest.mark.soak)],
+)
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_name_is_completed_to_one_word_and_never_run(
     shell: str, quote: str, tmp_path: Path, named: Served

@@ -63,3 +63,15 @@ def test_aliases_within_reason_are_written_out() -> None:
     ((content, _),) = load_all("a: &a [1, 2]\nb: *a\n")
 
     assert content == {"a": [1, 2], "b": [1, 2]}
+
+
+def test_a_key_beside_a_merged_mapping_overrides_it_where_it_stands() -> None:
+    ((content, places),) = load_all("- &base {name: One, note: x}\n- <<: *base\n  name: Two\n")
+
+    assert content[1] == {"name": "Two", "note": "x"}
+    assert places["/1/name"] == (3, 9)
+
+
+def test_a_key_that_is_twice_beside_a_merged_mapping_is_an_error() -> None:
+    with pytest.raises(YamlError, match="twice"):
+        list(load_all("- &base {a: 1}\n- {<<: *base, b: 1, b: 2}\n"))
