@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -17,7 +18,6 @@ from tests.support.paths import JOBAUTO
 
 SEPARATOR = re.compile(r"\s+·\s+")
 VARYING = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.+]+Z?|\b[0-9a-f-]{32,36}\b|\d+\.\d s")
-LOCAL_ONLY = "No such option: --url"
 STARTS = re.compile(
     r"jobauto (up|demo|restore|backup|api|prefect|services|worker start|secrets|db)\b"
 )
@@ -140,8 +140,6 @@ def test_an_example_of_the_help_is_a_command_line(
     example: str, ways: dict[str, tuple[Home, list[str]]]
 ) -> None:
     """What it names need not be there: 1 is an answer, 2 a wrong command line."""
-    import shlex
-
     words = shlex.split(example.partition(" > ")[0])[1:]
     done = ways["socket"][0].run(*words)
 
