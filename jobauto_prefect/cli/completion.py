@@ -45,9 +45,9 @@ fi
 FISH_SCRIPT = (
     "complete --command %(prog_name)s --no-files --arguments "
     '"(env %(autocomplete_var)s=complete_fish _TYPER_COMPLETE_FISH_ACTION=get-names'
-    ' _TYPER_COMPLETE_ARGS=(commandline -cp | string collect -N) %(prog_name)s | string split0)"'
+    ' _TYPER_COMPLETE_ARGS=(commandline -cp | string collect) %(prog_name)s | string split0)"'
     ' --condition "env %(autocomplete_var)s=complete_fish _TYPER_COMPLETE_FISH_ACTION=is-args'
-    ' _TYPER_COMPLETE_ARGS=(commandline -cp | string collect -N) %(prog_name)s"'
+    ' _TYPER_COMPLETE_ARGS=(commandline -cp | string collect) %(prog_name)s"'
 )
 END = "\x1f"
 """Stands for the cursor: nobody types it, and no shell knows it."""
