@@ -142,7 +142,7 @@ def test_an_example_of_the_help_is_a_command_line(
     """What it names need not be there: 1 is an answer, 2 a wrong command line."""
     called = re.sub(r"^.*\| (?=jobauto)| [|>] .*$", "", example)
     words = shlex.split(called.partition("jobauto ")[2])
-    done = ways["socket"][0].run(*words)
+    done = ways["socket"][0].run(*words, stdin="Dlouhe.heslo-77\n")
 
     absent = re.search(
         "nobody to ask|there is no file|does not exist|no file or folder", done.stderr
