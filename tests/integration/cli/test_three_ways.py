@@ -31,7 +31,7 @@ COMMANDS = (
     ("app list --lang cs --columns id,name,category", 0),
     ("app list --columns id,nothing", 2),
     ("run acme/Nightly", 0),
-    ("job show 1 --json", 0),
+    ("company show acme --json", 0),
     ("job show 99", 1),
     ("job list --state scheduled", 0),
     ("task list", 0),
