@@ -8,7 +8,8 @@ A window begins at a boundary and ends at the next. What a boundary is (docs/sch
   clock skips fall together on the first instant after.
 """
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise, takewhile
@@ -45,6 +46,40 @@ def windows_after(schedule: Schedule, after: datetime) -> Iterator[Window]:
     """Yield the windows that begin after an instant, in their order, without end."""
     for start, end in pairwise(_boundaries(schedule, _floor(after) + SECOND)):
         yield Window(start, end, start + schedule.delay)
+
+
+def count_windows(schedule: Schedule, edges: Sequence[datetime]) -> list[int]:
+    """Return how many windows begin from each of these instants to the next, without listing them.
+
+    Only where the clock changes in between they are.
+    """
+    return [_count(schedule, *edge) for edge in pairwise(edges)]
+
+
+def _count(schedule: Schedule, start: datetime, end: datetime) -> int:
+    period = next(offset_periods_from(schedule.zone, start))
+    calm = max(_opened(schedule, period), period.first_shown) + SECOND
+    if end > period.end or period.shown(start) < calm:
+        return sum(1 for _ in windows_between(schedule, start - SECOND, end - SECOND))
+    begin, until = period.shown(start), period.shown(end)
+    every = CronSim(schedule.cron, begin)
+    minutes, hours = sorted(every.minutes), sorted(every.hours)
+
+    def before(clock: datetime) -> int:
+        """Return how many times of the clock's day are before it."""
+        in_hour = bisect_left(minutes, clock.minute + (clock.second > 0))
+        is_named = clock.hour in every.hours
+        return bisect_left(hours, clock.hour) * len(minutes) + (in_hour if is_named else 0)
+
+    midnight = begin.replace(hour=0, minute=0, second=0)
+    dates = CronSim(" ".join(["0", "0", *schedule.cron.split()[2:]]), midnight - SECOND)
+    total = 0
+    for day in takewhile(lambda day: day < until, dates):
+        total += len(minutes) * len(hours)
+        total -= before(begin) if day == midnight else 0
+        if day.date() == until.date():
+            total -= len(minutes) * len(hours) - before(until)
+    return total
 
 
 def next_window(schedule: Schedule, after: datetime) -> Window:

@@ -21,7 +21,7 @@ from jobauto_prefect.facade.auth.permissions import (
 )
 from jobauto_prefect.facade.auth.throttle import WRONG_PASSWORD, SignInThrottle
 from jobauto_prefect.facade.auth.token_cache import TokenCache
-from jobauto_prefect.facade.console.visitor_sessions import session_token
+from jobauto_prefect.facade.console.visitor_sessions import DOOR, session_token
 from jobauto_prefect.facade.http.requests import request_id_of
 from jobauto_prefect.facade.middleware.proxies import OPERATOR
 from jobauto_prefect.facade.service import Service
@@ -198,6 +198,7 @@ def identify(request: Request, service: Service) -> Identity:
         return _located(request, Identity(at_socket, EVERYTHING))
     token = session_token(request) if "authorization" not in request.headers else None
     if token is not None:
+        request.state.door = DOOR
         identity = check_credentials(service, request, "bearer", token)
         return replace(identity, in_session=True)
     return check_credentials(service, request, *parse_authorization(request.headers))

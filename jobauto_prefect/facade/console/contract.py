@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from jobauto_prefect.errors import JobautoError
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
-from jobauto_prefect.facade.console.visitor_sessions import session_token
+from jobauto_prefect.facade.console.visitor_sessions import DOOR, session_token
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.http.addresses import CONTRACT, OWN_ADDRESS
 from jobauto_prefect.facade.http.idempotency import HEADER as IDEMPOTENCY_KEY
@@ -102,8 +102,8 @@ class Contract:
 
     async def names(
         self, collection: str, query: Mapping[str, Any] | None = None
-    ) -> list[tuple[int, Any]]:
-        """Read ids and names of a list, however long, in the order of the names.
+    ) -> list[tuple[int, Any, str | None]]:
+        """Read ids, names and companies of a list, however long, in the order of the names.
 
         A name is a text, or texts by their languages. The query of the list reads them, without
         what else its records say.
@@ -117,7 +117,7 @@ class Contract:
         selection = parse_selection(resource, asked, self.who)
         service: Service = self._request.app.state.service
 
-        def read() -> list[tuple[int, Any]]:
+        def read() -> list[tuple[int, Any, str | None]]:
             with service.ledger.reading() as session:
                 return lists.names(session, resource.kind, selection)
 
@@ -223,7 +223,7 @@ class Contract:
             "headers": [(name.encode(), text.encode("latin-1")) for name, text in headers.items()],
             "client": outer.get("client"),
             "server": outer.get("server"),
-            "state": dict(state),
+            "state": {"door": DOOR, **state},
         }
 
     def _session(self) -> str:

@@ -16,9 +16,8 @@ from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import ContractError
 from jobauto_prefect.facade.console.navigation import navigation_of, subpages_of
 from jobauto_prefect.facade.console.notifications import (
-    NOTIFICATIONS,
-    forget_warnings,
-    read_warnings,
+    forget_notification,
+    read_notification,
 )
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.page_language import choose_page_language, translator
@@ -71,7 +70,7 @@ def respond_in_console(
         languages=languages_of(request),
         session=who.in_session,
     )
-    done = NOTIFICATIONS.get(request.query_params.get("done", ""), "")
+    notification = read_notification(request)
     response = respond_with_page(
         template,
         view,
@@ -80,12 +79,11 @@ def respond_in_console(
         here=here,
         navigation=navigation_of(who),
         subpages=subpages_of(who, here, request.url.path),
-        notification=translator(view.language)(done),
-        warnings=read_warnings(request) if done else (),
+        notification=notification,
         **parts,
     )
-    if done:
-        forget_warnings(request, response)
+    if notification.text:
+        forget_notification(response)
     return response
 
 

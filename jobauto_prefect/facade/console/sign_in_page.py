@@ -12,6 +12,7 @@ from jobauto_prefect.errors import TooManyRequests, Unauthorized
 from jobauto_prefect.facade.auth.identity import Identity, current_identity, sign_in
 from jobauto_prefect.facade.console.page_response import language_of, respond_with_page
 from jobauto_prefect.facade.console.visitor_sessions import (
+    DOOR,
     SESSION_LIFETIME,
     SIGN_IN,
     SIGN_OUT,
@@ -51,6 +52,7 @@ def sign_in_by_form(raw: RawBody, request: Request, service: CurrentService) -> 
     fields = dict(parse_qsl(raw.decode("utf-8", "replace"), keep_blank_values=True))
     login, wanted = fields.get("login", ""), local_address(fields.get("next", ""))
     translate = translator(language_of(request))
+    request.state.door = DOOR
     try:
         account = sign_in(service, request, login, fields.get("password", ""))
     except Unauthorized:

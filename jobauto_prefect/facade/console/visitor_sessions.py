@@ -12,6 +12,8 @@ from jobauto_prefect.facade.http.addresses import CONTRACT
 START = "/"
 SIGN_IN = "/login.html"
 SIGN_OUT = "/logout"
+DOOR = "console"
+"""How the audit trail calls the console."""
 
 SESSION_LIFETIME = timedelta(hours=12)
 _COOKIE = "jobauto_session"

@@ -26,7 +26,7 @@ class EventSource(Labelled):
     adapter_type: str = Field(description="What writes the changes into the database.")
     db_connection: Literal["mysql", "pgsql", "sqlite"] = Field(description="The kind of database.")
     db_host: str = Field(description="Its host.")
-    db_port: str = Field(description="Its port.")
+    db_port: str = Field(description="Its port; empty in a body means the usual one.")
     db_database: str = Field(description="Name of the database; of SQLite the path of its file.")
     db_username: str | None = Field(description="Its user.")
     db_password: Literal["********"] | None = Field(

@@ -1,6 +1,6 @@
 """What will run when."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Annotated, Any
@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from jobauto_prefect.compiler.scheduling.deadlines import deadline_of
 from jobauto_prefect.compiler.scheduling.forecast import PlannedLaunch, Timing, forecast
 from jobauto_prefect.compiler.scheduling.schedule import Schedule
+from jobauto_prefect.compiler.scheduling.windows import count_windows
 from jobauto_prefect.engine.sync.deployment_plans import template_schedule
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, parse_int, parse_text
@@ -83,6 +84,29 @@ def next_launches(
         for template_id, timing in timings.items()
     }
     return {template_id: launch for template_id, launch in launches.items() if launch}
+
+
+def count_planned(
+    session: ReadingSession,
+    service: Service,
+    who: Identity,
+    edges: Sequence[datetime],
+    *,
+    runtemplate_id: int | None = None,
+    company_id: int | None = None,
+) -> list[int]:
+    """Return how many windows begin from each of these instants to the next, as far as foreseen.
+
+    Of the active run templates that one may see; of one company or run template where it is named.
+    """
+    ids = None if runtemplate_id is None else [runtemplate_id]
+    templates, timings = _load_timings(session, service, who, ids, edges[0])
+    days = [0] * (len(edges) - 1)
+    for template_id, timing in timings.items():
+        if company_id in (None, templates[template_id].company_id):
+            counts = count_windows(timing.schedule, edges)
+            days = [day + count for day, count in zip(days, counts, strict=True)]
+    return days
 
 
 def _first_launch(launches: Iterator[PlannedLaunch]) -> PlannedLaunch | None:

@@ -1,7 +1,7 @@
 """Event sources and event rules."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema, field_validator
@@ -10,6 +10,7 @@ from pydantic.json_schema import JsonSchemaValue
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.source_addresses import (
     ADDRESS_FIELDS,
+    USUAL_PORTS,
     changed_address_fields,
 )
 from jobauto_prefect.errors import Fault, InvalidInput
@@ -69,7 +70,7 @@ class SourceBody(LabelledBody):
     adapter_type: Name = "abraflexi-webhook"
     db_connection: Literal["mysql", "pgsql", "sqlite"] = "mysql"
     db_host: ShortText = "localhost"
-    db_port: Annotated[str, Field(pattern=PORT), WithJsonSchema(PORTS)] = "3306"
+    db_port: Annotated[str, Field(pattern=PORT), WithJsonSchema(PORTS)] = ""
     db_database: Name | None = None
     db_username: ShortText | None = None
     db_password: ShortText | None = None
@@ -104,6 +105,8 @@ def write_source(write: WriteRequest) -> WriteResult:
         write.session.add(source)
     before = {name: getattr(source, name) for name in ADDRESS_FIELDS}
     apply_fields(source, body, except_for=APART)
+    if not body.db_port:
+        source.db_port = _usual_port(source, body, before)
     source.company_id = company.id if company else source.company_id
     if body.last_processed_id is not None:
         source.start_after = source.last_processed_id = body.last_processed_id
@@ -116,6 +119,14 @@ def write_source(write: WriteRequest) -> WriteResult:
         raise InvalidInput(faults)
     write.session.flush()
     return WriteResult(source, created)
+
+
+def _usual_port(source: EventSource, body: SourceBody, before: Mapping[str, Any]) -> str:
+    """Return the port where none is given: that of the kind, unless a body keeps another one."""
+    kept = None if "db_port" in body.model_fields_set else before["db_port"]
+    if kept and kept != USUAL_PORTS.get(before["db_connection"]):
+        return str(kept)
+    return USUAL_PORTS.get(source.db_connection, "3306")
 
 
 def _apply_password(

@@ -44,6 +44,10 @@ SCHEDULED: JsonSchemaValue = {
 }
 
 
+APART = ("cli", "console")
+"""The ways in that jobs name; all others are REST."""
+
+
 class JobBody(Body):
     """A run of a template now or at `scheduled`; with an id its change or cancellation.
 
@@ -95,7 +99,7 @@ def write_job(write: WriteRequest) -> WriteResult:
     job = attempts.new_job(
         template,
         schedule=body.scheduled or write.session.clock(),
-        schedule_type=f"adhoc-{'cli' if write.who.actor.door == 'cli' else 'api'}",
+        schedule_type=f"adhoc-{door if (door := write.who.actor.door) in APART else 'api'}",
     )
     job.launched_by, job.note = write.who.user_id, body.note
     if retried is not None:

@@ -53,7 +53,8 @@ BULK_ALLOWED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who does something, through which door (rest, cli, ui, prefect-api, service, worker)."""
+    """Who does something, through which door (rest, console, cli, ui, prefect-api,
+    service, worker)."""
 
     name: str
     door: str

@@ -189,12 +189,20 @@ def _is_told(tally: Tally, wanted: Condition) -> bool:
     return wanted.column in tally.groups and wanted.how in ("eq", "in", "company")
 
 
-def names(session: Session, kind: type[Any], selection: Selection) -> list[tuple[int, Any]]:
-    """Return ids and names of a list, however long: a text, or texts by their languages."""
-    several = IN_LANGUAGES.get(kind)
-    columns = [kind.id, kind.name, *([] if several is None else [several])]
-    query = select(*columns).where(*_chosen(kind, selection)).order_by(kind.name, kind.id)
-    return [(row[0], row[-1] or row[1]) for row in session.execute(query)]
+def names(
+    session: Session, kind: type[Any], selection: Selection
+) -> list[tuple[int, Any, str | None]]:
+    """Return ids and names of a list, however long, with the name of the company, if any.
+
+    A name is a text, or texts by their languages.
+    """
+    several = IN_LANGUAGES.get(kind, kind.name)
+    has_owner = hasattr(kind, "company_id")
+    query = select(kind.id, kind.name, several, Company.name if has_owner else literal(None))
+    if has_owner:
+        query = query.outerjoin(Company, Company.id == kind.company_id)
+    query = query.where(*_chosen(kind, selection)).order_by(kind.name, kind.id)
+    return [(row[0], row[2] or row[1], row[3]) for row in session.execute(query)]
 
 
 IN_LANGUAGES: Mapping[type[Base], Any] = {

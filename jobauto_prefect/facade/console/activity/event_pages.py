@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any
 
 from fastapi import Request, Response
-from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
+from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.records.choices import Choices, read_choices
 from jobauto_prefect.facade.console.records.page_parts import (
     NOTHING,
@@ -165,12 +165,12 @@ async def show_event(
 
 @router.post(f"{ADDRESS}/{{event:int}}/replay")
 async def replay_event(
-    event: int, contract: CurrentContract, eventrule_id: int | None = None
+    event: int, request: Request, contract: CurrentContract, eventrule_id: int | None = None
 ) -> Response:
     """Start a rule for an event once more; without one, all that it started in vain."""
     body = {} if eventrule_id is None else {"eventrule_id": eventrule_id}
     await contract.write("POST", f"/event/{event}/replay.json", body)
-    return RedirectResponse(f"{ADDRESS}/{event}?done=replayed", 303)
+    return redirect_after(request, f"{ADDRESS}/{event}", "replayed")
 
 
 async def read_sources(contract: Contract, languages: Sequence[str]) -> Choices:

@@ -5,10 +5,11 @@ from datetime import datetime
 from typing import Any
 
 from fastapi import Request, Response
-from fastapi.responses import RedirectResponse
 
+from jobauto_prefect.definitions.records.source_addresses import USUAL_PORTS
 from jobauto_prefect.facade.console.activity.event_pages import SOURCES
-from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
+from jobauto_prefect.facade.console.contract import Contract, CurrentContract
+from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.records.choices import owner_field
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
@@ -69,7 +70,7 @@ async def list_sources(
             translate("Name"),
             translate("Company"),
             translate("Database"),
-            translate("Looked at"),
+            translate("Last poll"),
             translate("State"),
         ],
         rows=[
@@ -117,16 +118,13 @@ async def show_source(
 
 
 @router.post(f"{SOURCES}/{{eventsource:int}}/test")
-async def try_source(eventsource: int, contract: CurrentContract) -> Response:
-    """Ask its database whether it answers.
-
-    Raises:
-        ContractError: it does not; the message says why.
-    """
+async def try_source(eventsource: int, request: Request, contract: CurrentContract) -> Response:
+    """Ask its database whether it answers; its page says what it said."""
     answer = await contract.write("POST", f"/eventsource/{eventsource}/test.json", {})
-    if not answer["reachable"]:
-        raise ContractError(409, answer["message"])
-    return RedirectResponse(f"{SOURCES}/{eventsource}?done=reachable", 303)
+    address = f"{SOURCES}/{eventsource}"
+    if answer["reachable"]:
+        return redirect_after(request, address, "reachable")
+    return redirect_after(request, address, "unreachable", [answer["message"]])
 
 
 def _state(source: Source, translate: Translator) -> Cell:
@@ -139,7 +137,7 @@ def _actions(contract: Contract, source: Source, translate: Translator) -> Itera
     if contract.who.rights.may("companies.update", source["company_id"]):
         address = f"{SOURCES}/{source['id']}"
         yield Action(translate("Edit"), f"{address}/edit", is_main=True)
-        yield Action(translate("Ask whether it answers"), f"{address}/test", posts=True)
+        yield Action(translate("Test connection"), f"{address}/test", posts=True)
 
 
 def _facts(source: Source, now: datetime, translate: Translator) -> Iterator[tuple[str, AnyCell]]:
@@ -148,8 +146,8 @@ def _facts(source: Source, now: datetime, translate: Translator) -> Iterator[tup
     if source["db_connection"] != "sqlite":
         yield translate("Host"), Cell("code", f"{source['db_host']}:{source['db_port']}")
         yield translate("Database user"), text_cell(source["db_username"] or "")
-    yield translate("Looked at"), moment_cell(source["polled_at"], now, translate)
-    yield translate("Seconds between two looks"), Cell("number", str(source["poll_interval"]))
+    yield translate("Last poll"), moment_cell(source["polled_at"], now, translate)
+    yield translate("Poll interval (seconds)"), Cell("number", str(source["poll_interval"]))
     yield translate("Last change read"), Cell("number", str(source["last_processed_id"]))
     if source["poll_error"]:
         yield translate("Why"), text_cell(source["poll_error"])
@@ -187,10 +185,16 @@ async def _edit_form(request: Request, contract: Contract, source_id: int) -> Re
         target=f"/eventsource/{source_id}.json",
         collection="sources",
         groups=groups,
-        values=values_of(fields_of(groups), source),
+        values=values_of(fields_of(groups), source | {"db_port": _unusual_port(source)}),
         back=address,
         submit=translate("Save"),
     )
+
+
+def _unusual_port(source: Source) -> str:
+    """Return the port; "" where it is the usual one, which follows the kind."""
+    port = str(source["db_port"] or "")
+    return "" if port == USUAL_PORTS.get(source["db_connection"]) else port
 
 
 def _groups(translate: Translator, *first: FormField) -> list[FieldGroup]:
@@ -202,17 +206,17 @@ def _groups(translate: Translator, *first: FormField) -> list[FieldGroup]:
             [
                 *first,
                 FormField("/name", translate("Name"), is_required=True),
-                FormField("/enabled", translate("may be read"), "flag", default=True),
+                FormField("/enabled", translate("Enabled"), "flag", default=True),
                 FormField(
-                    "/poll_interval", translate("Seconds between two looks"), "number", default=60
+                    "/poll_interval", translate("Poll interval (seconds)"), "number", default=60
                 ),
                 FormField(
                     "/consume",
-                    translate("Changes that were stored"),
+                    translate("After reading"),
                     "choice",
                     choices=[
-                        ("delete", translate("are deleted there")),
-                        ("keep", translate("are kept there")),
+                        ("delete", translate("delete the changes")),
+                        ("keep", translate("keep the changes")),
                     ],
                     default="delete",
                 ),
@@ -234,7 +238,12 @@ def _groups(translate: Translator, *first: FormField) -> list[FieldGroup]:
                     is_required=True,
                 ),
                 FormField("/db_host", translate("Host"), default="localhost"),
-                FormField("/db_port", translate("Port"), default="3306"),
+                FormField(
+                    "/db_port",
+                    translate("Port"),
+                    hint=translate("Empty means the usual one: 3306 for mysql, 5432 for pgsql."),
+                    blank="",
+                ),
                 FormField("/db_username", translate("Database user")),
                 FormField("/db_password", translate("Password"), "secret"),
             ],

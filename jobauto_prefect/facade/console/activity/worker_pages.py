@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from fastapi import Request, Response
-from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.console.activity.worker_words import (
@@ -22,6 +21,7 @@ from jobauto_prefect.facade.console.activity.worker_words import (
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.jobs.job_words import JobWords
 from jobauto_prefect.facade.console.moments import CurrentTime
+from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.records.page_parts import (
     Action,
     AnyCell,
@@ -114,7 +114,7 @@ async def declare_lost(worker: str, request: Request, contract: CurrentContract)
             raise
         form = _lost_form(request, await _read_worker(contract, worker))
         return respond_with_form(request, contract.who, form, error=error)
-    return RedirectResponse(f"{worker_address(worker)}?done=lost", 303)
+    return redirect_after(request, worker_address(worker), "lost")
 
 
 @router.get(f"{WORKERS}/{{worker:path}}")
@@ -247,6 +247,7 @@ def _lost_form(request: Request, worker: Worker) -> RecordForm:
         values={},
         back=address,
         submit=translate("Declare it lost"),
+        is_dangerous=True,
         facts=[
             (translate("Machine"), text_cell(worker["host"])),
             (translate("Jobs it has"), Cell("number", str(len(worker["jobs"])))),

@@ -7,7 +7,6 @@ from typing import Any
 from uuid import uuid4
 
 from fastapi import Request, Response
-from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.console.activity.worker_words import worker_address
@@ -25,6 +24,7 @@ from jobauto_prefect.facade.console.jobs.job_actions import (
 from jobauto_prefect.facade.console.jobs.job_words import JobWords
 from jobauto_prefect.facade.console.jobs.log_section import read_log
 from jobauto_prefect.facade.console.moments import CurrentTime
+from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.page_language import translator
@@ -66,7 +66,7 @@ async def cancel(
         await cancel_job(contract, job, form.get("reason", "").strip())
     except ContractError as error:
         return await _refuse(request, contract, now, job_id, JobAction.CANCEL, error, form)
-    return RedirectResponse(f"{JOBS}/{job_id}?done=cancelled", 303)
+    return redirect_after(request, f"{JOBS}/{job_id}", "cancelled")
 
 
 @router.post(f"{JOBS}/{{job_id:int}}/{JobAction.RETRY}")
@@ -80,7 +80,7 @@ async def retry(
         new_id = await retry_job(contract, job, task, form.get("key", ""))
     except ContractError as error:
         return await _refuse(request, contract, now, job_id, JobAction.RETRY, error, form)
-    return RedirectResponse(f"{JOBS}/{new_id}?done=retried", 303)
+    return redirect_after(request, f"{JOBS}/{new_id}", "retried")
 
 
 @router.post(f"{JOBS}/{{job_id:int}}/{JobAction.EXCUSE}")
@@ -93,7 +93,7 @@ async def excuse(
         await excuse_task(contract, job["task_id"], form.get("why", ""))
     except ContractError as error:
         return await _refuse(request, contract, now, job_id, JobAction.EXCUSE, error, form)
-    return RedirectResponse(f"{JOBS}/{job_id}?done=excused", 303)
+    return redirect_after(request, f"{JOBS}/{job_id}", "excused")
 
 
 async def _refuse(

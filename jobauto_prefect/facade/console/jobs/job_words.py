@@ -28,9 +28,10 @@ ORIGINS: Mapping[str, str] = {
     "retry": "a retry",
     "chained": "the end of another job",
     "reschedule": "its run template's actions",
-    "adhoc-api": "somebody, over REST",
-    "adhoc-cli": "somebody, at the command line",
-    "adhoc-ui": "somebody, in Prefect",
+    "adhoc-api": "{who}, over REST",
+    "adhoc-cli": "{who}, at the command line",
+    "adhoc-console": "{who}, in the console",
+    "adhoc-ui": "{who}, in Prefect",
 }
 """Where a job comes from, by its `schedule_type`; others are events."""
 
@@ -102,4 +103,6 @@ class JobWords:
 
     def origin_of(self, job: Mapping[str, Any]) -> str:
         """Return where a job comes from."""
-        return self._translate(ORIGINS.get(job["schedule_type"], "an event"))
+        by = job["launched_by"]
+        who = self.name_of("user", by) if by else self._translate("somebody")
+        return self._translate(ORIGINS.get(job["schedule_type"], "an event"), who=who)

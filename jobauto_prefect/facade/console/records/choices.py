@@ -1,5 +1,6 @@
 """What forms and filters offer: the records that a visitor may see, by their names."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -15,7 +16,7 @@ Choices = Sequence[tuple[str, str]]
 
 async def read_names(contract: Contract, collection: str) -> list[tuple[str, str]]:
     """Return the records of a kind that others name by their names, as choices."""
-    listed = {str(name) for _, name in await contract.names(collection)}
+    listed = {str(name) for _, name, _ in await contract.names(collection)}
     return [(name, name) for name in sorted(listed)]
 
 
@@ -25,10 +26,20 @@ async def read_choices(
     languages: Sequence[str],
     query: Mapping[str, Any] | None = None,
 ) -> list[tuple[str, str]]:
-    """Return the records of a kind that one may see, as value and label of a choice, by name."""
+    """Return the records of a kind that one may see, as value and label of a choice, by name.
+
+    Names that several have come with their companies.
+    """
     listed = await contract.names(collection, query)
-    named = ((str(number), pick_text(name, *languages)) for number, name in listed)
-    return sorted(named, key=lambda choice: choice[1].lower())
+    named = [
+        (str(number), pick_text(name, *languages), company) for number, name, company in listed
+    ]
+    times = Counter(name for _, name, _ in named)
+    choices = [
+        (number, f"{company} / {name}" if company and times[name] > 1 else name)
+        for number, name, company in named
+    ]
+    return sorted(choices, key=lambda choice: choice[1].lower())
 
 
 async def read_permitted_companies(

@@ -1,6 +1,6 @@
 """What the contract is told of a form that was sent: what is not as the record has it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
@@ -57,9 +57,10 @@ def read_changes(
     body: Json = {}
     errors: list[InputError] = []
     before = {whole.name: whole.before for whole in wholes}
+    named = {field.pointer for field in fields}
     for field in fields:
         if field.kind == "pair":
-            _place_pair(body, field.pointer, sent)
+            errors += _place_pair(body, field.pointer, sent, named)
         elif _is_changed(field, sent, values.get(field.pointer)):
             name = next(steps_of(field.pointer))
             if name in before and name not in body:
@@ -147,11 +148,18 @@ def _chosen(field: FormField, sent: Form) -> list[str]:
     return [text for text in sent.all(field.pointer) if text]
 
 
-def _place_pair(body: Json, pointer: str, sent: Form) -> None:
+def _place_pair(body: Json, pointer: str, sent: Form, named: set[str]) -> Iterator[InputError]:
+    """Place a value with the name that somebody gave it; `named` are the values there are."""
     name = sent.get(f"{PAIR_NAME}{pointer}", "").strip()
-    if name:
-        parent = pointer.rpartition("/")[0]
-        _place(body, child(parent, name), text_of(sent.get(f"{PAIR_VALUE}{pointer}", "")))
+    value = text_of(sent.get(f"{PAIR_VALUE}{pointer}", ""))
+    place = child(pointer.rpartition("/")[0], name)
+    if not name and value:
+        yield InputError(pointer, "give this value a name")
+    elif name and place in named:
+        yield InputError(pointer, f"there is a value {name} already; change it there")
+    elif name:
+        named.add(place)
+        _place(body, place, value)
 
 
 def _place(body: Json, pointer: str, value: Any) -> None:

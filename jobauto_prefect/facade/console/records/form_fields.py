@@ -89,7 +89,7 @@ class Control:
     """A field as it is drawn: `text` or, for choices, `chosen`; and what is wrong with it.
 
     `is_stored`: there is a secret, which nobody is shown, or a picture without an address of its
-    own. `picture` is one that is shown, `file` one that was sent before.
+    own. `picture` is one that is shown, `file` one that was sent before. `value` is that of a pair.
     """
 
     field: FormField
@@ -99,6 +99,7 @@ class Control:
     is_stored: bool = False
     picture: str = ""
     file: str = ""
+    value: str = ""
 
     @property
     def rows(self) -> int:
@@ -201,8 +202,9 @@ def _draw(field: FormField, value: Any, sent: Form | None, errors: Sequence[Inpu
     if field.kind == "secret":
         return Control(field, errors=wrong, is_stored=value == MASK)
     if field.kind == "pair":
-        # Its value is not shown again: it may be a secret.
-        return Control(field, sent.get(f"{PAIR_NAME}{field.pointer}", "") if sent else "")
+        typed = [sent.get(f"{part}{field.pointer}", "") if sent else ""
+                 for part in (PAIR_NAME, PAIR_VALUE)]  # fmt: skip
+        return Control(field, typed[0], errors=wrong, value=typed[1])
     if field.kind == "choices":
         before = [text_of(each) for each in value or ()]
         chosen = sent.all(field.pointer) if sent and field.pointer in sent else before

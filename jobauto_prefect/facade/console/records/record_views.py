@@ -1,5 +1,7 @@
 """How lists, records and forms are sent: for each kind alike."""
 
+import hashlib
+import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -7,13 +9,12 @@ from urllib.parse import urlencode
 from uuid import uuid4
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.forms import Form, SentForm
-from jobauto_prefect.facade.console.notifications import keep_warnings
+from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
 from jobauto_prefect.facade.console.records.choices import Choices, read_choices
 from jobauto_prefect.facade.console.records.form_changes import WholeValue, read_changes
@@ -74,6 +75,7 @@ class RecordForm:
     the fields of which all goes along. `prefilled` are shown instead of the record's values,
     `offers` are what fields offer by these names.
     Afterwards comes the page of the record in its `collection`, which says `done`.
+    `is_dangerous`: what it does can't be undone.
     """
 
     title: str
@@ -92,6 +94,7 @@ class RecordForm:
     facts: Sequence[tuple[str, AnyCell]] = ()
     note: str = ""
     done: str = "saved"
+    is_dangerous: bool = False
     method: Literal["post", "get"] = "post"
 
     @property
@@ -217,15 +220,26 @@ async def save(
         changes = read_changes(fields_of(form.groups), sent, form.values, form.wholes)
         body = {**form.fixed, **changes, **more}
         record = await contract.write(
-            "POST", form.target, body, key=sent.get(KEY, ""), is_new=form.is_new
+            "POST", form.target, body, key=_key_of(form, sent, body), is_new=form.is_new
         )
     except ContractError as error:
         if error.status not in SHOWN_AGAIN:
             raise
         return respond_with_form(request, contract.who, form, sent, error)
-    answer = RedirectResponse(f"{CONSOLE}/{form.collection}/{record['id']}?done={form.done}", 303)
-    keep_warnings(request, answer, [fault["message"] for fault in record.get("warnings", ())])
-    return answer
+    warnings = [fault["message"] for fault in record.get("warnings", ())]
+    address = f"{CONSOLE}/{form.collection}/{record['id']}"
+    return redirect_after(request, address, form.done, warnings)
+
+
+def _key_of(form: RecordForm, sent: Form, body: Mapping[str, Any]) -> str:
+    """Return the Idempotency-Key of a sending; "": to change a record needs none.
+
+    A form that comes again as it was makes nothing more; with other values it is a new request.
+    """
+    if not form.is_new or not sent.get(KEY):
+        return ""
+    said = json.dumps([sent[KEY], body], sort_keys=True)
+    return hashlib.sha256(said.encode()).hexdigest()
 
 
 def add_form_routes(

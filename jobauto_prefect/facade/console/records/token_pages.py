@@ -5,13 +5,13 @@ from datetime import datetime
 from typing import Any
 
 from fastapi import Request, Response
-from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
 from jobauto_prefect.facade.console.forms import Form, SentForm
 from jobauto_prefect.facade.console.moments import CurrentTime
+from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.page_response import respond_in_console
 from jobauto_prefect.facade.console.records.form_changes import read_changes
 from jobauto_prefect.facade.console.records.form_fields import (
@@ -61,10 +61,12 @@ async def issue_token(
 
 
 @router.post(f"{TOKENS}/{{token:int}}/revoke")
-async def revoke_token(user: int, token: int, contract: CurrentContract) -> Response:
+async def revoke_token(
+    user: int, token: int, request: Request, contract: CurrentContract
+) -> Response:
     """Make a token worthless."""
     await contract.write("DELETE", f"/user/{user}/token/{token}")
-    return RedirectResponse(f"{CONSOLE}/users/{user}/tokens?done=revoked", 303)
+    return redirect_after(request, f"{CONSOLE}/users/{user}/tokens", "revoked")
 
 
 async def _respond(

@@ -109,7 +109,7 @@ async def _only_credential(
     given = request.query_params.get("credential_id", "")
     if not given:
         return []
-    names = {str(number): name for number, name in await contract.names("credentials")}
+    names = {str(number): name for number, name, _ in await contract.names("credentials")}
     choices = [(given, names.get(given, given))]
     return [ListFilter("credential_id", translate("Credential"), choices)]
 

@@ -7,12 +7,12 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from fastapi import Request, Response
-from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.definitions.records.actions import ActionMode
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
+from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.records.page_parts import (
     NOTHING,
     Action,
@@ -97,21 +97,23 @@ async def show_run_template(
 
 
 @router.post(f"{ADDRESS}/{{runtemplate:int}}/pause")
-async def pause(runtemplate: int, contract: CurrentContract) -> Response:
+async def pause(runtemplate: int, request: Request, contract: CurrentContract) -> Response:
     """Let a run template start no more jobs."""
-    return await _set_active(contract, runtemplate, active=False)
+    return await _set_active(request, contract, runtemplate, active=False)
 
 
 @router.post(f"{ADDRESS}/{{runtemplate:int}}/resume")
-async def resume(runtemplate: int, contract: CurrentContract) -> Response:
+async def resume(runtemplate: int, request: Request, contract: CurrentContract) -> Response:
     """Let a run template start jobs again."""
-    return await _set_active(contract, runtemplate, active=True)
+    return await _set_active(request, contract, runtemplate, active=True)
 
 
-async def _set_active(contract: Contract, template_id: int, *, active: bool) -> Response:
+async def _set_active(
+    request: Request, contract: Contract, template_id: int, *, active: bool
+) -> Response:
     await contract.write("POST", f"/runtemplate/{template_id}.json", {"active": active})
     done = "resumed" if active else "paused"
-    return RedirectResponse(f"{ADDRESS}/{template_id}?done={done}", 303)
+    return redirect_after(request, f"{ADDRESS}/{template_id}", done)
 
 
 def _actions(who: Identity, template: Mapping[str, Any], translate: Translator) -> Iterator[Action]:

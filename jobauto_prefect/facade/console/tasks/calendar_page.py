@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -31,12 +30,12 @@ from jobauto_prefect.facade.console.tasks.window_calendar import (
 from jobauto_prefect.facade.console.tasks.window_words import tell_state
 from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.http import late_routes
+from jobauto_prefect.facade.resources.forecasts import count_planned
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.queries.jobs import windows_by_day
 from jobauto_prefect.ledger.states import LIVE_TASKS
 
 MAX_AHEAD = timedelta(days=366)
-MAX_PLANNED = 10_000
 WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 router = late_routes.router(include_in_schema=False)
@@ -79,7 +78,7 @@ async def show_calendar(
     narrowed = {"company_id": chosen.get("company", "")}
     templates = await read_choices(contract, "runtemplates", languages, narrowed)
     counts = await run_in_threadpool(_count_tasks, service, contract, month, chosen)
-    ahead = await _read_forecast(contract, month, now, chosen, [value for value, _ in templates])
+    ahead = await run_in_threadpool(_count_planned, service, contract, month, now, chosen)
     days = count_days(counts, ahead, month)
     names = [translate(name) for name in WEEKDAYS]
     cells = {
@@ -115,29 +114,30 @@ def _count_tasks(
             session,
             companies,
             month.midnights,
-            runtemplate_id=int(chosen["template"]) if "template" in chosen else None,
-            company_id=int(chosen["company"]) if "company" in chosen else None,
+            **_ids(chosen),
         )
 
 
-async def _read_forecast(
-    contract: Contract,
-    month: Month,
-    now: datetime,
-    chosen: Mapping[str, str],
-    templates: Sequence[str],
-) -> list[datetime]:
-    """Return when windows begin that are ahead in the month, as far as they can be foreseen."""
-    end = month.midnights[-1]
-    if end <= now or end - now > MAX_AHEAD:
-        return []
-    ids = chosen.get("template") or (",".join(templates) if "company" in chosen else "")
-    if "company" in chosen and not ids:
-        return []
-    query = {"days": (end - now).days + 1, "limit": MAX_PLANNED, "runtemplate_id": ids}
-    data: Any = (await contract.read("/forecast", query)).data
-    begins = (datetime.fromisoformat(window["window_start"]) for window in data["windows"])
-    return [begin for begin in begins if begin >= now]
+def _count_planned(
+    service: Service, contract: Contract, month: Month, now: datetime, chosen: Mapping[str, str]
+) -> list[int]:
+    """Count the windows that are ahead on each day of the month; years ahead nobody looks."""
+    days = len(month.days)
+    if month.midnights[-1] <= now or month.midnights[0] - now > MAX_AHEAD:
+        return [0] * days
+    with service.ledger.reading() as session:
+        return count_planned(
+            session,
+            service,
+            contract.who,
+            [max(midnight, now) for midnight in month.midnights],
+            **_ids(chosen),
+        )
+
+
+def _ids(chosen: Mapping[str, str]) -> dict[str, int | None]:
+    given = {"runtemplate_id": chosen.get("template"), "company_id": chosen.get("company")}
+    return {name: int(number) if number else None for name, number in given.items()}
 
 
 def _cell(

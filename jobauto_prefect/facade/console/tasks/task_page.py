@@ -5,7 +5,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from fastapi import Request, Response
-from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.facade.auth.permissions import Rights
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
@@ -19,6 +18,7 @@ from jobauto_prefect.facade.console.jobs.job_actions import (
 from jobauto_prefect.facade.console.jobs.job_page import JOBS, Refusal
 from jobauto_prefect.facade.console.jobs.job_words import JobWords
 from jobauto_prefect.facade.console.moments import CurrentTime
+from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
 from jobauto_prefect.facade.console.tasks.task_list_page import TASKS
 from jobauto_prefect.facade.console.tasks.window_words import badge_of, tell_window
@@ -57,7 +57,7 @@ async def retry(
     except ContractError as error:
         refusal = _refusal(JobAction.RETRY, error)
         return await _respond(request, contract, service, now, task_id, refusal)
-    return RedirectResponse(f"{JOBS}/{made['id']}?done=retried", 303)
+    return redirect_after(request, f"{JOBS}/{made['id']}", "retried")
 
 
 @router.post(f"{TASKS}/{{task_id:int}}/{JobAction.EXCUSE}")
@@ -75,7 +75,7 @@ async def excuse(
     except ContractError as error:
         refusal = _refusal(JobAction.EXCUSE, error, form)
         return await _respond(request, contract, service, now, task_id, refusal)
-    return RedirectResponse(f"{TASKS}/{task_id}?done=excused", 303)
+    return redirect_after(request, f"{TASKS}/{task_id}", "excused")
 
 
 def _refusal(action: JobAction, error: ContractError, form: Form | None = None) -> Refusal:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
@@ -83,20 +83,18 @@ class Month:
 
 def count_days(
     counts: Mapping[tuple[int, str, bool], int],
-    planned: Iterable[datetime],
+    planned: Sequence[int],
     month: Month,
 ) -> Sequence[DayCounts]:
     """Return for each day of a month how many windows of each kind begin on it.
 
-    `counts` are those of tasks by day, state and whether they are excused; `planned` are when
-    windows begin that are ahead.
+    `counts` are those of tasks by day, state and whether they are excused; `planned` those of the
+    windows that are ahead, by day.
     """
     days = [Counter[str]() for _ in month.days]
     for (day, state, is_excused), count in counts.items():
         kind = OWED if state in LIVE_TASKS else EXCUSED if is_excused else state
         days[day][kind] += count
-    for begin in planned:
-        number = (begin.astimezone(month.zone).date() - month.first).days
-        if 0 <= number < len(days):
-            days[number][PLANNED] += 1
+    for day, count in enumerate(planned):
+        days[day][PLANNED] += count
     return days
