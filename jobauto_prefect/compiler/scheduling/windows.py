@@ -53,7 +53,7 @@ def count_windows(schedule: Schedule, edges: Sequence[datetime]) -> list[int]:
 
     Only where the clock changes in between they are.
     """
-    return [_count(schedule, *edge) for edge in pairwise(edges)]
+    return [_count(schedule, *edge) for edge in pairwise(map(_floor, edges))]
 
 
 def _count(schedule: Schedule, start: datetime, end: datetime) -> int:

@@ -17,7 +17,7 @@ from jobauto_prefect.jobs.waits import wait_reasons
 from jobauto_prefect.jobs.windows.closed_time import freeze_message
 from jobauto_prefect.ledger.jobs.freezes import present_freeze
 from jobauto_prefect.ledger.jobs.workers import list_workers
-from jobauto_prefect.ledger.queries.jobs import ended_by_day
+from jobauto_prefect.ledger.queries.jobs import EndedGroup, ended_by_day, ended_by_template
 from jobauto_prefect.ledger.queries.lists import Condition, Page, Selection, page
 from jobauto_prefect.ledger.queries.lookup import names_of
 from jobauto_prefect.ledger.records import Company, Job, RunTemplate, Task
@@ -46,7 +46,8 @@ class DayResult:
 class Overview:
     """All of it as of one instant `at`; `since` is when yesterday began.
 
-    `ended` counts the noteworthy jobs since then by their state, `newest_ended` are some of them.
+    `ended` counts the noteworthy jobs since then by their state, `newest_ended` are some of
+    them by their run templates.
     `wait_reasons` are by job; `template_names` and `company_names` by id as text. `frozen` is why
     nothing starts; None: it does.
     """
@@ -57,7 +58,7 @@ class Overview:
     waiting: Page
     wait_reasons: Mapping[int, str]
     ended: Mapping[str, int]
-    newest_ended: Page
+    newest_ended: Sequence[EndedGroup]
     missed: Page
     workers: Sequence[Mapping[str, Any]]
     days: Sequence[DayResult]
@@ -76,16 +77,9 @@ def read_overview(service: Service, who: Identity) -> Overview:
     with service.ledger.reading() as session:
         running = _jobs(session, companies, "-id", Condition("state", JobState.RUNNING))
         waiting = _jobs(session, companies, "schedule", Condition("state", JobState.SCHEDULED))
-        ended = _jobs(
-            session,
-            companies,
-            "-end",
-            Condition("state", NOTEWORTHY, "in"),
-            Condition("end", since, "ge"),
-            count=False,
-        )
+        ended = ended_by_template(session, companies, NOTEWORTHY, since, MAX_SHOWN)
         missed = _missed_windows(session, companies, since)
-        jobs = [*running.records, *waiting.records, *ended.records]
+        jobs = [*running.records, *waiting.records, *(group.newest for group in ended)]
         templates = {job.runtemplate_id for job in jobs}
         templates |= {task.runtemplate_id for task in missed.records}
         owners = {job.company_id for job in jobs}
@@ -128,10 +122,8 @@ def _jobs(
     companies: frozenset[int] | None,
     order: str,
     *conditions: Condition,
-    count: bool = True,
 ) -> Page:
-    chosen = Selection(companies, conditions, order, MAX_SHOWN, count=count)
-    return page(session, Job, chosen)
+    return page(session, Job, Selection(companies, conditions, order, MAX_SHOWN))
 
 
 def _missed_windows(

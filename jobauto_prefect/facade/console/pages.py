@@ -21,6 +21,7 @@ from jobauto_prefect.facade.console.records import (
     application_pages,
     company_pages,
     credential_pages,
+    member_pages,
     token_pages,
     user_pages,
 )
@@ -47,6 +48,7 @@ PAGES = (
     application_pages,
     company_pages,
     credential_pages,
+    member_pages,
     task_list_page,
     task_page,
     calendar_page,

@@ -27,6 +27,7 @@ from jobauto_prefect.facade.formats.html.page_language import Translator, transl
 from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.ledger.queries.jobs import EndedGroup
 from jobauto_prefect.ledger.records import Job, Task
 from jobauto_prefect.ledger.states import JobState, TaskState
 
@@ -51,7 +52,8 @@ class Tile:
 class Line:
     """A job, a window or a worker; `moment` is the instant `when` tells of.
 
-    `note` is what the service says of it, in the contract's language.
+    `note` is what the service says of it, in the contract's language. It is the newest of `count`,
+    which are at `all_href`.
     """
 
     name: str
@@ -64,6 +66,8 @@ class Line:
     note: str = ""
     aside: str = ""
     share: int | None = None
+    count: int = 1
+    all_href: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,8 @@ def show_start(request: Request, who: CurrentUser, service: CurrentService) -> R
         chart=draw_success(overview.days, translate),
         zone=service.settings.timezone,
         frozen=overview.frozen,
+        is_nowhere=who.rights.companies_with("jobs.read") == frozenset(),
+        is_live=True,
         at=overview.at,
     )
 
@@ -152,7 +158,7 @@ def _troubles(overview: Overview, translate: Translator, pool: str) -> list[Sect
             "ended",
             translate("Failed or warned since yesterday"),
             _ended_address(NOTEWORTHY),
-            [_ended(job, overview, translate) for job in overview.newest_ended.records],
+            [_ended(group, overview, translate) for group in overview.newest_ended],
             translate("Nothing failed and nothing warned. All is well."),
         ),
         Section(
@@ -217,7 +223,9 @@ def _waiting(job: Job, overview: Overview, translate: Translator) -> Line:
     return _job(job, overview, when=when, moment=job.schedule, note=_clip(why), aside=aside)
 
 
-def _ended(job: Job, overview: Overview, translate: Translator) -> Line:
+def _ended(group: EndedGroup, overview: Overview, translate: Translator) -> Line:
+    """Return a run template's newest job of those that failed or warned, and how many there are."""
+    job = group.newest
     end = job.end or job.schedule
     code = "" if job.exitcode is None else translate("exit code {code}", code=job.exitcode)
     return _job(
@@ -229,6 +237,8 @@ def _ended(job: Job, overview: Overview, translate: Translator) -> Line:
         tone=TONES[job.state],
         note=_clip(job.message or ""),
         aside=code,
+        count=group.count,
+        all_href=f"{_ended_address(NOTEWORTHY)}&runtemplate_id={job.runtemplate_id}",
     )
 
 

@@ -29,6 +29,17 @@ def companies_named(session: Session, name: str) -> Sequence[Company]:
     return session.scalars(query.order_by(Company.id)).all()
 
 
+def memberships_of(session: Session, user_id: int) -> Sequence[tuple[Company, str]]:
+    """Return the companies of a user with the role in each, by name."""
+    query = (
+        select(Company, CompanyUser.role)
+        .join(CompanyUser, CompanyUser.company_id == Company.id)
+        .where(CompanyUser.user_id == user_id, Company.retired_at.is_(None))
+        .order_by(Company.name, Company.id)
+    )
+    return [(row[0], row[1]) for row in session.execute(query)]
+
+
 def members_of(session: Session, company_id: int) -> Sequence[CompanyUser]:
     """Return the memberships of a company, in the order of their ids."""
     return session.scalars(

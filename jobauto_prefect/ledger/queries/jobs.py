@@ -194,6 +194,43 @@ def ended_by_day(
     return {(row[0], row[1]): row[2] for row in session.execute(query).all()}
 
 
+@dataclass(frozen=True, slots=True)
+class EndedGroup:
+    """The newest of so many jobs of a run template."""
+
+    newest: Job
+    count: int
+
+
+def ended_by_template(
+    session: Session,
+    companies: Collection[int] | None,
+    states: Collection[JobState],
+    since: datetime,
+    limit: int,
+) -> list[EndedGroup]:
+    """Return the jobs that ended in these states since then by run template, the newest first.
+
+    `companies` None: of all.
+    """
+    wanted = [Job.end >= since, Job.state.in_(states), Job.retired_at.is_(None)]
+    if companies is not None:
+        wanted.append(Job.company_id.in_(companies))
+    groups = (
+        select(func.max(Job.id).label("newest"), func.count().label("jobs"))
+        .where(*wanted)
+        .group_by(Job.runtemplate_id)
+        .subquery()
+    )
+    query = (
+        select(Job, groups.c.jobs)
+        .join(groups, groups.c.newest == Job.id)
+        .order_by(Job.end.desc(), Job.id.desc())
+        .limit(limit)
+    )
+    return [EndedGroup(row[0], row[1]) for row in session.execute(query)]
+
+
 def windows_by_day(
     session: Session,
     companies: Collection[int] | None,

@@ -165,16 +165,16 @@ async def _read_worker(contract: Contract, name: str) -> Worker:
 async def _running_jobs(
     contract: Contract, worker: Worker, now: datetime, translate: Translator
 ) -> Section:
-    """Return the jobs it holds; of those whose record does not say that they run, the numbers."""
-    query = {"worker": worker["name"], "state": JobState.RUNNING}
-    view = await contract.read("/jobs", {**query, "limit": max(1, min(1000, len(worker["jobs"])))})
+    """Return the jobs it holds, also those that are lost since it is silent."""
+    query = {"worker": worker["name"], "state": f"{JobState.RUNNING},{JobState.LOST}"}
+    view = await contract.read("/jobs", {**query, "limit": 1000})
     words = JobWords(view, now, translate)
     rows: list[Sequence[AnyCell]] = []
     for job_id in worker["jobs"]:
         job = view.data.get(str(job_id))
         address = f"{CONSOLE}/jobs/{job_id}"
         if job is None:
-            rows.append([link(f"#{job_id}", address), *[text_cell("")] * 3])
+            rows.append([link(f"#{job_id}", address), *[text_cell("")] * 4])
             continue
         line = words.line_of(job)
         rows.append(
@@ -182,13 +182,20 @@ async def _running_jobs(
                 link(f"#{job_id}", address),
                 text_cell(line.template),
                 text_cell(line.company),
+                Cell("badge", line.badge.text, tone=line.badge.tone),
                 moment_cell(job["begin"], now, translate),
             ]
         )
     return Section(
         "jobs",
         translate("Jobs it runs"),
-        [translate("Job"), translate("Run template"), translate("Company"), translate("Began")],
+        [
+            translate("Job"),
+            translate("Run template"),
+            translate("Company"),
+            translate("State"),
+            translate("Began"),
+        ],
         rows,
         translate("It runs no job."),
         f"{CONSOLE}/jobs?{urlencode({'worker': worker['name']})}",

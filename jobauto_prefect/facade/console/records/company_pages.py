@@ -27,6 +27,7 @@ from jobauto_prefect.facade.console.records.form_fields import (
     fields_of,
     values_of,
 )
+from jobauto_prefect.facade.console.records.member_pages import add_action, members_section
 from jobauto_prefect.facade.console.records.page_parts import (
     Action,
     AnyCell,
@@ -104,11 +105,15 @@ async def show_company(company: int, request: Request, contract: CurrentContract
     of_company = {"company_id": company}
     templates = await read_list(contract, "runtemplates", of_company)
     credentials = await read_list(contract, "credentials", of_company)
+    members = (await contract.read(f"/company/{company}/users")).data
     page = RecordPage(
         title=record["name"],
         about=[Cell("code", record["slug"])],
         badges=[enabled_badge(record, translate)],
-        actions=_actions(contract.who, record, translate),
+        actions=[
+            *_actions(contract.who, record, translate),
+            *add_action(contract, company, translate),
+        ],
         facts=_facts(record, translate),
         sections=[
             Section(
@@ -141,8 +146,9 @@ async def show_company(company: int, request: Request, contract: CurrentContract
                 translate("Values"),
                 [translate("Name"), translate("Value")],
                 [[Cell("code", name), text_cell(text)] for name, text in record["env"].items()],
-                translate("It has none of its own. All its run templates get those it has."),
+                translate("The company has no values of its own. All its run templates get them."),
             ),
+            members_section(contract, company, members, translate),
         ],
         contract_href=f"{CONTRACT}/company/{company}.html",
         prefect_url=record["prefect_url"],

@@ -1,20 +1,26 @@
 """Users: who may sign in, with which roles; and what everybody may change of themselves."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 from fastapi import Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
-from jobauto_prefect.facade.auth.permissions import Role
+from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS, Membership, Role
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
     FormField,
     fields_of,
     values_of,
+)
+from jobauto_prefect.facade.console.records.member_pages import (
+    CHANGE,
+    ROLES,
+    member_address,
 )
 from jobauto_prefect.facade.console.records.page_parts import (
     Action,
@@ -43,6 +49,7 @@ from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.ledger.queries.companies import memberships_of
 
 ADDRESS = f"{CONSOLE}/users"
 FILTERS = ("login", "enabled")
@@ -92,6 +99,7 @@ async def show_user(
     shown = (await contract.read(f"/user/{user}")).data
     roles = (await contract.read(f"/user/{user}/roles")).data
     now = service.ledger.clock()
+    companies = await run_in_threadpool(_read_companies, service, user)
     page = RecordPage(
         title=shown["login"],
         about=[text_cell(_name(shown))] if _name(shown) else [],
@@ -109,12 +117,39 @@ async def show_user(
                     translate("Until"),
                 ],
                 [_role(role, now, translate) for role in roles.values()],
-                translate("No role: whoever has none may sign in nowhere but in their companies."),
+                translate("No role: the account may do what its companies' roles allow."),
             ),
+            _companies(contract.who, companies, translate),
         ],
         contract_href=f"{CONTRACT}/user/{user}.html",
     )
     return respond_with_record(request, contract.who, page, here="Users")
+
+
+def _read_companies(service: CurrentService, user_id: int) -> list[tuple[int, str, str]]:
+    """Return id and name of each company of a user, and the role there."""
+    with service.ledger.reading() as session:
+        held = memberships_of(session, user_id)
+        return [(company.id, company.name, role) for company, role in held]
+
+
+def _companies(
+    who: Identity, companies: Sequence[tuple[int, str, str]], translate: Translator
+) -> Section:
+    return Section(
+        "companies",
+        translate("Companies"),
+        [translate("Company"), translate("Role")],
+        [
+            [
+                link(name, f"{CONSOLE}/companies/{company_id}"),
+                text_cell(translate(ROLES[Membership(role)])),
+            ]
+            for company_id, name, role in companies
+            if who.rights.may_read("companies", company_id)
+        ],
+        translate("In no company: only the roles admin and super_admin hold without one."),
+    )
 
 
 def _row(user: User, translate: Translator) -> list[AnyCell]:
@@ -140,6 +175,8 @@ def _actions(who: Identity, user: User, translate: Translator) -> Iterator[Actio
     address = f"{ADDRESS}/{user['id']}"
     if _may_edit(who, user):
         yield Action(translate("Edit"), f"{address}/edit", is_main=True)
+    if who.rights.anywhere(CHANGE):
+        yield Action(translate("Add to a company"), member_address(user_id=user["id"]))
     yield Action(translate("Tokens"), f"{address}/tokens")
 
 
@@ -213,7 +250,12 @@ def _groups(who: Identity, translate: Translator, *, is_new: bool) -> list[Field
         FormField("/enabled", translate("may sign in"), "flag", default=True),
     ]
     roles = FormField(
-        "/roles", translate("Roles"), "choices", choices=[(role, role) for role in Role], default=[]
+        "/roles",
+        translate("Roles"),
+        "choices",
+        translate("editor, user and viewer hold only in the companies of the user."),
+        choices=[(role, f"{role}: {translate(ROLE_DESCRIPTIONS[role])}") for role in Role],
+        default=[],
     )
     rights = [roles] if who.rights.may("roles.assign", None) else []
     return [
