@@ -136,7 +136,7 @@ class Contract:
 
     def pass_on(self, path: str, headers: Mapping[str, str] | None = None) -> Response:
         """Return an answer that is the contract's own, piece by piece, with these headers more."""
-        return _PassedOn(self._app, self._scope("GET", path, {}, {}, 0, {}), headers or {})
+        return PassedOn(self._app, self._scope("GET", path, {}, {}, 0, {}), headers or {})
 
     async def write(
         self,
@@ -235,7 +235,7 @@ async def current_contract(request: Request, who: CurrentUser) -> Contract:
     return Contract(request, who)
 
 
-class _PassedOn(Response):
+class PassedOn(Response):
     """An answer of the contract that is sent as it comes: files and logs may be long."""
 
     def __init__(self, app: ASGIApp, inner: Scope, more: Mapping[str, str]) -> None:

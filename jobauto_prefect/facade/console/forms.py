@@ -9,6 +9,9 @@ from fastapi import Depends, HTTPException, Request
 
 from jobauto_prefect.facade.http.requests import RawBody
 
+SENT_FORM = "sent_form"
+"""In a request's state: the form that was sent to this page after its session had ended."""
+
 
 class Form(Mapping[str, str]):
     """The fields of a form; of several of one name the last one counts, `all` has each."""

@@ -3,13 +3,16 @@
 import re
 from datetime import timedelta
 from typing import Annotated
-from urllib.parse import parse_qsl, quote
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from fastapi import Depends, Request, Response
 from fastapi.responses import RedirectResponse
 
+from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.errors import TooManyRequests, Unauthorized
 from jobauto_prefect.facade.auth.identity import Identity, current_identity, sign_in
+from jobauto_prefect.facade.console.contract import PassedOn
+from jobauto_prefect.facade.console.forms import SENT_FORM, Form
 from jobauto_prefect.facade.console.page_response import language_of, respond_with_page
 from jobauto_prefect.facade.console.visitor_sessions import (
     DOOR,
@@ -18,7 +21,9 @@ from jobauto_prefect.facade.console.visitor_sessions import (
     SIGN_OUT,
     START,
     forget_session,
+    is_from_own_page,
     keep_session,
+    session_cookie,
 )
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.formats.html.dates import format_duration
@@ -34,6 +39,8 @@ from jobauto_prefect.ledger.records import Token
 CHALLENGE = 'Bearer realm="jobauto"'
 """What a 401 has to name (RFC 9110, 11.6.1); unlike Basic, browsers ask nobody for it."""
 
+FORM_TYPE = "application/x-www-form-urlencoded"
+MAX_KEPT = 65_536  # bytes of a form that outlives its session
 MAX_ADDRESS = 2000  # characters of the page that was wanted
 _LOCAL_ADDRESS = re.compile(r"/(?!/)[!-\[\]-~]*")  # printable ASCII without a backslash
 
@@ -51,24 +58,30 @@ def sign_in_by_form(raw: RawBody, request: Request, service: CurrentService) -> 
     """Begin a session, and lead to the page that was wanted."""
     fields = dict(parse_qsl(raw.decode("utf-8", "replace"), keep_blank_values=True))
     login, wanted = fields.get("login", ""), local_address(fields.get("next", ""))
+    kept = fields.get("form", "")
     translate = translator(language_of(request))
     request.state.door = DOOR
     try:
         account = sign_in(service, request, login, fields.get("password", ""))
     except Unauthorized:
         return respond_with_form(
-            request, 401, wanted=wanted, login=login, fault=translate("Login or password is wrong.")
+            request,
+            401,
+            wanted=wanted,
+            login=login,
+            fault=translate("Login or password is wrong."),
+            kept=kept,
         )
     except TooManyRequests as error:
         again = format_duration(timedelta(seconds=error.retry_after))
         fault = translate("Too many failed attempts. Try again in {time}.", time=again)
-        answer = respond_with_form(request, 429, wanted=wanted, login=login, fault=fault)
+        answer = respond_with_form(request, 429, wanted=wanted, login=login, fault=fault, kept=kept)
         answer.headers["Retry-After"] = str(error.retry_after)
         return answer
     text, _ = issue_login_token(service, request, account, SESSION_LIFETIME)
     answer = RedirectResponse(wanted, 303)
     keep_session(request, answer, text)
-    return answer
+    return _show_again(request, wanted, kept, text, answer) if kept else answer
 
 
 @router.post(SIGN_OUT)
@@ -86,15 +99,23 @@ def sign_out(
     return answer
 
 
-def respond_signed_out(request: Request) -> Response:
+async def respond_signed_out(request: Request) -> Response:
     """Ask somebody unknown to sign in, instead of the page they wanted.
 
-    Whoever follows a link from another site comes without the cookie, and is known as soon as the
-    page asks for itself.
+    A form that was sent after its session had ended is kept in the page, and is shown once more
+    afterwards. A visitor who follows a link from another site comes without the cookie, and is
+    known as soon as the page asks for itself.
     """
-    wanted = _requested_address(request) if request.method == "GET" else START
+    if request.method == "GET":
+        wanted, kept = _requested_address(request), ""
+    else:
+        wanted, kept = _page_before(request), await _read_kept(request)
     return respond_with_form(
-        request, 401, wanted=local_address(wanted), asks_again=_is_from_another_site(request)
+        request,
+        401,
+        wanted=local_address(wanted),
+        asks_again=_is_from_another_site(request),
+        kept=kept,
     )
 
 
@@ -106,8 +127,9 @@ def respond_with_form(
     login: str = "",
     fault: str = "",
     asks_again: bool = False,
+    kept: str = "",
 ) -> Response:
-    """Send the sign-in page; `fault` says why it is shown again.
+    """Send the sign-in page; `fault` says why it is shown again, `kept` are the fields of a form.
 
     `asks_again`: it asks for its own address once more, as soon as it is there.
     """
@@ -123,6 +145,7 @@ def respond_with_form(
         login=login,
         fault=fault,
         asks_again=asks_again,
+        kept=kept,
     )
 
 
@@ -130,6 +153,48 @@ def local_address(text: str) -> str:
     """Return the text, if it is an address of this service; else that of the start page."""
     local = len(text) <= MAX_ADDRESS and _LOCAL_ADDRESS.fullmatch(text) is not None
     return text if local else START
+
+
+def _page_before(request: Request) -> str:
+    """Return path and query of the page of this console that sent a form."""
+    page = urlsplit(request.headers.get("referer", ""))
+    if not is_from_own_page(request) or not page.path.startswith(f"{CONSOLE}/"):
+        return START
+    return page._replace(scheme="", netloc="", fragment="").geturl()
+
+
+async def _read_kept(request: Request) -> str:
+    """Return the fields of a form that a page of this console sent; "" for what is too long."""
+    length = request.headers.get("content-length", "")
+    kind = request.headers.get("content-type", "").partition(";")[0]
+    is_short = length.isascii() and length.isdecimal() and int(length) <= MAX_KEPT
+    if kind != FORM_TYPE or not is_short or not is_from_own_page(request):
+        return ""
+    return (await request.body()).decode("utf-8", "replace")
+
+
+def _show_again(
+    request: Request, wanted: str, kept: str, token: str, signed_in: Response
+) -> Response:
+    """Show the page of a form with what was typed; nothing is done that the form asks for."""
+    path, _, query = wanted.partition("?")
+    outer = request.scope
+    apart = {b"cookie", b"content-length", b"content-type", b"authorization"}
+    headers = [(name, value) for name, value in outer["headers"] if name not in apart]
+    headers.append((b"cookie", session_cookie(request, token).encode()))
+    scope = {name: outer[name] for name in ("type", "asgi", "http_version", "scheme")}
+    scope |= {
+        "method": "GET",
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "root_path": "",
+        "headers": headers,
+        "client": outer.get("client"),
+        "server": outer.get("server"),
+        "state": {SENT_FORM: Form(parse_qsl(kept, keep_blank_values=True))},
+    }
+    return PassedOn(request.app, scope, {"set-cookie": signed_in.headers["set-cookie"]})
 
 
 def _requested_address(request: Request) -> str:

@@ -30,7 +30,7 @@ def session_token(request: Request) -> str | None:
     """
     if _is_console(request) or _is_page(request):
         token = request.cookies.get(_cookie_name(request))
-        if token and request.method != "GET" and not _is_from_own_page(request):
+        if token and request.method != "GET" and not is_from_own_page(request):
             raise Forbidden("only this console's own pages may do this; open it and try again")
         return token or None
     return None
@@ -56,6 +56,11 @@ def keep_session(request: Request, response: Response, token: str) -> None:
         httponly=True,
         samesite="strict",
     )
+
+
+def session_cookie(request: Request, token: str) -> str:
+    """Return the Cookie header of a browser that has this session."""
+    return f"{_cookie_name(request)}={token}"
 
 
 def forget_session(request: Request, response: Response) -> None:
@@ -96,7 +101,7 @@ def _cookie_name(request: HTTPConnection) -> str:
     return f"{_COOKIE}_{request.url.port or 80}"
 
 
-def _is_from_own_page(request: Request) -> bool:
+def is_from_own_page(request: Request) -> bool:
     """Whether a browser says so; an Origin of elsewhere did not come so far."""
     fetched = request.headers.get("sec-fetch-site")
     return fetched == "same-origin" if fetched is not None else "origin" in request.headers

@@ -39,13 +39,14 @@ class IdentificationMiddleware:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        request = Request(scope)
+        request = Request(scope, receive)
         try:
             limit = await _identify(request)
             if request.method != "GET":
                 receive = unpacked(receive, request.headers, limit)
         except JobautoError as error:
-            await _refuse(request, error)(scope, receive, send)
+            response = await _refuse(request, error)
+            await response(scope, receive, send)
         else:
             try:
                 await self._app(scope, receive, send)
@@ -56,12 +57,12 @@ class IdentificationMiddleware:
                     _note_job(route.path, scope["path_params"])
 
 
-def _refuse(request: Request, error: JobautoError) -> Response:
+async def _refuse(request: Request, error: JobautoError) -> Response:
     if isinstance(error, Unauthorized) and offers_sign_in(request):
         # Templates are loaded by the first page: commands ask for none.
         from jobauto_prefect.facade.console.sign_in_page import respond_signed_out
 
-        return respond_signed_out(request)
+        return await respond_signed_out(request)
     return respond_to_error(request, error)
 
 

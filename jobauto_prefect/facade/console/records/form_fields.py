@@ -200,6 +200,8 @@ def text_of(value: Any, form: TextForm | None = None) -> str:
 def _draw(field: FormField, value: Any, sent: Form | None, errors: Sequence[InputError]) -> Control:
     wrong = [_words_of(problem, field) for problem in errors if _concerns(problem, field)]
     if field.kind == "secret":
+        if sent and sent.get(field.pointer):
+            wrong.append("type this again: what is secret is not sent back")
         return Control(field, errors=wrong, is_stored=value == MASK)
     if field.kind == "pair":
         typed = [sent.get(f"{part}{field.pointer}", "") if sent else ""

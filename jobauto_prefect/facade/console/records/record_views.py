@@ -13,7 +13,7 @@ from fastapi import APIRouter, Request, Response
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
-from jobauto_prefect.facade.console.forms import Form, SentForm
+from jobauto_prefect.facade.console.forms import SENT_FORM, Form, SentForm
 from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
 from jobauto_prefect.facade.console.records.choices import Choices, read_choices
@@ -190,6 +190,8 @@ def respond_with_form(
     error: ContractError | None = None,
 ) -> Response:
     """Send a form, with what was typed and what is wrong where it was sent already."""
+    kept = getattr(request.state, SENT_FORM, None)
+    sent = sent or kept
     shown = {**form.values, **form.prefilled}
     return respond_in_console(
         request,
@@ -202,6 +204,7 @@ def respond_with_form(
         groups=draw_groups(form.groups, shown, sent, error),
         apart=errors_apart(form.groups, error),
         is_refused=error is not None,
+        is_kept=kept is not None,
         key=(sent.get(KEY) if sent else None) or str(uuid4()),
     )
 
