@@ -79,7 +79,7 @@ def notice_group(translate: Translator, *, of_template: bool) -> FieldGroup:
     )
     note = translate("What is left empty is as the company says.") if of_template else ""
     return FieldGroup(
-        translate("Who is told"),
+        translate("Notifications"),
         [
             *channel_fields(Channel.MAIL, translate("By mail, when"), addresses),
             *channel_fields(Channel.SLACK, translate("By a webhook like Slack's, when"), webhook),
@@ -140,7 +140,7 @@ def retention_group(translate: Translator, *, of_template: bool) -> FieldGroup:
         bounds.append(("events_days", translate("Events, days")))
         note = translate("0 means no bound; empty means as the service says.")
     return FieldGroup(
-        translate("How long what jobs leave is kept"),
+        translate("Retention"),
         [FormField(f"/{RETENTION}/{name}", label, "number") for name, label in bounds],
         is_folded=True,
         pointer=f"/{RETENTION}",

@@ -253,7 +253,7 @@ def _groups(
         notice_group(translate, of_template=False),
         retention_group(translate, of_template=False),
         FieldGroup(
-            translate("For other programs"),
+            translate("Settings and labels for other programs"),
             [
                 FormField(
                     "/settings",

@@ -15,7 +15,7 @@ INTERVALS: Mapping[str, str] = {
     "w": "each Monday at midnight",
     "m": "on the first day of each month",
     "y": "on the first day of each year",
-    "c": "as cron says",
+    "c": "Custom schedule (cron)",
 }
 """By their codes; English, as the catalogs of translations have them."""
 

@@ -183,7 +183,7 @@ async def _groups(
         *setting_groups(translate, executors),
         retention_group(translate, of_template=True),
         *([block_group(translate)] if rights.may(NAME_BLOCKS, None) else []),
-        FieldGroup(translate("For other programs"), owned, is_folded=True),
+        FieldGroup(translate("Settings and labels for other programs"), owned, is_folded=True),
     ]
 
 

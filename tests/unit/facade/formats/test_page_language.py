@@ -18,6 +18,7 @@ from jobauto_prefect.facade.console.jobs.saved_searches import PREDEFINED
 from jobauto_prefect.facade.console.jobs.selected_jobs import TITLES
 from jobauto_prefect.facade.console.navigation import MENU
 from jobauto_prefect.facade.console.notifications import NOTIFICATIONS
+from jobauto_prefect.facade.console.records.member_pages import ROLES as MEMBER_ROLES
 from jobauto_prefect.facade.console.run_templates.schedule_words import INTERVALS, WEEKDAYS
 from jobauto_prefect.facade.console.success_chart import MONTHS
 from jobauto_prefect.facade.console.tasks.calendar_page import WEEKDAYS as WEEKDAY_NAMES
@@ -71,6 +72,7 @@ def _texts_by_name() -> Iterator[str]:
     """Texts that are looked up by what records and tables say."""
     yield from (page.label for entry in MENU for page in (entry, *entry.pages))
     yield from NOTIFICATIONS.values()
+    yield from MEMBER_ROLES.values()
     yield from MONTHS
     yield from (*INTERVALS.values(), *WEEKDAYS)
     yield from (kind.many for kind in KINDS.values())
