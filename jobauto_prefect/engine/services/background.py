@@ -287,7 +287,7 @@ class Reaper:
             claim_id=lease.claim_id,
             worker=lease.worker,
             ending=Ending.LOST,
-            message=f"no sign of life of its worker since {lease.renewed_at.isoformat()}",
+            message=f"no sign of life of its worker since {lease.renewed_at:%Y-%m-%d %H:%M:%S} UTC",
             ended_at=self._ledger.clock(),
         )
         with contextlib.suppress(Conflict), self._ledger.writing(SERVICE) as session:

@@ -13,6 +13,7 @@ from jobauto_prefect.errors import TooManyRequests, Unauthorized
 from jobauto_prefect.facade.auth.identity import Identity, current_identity, sign_in
 from jobauto_prefect.facade.console.contract import PassedOn
 from jobauto_prefect.facade.console.forms import SENT_FORM, Form
+from jobauto_prefect.facade.console.moments import format_span
 from jobauto_prefect.facade.console.page_response import language_of, respond_with_page
 from jobauto_prefect.facade.console.visitor_sessions import (
     DOOR,
@@ -26,7 +27,6 @@ from jobauto_prefect.facade.console.visitor_sessions import (
     session_cookie,
 )
 from jobauto_prefect.facade.formats import View
-from jobauto_prefect.facade.formats.html.dates import format_duration
 from jobauto_prefect.facade.formats.html.page_language import translator
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import requested_path
@@ -73,7 +73,7 @@ def sign_in_by_form(raw: RawBody, request: Request, service: CurrentService) -> 
             kept=kept,
         )
     except TooManyRequests as error:
-        again = format_duration(timedelta(seconds=error.retry_after))
+        again = format_span(timedelta(seconds=error.retry_after))
         fault = translate("Too many failed attempts. Try again in {time}.", time=again)
         answer = respond_with_form(request, 429, wanted=wanted, login=login, fault=fault, kept=kept)
         answer.headers["Retry-After"] = str(error.retry_after)

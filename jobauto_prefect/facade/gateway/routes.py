@@ -4,6 +4,7 @@ A route that is not here is refused. `tests/unit/facade/gateway/test_gateway_tab
 with the installed Prefect and names what is missing after an upgrade.
 """
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -87,7 +88,8 @@ class Route:
     def kind(self) -> str:
         """The kind of object the route is about: `deployment`, `work pool`."""
         words = [word for word in self.path.strip("/").split("/") if word not in ("ui", "v2")]
-        return words[0].removesuffix("s").replace("_", " ").replace("-", " ")
+        one = re.sub(r"(?<=ch)es$|s$", "", re.sub(r"ies$", "y", words[0]))
+        return one.replace("_", " ").replace("-", " ")
 
 
 JOBS, RUNS, CHANGES, REMOVES = "jobs.read", "jobs.create", "jobs.update", "jobs.delete"

@@ -41,7 +41,10 @@ class Filter:
             kind = "number"
         if self.convert is parse_datetime:
             kind = "time"
-        return formats.ListFilter(name, formats.field_label(name, titles), self.choices, kind)
+        label = formats.field_label(name, titles)
+        if self.how == "template":
+            label = f"{formats.field_label(self.column, titles)}, a part of its name"
+        return formats.ListFilter(name, label, self.choices, kind)
 
     def condition(self, name: str, given: str) -> Condition:
         """Return the condition a request asks for. Raises InvalidInput."""

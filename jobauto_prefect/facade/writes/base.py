@@ -70,8 +70,10 @@ def parse_object(value: Any) -> Any:
     try:
         return read_json_object(value.encode()) if value.strip(" \t\r\n") else {}
     except InvalidInput as error:
-        message = "must be a JSON object, or the text of one: {reason}"
-        raise PydanticCustomError("json", message, {"reason": str(error)}) from None
+        message = "must be a JSON object, such as {example}; {reason}"
+        reason = error.faults[0].message.replace("the body", "the text")
+        shown = {"example": '{"key": "value"}', "reason": reason}
+        raise PydanticCustomError("json", message, shown) from None
 
 
 class LabelledBody(Body):

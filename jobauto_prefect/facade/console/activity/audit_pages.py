@@ -1,5 +1,6 @@
 """The audit trail: who changed what, with each value before and after."""
 
+import re
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, get_args
@@ -85,7 +86,9 @@ async def list_entries(
         ],
         rows=[_row(entry, now, translate) for entry in view.data.values()],
         filters=[
-            ListFilter("entity_type", translate("Kind"), [(kind, kind) for kind in ENTITIES]),
+            ListFilter(
+                "entity_type", translate("Kind"), [(kind, _words(kind)) for kind in ENTITIES]
+            ),
             ListFilter("entity_id", translate("Number of the record")),
             ListFilter(
                 "action",
@@ -154,12 +157,17 @@ def _record(entry: Entry) -> Cell:
     """Return what an entry is about, as a link where there is a page of it."""
     kind, number = entry["entity_type"], entry["entity_id"]
     if number is None:
-        return text_cell(kind)
-    text = f"{kind} {number}"
+        return text_cell(_words(kind))
+    text = f"{_words(kind)} {number}"
     if kind in CONSOLE_PAGES:
         return link(text, f"{CONSOLE}/{CONSOLE_PAGES[kind]}/{number}")
     known = find_entity_kind(kind)
     return link(text, f"{CONTRACT}/{known.item}/{number}.html") if known else text_cell(text)
+
+
+def _words(kind: str) -> str:
+    """Return what people call a kind of records: `RunTemplate` is a run template."""
+    return re.sub(r"(?<=[a-z])[A-Z]", lambda begun: f" {begun[0].lower()}", kind)
 
 
 def _facts(entry: Entry, now: datetime, translate: Translator) -> Iterator[tuple[str, AnyCell]]:

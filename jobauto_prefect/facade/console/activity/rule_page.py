@@ -186,7 +186,7 @@ def _arrow(rule: Rule, translate: Translator) -> Arrow:
 def _occasion(rule: Rule, translate: Translator) -> str:
     """Return on what a rule starts its run template."""
     if rule["event_source_id"] is None:
-        return translate("end: {outcome}", outcome=translate(rule["on"]))
+        return translate("After {outcome}", outcome=translate(rule["on"]))
     evidence = rule["evidence"] or translate("any record")
     return f"{evidence}: {translate(rule['operation'])}"
 

@@ -43,7 +43,7 @@ def schedule_fields(translate: Translator) -> list[FormField]:
             "/cron",
             translate("Cron expression"),
             hint=translate(
-                "Minute, hour, day, month, weekday; for “as cron says”. 30 6 * * 1-5 is each "
+                "Minute, hour, day, month, weekday; for the custom schedule. 30 6 * * 1-5 is each "
                 "working day at 6:30."
             ),
         ),

@@ -79,7 +79,7 @@ def _texts_by_name() -> Iterator[str]:
     yield from ("Status", "Index")
     yield from (str(state) for state in (*JobState, *TaskState))
     yield from WORKER_STATES
-    yield from (*get_args(Severity), *ORIGINS.values(), "an event")
+    yield from (*get_args(Severity), *ORIGINS.values(), "an event", "somebody")
     yield from (*get_args(AuditAction), *get_args(Operation), *ENDS, *EVENT_STATES, *EventKind)
     yield from (str(state) for state in DeliveryState)
     yield from ROLE_DESCRIPTIONS.values()
