@@ -82,7 +82,7 @@ def test_a_failed_job_is_found_read_and_run_again_and_that_is_cancelled(
     browser.find_element(By.ID, "reason").send_keys("it sleeps", Keys.ENTER)
     _see(browser, "cancelled", "it sleeps", "Run again")
     _press(browser, "Run again")
-    _see(browser, "One more attempt is on its way.", "attempt 2")
+    _see(browser, "This job was created to try again.", "attempt 2")
     again = int(browser.current_url.rpartition("/")[2].partition("?")[0])
     assert again != job
     service.rest().post(f"/api/v1/job/{again}", json={"state": "cancelled"})

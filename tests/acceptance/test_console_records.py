@@ -138,13 +138,13 @@ def test_an_operator_sets_up_a_company_and_mends_a_run_template_in_two_languages
     visitor.press("Edit")
     visitor.unfold("After a success")
     visitor.fill_in("This run template starts", "wayne/None such")
-    visitor.unfold("Who is told")
+    visitor.unfold("Notifications")
     visitor.tick("a job has failed, and no attempt follows")
     visitor.fill_in("Mail addresses", "bruce@example.com")
-    visitor.unfold("How long what jobs leave is kept")
+    visitor.unfold("Retention")
     visitor.fill_in("Ended jobs, days", "90")
     visitor.press("Save")
-    assert "Nothing was saved: some of it can't be." in visitor.text
+    assert "Nothing was saved. Please correct this:" in visitor.text
     assert "there is no runtemplate 'wayne/None such'" in visitor.text  # its part is unfolded
     visitor.fill_in("This run template starts", "acme/Probe")
     visitor.press("Save")
@@ -160,7 +160,7 @@ def test_an_operator_sets_up_a_company_and_mends_a_run_template_in_two_languages
     visitor.open(f"/console/runtemplates/{template['id']}")
     assert visitor.browser.find_elements(By.CSS_SELECTOR, ".strip .mark")
     visitor.press("Pause")
-    assert "Paused: nothing starts until it is resumed." in visitor.text
+    assert "The run template was paused: nothing starts until it is resumed." in visitor.text
     template = service.rest().get(f"/api/v1/runtemplate/{template['id']}.json").json()
     assert template["active"] is False
     messages = [str(entry["message"]) for entry in visitor.browser.get_log("browser")]

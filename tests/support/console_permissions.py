@@ -102,6 +102,8 @@ CONSOLE: dict[tuple[str, str], set[str]] = {
     ("POST", "/console/companies/{company:int}/edit"): EDITORS,
     ("GET", "/console/companies/new"): WIDE,
     ("POST", "/console/companies/new"): WIDE,
+    ("GET", "/console/members"): OWNERS,
+    ("POST", "/console/members"): OWNERS,
     ("GET", "/console/credentials"): SIGNED_IN,
     ("GET", "/console/credentials/{credential:int}"): READERS,
     ("GET", "/console/credentials/{credential:int}/edit"): EDITORS,
@@ -122,6 +124,7 @@ CONSOLE: dict[tuple[str, str], set[str]] = {
 
 CONSOLE_QUERIES = {
     "/console/events/{event:int}/replay": "eventrule_id={eventrule}",
+    "/console/members": "company_id={company}",
     "/console/runtemplates/new": "company_id={company}&app_id={app}",
     "/console/credentials/new": "company_id={company}&credential_type_id={credential_type}",
 }

@@ -125,7 +125,12 @@ def _tiles(overview: Overview, translate: Translator) -> list[Tile]:
     warned = overview.ended[JobState.WARNING]
     missed = overview.missed.total or 0
     return [
-        Tile(translate("Running"), str(overview.running.total), RUNNING, "live"),
+        Tile(
+            translate("Running"),
+            str(overview.running.total),
+            RUNNING,
+            "live" if overview.running.total else "",
+        ),
         Tile(translate("Waiting"), str(overview.waiting.total), WAITING),
         Tile(
             translate("Failed"),

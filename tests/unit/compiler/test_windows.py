@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from jobauto_prefect.compiler.scheduling.schedule import Schedule, schedule_of
 from jobauto_prefect.compiler.scheduling.windows import (
     Window,
+    count_windows,
     next_window,
     window_at,
     window_launched_at,
@@ -17,6 +18,16 @@ from jobauto_prefect.compiler.scheduling.windows import (
     windows_between,
 )
 
+CRONS = st.sampled_from(
+    [
+        "* * * * *",
+        "*/7 3-9 * * 1-5",
+        "30 2 * * *",
+        "15,45 */5 1,15 * 3",
+        "0 12 L * *",
+        "0 0 * * 5#2",
+    ]
+)
 CODES = st.sampled_from("ihdwmy")
 ZONES = st.sampled_from(["UTC", "Europe/Prague", "America/St_Johns", "Australia/Lord_Howe"])
 INSTANTS = st.datetimes(
@@ -34,6 +45,20 @@ def schedule(code: str, zone: str = "UTC", delay: int = 0, cron: str | None = No
     found = schedule_of(code, cron, zone, delay)
     assert found is not None
     return found
+
+
+@given(cron=CRONS, zone=ZONES, now=INSTANTS, hours=st.integers(1, 60))
+def test_windows_are_counted_as_they_are_listed(
+    cron: str, zone: str, now: datetime, hours: int
+) -> None:
+    wanted = schedule("c", zone, cron=cron)
+    edges = [now.replace(microsecond=0) + timedelta(hours=hours * step) for step in range(4)]
+    second = timedelta(seconds=1)
+    listed = [
+        len(list(windows_between(wanted, begin - second, end - second)))
+        for begin, end in pairwise(edges)
+    ]
+    assert count_windows(wanted, edges) == listed
 
 
 @given(code=CODES, zone=ZONES, now=INSTANTS)

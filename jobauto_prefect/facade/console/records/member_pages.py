@@ -15,6 +15,7 @@ from jobauto_prefect.facade.console.contract import Contract, ContractError, Cur
 from jobauto_prefect.facade.console.forms import Form, SentForm
 from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.records.choices import read_permitted_companies
+from jobauto_prefect.facade.console.records.form_changes import refuse
 from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField
 from jobauto_prefect.facade.console.records.page_parts import Action, Section, link, text_cell
 from jobauto_prefect.facade.console.records.record_views import (
@@ -90,8 +91,10 @@ async def save_member(request: Request, contract: CurrentContract, sent: SentFor
     try:
         await _write(contract, sent)
     except ContractError as error:
-        if error.status not in (*SHOWN_AGAIN, 404):
-            raise
+        if error.status == 404:  # it is no page that is missing
+            error = ContractError(400, str(error))
+        if error.status not in SHOWN_AGAIN:
+            raise error from None
         return respond_with_form(request, contract.who, form, sent, error)
     back = form.back
     if back == f"{CONSOLE}/companies":
@@ -103,11 +106,14 @@ async def _write(contract: Contract, sent: Form) -> None:
     company, login, role = (
         sent.get(name, "").strip() for name in ("/company_id", "/user_id", "/role")
     )
-    members = f"/company/{quote(company or '0', safe='')}/user"
+    for name, given in (("/company_id", company), ("/user_id", login)):
+        if not given:
+            raise refuse(name, "choose one")
+    members = f"/company/{quote(company, safe='')}/user"
     if role:
         await contract.write("POST", f"{members}/", {"user_id": login, "role": role})
     else:
-        await contract.write("DELETE", f"{members}/{quote(login or '0', safe='')}")
+        await contract.write("DELETE", f"{members}/{quote(login, safe='')}")
 
 
 async def _read_form(request: Request, contract: Contract) -> RecordForm:

@@ -96,5 +96,6 @@ def count_days(
         kind = OWED if state in LIVE_TASKS else EXCUSED if is_excused else state
         days[day][kind] += count
     for day, count in enumerate(planned):
-        days[day][PLANNED] += count
+        if count:
+            days[day][PLANNED] = count
     return days

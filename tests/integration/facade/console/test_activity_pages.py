@@ -228,7 +228,11 @@ def test_a_source_is_made_asked_and_its_password_never_shown(
     assert answer.status_code == 303, answer.text
     address = answer.headers["location"].partition("?")[0]
     asked = post(browser, f"{address}/test")
-    assert asked.status_code == 409
+    assert (asked.status_code, asked.headers["location"]) == (303, address)
+    asked = browser.get(address)
+    assert "The connection does not work." in asked.text
+    assert asked.text.count('role="alert"') == 2
+    assert 'role="alert"' not in browser.get(address).text
     for page in (
         answer.text,
         asked.text,
@@ -381,3 +385,28 @@ def _asked(browser: httpx.Client, ledger: Ledger, path: str) -> int:
     finally:
         remove(ledger.engine, "before_cursor_execute", note)
     return len(asked)
+
+
+def test_the_port_of_a_source_follows_its_kind(
+    browser: httpx.Client, records: Records, rest: httpx.Client
+) -> None:
+    def port(number: str) -> str:
+        return str(rest.get(f"/eventsource/{number}.json").json()["db_port"])
+
+    path = "/console/sources/new"
+    fields = form_fields(browser.get(path).text)
+    assert fields["/db_port"] == ""
+    sent = {**fields, "/name": "bank", "/db_connection": "pgsql", "/db_database": "x"}
+    number = post(browser, path, sent).headers["location"].rpartition("/")[2]
+    assert port(number) == "5432"
+    path = f"/console/sources/{number}/edit"
+    for changed, expected in (
+        ({"/db_connection": "mysql"}, "3306"),
+        ({"/db_connection": "pgsql"}, "5432"),
+        ({"/db_port": "6000"}, "6000"),
+        ({"/db_connection": "mysql"}, "6000"),
+        ({"/db_port": ""}, "3306"),
+    ):
+        fields = form_fields(browser.get(path).text)
+        assert post(browser, path, {**fields, **changed}).status_code == 303
+        assert port(number) == expected

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import html
 import re
 from datetime import timedelta
 
@@ -14,7 +15,16 @@ from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import AuditEntry, Token, User
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
-from tests.support.console import COOKIE, PASSWORD, add_user, cookie_name, post, submit, visitor
+from tests.support.console import (
+    COOKIE,
+    PASSWORD,
+    add_user,
+    cookie_name,
+    form_fields,
+    post,
+    submit,
+    visitor,
+)
 from tests.support.servers import facade, user_token, worker_token
 
 FORM = '<form class="sign-in" method="post" action="/login.html">'
@@ -299,3 +309,41 @@ def test_somebody_without_a_role_sees_nothing(browser: httpx.Client, ledger: Led
     assert '<form method="post" action="/logout">' in answer.text
     assert post(browser, "/logout").status_code == 303
     assert _name(browser) not in browser.cookies
+
+
+@pytest.fixture
+def sent_late(browser: httpx.Client) -> httpx.Response:
+    """The answer to a form of the console that came after its session had ended."""
+    submit(browser)
+    page = "/console/companies/new"
+    fields = form_fields(browser.get(page).text) | {"/name": "Wayne & sons", "/slug": "wayne"}
+    browser.cookies.clear()
+    origin = str(browser.base_url).rstrip("/")
+    headers = {"Origin": origin, "Sec-Fetch-Site": "same-origin", "Referer": f"{origin}{page}"}
+    return browser.post(page, data=fields, headers=headers)
+
+
+def test_a_form_outlives_its_session(
+    browser: httpx.Client, sent_late: httpx.Response, rest: httpx.Client
+) -> None:
+    assert sent_late.status_code == 401
+    hidden = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', sent_late.text))
+    fields = {name: html.unescape(text) for name, text in hidden.items()}
+    fields |= {"login": "eva", "password": "wrong"}
+    wrong = post(browser, "/login.html", fields)
+    assert wrong.status_code == 401
+    assert hidden["form"] in wrong.text
+    back = post(browser, "/login.html", {**fields, "password": PASSWORD})
+    assert back.status_code == 200
+    assert "Your session had ended, so nothing was saved." in back.text
+    again = form_fields(back.text)
+    assert (again["/name"], again["/slug"]) == ("Wayne & sons", "wayne")
+    assert not rest.get("/companies.json", params={"slug": "wayne"}).json()
+    assert post(browser, "/console/companies/new", again).status_code == 303
+    assert rest.get("/companies.json", params={"slug": "wayne"}).json()
+
+
+def test_a_form_of_another_site_is_not_kept(browser: httpx.Client) -> None:
+    for headers in ({}, {"Sec-Fetch-Site": "cross-site"}):
+        answer = browser.post("/console/companies/new", data={"/name": "x"}, headers=headers)
+        assert 'name="form"' not in answer.text

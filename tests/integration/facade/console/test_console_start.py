@@ -167,7 +167,7 @@ def test_a_member_sees_their_company_alone(
     assert ": 66 % of 3 jobs</title>" in page
 
 
-def test_a_member_of_no_company_sees_an_empty_page(
+def test_a_member_of_no_company_is_told_so(
     facade_url: str, companies: dict[str, Any], ledger: Ledger
 ) -> None:
     add_user(ledger, "eva", "viewer")
@@ -176,8 +176,8 @@ def test_a_member_of_no_company_sees_an_empty_page(
         page = browser.get("/").text
     assert "Ltd." not in page
     assert "vm1" not in page
-    assert "Nothing failed and nothing warned." in page
-    assert set(dict(_figures(page)).values()) == {"0", "0/0"}
+    assert "You belong to no company yet" in page
+    assert "All is well" not in page
 
 
 def test_a_freeze_is_said_first(browser: httpx.Client, rest: httpx.Client) -> None:
@@ -185,3 +185,24 @@ def test_a_freeze_is_said_first(browser: httpx.Client, rest: httpx.Client) -> No
     page = browser.get("/").text
     assert 'class="banner"' in page
     assert "new disks" in page
+
+
+def test_failures_are_grouped_by_run_template_and_the_page_refreshes(
+    browser: httpx.Client, companies: dict[str, Any], ledger: Ledger
+) -> None:
+    with ledger.writing(SERVICE) as session:
+        job = session.scalars(select(Job).where(Job.message == "no rows at acme")).one()
+        names = ("app_id", "company_id", "runtemplate_id", "schedule_type", "executor", "schedule")
+        of = {name: getattr(job, name) for name in names}
+        session.add_all(
+            Job(**of, state="failed", end=ledger.clock(), message="many") for _ in range(20)
+        )
+    page = browser.get("/").text
+    failed = page.split('aria-labelledby="ended"')[1].split("</section>")[0]
+    assert failed.count("<li>") == 2
+    assert "22 jobs" in failed
+    assert "some rows at globex" in failed
+    address = next(link for link in links(failed) if "runtemplate_id=" in link)
+    assert "2 jobs" not in browser.get(address).text
+    assert 'hx-get="/"' in page
+    assert '<noscript><meta http-equiv="refresh"' in page

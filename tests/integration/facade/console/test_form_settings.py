@@ -219,8 +219,8 @@ def test_what_the_contract_warns_of_is_said_once(browser: httpx.Client, boxed: i
     following = answer.headers["location"]
     assert "no mail is sent: there is no JOBAUTO_SMTP_HOST" in browser.get(following).text
     assert "no mail is sent" not in browser.get(following).text
-    browser.cookies.set("jobauto_warnings", "<b>", path="/console")
-    assert "But mind" not in browser.get(following).text
+    browser.cookies.set("jobauto_done", "<b>", path="/console")
+    assert "Please note" not in browser.get(following).text
 
 
 def test_wrong_notices_stand_at_their_fields(browser: httpx.Client, boxed: int) -> None:

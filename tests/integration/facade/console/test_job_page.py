@@ -221,10 +221,10 @@ def test_a_waiting_job_is_cancelled_with_a_reason(
     answer = post(operator, f"/console/jobs/{job}/cancel", {"reason": "a wrong day"})
     assert (answer.status_code, answer.headers["Location"]) == (
         303,
-        f"/console/jobs/{job}?done=cancelled",
+        f"/console/jobs/{job}",
     )
     page = operator.get(answer.headers["Location"]).text
-    assert "The job is being cancelled." in page
+    assert "The job was asked to end." in page
     assert "a wrong day" in page
     assert rest.get(f"/job/{job}.json").json()["state"] == "cancelled"
     refused = post(operator, f"/console/jobs/{job}/cancel", {"reason": "again"})
@@ -241,7 +241,7 @@ def test_a_job_is_run_again_once_however_often_the_form_is_sent(
     assert {answer.status_code for answer in sent} == {303}
     assert len({answer.headers["Location"] for answer in sent}) == 1
     assert len(rest.get("/jobs.json", params={"retry_of": job}).json()) == 1
-    assert "One more attempt is on its way." in operator.get(sent[0].headers["Location"]).text
+    assert "This job was created to try again." in operator.get(sent[0].headers["Location"]).text
 
 
 def test_the_window_of_a_job_is_retried_and_excused(
@@ -257,7 +257,7 @@ def test_the_window_of_a_job_is_retried_and_excused(
     assert 'aria-describedby="why-fault"' in refused.text
     answer = post(operator, f"/console/jobs/{job}/excuse", {"why": "the bank was closed"})
     page = operator.get(answer.headers["Location"]).text
-    assert "The window is excused." in page
+    assert "The window was excused." in page
     assert "Excused by eva: the bank was closed" in html.unescape(page)
     answer = post(operator, f"/console/jobs/{job}/retry", {"key": "k1"})
     assert answer.status_code == 303, answer.text

@@ -7,8 +7,9 @@ import httpx
 import pytest
 from markupsafe import escape
 
+from jobauto_prefect.facade.console.notifications import NOTIFICATIONS
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.console import form_fields, links, post, post_file
+from tests.support.console import add_user, form_fields, links, post, post_file
 from tests.support.console_records import HOSTILE, Records, make_records, sign_in
 from tests.support.records import BANK_PIN
 from tests.support.secrets import SECRET, secret
@@ -254,3 +255,120 @@ def test_lists_are_narrowed(browser: httpx.Client, records: Records) -> None:
     assert cells(f"credentials?company_id={records.company}") == 1
     assert cells(f"credentials?credential_type_id={records.kind}") == 2
     assert cells("applications?name=prob") == 1
+
+
+def test_a_member_is_added_changed_and_removed(
+    browser: httpx.Client, records: Records, rest: httpx.Client, ledger: Ledger
+) -> None:
+    add_user(ledger, "nina", "editor")
+    nina = next(
+        user["id"] for user in rest.get("/users.json").json().values() if user["login"] == "nina"
+    )
+    company = f"/console/companies/{records.company}"
+    form = f"/console/members?company_id={records.company}"
+    assert form in links(browser.get(company).text)
+    assert f"/console/members?user_id={nina}" in links(browser.get(f"/console/users/{nina}").text)
+    for path, role, back in (
+        (f"/console/members?user_id={nina}", "viewer", f"/console/users/{nina}"),
+        (f"{form}&user_id={nina}", "manager", company),
+    ):
+        fields = form_fields(browser.get(path).text)
+        assert fields["/user_id"] == "nina"
+        sent = {**fields, "/company_id": str(records.company), "/role": role}
+        answer = post(browser, path, sent)
+        assert (answer.status_code, answer.headers["location"]) == (303, back)
+        assert f"{role}: " in browser.get(company).text
+        assert f"{role}: " in browser.get(f"/console/users/{nina}").text
+    answer = post(browser, path, {**sent, "/role": ""})
+    assert "The membership was ended." in browser.get(answer.headers["location"]).text
+    assert rest.get(f"/company/{records.company}/users.json").json() == {}
+    for wrong in ({"/role": ""}, {"/user_id": "nobody"}, {"/user_id": ""}):
+        refused = post(browser, path, {**sent, **wrong})
+        assert refused.status_code == 400, wrong
+        assert 'role="alert"' in refused.text
+
+
+@pytest.mark.parametrize(
+    ("rows", "problem"),
+    [
+        ([("TOWN", "Brno"), ("TOWN", "Praha")], "there is a value TOWN already; change it there"),
+        ([("COMPANY_TOWN", "Brno")], "there is a value COMPANY_TOWN already; change it there"),
+        ([("", "Brno")], "give this value a name"),
+    ],
+)
+def test_a_row_that_can_not_be_kept_is_told_and_stays(
+    browser: httpx.Client, records: Records, rest: httpx.Client,
+    rows: list[tuple[str, str]], problem: str,
+) -> None:  # fmt: skip
+    path = f"/console/companies/{records.company}/edit"
+    before = rest.get(f"/company/{records.company}.json").json()["env"]
+    fields = form_fields(browser.get(path).text)
+    for number, (name, value) in enumerate(rows):
+        fields |= {f"name:/env/+{number}": name, f"value:/env/+{number}": value}
+    answer = post(browser, path, fields)
+    assert answer.status_code == 400
+    assert problem in answer.text
+    again = form_fields(answer.text)
+    assert again == fields
+    assert rest.get(f"/company/{records.company}.json").json()["env"] == before
+
+
+def test_a_form_that_comes_again_with_other_values_is_heeded(
+    browser: httpx.Client, records: Records, rest: httpx.Client
+) -> None:
+    path = "/console/companies/new"
+    fields = form_fields(browser.get(path).text)
+    made = [
+        post(browser, path, {**fields, "/name": name}).headers["location"]
+        for name in ("One", "Two", "Two")
+    ]
+    assert made[0] != made[1] == made[2]
+    path = f"/console/companies/{records.company}/edit"
+    fields = form_fields(browser.get(path).text)
+    for mail in ("a@x.example", "b@x.example", "a@x.example"):
+        assert post(browser, path, {**fields, "/email": mail}).status_code == 303
+        assert rest.get(f"/company/{records.company}.json").json()["email"] == mail
+
+
+@pytest.mark.parametrize("done", NOTIFICATIONS)
+def test_an_address_does_not_say_what_was_done(
+    browser: httpx.Client, records: Records, done: str
+) -> None:
+    """Neither by its query nor by what was done on another page."""
+    answer = post(browser, f"/console/runtemplates/{records.template}/pause")
+    assert "?" not in answer.headers["location"]
+    for page in (f"companies/{records.company}", f"runtemplates/{records.foreign['template']}"):
+        text = browser.get(f"/console/{page}?done={done}").text
+        assert '<p class="notification' not in text
+    text = browser.get(answer.headers["location"]).text
+    assert "The run template was paused" in text
+    assert '<p class="notification' not in browser.get(answer.headers["location"]).text
+
+
+def test_choices_name_the_company_where_names_repeat(
+    browser: httpx.Client, records: Records, rest: httpx.Client
+) -> None:
+    company = rest.post("/company/", json={"slug": "zoo", "name": "Zoo"}).json()["id"]
+    body = {"app_id": records.app, "company_id": company, "name": "Acme invoices"}
+    rest.post("/runtemplate/", json=body).raise_for_status()
+    for path, times in (("/console/rules/new", 2), ("/console/tasks/calendar", 1)):
+        page = browser.get(path).text
+        for label in ("Acme / Acme invoices", "Zoo / Acme invoices"):
+            assert page.count(f">{label}</option>") == times, (path, label)
+
+
+def test_what_the_console_does_is_audited_as_its_own(
+    browser: httpx.Client, records: Records, rest: httpx.Client
+) -> None:
+    path = f"/console/runtemplates/{records.template}/run"
+    answer = post(browser, path, form_fields(browser.get(path).text))
+    page = browser.get(answer.headers["location"]).text
+    assert "eva, in the console" in page
+    job = int(answer.headers["location"].rpartition("/")[2])
+    asked = {"entity_type": "Job", "entity_id": job}
+    assert {e["door"] for e in rest.get("/auditlog.json", params=asked).json().values()} == {
+        "console"
+    }
+    post(browser, "/logout")
+    last = rest.get("/auditlog.json", params={"entity_type": "Token", "limit": 2}).json()
+    assert {entry["door"] for entry in last.values()} == {"console"}

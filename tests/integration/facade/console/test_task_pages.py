@@ -134,3 +134,19 @@ def test_a_member_counts_the_windows_of_their_company_alone(
         assert "1 failed" in _page(browser, "/calendar?month=2026-03")
         assert _listed(_page(browser, "")) == {f"/console/tasks/{mine}"}
         assert browser.get(f"/console/tasks/{other}").status_code == 404
+
+
+def test_all_windows_that_are_ahead_are_counted(
+    operator: httpx.Client, records: JobRecords, rest: httpx.Client
+) -> None:
+    """Some 45,000 of each run template, by the clock of the service."""
+    company = rest.get(f"/runtemplate/{records.template}.json").json()
+    for name in ("one", "two"):
+        body = {"app_id": company["app_id"], "company_id": company["company_id"], "name": name}
+        rest.post("/runtemplate/", json={**body, "interv": "i"}).raise_for_status()
+    now = datetime.now(UTC)
+    later = (now.replace(day=1) + timedelta(days=64)).strftime("%Y-%m")
+    page = _page(operator, f"/calendar?month={later}")
+    counts = re.findall(r">(\d+) planned<", page)
+    assert len(counts) >= 28
+    assert set(counts) == {"2880"}

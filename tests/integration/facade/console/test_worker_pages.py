@@ -116,7 +116,7 @@ def test_one_that_is_silent_is_declared_lost_after_a_question(
     answer = post(browser, f"{path}/lost")
     assert answer.status_code == 303, answer.text
     page = browser.get(answer.headers["location"]).text
-    assert "It is lost; its jobs are tried again." in page
+    assert "The worker was declared lost; its jobs are tried again." in page
     assert f"{path}/lost" not in links(page)
     with ledger.reading() as session:
         states = set(session.scalars(select(Job.state).where(Job.worker == "gone")))
@@ -155,3 +155,18 @@ def test_pages_are_in_the_language_of_the_visitor(
         (f"{path}/lost", "Prohlásit worker mlčí za ztracený"),
     ):
         assert text in browser.get(address, headers=czech).text
+
+
+@pytest.mark.parametrize("state", ["running", "lost"])
+def test_the_page_of_a_silent_one_shows_the_jobs_that_hang_on_it(
+    browser: httpx.Client, add_worker: AddWorker, records: Records, ledger: Ledger, state: str
+) -> None:
+    path = add_worker("gone", silent=True, company=records.company)
+    with ledger.writing(SERVICE) as session:
+        job = session.scalars(select(Job).where(Job.worker == "gone")).one()
+        job.state = state
+    page = browser.get(path).text
+    row = page.split('aria-labelledby="jobs"')[1].split("<tbody>")[1]
+    for text in (f"#{job.id}", "Acme invoices", ">Acme<", state, "ago"):
+        assert text in row, text
+    assert "danger" in browser.get(f"{path}/lost").text.split("<form")[-1]
