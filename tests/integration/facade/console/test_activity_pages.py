@@ -24,7 +24,7 @@ from jobauto_prefect.ledger.records import (
     EventRule,
 )
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.console import post
+from tests.support.console import form_fields, post
 from tests.support.console_records import HOSTILE, Records, make_records, sign_in
 from tests.support.records import ok
 from tests.support.secrets import SECRET, secret
