@@ -38,7 +38,8 @@ class AuditEntry(Record):
     )
     user_id: int | None = Field(description="The user.")
     door: str = Field(
-        description="Where the change came in: rest, cli, ui, prefect-api, worker or service."
+        description="Where the change came in: rest, console, cli, ui, prefect-api, worker or "
+        "service."
     )
     address: str | None = Field(description="The address the request came from.")
     user_agent: str | None = Field(description="What the client called itself.")
