@@ -148,7 +148,7 @@ def test_the_console_shows_a_new_token_once_and_revokes_it(facade_url: str, ledg
         newest = max(int(number) for number in program.get("/user/eva/tokens.json").json())
         revoked = post(browser, f"{address}/{newest}/revoke")
         assert revoked.status_code == 303
-        assert "It counts no more." in browser.get(revoked.headers["location"]).text
+        assert "The token was revoked." in browser.get(revoked.headers["location"]).text
         assert program.get("/jobs.json").status_code == 401
 
 

@@ -99,7 +99,7 @@ def test_an_event_tells_what_it_started_and_is_tried_again(
     answer = post(browser, f"/console/events/{dead_event}/replay")
     assert answer.status_code == 303
     done = browser.get(answer.headers["location"]).text
-    assert "It is tried again." in done
+    assert "What failed was started again." in done
     assert "Try again what failed" not in done
     with ledger.reading() as session:
         delivery = session.scalars(select(Delivery)).one()
@@ -113,7 +113,7 @@ def test_rules_are_a_picture_and_a_table(
     assert page.count('<rect class="template"') == 2
     assert len(re.findall(r'<path class="arrow" d="M[\d., C-]+"', page)) == 1
     assert f'data-label="Of"><a href="/console/runtemplates/{records.template}"' in page
-    assert "end: failure" in page
+    assert "After failure" in page
     assert 'href="/console/runtemplates/' in page
 
 
