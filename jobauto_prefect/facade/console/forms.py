@@ -17,7 +17,7 @@ class Form(Mapping[str, str]):
     """The fields of a form; of several of one name the last one counts, `all` has each."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
-        self._pairs = pairs
+        self.pairs = pairs
         self._last = dict(pairs)
 
     def __getitem__(self, name: str) -> str:
@@ -31,7 +31,7 @@ class Form(Mapping[str, str]):
 
     def all(self, name: str) -> list[str]:
         """Return the values of all fields of this name, in their order."""
-        return [value for field, value in self._pairs if field == name]
+        return [value for field, value in self.pairs if field == name]
 
 
 async def read_form(raw: RawBody, request: Request) -> Form:

@@ -3,16 +3,16 @@
 import re
 from datetime import timedelta
 from typing import Annotated
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from fastapi import Depends, Request, Response
+from fastapi import Depends, HTTPException, Request, Response
 from fastapi.responses import RedirectResponse
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.errors import TooManyRequests, Unauthorized
 from jobauto_prefect.facade.auth.identity import Identity, current_identity, sign_in
 from jobauto_prefect.facade.console.contract import PassedOn
-from jobauto_prefect.facade.console.forms import SENT_FORM, Form
+from jobauto_prefect.facade.console.forms import SENT_FORM, Form, read_form
 from jobauto_prefect.facade.console.moments import format_span
 from jobauto_prefect.facade.console.page_response import language_of, respond_with_page
 from jobauto_prefect.facade.console.visitor_sessions import (
@@ -39,7 +39,6 @@ from jobauto_prefect.ledger.records import Token
 CHALLENGE = 'Bearer realm="jobauto"'
 """What a 401 has to name (RFC 9110, 11.6.1); unlike Basic, browsers ask nobody for it."""
 
-FORM_TYPE = "application/x-www-form-urlencoded"
 MAX_KEPT = 65_536  # bytes of a form that outlives its session
 MAX_ADDRESS = 2000  # characters of the page that was wanted
 _LOCAL_ADDRESS = re.compile(r"/(?!/)[!-\[\]-~]*")  # printable ASCII without a backslash
@@ -166,11 +165,14 @@ def _page_before(request: Request) -> str:
 async def _read_kept(request: Request) -> str:
     """Return the fields of a form that a page of this console sent; "" for what is too long."""
     length = request.headers.get("content-length", "")
-    kind = request.headers.get("content-type", "").partition(";")[0]
     is_short = length.isascii() and length.isdecimal() and int(length) <= MAX_KEPT
-    if kind != FORM_TYPE or not is_short or not is_from_own_page(request):
+    if not is_short or not is_from_own_page(request):
         return ""
-    return (await request.body()).decode("utf-8", "replace")
+    try:
+        form = await read_form(await request.body(), request)
+    except HTTPException:  # it is none
+        return ""
+    return urlencode(form.pairs)
 
 
 def _show_again(
