@@ -196,7 +196,7 @@ def ended_by_day(
 
 @dataclass(frozen=True, slots=True)
 class EndedGroup:
-    """The newest of so many jobs of a run template."""
+    """The newest of so many jobs of a run template in one state."""
 
     newest: Job
     count: int
@@ -209,7 +209,7 @@ def ended_by_template(
     since: datetime,
     limit: int,
 ) -> list[EndedGroup]:
-    """Return the jobs that ended in these states since then by run template, the newest first.
+    """Return the jobs that ended in these states since then by run template and state, the newest first.
 
     `companies` None: of all.
     """
@@ -219,7 +219,7 @@ def ended_by_template(
     groups = (
         select(func.max(Job.id).label("newest"), func.count().label("jobs"))
         .where(*wanted)
-        .group_by(Job.runtemplate_id)
+        .group_by(Job.runtemplate_id, Job.state)
         .subquery()
     )
     query = (

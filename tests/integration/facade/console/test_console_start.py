@@ -199,8 +199,8 @@ def test_failures_are_grouped_by_run_template_and_the_page_refreshes(
         )
     page = browser.get("/").text
     failed = page.split('aria-labelledby="ended"')[1].split("</section>")[0]
-    assert failed.count("<li>") == 2
-    assert "22 jobs" in failed
+    assert failed.count("<li>") == 4
+    assert "21 jobs" in failed
     assert "some rows at globex" in failed
     address = next(link for link in links(failed) if "runtemplate_id=" in link)
     assert "2 jobs" not in browser.get(address).text
