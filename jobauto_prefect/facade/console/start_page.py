@@ -243,7 +243,7 @@ def _ended(group: EndedGroup, overview: Overview, translate: Translator) -> Line
         note=_clip(job.message or ""),
         aside=code,
         count=group.count,
-        all_href=f"{_ended_address([job.state])}&runtemplate_id={job.runtemplate_id}",
+        all_href=f"{_ended_address([JobState(job.state)])}&runtemplate_id={job.runtemplate_id}",
     )
 
 

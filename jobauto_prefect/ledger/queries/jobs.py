@@ -209,7 +209,7 @@ def ended_by_template(
     since: datetime,
     limit: int,
 ) -> list[EndedGroup]:
-    """Return the jobs that ended in these states since then by run template and state, the newest first.
+    """Return the jobs that ended in these states by run template and state, the newest first.
 
     `companies` None: of all.
     """
