@@ -1,6 +1,10 @@
 """What a request is passed on to Prefect's application with, as its own administrator."""
 
+import asyncio
+import contextlib
 import json
+import random
+import sqlite3
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +18,15 @@ MAX_RECORDED = 256 * 1024
 DROPPED_HEADERS = frozenset({b"authorization", b"cookie", b"origin"})
 """Headers that are not passed on: Prefect answers every origin alike. Browsers send the console's
 cookie to every port of its host."""
+
+
+LOCKED_SECONDS = 5.0
+"""How long a write that SQLite refuses is repeated."""
+
+LONGEST_WAIT = 0.05  # seconds until the next try
+
+IN_PARTS = frozenset({"/flow_runs/bulk_set_state"})
+"""Routes of several transactions: what one of them refused, others may have done."""
 
 
 def inner_scope(
@@ -45,6 +58,74 @@ def encode_body(body: Any) -> bytes:
         return b"" if body is None else json.dumps(body, allow_nan=False).encode()
     except ValueError:
         raise InvalidInput([Fault("", "number", "the body has an infinite number")]) from None
+
+
+class _Refused(Exception):
+    """SQLite refused a write, and took back all that its transaction had done."""
+
+
+class PatientForwarder:
+    """Passes writes on, and repeats what SQLite refuses because somebody else writes.
+
+    A transaction that first reads is refused at once, without waiting for the other writer. Those
+    that come again do so one by one, not to get in each other's way once more.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._one_by_one = asyncio.Lock()
+
+    async def forward(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Pass one write on, for the last time after `LOCKED_SECONDS`."""
+        try:
+            await _forward_unless_locked(self._app, scope, replay_body(body, receive), send)
+        except _Refused:
+            async with self._one_by_one:
+                await self._repeat(scope, body, receive, send)
+
+    async def _repeat(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        until = asyncio.get_running_loop().time() + LOCKED_SECONDS
+        while asyncio.get_running_loop().time() < until:
+            await asyncio.sleep(random.uniform(0, LONGEST_WAIT))  # noqa: S311 - spreads the writers
+            with contextlib.suppress(_Refused):
+                await _forward_unless_locked(self._app, scope, replay_body(body, receive), send)
+                return
+        await self._app(scope, replay_body(body, receive), send)
+
+
+async def _forward_unless_locked(app: ASGIApp, scope: Scope, receive: Receive, send: Send) -> None:
+    """Pass a request on; an answer of status 503 only where it has another reason.
+
+    Raises:
+        _Refused: SQLite refused it.
+    """
+    held_back: list[Message] = []
+
+    async def send_or_hold_back(message: Message) -> None:
+        if held_back or message.get("status") == 503:
+            held_back.append(message)
+        else:
+            await send(message)
+
+    try:
+        await app(dict(scope), receive, send_or_hold_back)  # which writes into its scope
+    except Exception as error:
+        if held_back and _is_locked(error):
+            raise _Refused from error
+        await _send_all(held_back, send)
+        raise
+    await _send_all(held_back, send)
+
+
+async def _send_all(messages: list[Message], send: Send) -> None:
+    for message in messages:
+        await send(message)
+
+
+def _is_locked(error: Exception) -> bool:
+    """Whether this is SQLite's answer to who would write while somebody else does."""
+    reason = getattr(error, "orig", None)  # SQLAlchemy's errors have the driver's
+    return isinstance(reason, sqlite3.OperationalError) and "locked" in str(reason)
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:

@@ -20,6 +20,8 @@ from jobauto_prefect.facade.gateway.error_responses import (
     error_response,
 )
 from jobauto_prefect.facade.gateway.forwarding import (
+    IN_PARTS,
+    PatientForwarder,
     ResponseRecorder,
     ServerErrorGuard,
     encode_body,
@@ -72,6 +74,7 @@ class GatewayMiddleware:
         background: Callable[[], Coroutine[Any, Any, None]],
     ) -> None:
         self._prefect = prefect
+        self._patient = PatientForwarder(prefect)
         self._sign_in = sign_in
         self._ownership = ownership
         self._inner = authorization(inner)
@@ -177,10 +180,9 @@ class GatewayMiddleware:
             route.action is not None or route.path == SCHEDULED_RUNS or bool(route.hidden_fields)
         )
         scope = inner_scope(scope, self._inner, len(body), plain=is_inspected)
-        receive = replay_body(body, receive)
         if identity.worker_pools is not None:
             # What workers do is in the ledger's own entries: their claims and their reports.
-            await self._forward_for_worker(route, scope, receive, send)
+            await self._forward_for_worker(route, scope, replay_body(body, receive), send)
         elif route.action is not None:
             recorder = self._recorder(identity, route, request, decision)
             await recorder.record_intent(
@@ -188,12 +190,21 @@ class GatewayMiddleware:
             )
             response = ResponseRecorder(send)
             try:
-                await self._prefect(scope, receive, response.send)
+                await self._write(route, scope, body, receive, response.send)
             finally:
                 await recorder.record_result(response.status, response.json())
         else:
             hidden_fields = () if is_unrestricted(identity, route) else route.hidden_fields
+            receive = replay_body(body, receive)
             await self._forward_read(FieldRedactor(hidden_fields), scope, receive, send)
+
+    async def _write(
+        self, route: Route, scope: Scope, body: bytes, receive: Receive, send: Send
+    ) -> None:
+        if route.path in IN_PARTS:
+            await self._prefect(scope, replay_body(body, receive), send)
+        else:
+            await self._patient.forward(scope, body, receive, send)
 
     async def _forward_read(
         self, redactor: "FieldRedactor", scope: Scope, receive: Receive, send: Send

@@ -23,6 +23,9 @@ from jobauto_prefect.facade.middleware.proxies import ClientConnection, read_con
 from jobauto_prefect.logs import FIELDS, log_context, valid_traceparent
 from jobauto_prefect.settings import Settings
 
+SERVER = logging.getLogger("uvicorn.error")
+"""Where the server complains of what an application raises; Prefect filters it."""
+
 ACCESS = logging.getLogger("jobauto_prefect.access")
 REQUEST_ID = "X-Request-ID"
 READING = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
@@ -101,13 +104,17 @@ class TransportMiddleware:
                 raise
         except Exception:
             exchange.status = exchange.status or 500
-            raise
+            if not exchange.is_answered:
+                raise
+            # The server would close the connection, and the client's next request fail.
+            SERVER.exception("Exception in ASGI application")
 
 
 class _Exchange:
     """One request and what is sent back.
 
-    `hung_up`: the client left in the middle of its body; nothing is sent any more.
+    `hung_up`: the client left in the middle of its body; nothing is sent any more. `is_answered`:
+    all of the answer has been sent.
     """
 
     def __init__(
@@ -116,6 +123,7 @@ class _Exchange:
         self.request_id = request_id
         self.status: int | None = None
         self.hung_up = False
+        self.is_answered = False
         self._scope = scope
         self._signed_in = "authorization" in headers
         self._unread = _has_body(headers)
@@ -142,6 +150,8 @@ class _Exchange:
         elif message["type"] == "websocket.close" and self.status is None:
             self.status = 403
         await self._send(message)
+        if message["type"] == "http.response.body":
+            self.is_answered = not message.get("more_body")
 
     def _with_ours(self, message: Message) -> list[tuple[bytes, bytes]]:
         headers = MutableHeaders(raw=list(message.get("headers", ())))

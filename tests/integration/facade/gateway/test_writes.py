@@ -1,11 +1,19 @@
 """Who may change what in Prefect, and what the audit trail says of it."""
 
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
 
+from jobauto_prefect.engine.api import PrefectApi, service_authorization
+from jobauto_prefect.engine.flow_runs.operations import propose
 from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway
 from tests.support.waits import eventually
 
@@ -243,3 +251,55 @@ def test_guesses_are_counted_as_at_the_facade(gate: Gateway) -> None:
         answer = owner.get("/version")
         assert answer.status_code == 429
         assert int(answer.headers["retry-after"]) > 0
+
+
+@contextmanager
+def ten_running_jobs(gate: Gateway) -> Iterator[None]:
+    """What ten jobs that begin, write lines and end all the time have Prefect write."""
+    is_over = threading.Event()
+    deployment = gate.deployment(OURS)
+    header = service_authorization(gate.ledger.box)
+
+    async def tell(api: PrefectApi) -> None:
+        path = f"/deployments/{deployment}/create_flow_run"
+        while not is_over.is_set():
+            run = UUID((await api.post(path, {}))["id"])
+            await propose(api, run, "RUNNING")
+            line = {"name": "job", "level": 20, "message": "a line", "flow_run_id": str(run)}
+            for _ in range(5):
+                moment = datetime.now(UTC).isoformat()
+                await api.post("/logs/", [line | {"timestamp": moment}])
+                await asyncio.sleep(1)
+            await propose(api, run, "COMPLETED")
+
+    async def tell_all() -> None:
+        async with PrefectApi(gate.url, authorization=header) as api:
+            await asyncio.gather(*(tell(api) for _ in range(10)))
+
+    with ThreadPoolExecutor(1) as thread:
+        telling = thread.submit(asyncio.run, tell_all())
+        try:
+            yield
+        finally:
+            is_over.set()
+        telling.result(60)
+
+
+def test_clicks_beside_running_jobs_do_not_fail(gate: Gateway) -> None:
+    """SQLite refuses a transaction that has read before somebody else wrote."""
+    path = f"{gate.url}/deployments/{gate.deployment(OURS)}"
+    clicks = [("create_flow_run", {}), ("pause_deployment", None), ("resume_deployment", None)]
+
+    def click(number: int) -> int:
+        button, body = clicks[max(0, number % 5 - 2)]
+        headers = {"X-PREFECT-UI": "true", "X-Request-ID": f"click-{number}"}
+        person = ("manager", "root")[number % 2], PASSWORD
+        # The tests' own client would repeat what is busy.
+        answer = httpx.post(f"{path}/{button}", json=body, headers=headers, auth=person, timeout=60)
+        return answer.status_code
+
+    with ten_running_jobs(gate), ThreadPoolExecutor(4) as hands:
+        answers = list(hands.map(click, range(100)))
+    assert set(answers) == {200, 201}
+    entries = gate.settled_trail("click-40")
+    assert [entry["action"] for entry in entries] == ["create", "intend"]

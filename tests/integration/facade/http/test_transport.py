@@ -1,6 +1,7 @@
 """Requests over real sockets: forged, malformed, from other sites; and over TLS."""
 
 import base64
+import http.client
 import json
 import logging
 import re
@@ -11,6 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 import websockets
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 from websockets.sync.client import connect
 
 from jobauto_prefect.errors import InvalidInput
@@ -175,6 +178,25 @@ def test_a_refused_body_that_is_not_read_ends_the_connection(port: int) -> None:
     lines = ("POST /x HTTP/1.1", "Host: evil.example", "Content-Length: 1000000")
     status, headers, _ = spoken(port, *lines)
     assert (status, headers["connection"]) == (403, "close")
+
+
+def test_a_failed_request_leaves_the_connection_to_the_next_one(settings: Settings) -> None:
+    async def fail(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and scope["path"] == "/fails":
+            await JSONResponse({}, status_code=500)(scope, receive, send)
+            raise RuntimeError("broken on purpose")  # as frameworks do, for the server's log
+        await mirror(scope, receive, send)
+
+    with serving(TransportMiddleware(fail, settings), settings) as port:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        statuses = []
+        for path in ("/fails", "/x", "/fails", "/x"):
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            answer.read()
+            statuses.append(answer.status)
+        connection.close()
+    assert statuses == [500, 200, 500, 200]
 
 
 @pytest.mark.parametrize("given", ["abc-123", "a" * 128, "req_1.2:3"])
