@@ -183,6 +183,10 @@ class RunStatus(Message):
         return self.state is PrefectState.COMPLETED and severity == Severity.WARNING
 
 
+UNKNOWN_DEPLOYMENT = "unknown_deployment"
+"""Why a run of a deployment is refused that is no run template's."""
+
+
 class Refusal(Message):
     """The ledger does not let this run start."""
 

@@ -61,7 +61,8 @@ class Dispatcher:
     """Keeps as many runs in hand as the limit allows. `wake`, `announce` and `drop` never wait.
 
     While it `is_able` to start nothing, it asks for nothing either; `wake` it afterwards. While it
-    `hears_all` that comes to wait, an end of a run is no reason to ask.
+    `hears_all` that comes to wait, an end of a run is no reason to ask. What `is_stray` only has to
+    be ended: it counts for nothing in the limit.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Dispatcher:
         *,
         is_able: Callable[[], bool] = lambda: True,
         hears_all: Callable[[], bool] = lambda: False,
+        is_stray: Callable[[WaitingRun], bool] = lambda _: False,
     ) -> None:
         self._api = api
         self._target = target
@@ -80,6 +82,7 @@ class Dispatcher:
         self._clock = clock
         self._is_able = is_able
         self._hears_all = hears_all
+        self._is_stray = is_stray
         self._wanted = asyncio.Event()
         self._looking = asyncio.Lock()
         self._offered: deque[WaitingRun] = deque()
@@ -91,6 +94,7 @@ class Dispatcher:
         self._avoided: dict[UUID, float] = {}
         self._paused_until = float("-inf")
         self._in_hand: dict[UUID, asyncio.Task[None]] = {}
+        self._aside: set[UUID] = set()
         self._complained = False
         self.stopped = False
 
@@ -187,7 +191,7 @@ class Dispatcher:
 
     def _free(self) -> bool:
         limit = self._target.limit
-        return limit is None or len(self._in_hand) < limit
+        return limit is None or len(self._in_hand) - len(self._aside) < limit
 
     def _paused_for(self) -> float:
         return self._paused_until - self._time()
@@ -294,6 +298,8 @@ class Dispatcher:
     def _begin(self, run: WaitingRun) -> None:
         task = asyncio.create_task(self._work(run))
         self._in_hand[run.id] = task
+        if self._is_stray(run):
+            self._aside.add(run.id)
 
     async def _work(self, run: WaitingRun) -> None:
         try:
@@ -303,6 +309,7 @@ class Dispatcher:
             avoid_seconds = 60
         finally:
             del self._in_hand[run.id]
+            self._aside.discard(run.id)
             self._ended_at = self._time()
             self._wanted.set()
         if avoid_seconds == UNKNOWN:

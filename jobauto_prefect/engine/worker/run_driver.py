@@ -1,6 +1,7 @@
 """The run driver: takes a flow run through claim, Running, job and final state."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ from jobauto_prefect.engine.flow_runs.operations import (
     CANCELLED_IN_PREFECT,
     ENDING,
     Proposal,
-    propose,
     read_states,
+    set_state,
     was_cancelled,
 )
 from jobauto_prefect.engine.worker.dispatcher import UNKNOWN
@@ -35,10 +36,12 @@ from jobauto_prefect.logs import current_log_context, log_context
 from jobauto_prefect.retries import retry_until_available
 from jobauto_prefect.runtime.launch.claim import LaunchClaim
 from jobauto_prefect.runtime.protocol import (
+    UNKNOWN_DEPLOYMENT,
     Claim,
     ClaimAnswer,
     Ending,
     Launch,
+    PrefectState,
     Report,
     RunStatus,
 )
@@ -49,6 +52,7 @@ logger = logging.getLogger(__name__)
 TAKEN_SECONDS = 5.0  # until a run that another job holds is asked for again
 FOREIGN_SECONDS = 60.0  # until a run that is none of ours is asked for again
 UNAUTHORIZED_SECONDS = 30.0
+STRAYS_AT_ONCE = 4  # runs that are none of ours, beside those that are
 
 NOT_YET_SECONDS = (0.02, 0.06)
 """An announcement may come before whoever made the run has noted whose it is; then the facade is
@@ -97,14 +101,23 @@ class RunDriver:
         self._active_runs: dict[UUID, ActiveRun] = {}
         self._undecided: set[ActiveRun] = set()
         self._none_undecided = asyncio.Event()
+        self._strays: dict[UUID | None, float] = {}
+        self._stray_turns = asyncio.Semaphore(STRAYS_AT_ONCE)
 
     async def drive(self, run: WaitingRun) -> float:
         """Take a run from its claim to its end; returns the seconds to leave it alone."""
-        if run.deployment_id is None:
-            await retry_until_available(propose, self._api, run.id, "FAILED", NO_DEPLOYMENT)
-            return FOREIGN_SECONDS
-        with log_context():
-            return await self._drive(run, run.deployment_id)
+        async with self._stray_turns if self.is_stray(run) else contextlib.nullcontext():
+            if run.deployment_id is None:
+                story = RunStatus(state=PrefectState.FAILED, message=NO_DEPLOYMENT)
+                await retry_until_available(set_state, self._api, run.id, story)
+                return FOREIGN_SECONDS
+            with log_context():
+                return await self._drive(run, run.deployment_id)
+
+    def is_stray(self, run: WaitingRun) -> bool:
+        """Whether a run is of no run template, as far as the facade said lately."""
+        until = self._strays.get(run.deployment_id, float("-inf"))
+        return run.deployment_id is None or asyncio.get_running_loop().time() < until
 
     async def _drive(self, run: WaitingRun, deployment_id: UUID) -> float:
         active = self._active_runs[run.id] = ActiveRun(run)
@@ -115,6 +128,10 @@ class RunDriver:
                 return answer
             if answer.refusal is not None:
                 await self._reporter.report(run.id, answer.refusal.story, RunMetadata(run.labels))
+                if answer.refusal.reason == UNKNOWN_DEPLOYMENT:
+                    now = asyncio.get_running_loop().time()
+                    self._strays[deployment_id] = now + FOREIGN_SECONDS
+                    return FOREIGN_SECONDS
             elif answer.launch is not None:
                 await self._execute(active, answer.launch)
             else:

@@ -52,6 +52,7 @@ class WorkerSession:
             opened.client.clock,
             is_able=lambda: opened.fitness.is_able,
             hears_all=lambda: self._is_connected and self._pool_limits.is_open,
+            is_stray=self._driver.is_stray,
         )
         target = options.target
         self._pool_limits = PoolLimits(api, target.pool, target.queues)

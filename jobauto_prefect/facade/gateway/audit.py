@@ -9,12 +9,14 @@ from typing import Any
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.facade.gateway.policy.owners import Owner
 from jobauto_prefect.facade.gateway.routes import Route
-from jobauto_prefect.ledger.audit.trail import Actor, write_entry
+from jobauto_prefect.ledger.audit.trail import Actor, has_refusal, write_entry
 from jobauto_prefect.ledger.store import Ledger
 
 INTEND = "intend"
 REFUSE = "refuse"
 FAIL = "fail"
+
+STRAY_KIND = "Prefect deployment"
 
 SECRET_FIELDS = frozenset(
     {"data", "value", "job_variables", "base_job_template", "storage_configuration", "context"}
@@ -80,6 +82,28 @@ class AuditRecorder:
                 )
 
         await asyncio.to_thread(write)
+
+
+class StrayRecorder:
+    """Records whose runs are ended because they are no run template's: once for each."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._recorded: set[str] = set()
+        self._one_by_one = asyncio.Lock()
+
+    async def record(self, actor: Actor, stray: str, reason: str) -> None:
+        """Record that the runs of a deployment, or those without one in a work pool, are ended."""
+        async with self._one_by_one:
+            if stray not in self._recorded:
+                await asyncio.to_thread(self._write, actor, stray, reason)
+                self._recorded.add(stray)
+
+    def _write(self, actor: Actor, stray: str, reason: str) -> None:
+        with self._ledger.writing(actor) as session:
+            if not has_refusal(session, STRAY_KIND, stray):
+                changes = {"object": [None, stray], "reason": [None, reason]}
+                write_entry(session, STRAY_KIND, REFUSE, changes)
 
 
 def describe_changes(body: Any, current: Mapping[str, Any]) -> dict[str, list[Any]]:

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from jobauto_prefect.engine.api import authorization
 from jobauto_prefect.errors import Forbidden, JobautoError, NotFound, PrefectFailed
 from jobauto_prefect.facade.auth.identity import Identity
-from jobauto_prefect.facade.gateway.audit import AuditRecorder
+from jobauto_prefect.facade.gateway.audit import AuditRecorder, StrayRecorder
 from jobauto_prefect.facade.gateway.concurrency import UserConcurrency
 from jobauto_prefect.facade.gateway.error_responses import (
     CONTENT_SECURITY_POLICY,
@@ -30,6 +30,7 @@ from jobauto_prefect.facade.gateway.forwarding import (
     replay_body,
 )
 from jobauto_prefect.facade.gateway.policy.decision import (
+    STRAY,
     asks_for_secrets,
     decide,
     fetch_current,
@@ -80,6 +81,7 @@ class GatewayMiddleware:
         self._inner = authorization(inner)
         self._limit = limit_bytes
         self._background = background
+        self._strays = StrayRecorder(sign_in.ledger)
         self._concurrency = UserConcurrency()
         self._sockets = SocketGateway(prefect, sign_in, ownership, inner)
 
@@ -161,6 +163,8 @@ class GatewayMiddleware:
         if decision.answer is not None:
             await JSONResponse(decision.answer)(scope, receive, send)
             return
+        if decision.stray is not None:
+            await self._strays.record(identity.actor, decision.stray, STRAY)
         if asks_for_secrets(request):
             await self._recorder(identity, route, request, decision).record_reveal()
         await self._forward(identity, route, request, decision, scope, receive, send)

@@ -23,7 +23,7 @@ from jobauto_prefect.ledger.jobs.leases import may_live
 from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from jobauto_prefect.ledger.states import JobState, TaskReason, TaskState
-from jobauto_prefect.runtime.protocol import Claim, PrefectState
+from jobauto_prefect.runtime.protocol import UNKNOWN_DEPLOYMENT, Claim, PrefectState
 
 OVERLAP_LOOK = timedelta(seconds=10)
 """So often a window looks whether the attempt before it has ended, where nobody tells it."""
@@ -145,7 +145,7 @@ def _template(context: ClaimContext) -> RunTemplate:
     template = attempts.template_of_deployment(context.session, context.claim.deployment_id)
     if template is None:
         message = "this deployment is none of jobauto's run templates; apply the template first"
-        raise Refused("unknown_deployment", message, PrefectState.FAILED)
+        raise Refused(UNKNOWN_DEPLOYMENT, message, PrefectState.FAILED)
     return template
 
 

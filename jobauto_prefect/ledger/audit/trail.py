@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, event, insert, inspect
+from sqlalchemy import Select, event, insert, inspect, select
 from sqlalchemy.orm import ORMExecuteState, Session, UOWTransaction
 from sqlalchemy.orm.attributes import get_history
 
@@ -313,3 +313,13 @@ def write_entry(
     """Write an entry for what changes no record: a refused claim, a failed login, Prefect's."""
     row = _row(session, entity_type, action, changes, entity_id=entity_id, company_id=company_id)
     session.connection().execute(insert(AuditEntry), [row])
+
+
+def has_refusal(session: Session, entity_type: str, target: str) -> bool:
+    """Whether an entry says that something about an object of Prefect's was refused."""
+    query = select(AuditEntry.id).where(
+        AuditEntry.entity_type == entity_type,
+        AuditEntry.action == "refuse",
+        AuditEntry.changes["object"][1].as_string() == target,
+    )
+    return session.scalar(query.limit(1)) is not None

@@ -29,6 +29,12 @@ from jobauto_prefect.facade.gateway.routes import CONFIGURES, JOBS, Content, Rou
 REVEAL = "credentials.reveal"
 """The permission to see what Prefect's blocks keep secret."""
 
+STRAY = (
+    "this work pool runs deployments of jobauto's run templates, and this run is of none; start "
+    "the run template, or move the deployment to a work pool of another type"
+)
+"""Why a flow run ends that is in a work pool of ours by mistake."""
+
 BULK_RULES = frozenset({ScopeRule.LISTED_RUNS, ScopeRule.LISTED_DEPLOYMENTS})
 OWNED_RULES = frozenset({ScopeRule.DEPLOYMENT, ScopeRule.FLOW_RUN, ScopeRule.ARTIFACT})
 FALSE_WORDS = frozenset({"", "0", "false", "f", "no", "n", "off"})
@@ -76,7 +82,16 @@ async def _decide_for_worker(
     if route.worker_rule is None:
         raise Forbidden("a worker's token does not open this")
     scope = ownership.scope(None, frozenset(pools))
-    return await apply_rule(route.worker_rule, ScopedRequest(request, scope, ownership))
+    try:
+        return await apply_rule(route.worker_rule, ScopedRequest(request, scope, ownership))
+    except NotFound:
+        if route.content is not Content.STATE:
+            raise
+        stray = await ownership.stray_run(request.path_parameters["id"], pools)
+        if stray is None:
+            raise
+        # Whatever state the worker proposes: the run would wait for ever.
+        return Decision({"state": {"type": "FAILED", "message": STRAY}}, stray=stray)
 
 
 async def _decide_for_administrator(

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -133,6 +133,19 @@ class Ownership:
         """Find the deployment of a flow run; None where there is no run, or it has none."""
         path = "/flow_runs/{}"
         return await self._deployments.find(flow_run_id, self.fetch, path, "deployment_id")
+
+    async def stray_run(self, flow_run_id: str, pools: Collection[str]) -> str | None:
+        """Find what a flow run in one of these work pools is of that is no run template's.
+
+        Returns:
+            Its deployment's id, or the name of its work pool; None where it is a run template's,
+            or in no such pool.
+        """
+        run = await self.fetch(f"/flow_runs/{flow_run_id}")
+        pool, deployment_id = run.get("work_pool_name"), run.get("deployment_id")
+        if pool not in pools or await self.owner(deployment_id, self.scope(None, None)):
+            return None
+        return deployment_id or f"work pool {pool}"
 
     async def flow_run_of_task_run(self, task_run_id: str | None) -> str | None:
         """Find the flow run of a task run; None where there is no run, or it has none."""

@@ -25,11 +25,14 @@ class Decision:
     """What may be passed on, and who owns it; `owner` is None for several owners, or none.
 
     `answer` is the gateway's own response, given instead of Prefect's; None: Prefect is asked.
+    `stray` is what the run belongs to that is ended here, being no run template's: a deployment,
+    or a work pool where it has none.
     """
 
     body: Any
     owner: Owner | None = None
     answer: Any = None
+    stray: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
