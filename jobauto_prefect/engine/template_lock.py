@@ -1,19 +1,49 @@
-"""The lock of run templates: one process at a time tells Prefect of one."""
+"""The locks of records: one process at a time tells Prefect of one."""
 
+import asyncio
 import contextlib
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID, uuid4
 
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.errors import JobautoError, Locked
 from jobauto_prefect.ledger import locks
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 
 LOCK = timedelta(seconds=10)
 """How long a process that applies templates has them alone; others wait no longer for a dead one.
 """
+
+
+RECORD_LOCK = timedelta(seconds=30)
+"""The same for a record that is applied by itself, with all that Prefect may keep it waiting."""
+
+
+@contextlib.asynccontextmanager
+async def hold_record(context: EngineContext, record: str) -> AsyncIterator[None]:
+    """Hold a record (`app 7`): what it says is read, told and noted before somebody else does so.
+
+    Raises:
+        Locked: somebody else has it.
+    """
+    holder = uuid4()
+
+    def acquire() -> bool:
+        with context.ledger.writing(SERVICE) as session:
+            return locks.acquire(session, record, holder, RECORD_LOCK)
+
+    def discard() -> None:
+        with contextlib.suppress(JobautoError), context.ledger.writing(SERVICE) as session:
+            locks.discard(session, [record], holder)
+
+    if not await asyncio.to_thread(acquire):
+        raise Locked(f"{record} is being applied already")
+    try:
+        yield
+    finally:
+        await asyncio.shield(asyncio.to_thread(discard))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,32 +1,49 @@
 """The flow of an application: there from its import on, gone with it or with its last run."""
 
 import asyncio
+from collections.abc import Collection
+from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.compiler.deployments import flow_plan
 from jobauto_prefect.compiler.plan import FlowPlan
+from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.deployments import ensure_flow, retire_flow
+from jobauto_prefect.engine.sync.drift import Comparison, Drift, last_of, read_objects
 from jobauto_prefect.engine.sync.flow_names import name_is_shared, reserve_name
 from jobauto_prefect.jobs.isolation import apart
+from jobauto_prefect.engine.template_lock import hold_record
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.windows import is_flow_in_use, retired_flows
+from jobauto_prefect.ledger.outbox import OutboxKind
+from jobauto_prefect.ledger.queries.applications import applied_apps
 from jobauto_prefect.ledger.records import App, OutboxMessage
+from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.settings import Settings
 
 
 async def apply_app(context: EngineContext, message: OutboxMessage) -> None:
     """Change the flow to what the record says; safe to repeat.
 
     Under a new name there is a new flow; the old one goes where nothing is left of it.
+
+    Raises:
+        Locked: somebody else does it.
     """
-    read = await asyncio.to_thread(_plan, context, message.subject_id)
+    async with hold_record(context, f"app {message.subject_id}"):
+        await _apply_flow(context, message.subject_id)
+
+
+async def _apply_flow(context: EngineContext, app_id: int) -> None:
+    read = await asyncio.to_thread(_plan, context, app_id)
     if read is None:
         return
     plan, remembered = read
     flow_id = await ensure_flow(context.prefect, plan, remembered, [])
     if flow_id != remembered:
-        await asyncio.to_thread(_remember, context, message.subject_id, flow_id)
-        if remembered is not None and not await asyncio.to_thread(_is_in_use, context, remembered):
+        await asyncio.to_thread(_remember, context, app_id, flow_id)
+        if remembered is not None and not await is_in_use(context, remembered):
             await retire_flow(context.prefect, str(remembered))
 
 
@@ -35,19 +52,20 @@ def _plan(context: EngineContext, app_id: int) -> tuple[FlowPlan, UUID | None] |
         app = session.get(App, app_id)
         if app is None or app.retired_at is not None:
             return None
-    language = context.settings.language
-    reserve_name(context.ledger, app_id, language)
+    reserve_name(context.ledger, app_id, context.settings.language)
     with context.ledger.reading() as session:
         app = session.get_one(App, app_id)
-        shared = name_is_shared(session, app, language)
-        plan = flow_plan(
-            app.id,
-            app.definition,
-            language,
-            name_is_shared=shared,
-            topics=app.topics,
-        )
-        return plan, app.flow_id
+        return _desired(session, app, context.settings), app.flow_id
+
+
+def _desired(session: ReadingSession, app: App, settings: Settings) -> FlowPlan:
+    return flow_plan(
+        app.id,
+        app.definition,
+        settings.language,
+        name_is_shared=name_is_shared(session, app, settings.language),
+        topics=app.topics,
+    )
 
 
 def _remember(context: EngineContext, app_id: int, flow_id: UUID | None) -> None:
@@ -60,7 +78,7 @@ def _remember(context: EngineContext, app_id: int, flow_id: UUID | None) -> None
 async def retire_app(context: EngineContext, message: OutboxMessage) -> None:
     """Delete the flow of a deleted application; one that has runs stays as long as they do."""
     flow_id = UUID(message.payload["id"])
-    if not await asyncio.to_thread(_is_in_use, context, flow_id):
+    if not await is_in_use(context, flow_id):
         await _retire(context, message.subject_id, flow_id)
 
 
@@ -69,9 +87,14 @@ async def _retire(context: EngineContext, app_id: int, flow_id: UUID) -> None:
         await asyncio.to_thread(_remember, context, app_id, None)
 
 
-def _is_in_use(context: EngineContext, flow_id: UUID) -> bool:
-    with context.ledger.reading() as session:
-        return is_flow_in_use(session, flow_id)
+async def is_in_use(context: EngineContext, flow_id: UUID) -> bool:
+    """Whether a flow is an application's, with deployments or without."""
+
+    def read() -> bool:
+        with context.ledger.reading() as session:
+            return is_flow_in_use(session, flow_id)
+
+    return await asyncio.to_thread(read)
 
 
 async def delete_unused_flows(context: EngineContext) -> None:
@@ -84,3 +107,48 @@ async def delete_unused_flows(context: EngineContext) -> None:
 def _retired(context: EngineContext) -> dict[int, UUID]:
     with context.ledger.reading() as session:
         return retired_flows(session)
+
+
+class FlowComparison(Comparison[App, FlowPlan]):
+    """Applications, and their flows."""
+
+    record, entity, kind = App, "App", "app"
+    message = OutboxKind.APPLY_APP
+
+    async def find(
+        self, after_id: int = 0, among: Collection[int] | None = None
+    ) -> tuple[list[Drift[FlowPlan]], int]:
+        """Find what differs on a page of applications."""
+        applied = await asyncio.to_thread(self._applied, after_id, among)
+        ids = {str(flow_id) for _, flow_id in applied.values()}
+        flows = {
+            flow["id"]: flow
+            for flow in await read_objects(self.context.prefect, "flows", "id", ids)
+        }
+        drifts = []
+        for app_id, (plan, flow_id) in applied.items():
+            flow = flows.get(str(flow_id))
+            differing: dict[str, tuple[Any, Any]]
+            if flow is None or flow["name"] != plan.name:
+                differing = {"flow": (flow and flow["name"], plan.name)}
+            elif set(flow["tags"]) != set(plan.tags):
+                differing = {"flow tags": (flow["tags"], list(plan.tags))}
+            else:
+                continue
+            drifts.append(Drift(app_id, plan, flow, differing))
+        return drifts, last_of([*applied])
+
+    def _applied(
+        self, after_id: int, among: Collection[int] | None
+    ) -> dict[int, tuple[FlowPlan, UUID | None]]:
+        with self.context.ledger.reading() as session:
+            apps = applied_apps(session, after_id, PAGE_SIZE, among)
+            return {app.id: (self.desired(session, app), app.flow_id) for app in apps}
+
+    def desired(self, session: ReadingSession, record: App) -> FlowPlan:
+        """Compute what Prefect should hold of an application."""
+        return _desired(session, record, self.context.settings)
+
+    def company_of(self, record: App) -> int | None:
+        """Return the id of the application's company; None: it is shared."""
+        return record.company_id

@@ -33,11 +33,7 @@ async def apply_block_type(
     ):
         await retire_block_type(api, UUID(block_type["id"]))
         block_type = None
-    fields = {
-        "description": plan.description,
-        "logo_url": plan.logo_url,
-        "documentation_url": plan.documentation_url,
-    }
+    fields = _described(plan)
     if block_type is None:
         named = {"name": plan.name, "slug": plan.slug}
         block_type = await api.post("/block_types/", named | fields)
@@ -53,6 +49,27 @@ async def apply_block_type(
         },
     )
     return UUID(block_type["id"]), UUID(schema["id"])
+
+
+def _described(plan: BlockTypePlan) -> dict[str, Any]:
+    """Return the fields of a block type that can be changed in Prefect."""
+    return {
+        "description": plan.description,
+        "logo_url": plan.logo_url,
+        "documentation_url": plan.documentation_url,
+    }
+
+
+def differing_type_fields(plan: BlockTypePlan, present: Found | None) -> dict[str, tuple[Any, Any]]:
+    """Return field -> what Prefect has, what the plan says; `present` None: it is gone."""
+    if present is None:
+        return {"block type": (None, plan.name)}
+    wanted = {"name": plan.name, "slug": plan.slug} | _described(plan)
+    return {
+        name: (present.get(name), value)
+        for name, value in wanted.items()
+        if present.get(name) != value
+    }
 
 
 async def apply_block(

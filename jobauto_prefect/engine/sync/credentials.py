@@ -19,15 +19,21 @@ from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.blocks import (
     apply_block,
     apply_block_type,
+    differing_type_fields,
     retire_block,
     retire_block_type,
 )
 from jobauto_prefect.engine.sync.drift import Comparison, Drift, last_of, read_objects
+from jobauto_prefect.engine.template_lock import hold_record
 from jobauto_prefect.errors import Conflict, NotFound
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.prefect_objects import enqueue_deletion
-from jobauto_prefect.ledger.queries.credentials import applied_credentials, credentials_of_type
+from jobauto_prefect.ledger.queries.credentials import (
+    applied_credentials,
+    applied_types,
+    credentials_of_type,
+)
 from jobauto_prefect.ledger.records import Credential, CredentialType, OutboxMessage
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
@@ -42,10 +48,12 @@ TypeRead = tuple[BlockTypePlan, UUID | None]
 
 
 async def apply_credential_type(context: EngineContext, message: OutboxMessage) -> None:
-    """Apply the block type of a credential type."""
-    read = await asyncio.to_thread(_read_type, context, message.subject_id)
-    if read is not None:
-        await _retry_conflicts(lambda: _apply_type(context, message.subject_id, read))
+    """Apply the block type of a credential type.
+
+    Raises:
+        Locked: somebody else does it.
+    """
+    await _retry_conflicts(lambda: _apply_type(context, message.subject_id))
 
 
 async def _retry_conflicts(work: Callable[[], Awaitable[T]]) -> T:
@@ -62,12 +70,17 @@ async def _retry_conflicts(work: Callable[[], Awaitable[T]]) -> T:
     return await work()
 
 
-async def _apply_type(context: EngineContext, type_id: int, read: TypeRead) -> tuple[UUID, UUID]:
-    plan, remembered = read
-    of_type = await apply_block_type(context.prefect, plan, remembered)
-    if of_type[0] != remembered:
-        await asyncio.to_thread(_remember_type, context, type_id, of_type[0])
-    return of_type
+async def _apply_type(context: EngineContext, type_id: int) -> tuple[UUID, UUID] | None:
+    """Apply a block type; return its id and its schema's. None: the type is gone."""
+    async with hold_record(context, f"credential type {type_id}"):
+        read = await asyncio.to_thread(_read_type, context, type_id)
+        if read is None:
+            return None
+        plan, remembered = read
+        of_type = await apply_block_type(context.prefect, plan, remembered)
+        if of_type[0] != remembered:
+            await asyncio.to_thread(_remember_type, context, type_id, of_type[0])
+        return of_type
 
 
 def _read_type(context: EngineContext, type_id: int) -> TypeRead | None:
@@ -107,22 +120,24 @@ def _remember_type(context: EngineContext, type_id: int, block_type_id: UUID) ->
 
 
 async def apply_credential(context: EngineContext, message: OutboxMessage) -> None:
-    """Apply the block of a credential, and the block type it needs."""
-    read = await asyncio.to_thread(_read_credential, context, message.subject_id)
-    if read is None:
-        return
-    type_id, plan, remembered = read
-    type_read = await asyncio.to_thread(_read_type, context, type_id)
-    if type_read is None:
-        return
+    """Apply the block of a credential, and the block type it needs.
 
-    async def work() -> UUID:
-        of_type = await _apply_type(context, type_id, type_read)
-        return await apply_block(context.prefect, plan, of_type, remembered)
+    Raises:
+        Locked: somebody else does it.
+    """
+    async with hold_record(context, f"credential {message.subject_id}"):
+        read = await asyncio.to_thread(_read_credential, context, message.subject_id)
+        if read is None:
+            return
+        type_id, plan, remembered = read
 
-    document_id = await _retry_conflicts(work)
-    if document_id != remembered:
-        await asyncio.to_thread(_remember, context, message.subject_id, document_id)
+        async def work() -> UUID | None:
+            of_type = await _apply_type(context, type_id)
+            return of_type and await apply_block(context.prefect, plan, of_type, remembered)
+
+        document_id = await _retry_conflicts(work)
+        if document_id is not None and document_id != remembered:
+            await asyncio.to_thread(_remember, context, message.subject_id, document_id)
 
 
 def _read_credential(
@@ -214,6 +229,39 @@ class BlockComparison(Comparison[Credential, DesiredBlock]):
     def company_of(self, record: Credential) -> int:
         """Return the id of the credential's company."""
         return record.company_id
+
+
+class BlockTypeComparison(Comparison[CredentialType, BlockTypePlan]):
+    """Credential types, and their block types."""
+
+    record, entity, kind = CredentialType, "CredentialType", "credtype"
+    message = OutboxKind.APPLY_CREDENTIAL_TYPE
+
+    async def find(
+        self, after_id: int = 0, among: Collection[int] | None = None
+    ) -> tuple[list[Drift[BlockTypePlan]], int]:
+        """Find what differs on a page of credential types."""
+        applied = await asyncio.to_thread(self._applied, after_id, among)
+        drifts = []
+        for type_id, (plan, block_type_id) in applied.items():
+            actual = await self.context.prefect.get_or_none(f"/block_types/{block_type_id}")
+            if differing := differing_type_fields(plan, actual):
+                drifts.append(Drift(type_id, plan, actual, differing))
+        return drifts, last_of([*applied])
+
+    def _applied(
+        self, after_id: int, among: Collection[int] | None
+    ) -> dict[int, tuple[BlockTypePlan, UUID | None]]:
+        with self.context.ledger.reading() as session:
+            types = applied_types(session, after_id, PAGE_SIZE, among)
+            return {each.id: (self.desired(session, each), each.block_type_id) for each in types}
+
+    def desired(self, _session: ReadingSession, record: CredentialType) -> BlockTypePlan:
+        """Compute what Prefect should hold of a credential type."""
+        return desired_block_type(record, self.context.settings)
+
+    def company_of(self, _record: CredentialType) -> None:
+        """Return None: the types are all companies'."""
 
 
 def _differing_fields(plan: BlockPlan, block: Mapping[str, Any] | None) -> list[str]:

@@ -29,6 +29,9 @@ from jobauto_prefect.errors import NotFound
 CheckFound = Callable[[UUID], Awaitable[None]]
 """Raises where a deployment that was found is not to be taken over."""
 
+IsInUse = Callable[[UUID], Awaitable[bool]]
+"""Whether a flow is an application's, with deployments or without."""
+
 
 @dataclass(frozen=True, slots=True)
 class AppliedIds:
@@ -60,11 +63,13 @@ async def apply(
     plan: DeploymentPlan,
     remembered: AppliedIds,
     check_found: CheckFound | None = None,
+    is_in_use: IsInUse | None = None,
 ) -> Applied:
     """Change flow, work pool and deployment to what the plan says; safe to repeat.
 
     Names are identities in Prefect: under a new name there is a new object, the waiting runs move
-    to it, and the old deployment goes; so does an old flow without deployments and runs. A
+    to it, and the old deployment goes; so does an old flow without deployments and runs, unless it
+    `is_in_use`. A
     deployment that somebody deleted is created again. One that was there under its name before is
     taken over, where `check_found` does not object; nothing else is changed before.
 
@@ -93,7 +98,8 @@ async def apply(
     if former is not None:
         await retire(api, UUID(former["id"]))
         written.append(f"deployment {former['name']} retired")
-        if await retire_flow(api, former["flow_id"]):
+        is_kept = is_in_use is not None and await is_in_use(UUID(former["flow_id"]))
+        if not is_kept and await retire_flow(api, former["flow_id"]):
             written.append(f"flow {former['flow_id']} retired")
     return Applied(flow_id, deployment_id, tuple(written), retired, moved, is_new)
 

@@ -1,7 +1,7 @@
 """What somebody changed or deleted in Prefect of the objects of our records, and its correction.
 
-Run templates, event rules and credentials each have a `Comparison`: what Prefect should hold of a
-record, and what it holds. How it is corrected is the same for all.
+Applications, run templates, event rules, credentials and their types each have a `Comparison`: what
+Prefect should hold of a record, and what it holds. How it is corrected is the same for all.
 """
 
 import asyncio
@@ -96,8 +96,8 @@ class Comparison(ABC, Generic[Record, Plan]):
         """Compute what Prefect should hold of a record."""
 
     @abstractmethod
-    def company_of(self, record: Record) -> int:
-        """Return the id of the record's company."""
+    def company_of(self, record: Record) -> int | None:
+        """Return the id of the record's company; None: it is none's."""
 
     async def correct(
         self, after_id: int = 0, among: Collection[int] | None = None

@@ -5,14 +5,21 @@ import logging
 from typing import Any
 
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.sync.credentials import BlockComparison
+from jobauto_prefect.engine.sync.application_flows import FlowComparison
+from jobauto_prefect.engine.sync.credentials import BlockComparison, BlockTypeComparison
 from jobauto_prefect.engine.sync.deployment_drift import DeploymentComparison
 from jobauto_prefect.engine.sync.drift import Comparison, Correction
 from jobauto_prefect.engine.sync.event_rules import AutomationComparison
 
 logger = logging.getLogger(__name__)
 
-COMPARISONS = (BlockComparison, DeploymentComparison, AutomationComparison)
+COMPARISONS = (
+    FlowComparison,
+    BlockTypeComparison,
+    BlockComparison,
+    DeploymentComparison,
+    AutomationComparison,
+)
 
 
 class DriftMonitor:

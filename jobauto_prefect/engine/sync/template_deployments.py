@@ -9,6 +9,7 @@ from uuid import UUID
 from jobauto_prefect.compiler.plan import DeploymentPlan
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.flow_runs import upcoming_runs
+from jobauto_prefect.engine.sync.application_flows import is_in_use
 from jobauto_prefect.engine.sync.deployment_plans import desired_deployment
 from jobauto_prefect.engine.sync.deployments import Applied, AppliedIds, apply
 from jobauto_prefect.engine.sync.flow_names import has_name, reserve_name
@@ -108,7 +109,11 @@ async def _told(context: EngineContext, plan: _Planned) -> Outcome:
     wanted, remembered = plan
     try:
         return await apply(
-            context.prefect, wanted, remembered, functools.partial(_check_stays, context)
+            context.prefect,
+            wanted,
+            remembered,
+            functools.partial(_check_stays, context),
+            functools.partial(is_in_use, context),
         )
     except JobautoError as error:
         return error
@@ -274,8 +279,10 @@ def _note(session: WritingSession, template: RunTemplate, registration: _Registr
         enqueue_deletion(session, template)
     template.applied_parameters = dict(registration.plan.parameters)
     template.applied_paused = registration.plan.paused
-    if applied.flow_id != registration.remembered.flow_id:
+    if template.app.flow_id is None:
         template.app.flow_id = applied.flow_id
+    elif applied.flow_id != template.app.flow_id:  # applied, it lets go of the one it had
+        outbox.enqueue(session, OutboxKind.APPLY_APP, template.app_id)
     for old, new in applied.moved.items():
         for job in jobs_of_flow_run(session, old):
             if job.state == JobState.SCHEDULED:

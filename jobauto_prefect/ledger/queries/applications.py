@@ -1,12 +1,12 @@
 """Queries about applications."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger.access.ownership import own_first, usable
-from jobauto_prefect.ledger.outbox import OutboxKind
+from jobauto_prefect.ledger.outbox import OutboxKind, pending_subjects
 from jobauto_prefect.ledger.records import (
     App,
     AppVersion,
@@ -41,6 +41,24 @@ def app_usable_as(session: Session, name: str, company_id: int) -> App | None:
         App.name == name, usable(App, (company_id,)), App.retired_at.is_(None)
     )
     return session.scalar(query.order_by(*own_first(App)).limit(1))
+
+
+def applied_apps(
+    session: Session, after_id: int, limit: int, among: Collection[int] | None = None
+) -> Sequence[App]:
+    """Return applications above an id that have a flow, by id; `among` None: all count.
+
+    Those are left out that are still to be applied.
+    """
+    applied = select(App).where(
+        App.id > after_id,
+        App.retired_at.is_(None),
+        App.flow_id.is_not(None),
+        App.id.not_in(pending_subjects(OutboxKind.APPLY_APP)),
+    )
+    if among is not None:
+        applied = applied.where(App.id.in_(among))
+    return session.scalars(applied.order_by(App.id).limit(limit)).all()
 
 
 def versions_of(session: Session, app_id: int) -> Sequence[AppVersion]:

@@ -105,6 +105,21 @@ def applied_credentials(
     return session.scalars(applied).all()
 
 
+def applied_types(
+    session: Session, after_id: int, limit: int, among: Collection[int] | None = None
+) -> Sequence[CredentialType]:
+    """Return credential types above an id that have a block type, as `applied_credentials`."""
+    applied = select(CredentialType).where(
+        CredentialType.id > after_id,
+        CredentialType.retired_at.is_(None),
+        CredentialType.block_type_id.is_not(None),
+        CredentialType.id.not_in(pending_subjects(OutboxKind.APPLY_CREDENTIAL_TYPE)),
+    )
+    if among is not None:
+        applied = applied.where(CredentialType.id.in_(among))
+    return session.scalars(applied.order_by(CredentialType.id).limit(limit)).all()
+
+
 def all_credential_types(session: Session) -> Sequence[CredentialType]:
     """Return all credential types, in the order of their ids."""
     return session.scalars(

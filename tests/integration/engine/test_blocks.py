@@ -12,6 +12,7 @@ from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.engine.sync.credentials import BlockComparison
+from jobauto_prefect.engine.sync.drift_monitor import correct_all
 from jobauto_prefect.ledger.records import Credential, CredentialType, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
@@ -103,6 +104,46 @@ def test_a_renamed_type_is_another_block_type_with_the_same_credentials(
     found = block(prefect, ledger, credential)
     assert found["block_type"]["name"] == f"Savings ({of_type['code']})"
     assert prefect.get(f"/block_types/{before}").status_code == 404
+
+
+def test_types_and_credentials_that_are_renamed_to_and_fro_keep_one_block(
+    rest: httpx.Client, prefect: httpx.Client, ledger: Ledger, company: str
+) -> None:
+    of_type, credential = make(rest, company)
+    eventually(lambda: has_no_messages(ledger))
+    for kind, name in [("Savings", "Other"), (of_type["name"], "Main & co")] * 8:
+        post(rest, f"/credential_type/{of_type['id']}.json", name=kind)
+        post(rest, f"/credential/{credential['id']}.json", name=name)
+    eventually(lambda: has_no_messages(ledger))
+    found = block(prefect, ledger, credential)
+    assert found["name"] == f"{company}-main-co-{credential['id']}"
+    code = of_type["code"]
+    kinds = prefect.post("/block_types/filter", json={"block_types": {"name": {"like_": code}}})
+    assert [kind["name"] for kind in kinds.json()] == [f"jobauto Prefect-Bank ({code})"]
+    wanted = {"block_type_id": {"any_": [kinds.json()[0]["id"]]}}
+    blocks = prefect.post("/block_documents/filter", json={"block_documents": wanted}).json()
+    assert [one["id"] for one in blocks] == [found["id"]]
+
+
+def test_a_block_type_that_somebody_deletes_in_prefect_is_made_again_with_its_blocks(
+    rest: httpx.Client, prefect: httpx.Client, prefect_server: str, ledger: Ledger,
+    facade_settings: Settings, company: str,
+) -> None:  # fmt: skip
+    of_type, credential = make(rest, company)
+    eventually(lambda: has_no_messages(ledger))
+    before = held(ledger, CredentialType, of_type["id"]).block_type_id
+    prefect.delete(f"/block_types/{before}").raise_for_status()
+
+    async def correct() -> list[tuple[str, int]]:
+        async with PrefectApi(prefect_server) as api:
+            context = EngineContext(ledger, api, facade_settings)
+            return [(one.kind, one.id) for one in await correct_all(context)]
+
+    assert ("credtype", of_type["id"]) in asyncio.run(correct())
+    eventually(lambda: has_no_messages(ledger))
+    found = block(prefect, ledger, credential)
+    assert found["block_type"]["name"] == f"jobauto Prefect-Bank ({of_type['code']})"
+    assert found["block_type_id"] == str(held(ledger, CredentialType, of_type["id"]).block_type_id)
 
 
 def test_what_a_credential_provides_is_no_parameter(

@@ -1,5 +1,6 @@
 """Names as Prefect takes them: refused characters, names that are taken, new names."""
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import uuid4
@@ -10,6 +11,7 @@ import pytest
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.application_flows import delete_unused_flows
+from jobauto_prefect.engine.sync.drift_monitor import correct_all
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import App, Job, RunTemplate
 from jobauto_prefect.ledger.states import JobState
@@ -153,6 +155,37 @@ def test_a_renamed_application_is_another_flow_and_the_old_one_goes(named: Named
     assert named.prefect.get(f"/flows/{before['id']}").status_code == 404
     entry, *_ = named.audited("App", app)
     assert entry["changes"]["name"] == [f"Old {named.word}", f"New {named.word}"]
+
+
+def test_an_application_that_is_renamed_to_and_fro_keeps_one_flow(named: Named) -> None:
+    old, new = f"Old {named.word}", f"New {named.word}"
+    app = named.app(old)
+    template = named.template(app)
+    named.applied()
+    for _ in range(8):
+        for name in (new, old):
+            named.post("app", id=app["id"], name=name)
+    named.applied()
+    flow = named.flow_of(app)
+    assert flow["name"] == old
+    assert named.deployment_of(template)["flow_id"] == flow["id"]
+    assert named.prefect.get(f"/flows/name/{new}").status_code == 404
+
+
+async def test_a_flow_that_somebody_deletes_in_prefect_is_made_again(
+    named: Named, prefect_server: str, facade_settings: Settings
+) -> None:
+    app = named.app(f"Kept {named.word}", topics=["reports"])
+    await asyncio.to_thread(named.applied)
+    named.prefect.delete(f"/flows/{named.flow_of(app)['id']}").raise_for_status()
+    async with PrefectApi(prefect_server) as api:
+        corrections = await correct_all(EngineContext(named.ledger, api, facade_settings))
+    assert [(one.kind, one.id, one.restored) for one in corrections] == [
+        ("app", app["id"], ("flow",))
+    ]
+    await asyncio.to_thread(named.applied)
+    assert named.flow_of(app)["name"] == f"Kept {named.word}"
+    assert "differed in Prefect" in str(named.audited("App", app)[0])
 
 
 def test_a_flow_whose_runs_are_history_stays_after_a_rename(named: Named) -> None:
