@@ -184,7 +184,7 @@ async def _carry_out(
     if story is None:
         raise Abort("the ledger did not take the outcome")
     try:
-        return await _tell_end(api, run.id, story)
+        return await _tell_end(api, run, story)
     finally:
         reporter.attach_metadata(run.id, story, metadata)
         await reporter.wait_until_idle()
@@ -241,13 +241,15 @@ async def _ending_on_sigterm(
         signal.signal(signal.SIGTERM, former)
 
 
-async def _tell_end(api: PrefectApi, flow_run_id: UUID, story: RunStatus) -> State[Any]:
+async def _tell_end(api: PrefectApi, run: FlowRun, story: RunStatus) -> State[Any]:
     try:
         # Prefect's engine would tell an end under an id of its own: told by the services, too, it
         # would count twice.
-        await set_state(api, flow_run_id, story)
+        await set_state(api, run.id, story)
     except JobautoError:
         if story.state is PrefectState.SCHEDULED:
             raise
         return State(type=StateType(story.state), message=story.message)  # the engine insists
+    # The engine logs the state it knows, as an error where that is not Completed.
+    run.state = State(type=StateType(story.state), message=story.message)
     raise Abort(story.message)

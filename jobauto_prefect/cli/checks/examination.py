@@ -2,10 +2,11 @@
 
 import asyncio
 import shlex
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlsplit
+from typing import Any
 
 import httpx
 
@@ -31,7 +32,7 @@ from jobauto_prefect.definitions.records.notices import Channel
 from jobauto_prefect.engine.api import PrefectApi, own_authorization
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.prefect_server.database import prefect_database_url
-from jobauto_prefect.engine.sync.deployment_drift import find_drift
+from jobauto_prefect.engine.sync.deployment_drift import find_drift, stray_deployments
 from jobauto_prefect.engine.work_pools import pools
 from jobauto_prefect.errors import PrefectUnavailable
 from jobauto_prefect.jobs.stored_names import IdleNames, idle_names
@@ -129,7 +130,10 @@ async def _ledger_findings(settings: Settings, ledger: Ledger) -> AsyncIterator[
             for pool in await pools(prefect, sorted(names)):
                 for finding in pool_findings(pool):
                     yield finding
-            differing = await find_drift(EngineContext(ledger, prefect, settings), None)
+            context = EngineContext(ledger, prefect, settings)
+            differing = await find_drift(context, None)
+            for deployment in await stray_deployments(context):
+                yield _stray_finding(deployment)
         except PrefectUnavailable:
             yield Finding("work pools", "unknown", "can't be looked at without Prefect")
         else:
@@ -175,6 +179,15 @@ def _drift_finding(differing: int) -> Finding:
         f"of {pluralize(differing, 'run template')} Prefect has something else than the records say"
     )
     help_ = "see what: jobauto plan PATH; settle it: jobauto reconcile"
+    return Finding("drift", "warning", message, help_)
+
+
+def _stray_finding(deployment: Mapping[str, Any]) -> Finding:
+    message = (
+        f"deployment {deployment['name']} ({deployment['id']}) in work pool "
+        f"{deployment['work_pool_name']} is no run template's: its runs fail"
+    )
+    help_ = f"prefect deployment delete {deployment['id']}, or give it another work pool"
     return Finding("drift", "warning", message, help_)
 
 

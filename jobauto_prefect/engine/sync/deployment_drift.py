@@ -6,6 +6,7 @@ else is noted in the audit trail and put back.
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -32,13 +33,17 @@ from jobauto_prefect.engine.sync.drift import (
     last_of,
     read_objects,
 )
+from jobauto_prefect.engine.work_pools import POOL_TYPE
 from jobauto_prefect.errors import InvalidInput
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.ledger.audit.trail import Actor, WritingSession
 from jobauto_prefect.ledger.jobs import windows
 from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.queries.events import given_by_rules
-from jobauto_prefect.ledger.queries.run_templates import templates_with_context
+from jobauto_prefect.ledger.queries.run_templates import (
+    deployments_of_ours,
+    templates_with_context,
+)
 from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
@@ -206,6 +211,29 @@ def _differences(
         yield "deployment", (deployment and deployment["name"], plan.name)
     if deployment is not None:
         yield from differences(plan, deployment).items()
+
+
+async def stray_deployments(context: EngineContext) -> list[PrefectObject]:
+    """Find the deployments in work pools of the jobauto worker that are no run template's.
+
+    Raises:
+        PrefectUnavailable: Prefect does not answer.
+    """
+    strays = list[PrefectObject]()
+    of_ours = {"work_pools": {"type": {"any_": [POOL_TYPE]}}, "sort": "NAME_ASC"}
+    for offset in itertools.count(0, PAGE_SIZE):
+        page = {**of_ours, "limit": PAGE_SIZE, "offset": offset}
+        found = await context.prefect.post("/deployments/filter", page)
+        known = await asyncio.to_thread(_known, context, found)
+        strays += [each for each in found if UUID(each["id"]) not in known]
+        if len(found) < PAGE_SIZE:
+            break
+    return strays
+
+
+def _known(context: EngineContext, found: Collection[PrefectObject]) -> set[UUID]:
+    with context.ledger.reading() as session:
+        return deployments_of_ours(session, [UUID(each["id"]) for each in found])
 
 
 def _text(prefect_id: UUID | None) -> str:

@@ -17,17 +17,21 @@ class Difference(BaseModel):
 
 
 class Drift(BaseModel):
-    """Where Prefect has something else than a run template says."""
+    """Where Prefect has something else than a run template says, or a deployment of none."""
 
-    runtemplate_id: int = Field(description="The run template.")
-    deployment: str = Field(description="The name its deployment should have.")
+    runtemplate_id: int | None = Field(
+        description="The run template; null: the deployment is none's."
+    )
+    deployment: str = Field(description="The name its deployment should have, or has.")
     differences: dict[str, Difference] = Field(description="Field by field.")
 
 
 class Settlement(BaseModel):
     """What was done about one object that somebody changed in Prefect."""
 
-    kind: str = Field(description="The kind of the record: runtemplate, eventrule or credential.")
+    kind: str = Field(
+        description="The kind of the record: app, runtemplate, eventrule, credential or credtype."
+    )
     id: int = Field(description="The id of the record.")
     name: str = Field(description="The name of the object in Prefect.")
     taken_over: list[str] = Field(

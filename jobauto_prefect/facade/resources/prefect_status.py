@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request, Response
 
 from jobauto_prefect.engine.services.retention import Pruner
-from jobauto_prefect.engine.sync.deployment_drift import find_drift
+from jobauto_prefect.engine.sync.deployment_drift import find_drift, stray_deployments
 from jobauto_prefect.engine.sync.drift_monitor import correct_all
 from jobauto_prefect.engine.work_pools import Pool, pools
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
@@ -34,8 +34,12 @@ def add_routes(router: APIRouter) -> None:
 
 
 async def list_drift(request: Request, who: CurrentUser, service: CurrentService) -> Response:
-    """Return the run templates for which Prefect has something else than the records say, by id."""
-    drifts = await find_drift(service.outbox_worker.context, who.rights.companies_with("jobs.read"))
+    """Return the run templates for which Prefect has something else than the records say, by id.
+
+    Who sees all companies gets the deployments that are no run template's, too, by Prefect's id.
+    """
+    context, companies = service.outbox_worker.context, who.rights.companies_with("jobs.read")
+    drifts = await find_drift(context, companies)
     data = {
         str(drift.record_id): {
             "runtemplate_id": drift.record_id,
@@ -47,6 +51,12 @@ async def list_drift(request: Request, who: CurrentUser, service: CurrentService
         }
         for drift in drifts
     }
+    for stray in await stray_deployments(context) if companies is None else ():
+        data[stray["id"]] = {
+            "runtemplate_id": None,
+            "deployment": stray["name"],
+            "differences": {"run template": {"prefect": stray["work_pool_name"], "record": None}},
+        }
     return respond_plain(request, who, "Drift", data)
 
 
