@@ -10,6 +10,7 @@ import pytest
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
+from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.engine.sync.application_flows import delete_unused_flows
 from jobauto_prefect.engine.sync.drift_monitor import correct_all
 from jobauto_prefect.ledger.audit.trail import SERVICE
@@ -179,11 +180,12 @@ async def test_a_flow_that_somebody_deletes_in_prefect_is_made_again(
     await asyncio.to_thread(named.applied)
     named.prefect.delete(f"/flows/{named.flow_of(app)['id']}").raise_for_status()
     async with PrefectApi(prefect_server) as api:
-        corrections = await correct_all(EngineContext(named.ledger, api, facade_settings))
+        context = EngineContext(named.ledger, api, facade_settings)
+        corrections = await correct_all(context)
+        await OutboxWorker(context).handle_all()
     assert [(one.kind, one.id, one.restored) for one in corrections] == [
         ("app", app["id"], ("flow",))
     ]
-    await asyncio.to_thread(named.applied)
     assert named.flow_of(app)["name"] == f"Kept {named.word}"
     assert "differed in Prefect" in str(named.audited("App", app)[0])
 
