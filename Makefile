@@ -1,6 +1,8 @@
 PYTHON ?= python3
-VENV := .venv
+INSTALLED := .venv
+VENV := .venv-dev
 READY := $(VENV)/.ready
+PACKAGE := pyproject.toml constraints.txt $(shell find jobauto_prefect deployments/examples -type f ! -name '*.pyc')
 
 # Tests start many processes: each would compile this package anew.
 unexport PYTHONDONTWRITEBYTECODE
@@ -9,9 +11,13 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## Print these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+.PHONY: up
+up: $(INSTALLED)/.ready ## Run everything on this machine, with the examples, until Ctrl-C
+	$(INSTALLED)/bin/jobauto up --examples
+
 .PHONY: demo
-demo: $(READY) ## Start everything in a temporary home, run the examples, show what came of them
-	$(VENV)/bin/jobauto demo
+demo: $(INSTALLED)/.ready ## Start everything in a temporary home, run the examples, show what came of them
+	$(INSTALLED)/bin/jobauto demo
 
 .PHONY: test
 test: $(READY) ## Run the tests, or those of T=tests/…; those for databases that do not answer are skipped
@@ -44,11 +50,22 @@ bench: $(READY) ## Measure what the README claims: benchmarks/results.json, docs
 	$(VENV)/bin/python -m benchmarks
 
 .PHONY: clean
-clean: ## Remove the virtual environment and all caches
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+clean: ## Remove the virtual environments and all caches
+	rm -rf $(INSTALLED) $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+
+# What is run and what is worked on are apart: a service that runs keeps its files.
+$(INSTALLED)/.ready: $(PACKAGE)
+	@$(CHECK_PYTHON)
+	$(PYTHON) -m venv $(INSTALLED)
+	$(INSTALLED)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt .
+	@touch $@
 
 $(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name it: make PYTHON=python3.12")'
+	@$(CHECK_PYTHON)
 	$(PYTHON) -m venv $(VENV)
 	$(VENV)/bin/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
+
+define CHECK_PYTHON
+$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name it: make PYTHON=python3.12")'
+endef

@@ -12,8 +12,8 @@ from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.deployments import ensure_flow, retire_flow
 from jobauto_prefect.engine.sync.drift import Comparison, Drift, last_of, read_objects
 from jobauto_prefect.engine.sync.flow_names import name_is_shared, reserve_name
-from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.engine.template_lock import hold_record
+from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.windows import is_flow_in_use, retired_flows
 from jobauto_prefect.ledger.outbox import OutboxKind
