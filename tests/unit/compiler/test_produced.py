@@ -232,7 +232,7 @@ def test_a_url_is_the_one_that_was_printed(stdout: str, url: str | None) -> None
     [
         (b"{", "invoices-1.json is not JSON"),
         (b"", "invoices-1.json is not JSON"),
-        (b"[" * 100_000, "invoices-1.json is nested too deep"),
+        (b"[" * 100_000, "invoices-1.json is nested deeper than 64 levels"),
         ("{}".encode("utf-16"), "invoices-1.json is not UTF-8"),
         (None, "there is no file of it"),
     ],

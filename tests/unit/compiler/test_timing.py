@@ -22,7 +22,6 @@ def test_every_error_is_found_at_once() -> None:
     "members",
     [
         {},
-        {"interv": "c", "cron": None},
         {"interv": "h", "delay": 3599},
         {"interv": "h", "delay": 3600, "deadline_offset": "+61m"},
         {"interv": "d", "delay": 3 * 3600, "deadline_offset": "03:01", "timezone": "Asia/Tokyo"},
