@@ -11,14 +11,13 @@ import typer
 
 from jobauto_prefect.cli.options import Json, Limit, Url
 from jobauto_prefect.cli.output.terminal import (
-    escape_controls,
     format_time,
     print_hint,
     print_json,
     print_line,
     print_table,
 )
-from jobauto_prefect.wording import pluralize
+from jobauto_prefect.wording import escape_controls, pluralize
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client

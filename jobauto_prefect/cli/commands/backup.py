@@ -13,13 +13,13 @@ import typer
 from jobauto_prefect.cli.options import Json
 from jobauto_prefect.cli.output.terminal import (
     error_console,
-    escape_controls,
     format_time,
     print_hint,
     print_json,
     print_line,
     print_table,
 )
+from jobauto_prefect.wording import escape_controls
 
 if TYPE_CHECKING:
     from jobauto_prefect.backup.archive import Manifest

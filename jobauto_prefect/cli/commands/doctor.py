@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from jobauto_prefect.cli.options import Json
-from jobauto_prefect.cli.output.terminal import escape_controls, print_json, print_line
+from jobauto_prefect.cli.output.terminal import print_json, print_line
+from jobauto_prefect.wording import escape_controls
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.checks.finding import Finding

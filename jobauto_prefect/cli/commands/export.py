@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from jobauto_prefect.cli.options import Url
-from jobauto_prefect.cli.output.terminal import escape_controls, print_line
+from jobauto_prefect.cli.output.terminal import print_line
 from jobauto_prefect.cli.records.lookup import fetch_record_index
 from jobauto_prefect.errors import Conflict
-from jobauto_prefect.wording import pluralize
+from jobauto_prefect.wording import escape_controls, pluralize
 
 
 def export(

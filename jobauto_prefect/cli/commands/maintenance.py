@@ -7,7 +7,8 @@ import typer
 
 from jobauto_prefect.cli.options import Json, Url
 from jobauto_prefect.cli.output.results import call_and_print
-from jobauto_prefect.cli.output.terminal import escape_controls, format_time
+from jobauto_prefect.cli.output.terminal import format_time
+from jobauto_prefect.wording import escape_controls
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client

@@ -12,16 +12,12 @@ from jobauto_prefect.cli.commands.topics import attach, detach
 from jobauto_prefect.cli.completion import complete_names
 from jobauto_prefect.cli.options import Env, Json, Members, Paths, Secret, Unset, Url, Yes
 from jobauto_prefect.cli.output.results import call_and_print
-from jobauto_prefect.cli.output.terminal import (
-    error_console,
-    escape_controls,
-    print_json,
-    print_line,
-)
+from jobauto_prefect.cli.output.terminal import error_console, print_json, print_line
 from jobauto_prefect.cli.records import tables
 from jobauto_prefect.cli.records.lists import ListedKind, add_list
 from jobauto_prefect.cli.records.lookup import find_id
 from jobauto_prefect.facade.apply.record_kinds import GROUPS, KINDS, NOUNS
+from jobauto_prefect.wording import escape_controls
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client

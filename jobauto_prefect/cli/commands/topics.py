@@ -7,8 +7,9 @@ import typer
 
 from jobauto_prefect.cli.completion import complete_names
 from jobauto_prefect.cli.options import Json, Url
-from jobauto_prefect.cli.output.terminal import escape_controls, print_json, print_line
+from jobauto_prefect.cli.output.terminal import print_json, print_line
 from jobauto_prefect.cli.records.lookup import find_id
+from jobauto_prefect.wording import escape_controls
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from jobauto_prefect.cli.options import Json
-from jobauto_prefect.cli.output.terminal import escape_controls, print_hint, print_line
+from jobauto_prefect.cli.output.terminal import print_hint, print_line
 from jobauto_prefect.errors import Conflict
+from jobauto_prefect.wording import escape_controls
 
 if TYPE_CHECKING:
     from jobauto_prefect.settings import Settings

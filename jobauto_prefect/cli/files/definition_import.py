@@ -8,12 +8,7 @@ from typing import Any
 
 from jobauto_prefect.cli.connection.client import Client
 from jobauto_prefect.cli.files.reader import find_files, load_documents
-from jobauto_prefect.cli.output.terminal import (
-    escape_controls,
-    print_grouped_hints,
-    print_line,
-    warning_messages,
-)
+from jobauto_prefect.cli.output.terminal import print_grouped_hints, print_line, warning_messages
 from jobauto_prefect.errors import Conflict, Fault
 from jobauto_prefect.facade.apply.documents import Document, check_document
 from jobauto_prefect.facade.apply.record_kinds import (
@@ -24,6 +19,7 @@ from jobauto_prefect.facade.apply.record_kinds import (
     says_owner,
 )
 from jobauto_prefect.facade.apply.validation import raise_faults
+from jobauto_prefect.wording import escape_controls
 
 STYLES = {"created": "green", "updated": "yellow", "unchanged": "dim", "refused": "red"}
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any
 
-from jobauto_prefect.cli.output.terminal import escape_controls, print_line
+from jobauto_prefect.cli.output.terminal import print_line
 from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.wording import escape_controls
 
 ONE_LINE = 70  # characters of both values; longer ones have a line each
 SIGNS = {"add": "+", "remove": "-", "change": "~", "order": "~"}

@@ -16,13 +16,13 @@ from jobauto_prefect.cli.output.terminal import (
     LIVE,
     STYLES,
     console,
-    escape_controls,
     format_seconds,
     print_hint,
     print_json,
     print_line,
 )
 from jobauto_prefect.errors import JobautoError, Unavailable
+from jobauto_prefect.wording import escape_controls
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client

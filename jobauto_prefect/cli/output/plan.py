@@ -5,14 +5,13 @@ from typing import Any
 
 from jobauto_prefect.cli.output.terminal import (
     STYLES,
-    escape_controls,
     print_grouped_hints,
     print_hint,
     print_json,
     print_line,
 )
 from jobauto_prefect.facade.apply.record_kinds import NOUNS
-from jobauto_prefect.wording import pluralize
+from jobauto_prefect.wording import escape_controls, pluralize
 
 Plan = Mapping[str, Any]
 """As `POST /apply` answers it."""

@@ -2,13 +2,12 @@
 
 import json
 import sys
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from jobauto_prefect.wording import pluralize
+from jobauto_prefect.wording import escape_controls, pluralize
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,25 +115,6 @@ def _name_group(noun: str, names: Sequence[str]) -> str:
 def print_json(value: Any) -> None:
     """Print a JSON value and nothing else."""
     sys.stdout.write(json.dumps(value, ensure_ascii=False, indent=2) + "\n")
-
-
-def escape_controls(text: str) -> str:
-    """Make text of unknown origin safe for a terminal: control characters are shown, not obeyed.
-
-    Those that change the direction of text, and other invisible ones, are shown as codes, too.
-    """
-    if text.isprintable():
-        return text
-    return "".join(map(_escape_character, text))
-
-
-def _escape_character(character: str) -> str:
-    # Joiners shape letters and emoji, and move nothing.
-    hidden = unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp")
-    if not hidden or character in "\t\u200c\u200d":
-        return character
-    code = ord(character)
-    return " " if character == "\n" else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def make_cell(value: Any) -> "Text":

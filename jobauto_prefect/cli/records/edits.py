@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from jobauto_prefect.cli.output.terminal import (
-    escape_controls,
     print_grouped_hints,
     print_json,
     print_line,
@@ -19,7 +18,7 @@ from jobauto_prefect.cli.records.lookup import fetch_record_index, find_id
 from jobauto_prefect.definitions.validation.record_files import record_schema
 from jobauto_prefect.errors import Conflict, InvalidInput, NotFound
 from jobauto_prefect.facade.apply.record_kinds import GROUPS, KINDS, NOUNS, OWNED
-from jobauto_prefect.wording import pluralize
+from jobauto_prefect.wording import escape_controls, pluralize
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client

@@ -4,12 +4,12 @@ import pytest
 from rich.console import Console
 
 from jobauto_prefect.cli.output.terminal import (
-    escape_controls,
     fit_widths,
     format_duration,
     format_seconds,
     make_table,
 )
+from jobauto_prefect.wording import escape_controls
 
 
 def test_control_characters_of_unknown_text_do_not_reach_the_terminal() -> None:
@@ -54,6 +54,7 @@ def test_a_table_that_fits_is_not_cut() -> None:
         ("a\u202etxt.exe", "a\\u202etxt.exe"),
         ("\u2066x\u2069\u200f\u061c", "\\u2066x\\u2069\\u200f\\u061c"),
         ("zero\u200bwidth\ufeff\u2028", "zero\\u200bwidth\\ufeff\\u2028"),
+        ("tag\U000e0041", "tag\\U000e0041"),
         ("\x1b[31mred\tx", "\\x1b[31mred\tx"),
         ("שלום kůň 👩\u200d👧", "שלום kůň 👩\u200d👧"),
     ],

@@ -10,7 +10,7 @@ from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.console.activity.event_pages import RULES, SOURCES, Names
 from jobauto_prefect.facade.console.activity.rule_picture import Arrow, Origin, draw_rules
 from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
-from jobauto_prefect.facade.console.records.choices import read_choices
+from jobauto_prefect.facade.console.records.choices import Choices, read_choices
 from jobauto_prefect.facade.console.records.page_parts import (
     Action,
     AnyCell,
@@ -50,10 +50,11 @@ async def list_rules(request: Request, contract: CurrentContract) -> Response:
     query = list_query(request, FILTERS)
     view = await contract.read("/eventrules", {**query, "limit": MAX_SHOWN})
     rules = list(view.data.values())
-    origins = _origins(view.names)
+    templates = await read_choices(contract, "runtemplates", languages)
+    sources = await read_choices(contract, "eventsources", languages)
+    origins = _origins(view.names, templates, sources)
     arrows = [_arrow(rule, translate) for rule in rules]
     new = Action(translate("New event rule"), f"{RULES}/new", is_main=True)
-    templates = await read_choices(contract, "runtemplates", languages)
     page = ListPage(
         collection="rules",
         title="Event rules",
@@ -67,11 +68,7 @@ async def list_rules(request: Request, contract: CurrentContract) -> Response:
         ],
         rows=[_row(rule, origins, translate) for rule in rules],
         filters=[
-            ListFilter(
-                "event_source_id",
-                translate("Event source"),
-                await read_choices(contract, "eventsources", languages),
-            ),
+            ListFilter("event_source_id", translate("Event source"), sources),
             ListFilter("runtemplate_source_id", translate("After run template"), templates),
             ListFilter("runtemplate_id", translate("Starts run template"), templates),
             ListFilter(
@@ -100,12 +97,15 @@ async def list_rules(request: Request, contract: CurrentContract) -> Response:
 @router.get(f"{RULES}/{{eventrule:int}}")
 async def show_rule(eventrule: int, request: Request, contract: CurrentContract) -> Response:
     """Show a rule: on what it starts which run template, with which values."""
-    translate, _ = language_parts(request)
+    translate, languages = language_parts(request)
     view = await contract.read(f"/eventrule/{eventrule}")
+    templates = await read_choices(contract, "runtemplates", languages)
+    sources = await read_choices(contract, "eventsources", languages)
+    origins = _origins(view.names, templates, sources)
     rule = view.data
     target = await _read_target(contract, rule)
     may_edit = target and contract.who.rights.may("jobs.update", target["company_id"])
-    _, origin, started, priority, state = _row(rule, _origins(view.names), translate)
+    _, origin, started, priority, state = _row(rule, origins, translate)
     page = RecordPage(
         title=_occasion(rule, translate),
         about=[],
@@ -144,15 +144,21 @@ async def _read_target(contract: Contract, rule: Rule) -> Mapping[str, Any] | No
     return None
 
 
-def _origins(names: Mapping[str, Names]) -> Origins:
-    """Return what rules react to or start, as far as the visitor may know its name, by its key."""
+def _origins(names: Mapping[str, Names], templates: Choices, sources: Choices) -> Origins:
+    """Return what rules react to or start, as far as the visitor may know its name, by its key.
+
+    What choices say of it tells apart those that have one name.
+    """
+    template_labels, source_labels = dict(templates), dict(sources)
     known: Iterable[Origin] = (
         *(
-            Origin(_source_key(key), name, f"{SOURCES}/{key}", True)
+            Origin(_source_key(key), source_labels.get(key, name), f"{SOURCES}/{key}", True)
             for key, name in names.get("eventsource", {}).items()
         ),
         *(
-            Origin(_template_key(key), name, f"{CONSOLE}/runtemplates/{key}")
+            Origin(
+                _template_key(key), template_labels.get(key, name), f"{CONSOLE}/runtemplates/{key}"
+            )
             for key, name in names.get("runtemplate", {}).items()
         ),
     )

@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -15,6 +16,7 @@ from jobauto_prefect.facade.formats.html.page_language import translator
 from jobauto_prefect.facade.formats.negotiation import FORMATS
 from jobauto_prefect.facade.formats.view import PageLink, View
 from jobauto_prefect.facade.models.catalog import KINDS
+from jobauto_prefect.wording import escape_controls
 
 STYLE: Final = (resources.files(__package__) / "templates" / "style.css").read_text("utf-8")
 
@@ -74,7 +76,23 @@ def render_page(
             **parts,
         )
     )
-    return text.encode("utf-8", "replace")
+    return _show_hidden(text).encode("utf-8", "replace")
+
+
+# Templates escape quotation marks and angle brackets in all that is not theirs.
+_KEPT = re.compile(r'([ \n](?:action|href|name|src|value)="[^"]*"|<textarea\b[^>]*>[^<]*)')
+
+
+def _show_hidden(page: str) -> str:
+    """Show what turns text around or is invisible as codes; addresses and forms keep it."""
+    characters = set(page) - set("\t\n\r")
+    codes = {each: code for each in characters if (code := escape_controls(each)) != each}
+    if not codes:
+        return page
+    parts = _KEPT.split(page)
+    table = str.maketrans(codes)
+    parts[::2] = [part.translate(table) for part in parts[::2]]
+    return "".join(parts)
 
 
 _NAVIGATION: Final = (

@@ -124,6 +124,23 @@ def test_lines_with_a_text_are_looked_for_in_the_whole_log(
     assert "No line has this text." in _page(operator, job, find="nothing of it")
 
 
+def test_a_log_shows_hidden_characters_as_codes_and_its_download_keeps_them(
+    operator: httpx.Client, records: JobRecords
+) -> None:
+    job = records.job(state="running")
+    records.lines(job, "open in\u202eseciov", "\x1b[32m\u2066ok\x1b[0m\u200b")
+    for page in (
+        _page(operator, job),
+        _page(operator, job, find="in\u202es"),
+        operator.get(f"/console/jobs/{job}/log?after=0").text,
+    ):
+        assert r"in\u202es" in page
+        assert "\u202e" not in re.sub('value="[^"]*"', "", page)
+    assert r"<mark>in\u202es</mark>eciov" in _page(operator, job, find="in\u202es")
+    assert r'<span class="f2">\u2066ok</span>\u200b' in _page(operator, job)
+    assert "in\u202eseciov" in operator.get(f"/console/jobs/{job}/log.txt").text
+
+
 def _next_address(page: str) -> str:
     (address,) = re.findall(r'hx-get="([^"]+)"', page)
     return html.unescape(address)

@@ -11,7 +11,7 @@ from jobauto_prefect.facade.console.notifications import NOTIFICATIONS
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import add_user, form_fields, links, post, post_file
 from tests.support.console_records import HOSTILE, Records, make_records, sign_in
-from tests.support.records import BANK_PIN
+from tests.support.records import BANK_PIN, ok
 from tests.support.secrets import SECRET, secret
 
 LOGO = bytes.fromhex(
@@ -345,6 +345,30 @@ def test_an_address_does_not_say_what_was_done(
     assert '<p class="notification' not in browser.get(answer.headers["location"]).text
 
 
+def test_names_show_hidden_characters_as_codes_and_forms_keep_them(
+    browser: httpx.Client, records: Records, rest: httpx.Client
+) -> None:
+    name, note, shown = "in\u202eseciov", "one\ntwo\u2066\u200b", "in\\u202eseciov"
+    body = {"slug": "zoo", "name": name}
+    company = ok(rest.post("/company/", json=body), 201)["id"]
+    body = {"app_id": records.app, "company_id": company, "name": name, "note": note}
+    template = ok(rest.post("/runtemplate/", json=body), 201)["id"]
+    for path in (
+        *("/console/companies", f"/console/companies/{company}", "/console/runtemplates"),
+        *(f"/console/runtemplates/{template}", "/console/rules/new", "/console/jobs"),
+        *(f"/console/companies/{company}/edit", f"/api/v1/company/{company}.html"),
+    ):
+        page = browser.get(path).text
+        assert shown in page, path
+        assert "\u202e" not in page or path.endswith("/edit"), path
+    edit = f"/console/runtemplates/{template}/edit"
+    page = browser.get(edit).text
+    assert f'value="{name}"' in page
+    assert post(browser, edit, form_fields(page)).status_code == 303
+    stored = rest.get(f"/runtemplate/{template}.json").json()
+    assert (stored["name"], stored["note"]) == (name, note)
+
+
 def test_choices_name_the_company_where_names_repeat(
     browser: httpx.Client, records: Records, rest: httpx.Client
 ) -> None:
@@ -355,6 +379,21 @@ def test_choices_name_the_company_where_names_repeat(
         page = browser.get(path).text
         for label in ("Acme / Acme invoices", "Zoo / Acme invoices"):
             assert page.count(f">{label}</option>") == times, (path, label)
+
+
+def test_rules_name_the_company_where_names_repeat(
+    browser: httpx.Client, records: Records, rest: httpx.Client
+) -> None:
+    company = ok(rest.post("/company/", json={"slug": "zoo", "name": "Zoo"}), 201)["id"]
+    body = {"app_id": records.app, "company_id": company, "name": "Acme invoices"}
+    template = ok(rest.post("/runtemplate/", json=body), 201)["id"]
+    body = {"runtemplate_source_id": records.template, "runtemplate_id": template}
+    rule = ok(rest.post("/eventrule/", json=body), 201)["id"]
+    listed, shown = (browser.get(f"/console/rules{path}").text for path in ("", f"/{rule}"))
+    for label in ("Acme / Acme invoices", "Zoo / Acme invoices"):
+        assert f"<title>{label}</title>" in listed
+        assert f">{label}</a>" in listed
+        assert f">{label}</a>" in shown
 
 
 def test_what_the_console_does_is_audited_as_its_own(

@@ -338,6 +338,30 @@ def test_a_script_in_any_field_of_any_kind_stays_text(kind: Any) -> None:
         assert "<script" not in page.source
 
 
+HIDDEN = "\u202e\u2066\u200b\u2028\u2029\xad\ufeff\U000e0041\x7f\x9f\x01"
+CODES = "".join(re.findall(r"\\[xuU][0-9a-f]+", ascii(HIDDEN)))
+
+
+def test_pages_show_hidden_characters_as_codes_and_forms_and_other_formats_keep_them() -> None:
+    joined = "\u0645\u06cc\u200c\u062e \U0001f469\u200d\U0001f467"
+    written = f'a{HIDDEN} value="{HIDDEN}" <textarea>{HIDDEN} {joined}'
+    record = {**JOB, "note": written, "env": {HIDDEN: written}, "stdout": f"one\n{written}\n"}
+    app, asked = {"id": 1, "name": written}, {"note": written}
+    filters = (ListFilter("note", "Note", "text"),)
+    for view in (
+        one(record),
+        many(app, item="app", query=asked, filters=filters),
+        View("Error", "", {"error": "Bad Request", "message": written, "details": [written]}),
+    ):
+        page = text("html", view)
+        assert CODES in page
+        assert joined in page
+        shown = re.sub(r'<input type="text" name="note" value="[^"]*">', "", page)
+        assert not set(HIDDEN) & set(shown)
+        assert (HIDDEN in page) == bool(view.filters)
+    assert json.loads(text("json", one(record)))["note"] == written
+
+
 def test_errors_are_pages_that_escape_what_they_repeat() -> None:
     faults = [{"pointer": SCRIPT, "message": SCRIPT, "line": 3}, SCRIPT]
     error = {"error": "Bad Request", "message": SCRIPT, "details": faults, "request_id": "9f1c"}
