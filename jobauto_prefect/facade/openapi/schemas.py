@@ -119,7 +119,8 @@ def _job_change(body: Json) -> Json:
         **body,
         "description": "`scheduled` and `note` of a job that waits; or `state` to cancel it.",
         "properties": {name: dict(body["properties"][name]) for name in changing},
-        "dependentRequired": {"reason": ["state"]},
+        "if": {"required": ["reason"]},
+        "then": {"required": ["state"]},
     }
 
 
@@ -145,6 +146,12 @@ def _definition_schemas() -> Json:
     parts = definition.pop("definitions")
     for keyword in ("$schema", "required", "title"):
         del definition[keyword]
+    # Generators of clients make a class of what is an object and nothing else.
+    texts = parts["localized"]
+    parts["localized"] = {
+        **{word: texts.pop(word) for word in ("title", "description")},
+        "anyOf": [{"type": "string"}, {**texts, "type": "object"}],
+    }
     named = {_part_name(name): part for name, part in parts.items()}
     # Generators of clients name an object by where it stands, and this one stands in several.
     for name, member in definition["properties"].items():
@@ -160,11 +167,12 @@ def _part_name(name: str) -> str:
 
 def _add_definition(application: Json) -> None:
     """Add the fields of its definition to the record of an application."""
-    application["allOf"] = [reference("DefinitionMembers")]
-    application["required"] += definition_schema()["required"]
+    required = {"type": "object", "required": definition_schema()["required"]}
+    application["allOf"] = [reference("DefinitionMembers"), required]
 
 
 def _add_partial_definition(body: Json) -> None:
     """Add a whole definition or a part of one, whose keys `company` and others are its own."""
-    body["allOf"] = [reference("DefinitionMembers")]
+    # Generators of clients take a part that stands alone for the whole.
+    body["allOf"] = [reference("DefinitionMembers"), {"type": "object"}]
     del body["additionalProperties"], body["properties"]["company"]

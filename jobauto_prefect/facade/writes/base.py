@@ -49,7 +49,7 @@ CompanySlug = Annotated[
 ]
 
 OBJECT_TEXT: tuple[JsonSchemaValue, ...] = (
-    {"type": "string", "contentMediaType": "application/json", "contentSchema": {"type": "object"}},
+    {"type": "string", "contentMediaType": "application/json", "pattern": "^[ \\t\\r\\n]*\\{"},
     {"type": "string", "pattern": "^[ \\t\\r\\n]*$"},
 )
 """The texts that `parse_object` takes, in a JSON Schema."""

@@ -9,7 +9,7 @@ from jobauto_prefect.facade.writes.base import OBJECT_TEXT, parse_object
 from jobauto_prefect.facade.writes.events import RuleBody
 from jobauto_prefect.facade.writes.run_templates import TemplateBody
 
-BLANK = next(one["pattern"] for one in OBJECT_TEXT if "pattern" in one)
+BLANK = OBJECT_TEXT[-1]["pattern"]
 
 
 def test_the_text_of_an_object_is_the_object() -> None:
