@@ -327,6 +327,9 @@ def test_an_artifact_sent_twice_is_one(
     (artifact,) = rest.get(f"/job/{launch['job_id']}.json").json()["artifacts"]
     assert (artifact["path"], artifact["size"]) == ("result.json", 8)
     assert artifact["content_type"] == "application/json"
+    assert rest.get(f"/artifact/{artifact['id']}").content == b'{"a": 1}'
+    assert rest.get(f"/artifact/{artifact['id']}.json").json() == artifact
+    assert "result.json" in rest.get(f"/artifact/{artifact['id']}.html").text
 
 
 def test_a_workers_name_is_its_own_until_its_lease_is_over(
