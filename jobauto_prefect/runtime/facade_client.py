@@ -1,5 +1,6 @@
-"""The worker's side of the claims API (`/internal/v1`)."""
+"""The worker's side of the claims API (`/internal/v1`), and jobs that flows ask for as users."""
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
 from uuid import UUID
@@ -116,6 +117,21 @@ class FacadeClient:
     async def application(self, app_id: int) -> ApplicationDocument:
         """Return the definition a compiled flow is made of."""
         return _read(await self._request("GET", f"applications/{app_id}"), ApplicationDocument)
+
+    async def start_job(self, fields: Mapping[str, Any], key: str) -> dict[str, Any]:
+        """Make a job as a user does, once for each `key`; the token is a user's."""
+        headers = {"Idempotency-Key": key}
+        made = await self._request(
+            "POST", f"{self.url}/api/v1/job/", json=dict(fields), headers=headers
+        )
+        return await self.job(made.json()["id"])
+
+    async def job(self, job_id: int) -> dict[str, Any]:
+        """Return the record of a job as a user sees it."""
+        record: dict[str, Any] = (
+            await self._request("GET", f"{self.url}/api/v1/job/{job_id}.json")
+        ).json()
+        return record
 
     async def _post(self, path: str, message: BaseModel, answer: type[Body]) -> Body:
         return _read(await self._send(path, message), answer)

@@ -1,6 +1,7 @@
 """What `deployments/` holds names commands, settings and folders that there are."""
 
 import configparser
+import importlib
 import json
 import re
 from collections.abc import Iterator
@@ -94,8 +95,9 @@ def test_what_the_image_is_made_of_is_there() -> None:
         assert needed in kept
 
 
-def test_prefect_deploy_has_the_image_and_no_run_templates() -> None:
-    file = yaml.safe_load((FOLDER / "prefect.yaml").read_text())
-    step = file["build"][0]["prefect_docker.deployments.steps.build_docker_image"]
-    assert (FOLDER.parent / step["dockerfile"]).is_file()
-    assert file["deployments"] == []
+def test_what_prefect_deploy_deploys_is_a_flow_and_is_in_no_pool_of_jobauto() -> None:
+    for deployment in yaml.safe_load((FOLDER / "prefect.yaml").read_text())["deployments"]:
+        module, _, name = deployment["entrypoint"].rpartition(".")
+        flow = getattr(importlib.import_module(module), name)
+        assert set(deployment["parameters"]) == set(flow.parameters.properties)
+        assert deployment["work_pool"]["name"] != Settings.model_fields["pool"].default
