@@ -22,7 +22,7 @@ POOL = "processes"
 def prefect(
     service: Service, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[httpx.Client, str]]:
-    """A client of Prefect's API and the id of the deployment that the file makes, beside a worker for it."""
+    """A client of Prefect's API and the id of the file's deployment, whose pool has a worker."""
     home = tmp_path_factory.mktemp("prefect")
     login, _ = service.admin()
     token = service.json("token", "issue", "--user", login)["token"]

@@ -228,6 +228,25 @@ def test_reconcile_settles_at_once(
     assert place.record.cron == "0 5 * * *"
 
 
+def test_a_deployment_of_no_run_template_is_named_until_it_is_deleted(
+    make: Callable[[], Place], rest: httpx.Client, prefect: httpx.Client
+) -> None:
+    ours = make().deployment()
+    copy = {name: ours[name] for name in ("flow_id", "work_pool_name", "entrypoint", "path")}
+    made = prefect.post("/deployments/", json={**copy, "name": "a copy"}).raise_for_status().json()
+    drift = rest.get("/drift.json").raise_for_status().json()
+    assert drift[made["id"]] == {
+        "runtemplate_id": None,
+        "deployment": "a copy",
+        "differences": {
+            "run template": {"prefect": ours["work_pool_name"], "record": None},
+        },
+    }
+    assert ours["id"] not in drift
+    prefect.delete(f"/deployments/{made['id']}").raise_for_status()
+    assert made["id"] not in rest.get("/drift.json").json()
+
+
 def test_automations_come_back_and_are_audited_once(
     make: Callable[[], Place], rest: httpx.Client, prefect: httpx.Client, ledger: Ledger
 ) -> None:

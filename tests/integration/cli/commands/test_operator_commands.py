@@ -208,6 +208,21 @@ def test_the_doctor_names_what_is_wrong_and_the_command_that_helps(served: Home)
     assert keyless["key"][0]["fix"] == "bring back your copy of it"
 
 
+def test_the_doctor_names_a_deployment_of_no_run_template(served: Home) -> None:
+    prefect = prefect_client(served.environment["PREFECT_API_URL"])
+    flow = prefect.post("/flows/", json={"name": "of somebody"}).raise_for_status().json()["id"]
+    body = {"name": "a copy", "flow_id": flow, "work_pool_name": POOL}
+    made = prefect.post("/deployments/", json=body).raise_for_status().json()["id"]
+
+    found = checks(served, code=1)["drift"]
+
+    prefect.delete(f"/deployments/{made}")
+    (named,) = (finding for finding in found if made in finding["message"])
+    assert named["status"] == "warning"
+    assert f"in work pool {POOL} is no run template's: its runs fail" in named["message"]
+    assert named["fix"].startswith(f"prefect deployment delete {made}")
+
+
 def test_the_doctor_of_an_empty_home_says_what_to_run_first(tmp_path: Path) -> None:
     home = InProcessHome(tmp_path)
     nothing = checks(home, code=1)
