@@ -5,6 +5,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from jobauto_prefect.definitions.records.names import name_faults
 from jobauto_prefect.definitions.storable import unstorable
 from jobauto_prefect.definitions.validation.formats import is_uuid
 from jobauto_prefect.definitions.validation.messages import explain_error
@@ -53,4 +54,6 @@ def check_record(kind: str, document: Any) -> tuple[Fault, ...]:
         broken = record_validator(kind).iter_errors(document)
         findings = [finding for error in broken for finding in explain_error(error)]
     faults = (Fault(each.pointer, each.rule, each.message) for each in findings)
-    return tuple(dict.fromkeys(faults))  # one error for each of several missing keys names all
+    return tuple(
+        dict.fromkeys((*faults, *name_faults(document)))
+    )  # one error for each of several missing keys names all

@@ -13,6 +13,7 @@ from jobauto_prefect.definitions.legacy.credential_types import (
     legacy_kind,
     upgrade_type,
 )
+from jobauto_prefect.definitions.records.names import name_faults
 from jobauto_prefect.definitions.validation.positions import locate
 from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, check_record
 from jobauto_prefect.errors import Fault
@@ -99,7 +100,7 @@ def check_document(document: Document, kind: str | None) -> CheckedDocument:
     report = check(document.content) if document.raw is None else validate(document.raw)
     return CheckedDocument(
         document,
-        tuple(map(document.locate_fault, report.faults)),
+        tuple(map(document.locate_fault, (*report.faults, *name_faults(document.content)))),
         tuple(map(document.locate_fault, report.warnings)),
     )
 

@@ -257,9 +257,11 @@ def _compared(document: Document, record: Record) -> Iterable[tuple[str, tuple[A
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a value as the service keeps it: ports as text, fields with what they leave out."""
+    """Return a value as the service keeps it: ports as text, colours without `#`, fields with all members."""
     if name == "db_port":
         return None if value is None else str(value)
+    if name == "color" and isinstance(value, str):
+        return value.removeprefix("#")
     if name == "fields":
         without = [{key: each for key, each in item.items() if each is not None} for item in value]
         return [{"type": "string", "required": False, **item} for item in without]

@@ -11,7 +11,8 @@ from jobauto_prefect.definitions import (
     validate,
     version_numbers,
 )
-from jobauto_prefect.errors import Conflict, Fault
+from jobauto_prefect.definitions.records.names import name_faults
+from jobauto_prefect.errors import Conflict, Fault, InvalidDefinition
 from jobauto_prefect.facade.http.requests import WHOLE_BODY, Fields
 from jobauto_prefect.facade.writes.application_fields import (
     ApplicationBody,
@@ -124,6 +125,9 @@ def _apply_topics(
 
 def _validate(write: WriteRequest, document: Fields) -> tuple[Definition, list[Fault]]:
     report = validate(write.raw) if _is_raw(write, document) else check(document)
+    faults = [*report.faults, *name_faults(document)]
+    if faults:
+        raise InvalidDefinition(faults)
     return report.definition(), list(report.warnings)
 
 

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, TypeVar
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
+from jobauto_prefect.definitions.records.names import BLANK_END, has_blank_end
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.errors import Fault, InvalidInput
@@ -29,7 +30,23 @@ from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.settings import Settings
 
 NO_NUL = r"^[^\x00]*$"
+NO_BLANK_ENDS = r"^[^\s\x00]([^\x00]*[^\s\x00])?$"
+
+
+def _refuse_blank_end(name: str) -> str:
+    if has_blank_end(name):
+        raise PydanticCustomError("blank", BLANK_END)
+    return name
+
+
 Name = Annotated[str, StringConstraints(min_length=1, max_length=250, pattern=NO_NUL)]
+RecordName = Annotated[
+    Name,
+    AfterValidator(_refuse_blank_end),
+    WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 250, "pattern": NO_BLANK_ENDS}),
+]
+"""The name of a record that is written; what refers to one is a `Name`."""
+
 ShortText = Annotated[str, StringConstraints(max_length=255, pattern=NO_NUL)]
 LongText = Annotated[str, StringConstraints(max_length=1_000_000, pattern=NO_NUL)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]

@@ -17,6 +17,7 @@ from jobauto_prefect.facade.writes.base import (
     Id,
     LabelledBody,
     Name,
+    RecordName,
     ShortText,
     WriteRequest,
     WriteResult,
@@ -101,7 +102,7 @@ class CalendarBody(LabelledBody):
 
     record: ClassVar = calendars.Calendar
 
-    name: Name | None = None
+    name: RecordName | None = None
     timezone: ShortText | None = None
     country: Annotated[str, StringConstraints(pattern=r"^[A-Z]{2}$")] | None = None
     subdivision: ShortText | None = None

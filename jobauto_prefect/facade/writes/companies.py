@@ -14,7 +14,7 @@ from jobauto_prefect.facade.models import companies
 from jobauto_prefect.facade.writes.base import (
     LabelledBody,
     LongText,
-    Name,
+    RecordName,
     ShortText,
     Slug,
     WriteRequest,
@@ -46,7 +46,7 @@ class CompanyBody(LabelledBody):
     record: ClassVar = companies.Company
 
     slug: Slug | None = None
-    name: Name | None = None
+    name: RecordName | None = None
     enabled: Boolean = True
     ic: ShortText | None = None
     email: ShortText | None = None

@@ -15,7 +15,7 @@ from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.models import credentials
 from jobauto_prefect.facade.writes.base import (
     LongText,
-    Name,
+    RecordName,
     ShortText,
     Slug,
     WriteRequest,
@@ -48,8 +48,9 @@ from jobauto_prefect.ledger.records import CredentialType
 from jobauto_prefect.sources.availability import fault_of_check
 from jobauto_prefect.sources.external_values import faults_of_type
 
+UUID = r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
 Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}$")]
-LocalizedName = Name | Annotated[dict[Language, Name], Field(min_length=1)]
+LocalizedName = RecordName | Annotated[dict[Language, RecordName], Field(min_length=1)]
 LocalizedText = LongText | Annotated[dict[Language, LongText], Field(min_length=1)]
 LOCALIZED = ("name", "description")
 """Fields that may be in several languages."""
@@ -97,7 +98,7 @@ class CredentialTypeBody(OwnedBody):
 
     record: ClassVar = credentials.CredentialType
 
-    uuid: Annotated[str, StringConstraints(pattern=r"^[0-9A-Fa-f-]{36}$")] | None = None
+    uuid: Annotated[str, StringConstraints(pattern=UUID)] | None = None
     code: Annotated[Slug, StringConstraints(min_length=2)] | None = None
     name: LocalizedName | None = Field(
         default=None, description="The name for people: a text, or texts by language."

@@ -21,7 +21,7 @@ from jobauto_prefect.facade.writes.base import (
     CompanySlug,
     LabelledBody,
     LongText,
-    Name,
+    RecordName,
     Ref,
     WriteRequest,
     WriteResult,
@@ -71,7 +71,7 @@ class CredentialBody(LabelledBody):
 
     record: ClassVar = credentials.Credential
 
-    name: Name | None = None
+    name: RecordName | None = None
     company_id: Ref | None = None
     company: CompanySlug = None
     credential_type_id: Ref | None = None
@@ -246,7 +246,7 @@ class TopicBody(OwnedBody):
 
     record: ClassVar = topics.Topic
 
-    name: Name | None = None
+    name: RecordName | None = None
     description: LongText | None = None
     color: Annotated[
         str,

@@ -21,6 +21,7 @@ from jobauto_prefect.facade.writes.base import (
     OBJECT_TEXT,
     LabelledBody,
     Name,
+    RecordName,
     Ref,
     ShortText,
     WriteRequest,
@@ -61,7 +62,7 @@ class SourceBody(LabelledBody):
 
     record: ClassVar = event_rules.EventSource
 
-    name: Name | None = None
+    name: RecordName | None = None
     company_id: Ref | None = None
     company: str | None = Field(
         default=None,

@@ -37,6 +37,7 @@ from jobauto_prefect.facade.writes.base import (
     LabelledBody,
     LongText,
     Name,
+    RecordName,
     Ref,
     ShortText,
     WriteRequest,
@@ -101,7 +102,7 @@ class TemplateBody(LabelledBody):
     )
     company_id: Ref | None = None
     company: CompanySlug = None
-    name: Name | None = None
+    name: RecordName | None = None
     active: Boolean = True
     interv: Annotated[str, WithJsonSchema({"type": "string", "enum": [*CODES]})] = "n"
     cron: ShortText | None = None

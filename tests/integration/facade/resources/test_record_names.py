@@ -1,5 +1,6 @@
 """REST takes names wherever it takes ids: in paths, in queries and in bodies."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -176,3 +177,82 @@ def test_names_of_others_are_not_there_as_their_ids_are_not(pair: CompanyPair) -
         assert http.post("/runtemplate/", json=body).status_code == 400
         shared = http.post("/app/shared-app.json", json={"license": "MIT"})
         assert shared.status_code == 403, shared.text
+
+
+ENDS = (" x", "x ", "x\n", "\tx", "\u00a0x", "x\u3000", "x\u2028", " ")
+NAMED: dict[str, dict[str, Any]] = {
+    "company": {"slug": "other"},
+    "calendar": {},
+    "topic": {},
+    "credential_type": {"code": "other", "fields": []},
+    "app": {**PROBE, "uuid": UUID[:-1] + "b"},
+    "credential": {"company": "acme", "credential_type": "bank"},
+    "runtemplate": {"company": "acme", "app": "Disk / probe"},
+    "eventsource": {"db_database": "/tmp/books", "db_connection": "sqlite"},
+}
+
+
+def pointers(answer: httpx.Response) -> set[str]:
+    assert answer.status_code == 400, answer.text
+    return {fault["pointer"] for fault in answer.json()["details"]}
+
+
+@pytest.mark.parametrize("item", NAMED)
+def test_a_name_with_a_blank_at_an_end_is_refused_whichever_way_it_comes(
+    rest: httpx.Client, made: dict[str, tuple[str, int]], item: str
+) -> None:
+    said = {} if item == "app" else {"kind": item}
+
+    def planned(name: Any) -> httpx.Response:
+        text = json.dumps({**said, **NAMED[item], "name": name})
+        return rest.post("/apply.json", json={"files": [{"name": "a.json", "text": text}]})
+
+    for name in ENDS:
+        answer = rest.post(f"/{item}/", json={**NAMED[item], "name": name})
+        in_any_form = {pointer.partition("/")[2].partition("/")[0] for pointer in pointers(answer)}
+        assert in_any_form == {"name"}, repr(name)
+        assert pointers(planned(name)) == {"/name"}, repr(name)
+    if item in ("app", "credential_type"):
+        assert pointers(planned({"en": "x", "cs": "x "})) == {"/name/cs"}
+        answer = rest.post(f"/{item}/", json={**NAMED[item], "name": {"en": "x", "cs": "x "}})
+        assert answer.status_code == 400, answer.text
+    for name in ("x\u200b", "x  y"):
+        assert planned(name).status_code == 200, planned(name).text
+        ok(rest.post(f"/{item}/", json={**NAMED[item], "name": name}), 201)
+
+
+def test_a_login_has_no_blank(rest: httpx.Client) -> None:
+    for login in ENDS:
+        answer = rest.post("/user/", json={"login": login, "password": "Correct horse 7 battery"})
+        assert pointers(answer) == {"/login"}, repr(login)
+
+
+@pytest.mark.parametrize(
+    ("item", "field", "value", "is_taken"),
+    [
+        ("topic", "color", "#00AA00", True),
+        ("topic", "color", "00aa00", True),
+        *(("topic", "color", value, False) for value in ("00AA0", "red", "##00AA0", "00AA00\n")),
+        ("topic", "color", "\u0661" * 6, False),
+        ("credential_type", "code", "a_b-1", True),
+        *(("credential_type", "code", value, False) for value in ("a", "a b", "ab\n", "\u00e9t")),
+        *(("credential_type", "uuid", value, False) for value in ("-" * 36, f"{UUID}\n")),
+        ("company", "slug", "a_b-1", True),
+        *(
+            ("company", "slug", value, False)
+            for value in ("-a", "a b", "ab\n", "\u00e9t", "a" * 65)
+        ),
+    ],
+)
+def test_codes_and_colours_are_judged_alike_by_rest_and_files(
+    rest: httpx.Client, item: str, field: str, value: str, is_taken: bool
+) -> None:
+    record = {**NAMED[item], "name": "x", field: value}
+    text = json.dumps({"kind": item, **record})
+    plan = {"files": [{"name": "a.json", "text": text}]}
+    answers = rest.post("/apply.json", json=plan), rest.post(f"/{item}/", json=record)
+    if is_taken:
+        ok(answers[1], 201)
+        assert ok(rest.post("/apply.json", json=plan))["counts"]["unchanged"] == 1
+    else:
+        assert [pointers(answer) for answer in answers] == [{f"/{field}"}] * 2
