@@ -54,6 +54,5 @@ def check_record(kind: str, document: Any) -> tuple[Fault, ...]:
         broken = record_validator(kind).iter_errors(document)
         findings = [finding for error in broken for finding in explain_error(error)]
     faults = (Fault(each.pointer, each.rule, each.message) for each in findings)
-    return tuple(
-        dict.fromkeys((*faults, *name_faults(document)))
-    )  # one error for each of several missing keys names all
+    # Several missing keys are one error each, which names all of them.
+    return tuple(dict.fromkeys((*faults, *name_faults(document))))

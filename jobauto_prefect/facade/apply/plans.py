@@ -257,7 +257,7 @@ def _compared(document: Document, record: Record) -> Iterable[tuple[str, tuple[A
 
 
 def _plain(name: str, value: Any) -> Any:
-    """Return a value as the service keeps it: ports as text, colours without `#`, fields with all members."""
+    """Return a value as the service keeps it: ports as text, fields with what they leave out."""
     if name == "db_port":
         return None if value is None else str(value)
     if name == "color" and isinstance(value, str):
