@@ -125,9 +125,10 @@ def test_prefect_finds_its_settings_in_the_files_and_names_that_nobody_reads_are
     )
     show = (
         "from jobauto_prefect.engine.prefect_server.database import prefect_database_url as p;"
+        "from jobauto_prefect.engine.prefect_server.process import prefect_names as n;"
         "from jobauto_prefect.settings import load_settings as l;"
         "from jobauto_prefect.cli.checks.setting_names import unread_names as u;"
-        "print(p(l()), *u(), sep=chr(10))"
+        "print(p(l()), *u(n()), sep=chr(10))"
     )
     environment = {
         "JOBAUTO_HOME": str(tmp_path), "JOBAUTO_TIMEZON": "UTC", "PREFECT_LOGGING_ROOT_LEVEL": "x",

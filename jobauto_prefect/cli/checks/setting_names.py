@@ -3,10 +3,9 @@
 import difflib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from jobauto_prefect.cli.checks.finding import Finding
-from jobauto_prefect.engine.prefect_server.process import prefect_names
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.variables import config_files, stored_variables
 
@@ -19,23 +18,30 @@ _PASSED_ON = re.compile(r"PREFECT__|PREFECT_LOGGING_(FILTERS|FORMATTERS|HANDLERS
 
 
 def setting_names() -> frozenset[str]:
-    """Return the names that the files may have."""
+    """Return the names of this program's own settings."""
     fields = Settings.model_fields.items()
-    own = {str(field.validation_alias or f"JOBAUTO_{name.upper()}") for name, field in fields}
-    return frozenset(own | prefect_names())
+    return frozenset(
+        str(field.validation_alias or f"JOBAUTO_{name.upper()}") for name, field in fields
+    )
 
 
-def unread_names() -> Iterator[str]:
-    """Yield a sentence for each name that nobody reads, with the nearest one that somebody does."""
-    known, stored = setting_names(), set[str]()
+def unread_names(prefect_names: Collection[str] | None = None) -> Iterator[str]:
+    """Yield a sentence for each name that nobody reads, with the nearest one that somebody does.
+
+    `prefect_names`: None where Prefect is not imported; then names of its settings pass.
+    """
+    known, stored = setting_names().union(prefect_names or ()), set[str]()
+    ours = OURS if prefect_names is not None else OURS[:2]
     for file in config_files():
         for name in stored_variables(file):
             stored.add(name)
+            if prefect_names is None and name.startswith("PREFECT_"):
+                continue
             if name.upper() not in known and not _PASSED_ON.match(name):
                 yield _describe(name, str(file), known)
     known |= OTHERS_READ
     for name in sorted(os.environ.keys() - stored):
-        if name.startswith(OURS) and name not in known and not _PASSED_ON.match(name):
+        if name.startswith(ours) and name not in known and not _PASSED_ON.match(name):
             yield _describe(name, "the environment", known)
 
 
@@ -47,6 +53,10 @@ def _describe(name: str, where: str, known: frozenset[str]) -> str:
 
 def setting_findings() -> list[Finding]:
     """Report the names that nobody reads."""
+    from jobauto_prefect.engine.prefect_server.process import prefect_names
+
     help_ = "correct it, or take it out (docs/settings.md)"
-    found = [Finding("settings", "warning", message, help_) for message in unread_names()]
+    found = [
+        Finding("settings", "warning", message, help_) for message in unread_names(prefect_names())
+    ]
     return found or [Finding("settings", "ok", "each of them is read")]

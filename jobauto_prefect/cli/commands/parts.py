@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -65,7 +66,7 @@ def start_prefect() -> None:
     """
     import uvicorn
 
-    from jobauto_prefect.engine.prefect_server.process import prefect_environment
+    from jobauto_prefect.engine.prefect_server.process import prefect_environment, prefect_names
     from jobauto_prefect.facade.server_options import server_options
     from jobauto_prefect.home import close_home
     from jobauto_prefect.settings import load_settings
@@ -73,12 +74,12 @@ def start_prefect() -> None:
     settings = load_settings()
     adopt_prefect_settings(of_server=True)
     log_to_stderr(settings.log_format)
-    _warn_of_unread_names()
     close_home(settings)
     options = server_options(settings)
     # Before Prefect is imported: it reads its settings then.
     os.environ |= prefect_environment(settings, os.environ)
     _give_block_key()
+    _warn_of_unread_names(prefect_names())
     logger.info("Prefect listens on %s:%d", settings.api_host, settings.prefect_port)
     uvicorn.run(
         "jobauto_prefect.facade.gateway.asgi:application",
@@ -90,10 +91,10 @@ def start_prefect() -> None:
     )
 
 
-def _warn_of_unread_names() -> None:
+def _warn_of_unread_names(prefect_names: Collection[str] | None = None) -> None:
     from jobauto_prefect.cli.checks.setting_names import unread_names
 
-    for message in unread_names():
+    for message in unread_names(prefect_names):
         logger.warning(message)
 
 
