@@ -367,8 +367,8 @@ class Settings(BaseSettings):
     @field_validator("language")
     @classmethod
     def _language(cls, code: str) -> str:
-        if not re.fullmatch("[a-z]{2}", code):
-            raise ValueError(f"{code!r} is no language; give its two letters, such as en")
+        if not re.fullmatch(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]+)*(\.[\w-]+)?", code):
+            raise ValueError(f"{code!r} is no language; give its letters, such as en or cs_CZ")
         return code
 
     @field_validator("url", "prefect_api_url", "prefect_ui_url")
