@@ -80,7 +80,7 @@ def add_output(session: WritingSession, job_id: int, output: Sequence[Mapping[st
             "stream": lines["stream"],
             "text": line,
             "at": lines["at"],
-            "raw": lines["raws"].get(place),
+            "raw": lines.get("raws", {}).get(place),
         }
         for lines in output
         for place, line in enumerate(lines["texts"])

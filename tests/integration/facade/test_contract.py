@@ -436,7 +436,7 @@ def test_a_parameter_nobody_documents_changes_nothing(
     jobs = list(ok(rest.get("/jobs.json")))
     asked = [
         ("DELETE", f"/jobs.json?runtemplate_id={template}&statee=x", "/statee"),
-        ("DELETE", f"/jobs.json?runtemplate_id={template}&limit=1&dryrun=1", "/dryrun"),
+        ("DELETE", f"/jobs.json?runtemplate_id={template}&dryrun=1", "/dryrun"),
         ("DELETE", f"/job/{everything['job']}.json?force=1", "/force"),
         ("DELETE", f"/company/{everything['company']}/user/1?role=x", "/role"),
         ("POST", f"/company/?companyId={everything['company']}&nam=x", "/nam"),
