@@ -196,9 +196,12 @@ def resolve_names(
 def _is_there(session: ReadingSession, who: Identity, kind: type[Any], given: Any) -> bool:
     """Whether a record has this id; what is no id is for the body's own check."""
     try:
-        record = session.get(kind, as_integer(given))
+        number = as_integer(given)
     except ValueError:
         return True
+    if number < 1:
+        return True
+    record = session.get(kind, number)
     gone = record is None or getattr(record, "retired_at", None) is not None
     return not gone and _can_read(who, kind, record)
 
