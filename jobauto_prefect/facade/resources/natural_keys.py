@@ -214,7 +214,7 @@ def _resolve_actions(
     return {
         action: {
             name: resolve(IN_ACTIONS[name], value, f"{pointer}/{action}/{name}")
-            if name in IN_ACTIONS and value is not None
+            if name in IN_ACTIONS and is_name(value)  # ids: the actions' own check names them
             else value
             for name, value in configured.items()
         }
