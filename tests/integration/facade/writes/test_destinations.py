@@ -98,7 +98,7 @@ def test_a_source_that_moves_asks_for_its_password_and_one_that_stays_does_not(
     for member, value in MOVES.items():
         for kept in ({}, {"db_password": "********"}, {"db_password": ""}):
             message = asked(rest, own, **{member: value}, **kept)["/db_password"]
-            assert f"{member} changed" in message
+            assert member in message
         asked(rest, "/eventsource/", name="erp", **{member: value})  # known by its name
     assert rest.get(own).json() == source
     whole = {name: source[name] for name in source if name.startswith("db_")}
