@@ -6,7 +6,7 @@ from typing import Any
 from jobauto_prefect.errors import Fault
 
 BLANK_END = "begins or ends with a blank; leave it out"
-"""What is said of such a name: nobody sees the blank, and addresses lose it."""
+"""Why such a name is refused: nobody sees the blank, and addresses lose it."""
 
 
 def has_blank_end(name: str) -> bool:
