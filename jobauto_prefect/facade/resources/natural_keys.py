@@ -1,5 +1,6 @@
 """Names in place of ids: in paths, in queries and in bodies."""
 
+import functools
 import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
@@ -164,20 +165,24 @@ def resolve_names(
     given = [name for name in members if fields.get(name) is not None]
     actions = [mode for mode in ActionMode if item == "runtemplate" and mode in fields]
     faults: list[Fault] = []
+    ids_in_actions: list[
+        Fault
+    ] = []  # by themselves, the write names them beside what else it finds
     read = dict(fields)
 
-    def resolve(kind: type[Any], word: Any, pointer: str) -> Any:
+    def resolve(kind: type[Any], word: Any, pointer: str, missing_ids: list[Fault] = faults) -> Any:
         if is_name(word):
             company_id = _company_of(session, who, item, read, record_id)
             reference_id = find_id(session, who, kind, parse_text(pointer[1:], word), company_id)
             is_there = reference_id is not None
-        else:
-            reference_id, is_there = word, _is_there(session, who, kind, word)
+        else:  # what is a job's, its write looks for by itself
+            reference_id, is_there = word, item == "job" or _is_there(session, who, kind, word)
         message = f"there is no {kind.__tablename__} {word!r}"
         if not is_there and item == "job":
             raise NotFound(message)
         if not is_there:
-            faults.append(Fault(pointer, "reference", message))
+            missing = faults if is_name(word) else missing_ids
+            missing.append(Fault(pointer, "reference", message))
         return reference_id
 
     for name in given:
@@ -187,9 +192,10 @@ def resolve_names(
         message = f"there is no company with the slug {slug}"
         faults.append(Fault("/company", "reference", message))
     for mode in actions:
-        read[mode] = _resolve_actions(fields[mode], f"/{mode}", resolve)
+        in_action = functools.partial(resolve, missing_ids=ids_in_actions)
+        read[mode] = _resolve_actions(fields[mode], f"/{mode}", in_action)
     if faults:
-        raise InvalidInput(faults)
+        raise InvalidInput([*faults, *ids_in_actions])
     return read
 
 
@@ -214,7 +220,7 @@ def _resolve_actions(
     return {
         action: {
             name: resolve(IN_ACTIONS[name], value, f"{pointer}/{action}/{name}")
-            if name in IN_ACTIONS and is_name(value)  # ids: the actions' own check names them
+            if name in IN_ACTIONS and value is not None
             else value
             for name, value in configured.items()
         }

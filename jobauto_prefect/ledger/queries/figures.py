@@ -188,8 +188,8 @@ def _failing_notices(session: Session) -> dict[str, int]:
 def _dead_deliveries(session: Session) -> int:
     # Written into the statement: SQLite uses no index of a part for a parameter.
     dead = Delivery.state == literal(DeliveryState.DEAD.value, literal_execute=True)
-    unkept = session.scalar(select(func.count(Event.id)).where(Event.error.is_not(None))) or 0
-    return unkept + (session.scalar(select(func.count(Delivery.id)).where(dead)) or 0)
+    unkept = select(func.count(Event.id)).where(Event.error.is_not(None)).scalar_subquery()
+    return session.scalar(select(func.count(Delivery.id) + unkept).where(dead)) or 0
 
 
 def _seals(session: Session) -> tuple[int, datetime | None, Depth | None]:
