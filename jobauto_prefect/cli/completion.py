@@ -186,7 +186,9 @@ class FishCompletion(typer_classes.FishComplete):
         if os.environ.get("_TYPER_COMPLETE_FISH_ACTION") != "get-names":
             return super().complete()
         items = self.get_completions(*self.get_completion_args())
-        return "".join(f"{self.format_completion(item)}\0" for item in items)
+        # After a tab fish reads a description: of a name with one it would insert the beginning.
+        fit = [item for item in items if "\t" not in item.value]
+        return "".join(f"{self.format_completion(item)}\0" for item in fit)
 
 
 class PowerShellCompletion(typer_classes.PowerShellComplete):
