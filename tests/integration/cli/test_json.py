@@ -255,12 +255,15 @@ def fits(value: Mapping[str, Any], named: list[str]) -> list[str]:
 def fields_of(name: str) -> tuple[frozenset[str], frozenset[str]]:
     """The members a schema of the REST contract requires, and all it has."""
     schemas = json.loads((ROOT / "api" / "openapi.json").read_text())["components"]["schemas"]
-    schema = schemas[name]
-    required, known = {*schema.get("required", ())}, {*schema.get("properties", {})}
-    for part in schema.get("allOf", ()):
-        needs, has = fields_of(part["$ref"].rpartition("/")[2])
-        required |= needs
-        known |= has
+    required, known = set[str](), set[str]()
+    parts = [schemas[name]]
+    while parts:
+        part = parts.pop()
+        required |= {*part.get("required", ())}
+        known |= {*part.get("properties", {})}
+        parts += part.get("allOf", ())
+        if "$ref" in part:
+            parts.append(schemas[part["$ref"].rpartition("/")[2]])
     return frozenset(required), frozenset(known)
 
 
