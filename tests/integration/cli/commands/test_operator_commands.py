@@ -23,7 +23,6 @@ from tests.support.homes import Home, InProcessHome
 from tests.support.ports import free_port
 from tests.support.secrets import SECRET
 from tests.support.servers import facade, prefect_client
-from tests.support.waits import eventually
 
 DEFINITION = {
     "$schema": "https://example.org/schema.json",
@@ -45,6 +44,9 @@ def _patient_doctor(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def home(tmp_path: Path, prepared_home: Path, prefect_server: str) -> Home:
     """A home with two companies and a run template each."""
+    prefect = prefect_client(prefect_server)
+    for deployment in prefect.post("/deployments/filter", json={}).json():  # of former tests
+        prefect.delete(f"/deployments/{deployment['id']}")
     shutil.copytree(prepared_home, tmp_path / "home")
     home = InProcessHome(tmp_path)
     home.environment |= {
@@ -91,9 +93,6 @@ def served(home: Home) -> Iterator[Home]:
         prefect_api_url=home.environment["PREFECT_API_URL"],
         pool=POOL,
     )
-    prefect = prefect_client(settings.prefect_api_url)
-    for one in prefect.post("/deployments/filter", json={}).json():  # of former tests: drift
-        prefect.delete(f"/deployments/{one['id']}")
     ledger = open_ledger(settings)
     with facade(settings, ledger):
         yield home
@@ -171,7 +170,6 @@ def test_a_worker_whose_clock_is_wrong_is_named_with_the_difference(served: Home
 
 def test_the_doctor_names_what_is_wrong_and_the_command_that_helps(served: Home) -> None:
     prefect = prefect_client(served.environment["PREFECT_API_URL"])
-    eventually(lambda: len(prefect.post("/deployments/filter", json={}).json()) == 2)
 
     before = checks(served, code=1)
     heard = {"name": "w1", "heartbeat_interval_seconds": 30}
