@@ -17,7 +17,8 @@ Stream = Literal["stdout", "stderr", "notice"]
 
 LONGEST_LINE = 16_384  # characters; a longer line becomes several
 RESTING_SECONDS = 0.3  # an unfinished line that grows no more is given out
-END_BYTES = 128 * 1024  # of the end of an output that is longer than its limit
+END_BYTES = 128 * 1024  # of the end of an output that is longer than its limits
+MOST_LINES = 200_000  # of the beginning: short lines take few bytes, and a row of the ledger each
 CHARACTER_BYTES = 4  # of UTF-8, at most
 
 # PostgreSQL refuses NUL and XML most control characters; they become their pictures.
@@ -214,7 +215,8 @@ def _sizes(lines: OutputLines) -> list[int]:
 class Output:
     """All output of one job.
 
-    Of what is longer than `limit_bytes` beginning and end are kept, and how much is missing.
+    Of what is longer than `limit_bytes` or `MOST_LINES`, beginning and end are kept, and how much
+    is missing.
     """
 
     def __init__(self, secrets: list[str], limit_bytes: int, clock: Clock = utc_now) -> None:
@@ -247,6 +249,8 @@ class Output:
         if self._end.is_used:
             self._feed_end(stream, at, data)
             return
+        if self.lines >= MOST_LINES:
+            self._left = 0
         cut = min(self._left, len(data))
         while 0 < cut < len(data) and not _begins_character(data[cut]):
             cut -= 1
@@ -263,8 +267,9 @@ class Output:
         knew = bool(self._end.left_out)
         self._end.add(stream, at, data)
         if self._end.left_out and not knew:
+            most = f"{MOST_LINES} lines" if self.lines >= MOST_LINES else f"{self._limit} bytes"
             self.notice(
-                f"the output is longer than {self._limit} bytes: "
+                f"the output is longer than {most}: "
                 f"its last {self._end_bytes} bytes follow when the job has ended"
             )
 

@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobauto_prefect.definitions.mask import MASK
-from jobauto_prefect.runtime.output.lines import END_BYTES, LONGEST_LINE, LineSplitter, Output
+from jobauto_prefect.runtime.output.lines import (
+    END_BYTES,
+    LONGEST_LINE,
+    MOST_LINES,
+    LineSplitter,
+    Output,
+)
 from jobauto_prefect.runtime.output.masking import StreamMasker
 
 PLENTY = 10_000_000
@@ -220,6 +226,20 @@ def test_of_long_output_beginning_and_end_are_kept_with_what_is_missing(line: by
     assert kept[-1] == b"Error: no space"
     missing = int(gap.split()[0])
     assert limit - 20 < -(-count // 500) * 500 * len(line) + 16 - missing <= limit
+
+
+def test_of_very_many_short_lines_beginning_and_end_are_kept() -> None:
+    output = Output([], 10_000_000)
+    for _ in range(100):
+        output.feed("stdout", b"\n" * 65_536)
+    output.feed("stdout", b"Error: no space\n")
+    output.finish()
+    assert output.notices == [
+        f"the output is longer than {MOST_LINES} lines: its last {END_BYTES} bytes follow "
+        "when the job has ended"
+    ]
+    assert output.lines < MOST_LINES + 65_536 + END_BYTES
+    assert texts(output)[-1] == ("stdout", "Error: no space")
 
 
 def test_output_of_just_its_limit_is_whole_without_a_word() -> None:
