@@ -42,11 +42,15 @@ class OverrunMonitor:
                 attempts.lock_job(session, job)
                 if job.state == JobState.RUNNING:
                     notify_slow(session, job, usual)
-        for task_id, due in self._late(now):
-            with apart(f"task {task_id}"), self._ledger.writing(SERVICE) as session:
-                task = attempts.lock_task(session, task_id)
-                if task.state in LIVE_TASKS and not _lapses(task, now):
-                    notify_late(session, task, due)
+        for window in self._open(now):
+            with apart(f"task {window.id}"):
+                due = self._due(window)
+                if due >= now:
+                    continue
+                with self._ledger.writing(SERVICE) as session:
+                    task = attempts.lock_task(session, window.id)
+                    if task.state in LIVE_TASKS and not _lapses(task, now):
+                        notify_late(session, task, due)
 
     def _slow(self, now: datetime) -> list[tuple[int, timedelta]]:
         """Return the jobs that have run for too long, and for how long they may."""
@@ -66,15 +70,14 @@ class OverrunMonitor:
         allowed = ((job, self._slow_after[job.id]) for job in running)
         return [(job.id, span) for job, span in allowed if span and now - job.begin > span]
 
-    def _late(self, now: datetime) -> list[tuple[int, datetime]]:
-        """Return the windows whose time is over, and when that was."""
+    def _open(self, now: datetime) -> list[overruns.OpenWindow]:
+        """Return the windows that somebody wants to be told of when they are late."""
         with self._ledger.reading() as session:
-            dues = [
-                (window.id, self._due(window))
+            return [
+                window
                 for window in overruns.open_windows(session, now)
                 if is_wanted(Occasion.LATE, window.of_template, window.of_company)
             ]
-        return [(task_id, due) for task_id, due in dues if due < now]
 
     def _due(self, window: overruns.OpenWindow) -> datetime:
         by = window.of_template.get("finished_by") or window.of_company.get("finished_by")
