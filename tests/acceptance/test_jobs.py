@@ -53,6 +53,33 @@ def test_a_value_of_any_kind_stays_one_argument(service: Service, text: str) -> 
     assert job["stdout"].startswith(f"arguments: --greeting {text}\n")
 
 
+def test_output_is_had_byte_by_byte_as_it_was_written(service: Service) -> None:
+    """With a pause inside a line, a line of its own that ends in CR, codes of a terminal."""
+    script = (
+        r"printf 'http://exa'; sleep 0.6; printf 'mple.org\r\n\033[1m 12\r%20000s' x; "
+        "echo; echo ' 42 '"
+    )
+    definition = {
+        "$schema": "https://example.org/schema.json",
+        "uuid": "5f2f6a86-0d3a-4a8e-9a53-1f0d8a9f7c11",
+        "name": "Printer",
+        "description": "Prints",
+        "executable": "sh",
+        "cmdparamsTemplate": f'-c "{script}"',
+        "environment": {},
+    }
+    rest = service.rest()
+    app = rest.post("/api/v1/app/", json=definition).raise_for_status().json()["id"]
+    body = {"app_id": app, "company": "acme", "name": "Printer"}
+    rest.post("/api/v1/runtemplate/", json=body).raise_for_status()
+
+    job = service.json("run", "acme/Printer", "--wait")
+
+    printed = rest.get(f"/api/v1/job/{job['id']}/output.txt").content
+    expected = b"http://example.org\r\n\x1b[1m 12\r" + b"x".rjust(20_000) + b"\n 42 \n"
+    assert printed == expected
+
+
 def test_a_password_is_given_to_the_job_and_masked_everywhere_else(service: Service) -> None:
     values = ["--env", f"PROBE_PASSWORD={PASSWORD}", "--env", "PROBE_SLEEP=0"]
 

@@ -14,12 +14,13 @@ from typer.main import get_command
 from jobauto_prefect.cli.app import app
 from tests.support.definitions import PROBE
 from tests.support.homes import Home, InProcessHome, Served
-from tests.support.paths import JOBAUTO
+from tests.support.paths import JOBAUTO, ROOT
 
 SEPARATOR = re.compile(r"\s+·\s+")
 VARYING = re.compile(r"\d{4}-\d\d-\d\d[ T][\d:.+]+Z?|\b[0-9a-f-]{32,36}\b|\d+\.\d s")
 STARTS = re.compile(
-    r".*jobauto (up|demo|restore|backup|api|prefect|services|worker start|secrets|db)\b"
+    r".*jobauto (up|demo|restore|backup|api|prefect|services|worker start|secrets|db|top"
+    r"|--install-completion)\b"
 )
 COMMANDS = (
     ("app import apps/", 0),
@@ -133,6 +134,36 @@ def examples() -> Iterator[str]:
         waiting += getattr(command, "commands", {}).values()
         for block in re.findall(r"Examples?: (.*?)(?:\n\n|\Z)", command.help or "", re.DOTALL):
             yield from SEPARATOR.split(" ".join(block.split()))
+
+
+def documented() -> Iterator[str]:
+    """Every command line in README and docs, without what it is piped to."""
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
+        text = page.read_text().replace("\\\n", " ")
+        blocks = re.findall(r"^```(?:sh|console|bash)?\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+        lines = [line for block in blocks for line in block.splitlines()]
+        for line in (*lines, *re.findall(r"`(jobauto [^`\n]+)`", text)):
+            if called := re.match(r"(?:\$ )?(jobauto .+?)(?: +#.*| [|>&] .*)?$", line.strip()):
+                yield called[1]
+
+
+@pytest.mark.soak
+def test_all_documented_command_lines_say_the_same_in_all_three_ways(
+    ways: dict[str, tuple[Home, list[str]]],
+) -> None:
+    different = []
+    lines = {line for line in (*documented(), *examples()) if not STARTS.match(line)}
+    for line in sorted(lines):
+        said = {}
+        for way, (home, more) in ways.items():
+            words = shlex.split(line.partition("jobauto ")[2])
+            done = home.run(*words, *more, stdin="Dlouhe.heslo-77\n")
+            assert "unexpected" not in done.stderr, (way, line, done.stderr)
+            said[way] = done.returncode, VARYING.sub("…", done.stdout)
+        if len(set(said.values())) > 1:
+            different.append((line, said))
+
+    assert different == []
 
 
 @pytest.mark.parametrize("example", sorted({one for one in examples() if not STARTS.match(one)}))
