@@ -68,28 +68,45 @@ class PatientForwarder:
     """Passes writes on, and repeats what SQLite refuses because somebody else writes.
 
     A transaction that first reads is refused at once, without waiting for the other writer. Those
-    that come again do so one by one, not to get in each other's way once more.
+    that come again do so alone: what is under way ends first, and what comes meanwhile waits.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
-        self._one_by_one = asyncio.Lock()
+        self._alone = asyncio.Lock()
+        self._under_way = 0
+        self._none_under_way = asyncio.Event()
 
     async def forward(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         """Pass one write on, for the last time after `LOCKED_SECONDS`."""
+        async with self._alone:
+            self._under_way += 1
+        is_refused = False
         try:
             await _forward_unless_locked(self._app, scope, replay_body(body, receive), send)
         except _Refused:
-            async with self._one_by_one:
+            is_refused = True
+        finally:
+            self._under_way -= 1
+            if self._under_way == 0:
+                self._none_under_way.set()
+        if is_refused:
+            async with self._alone:
                 await self._repeat(scope, body, receive, send)
 
     async def _repeat(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         until = asyncio.get_running_loop().time() + LOCKED_SECONDS
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(until):
+                while self._under_way:
+                    self._none_under_way.clear()
+                    await self._none_under_way.wait()
         while asyncio.get_running_loop().time() < until:
-            await asyncio.sleep(random.uniform(0, LONGEST_WAIT))  # noqa: S311 - spreads the writers
             with contextlib.suppress(_Refused):
                 await _forward_unless_locked(self._app, scope, replay_body(body, receive), send)
                 return
+            # Prefect's own services write, too.
+            await asyncio.sleep(random.uniform(0, LONGEST_WAIT))  # noqa: S311 - spreads the writers
         await self._app(scope, replay_body(body, receive), send)
 
 
