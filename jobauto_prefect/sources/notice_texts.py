@@ -15,6 +15,7 @@ from jobauto_prefect.definitions.records.notices import Occasion
 from jobauto_prefect.ledger.notices import Batch
 from jobauto_prefect.ledger.records import Notice
 from jobauto_prefect.settings import Settings
+from jobauto_prefect.wording import escape_controls
 
 WORDS: Mapping[str, str] = {
     Occasion.FAILURE: "failed",
@@ -84,8 +85,8 @@ def _time(text: str) -> str:
 
 
 def _flat(text: str) -> str:
-    """Return text on one line, without what is not to be seen: names may hold line ends."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    """Return text on one line; what is not to be seen in it is shown as codes."""
+    return " ".join(escape_controls(text).split())
 
 
 def _rest(batch: Batch) -> str:
