@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import DictLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from jobauto_prefect.facade.formats.html.page_language import translator
@@ -64,7 +64,7 @@ def render_page(
     """
     translate = translator(view.language)
     text = (
-        _templates()
+        load_templates()
         .get_template(template)
         .render(
             view=view,
@@ -113,17 +113,18 @@ def _has_formats(view: View) -> bool:
     return bool(view.path) and not view.session and not is_error(view)
 
 
-def load_templates() -> None:
-    """Load all templates, before their files may be replaced."""
-    templates = _templates()
-    for name in templates.list_templates(extensions=["html"]):
-        templates.get_template(name)
-
-
 @cache
-def _templates() -> Environment:
+def load_templates() -> Environment:
+    """Load the texts of all templates, whose files may be replaced; each is compiled when used."""
+    texts: dict[str, str] = {}
+    for package in (CONSOLE, __package__):
+        loader = PackageLoader(package)
+        environment = Environment(autoescape=True)
+        for name in loader.list_templates():
+            if name.endswith(".html"):
+                texts[name] = loader.get_source(environment, name)[0]
     return Environment(
-        loader=ChoiceLoader([PackageLoader(__package__), PackageLoader(CONSOLE)]),
+        loader=DictLoader(texts),
         autoescape=True,
         undefined=StrictUndefined,
         auto_reload=False,
