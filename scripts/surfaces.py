@@ -120,7 +120,7 @@ def pages(url: str, ledger: Ledger) -> Surfaces:
         browser = sign_in(url, ledger, login, role, company)
         for language in ("en", "cs"):
             browser.headers["accept-language"] = language
-            waiting, met = deque(["/console"]), {"/console"}
+            waiting, met = deque(["/console/"]), {"/console/"}
             while waiting and len(met) <= MOST_PAGES:
                 path = waiting.popleft()
                 answer = browser.get(path)
