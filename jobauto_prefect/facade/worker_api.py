@@ -35,6 +35,7 @@ from jobauto_prefect.runtime.protocol import (
     ApplicationDocument,
     Claim,
     ClaimAnswer,
+    JobId,
     OutputBatch,
     Renewal,
     RenewalAnswer,
@@ -137,16 +138,18 @@ def renew(renewal: Renewal, who: CurrentWorker, service: CurrentService) -> Rene
 
 
 @router.post("/jobs/{job_id}/output", status_code=204)
-def output(job_id: int, batch: OutputBatch, who: CurrentWorker, service: CurrentService) -> None:
+def output(job_id: JobId, batch: OutputBatch, who: CurrentWorker, service: CurrentService) -> None:
     """Store lines of output."""
     with service.ledger.writing(who.actor) as session:
-        job = reports.job_of_claim(session, job_id, batch.claim_id, _pools(who), service.settings)
+        job = reports.open_job_of_claim(
+            session, job_id, batch.claim_id, _pools(who), service.settings
+        )
         reports.add_output(session, job, batch)
 
 
 @router.put("/jobs/{job_id}/artifacts", status_code=204)
 def artifact(
-    job_id: int,
+    job_id: JobId,
     claim_id: UUID,
     path: str,
     content: ArtifactBody,
@@ -157,25 +160,25 @@ def artifact(
 ) -> Response:
     """Store a file that a job has left."""
     with service.ledger.writing(who.actor) as session:
-        job = reports.job_of_claim(session, job_id, claim_id, _pools(who), service.settings)
+        job = reports.open_job_of_claim(session, job_id, claim_id, _pools(who), service.settings)
         reports.add_artifact(session, job, path=path, name=name, kind=type, content=content)
     return Response(status_code=204)
 
 
 @router.get("/jobs/{job_id}/inputs/{artifact_id}")
 def input_file(
-    job_id: int, artifact_id: int, claim_id: UUID, who: CurrentWorker, service: CurrentService
+    job_id: JobId, artifact_id: int, claim_id: UUID, who: CurrentWorker, service: CurrentService
 ) -> Response:
     """Return the content of an input file."""
     with service.ledger.reading() as session:
-        job = reports.job_of_claim(session, job_id, claim_id, _pools(who), service.settings)
+        job = reports.open_job_of_claim(session, job_id, claim_id, _pools(who), service.settings)
         content = input_content(session, job, artifact_id)
     return Response(content, media_type="application/octet-stream")
 
 
 @router.post("/jobs/{job_id}/report")
 def report(
-    job_id: int, finished: Report, who: CurrentWorker, service: CurrentService
+    job_id: JobId, finished: Report, who: CurrentWorker, service: CurrentService
 ) -> ReportAnswer:
     """Record how a job ended."""
     with (

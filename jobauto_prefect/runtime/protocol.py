@@ -31,6 +31,11 @@ class Message(BaseModel):
 
 
 WorkerName = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
+JobId = Annotated[int, Field(ge=1, le=2**63 - 1)]
+StoredInteger = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+MOST_LINES = 2_000_000_000
+"""The highest number of a line; behind it there is room for lines of the ledger's own."""
+
 ShownText = Annotated[str, AfterValidator(storable_text)]
 """Text that is only shown: what can't be kept of it is replaced, and the rest is not lost."""
 
@@ -51,7 +56,7 @@ class Claim(Message):
 
     claim_id: UUID
     flow_run_id: UUID
-    run_number: int = Field(ge=1)
+    run_number: int = Field(ge=1, le=2**31 - 1)
     deployment_id: UUID
     parameters: dict[str, Any] = {}
     auto_scheduled: bool = False
@@ -220,7 +225,7 @@ class OutputLines(Message):
     other than the text and a newline: none of a text that tells how much is missing there.
     """
 
-    seq: int = Field(ge=1)
+    seq: int = Field(ge=1, le=MOST_LINES)
     stream: Literal["stdout", "stderr", "notice"]
     at: AwareDatetime
     texts: list[ShownText] = Field(min_length=1, max_length=5000)
@@ -249,11 +254,11 @@ class Renewal(Message):
     instance: UUID
     number: int = Field(ge=1, le=2**31 - 1)
     answered: int = Field(default=0, ge=0, le=2**31 - 1)
-    jobs: dict[int, UUID] = {}
+    jobs: dict[JobId, UUID] = {}
     claims: list[UUID] = []
-    unknown: dict[int, UUID] = {}
+    unknown: dict[JobId, UUID] = {}
     hindrances: dict[str, str] = {}
-    clock_ahead: float = 0.0
+    clock_ahead: float = Field(default=0.0, allow_inf_nan=False)
 
 
 class RenewalAnswer(Message):
@@ -292,8 +297,8 @@ class Report(Message):
     worker: WorkerName
     ending: Ending
     worker_unable: bool = False
-    exit_code: int | None = None
-    pid: int | None = None
+    exit_code: StoredInteger | None = None
+    pid: StoredInteger | None = None
     message: str = ""
     started_at: AwareDatetime | None = None
     ended_at: AwareDatetime
@@ -324,7 +329,7 @@ class WorkerHello(Message):
     instance: UUID
     same_place: bool = False
     run_as: dict[str, str] = {}
-    limit: int | None = Field(default=None, ge=1)
+    limit: int | None = Field(default=None, ge=1, le=2**31 - 1)
 
 
 class LeftoverJob(Message):

@@ -57,6 +57,7 @@ class Content(StrEnum):
 
     NEW_RUNS = "new runs"  #: one, or a list of them
     STATE = "state"
+    EVENTS = "events"  #: one, or a list of them
     SCHEDULES = "schedules"  #: a deployment with them, one of them, or a list of new ones
 
 
@@ -319,7 +320,7 @@ BLOCKS_AND_VARIABLES = (
 )
 
 EVENTS_AND_AUTOMATIONS = (
-    Route("POST", "/events", SYSTEM),
+    Route("POST", "/events", SYSTEM, content=C.EVENTS),
     Route("POST", "/events/filter", JOBS),
     Route("GET", "/events/filter/next", JOBS),
     Route("POST", "/events/count-by/{countable}", JOBS),
@@ -399,15 +400,19 @@ OPEN_PATHS = frozenset({"/health", "/ready"})
 
 @dataclass(frozen=True, slots=True)
 class Socket:
-    """A websocket of Prefect's; `worker_rule` narrows the messages of workers to their pools."""
+    """A websocket of Prefect's; `worker_rule` narrows the messages of workers to their pools.
+
+    `content` is what each message of an administrator has that has rules of its own.
+    """
 
     path: str
     permission: str
     worker_rule: ScopeRule | None = None
+    content: Content | None = None
 
 
 SOCKETS: Sequence[Socket] = (
-    Socket("/events/in", SYSTEM, ScopeRule.EVENTS),
+    Socket("/events/in", SYSTEM, ScopeRule.EVENTS, Content.EVENTS),
     Socket("/events/out", JOBS, ScopeRule.EVENT_FILTER),
     Socket("/logs/out", JOBS),
     Socket("/task_runs/subscriptions/scheduled", SYSTEM),

@@ -12,12 +12,13 @@ from starlette.types import ASGIApp, Message, Receive, Send
 
 from jobauto_prefect.errors import Forbidden, JobautoError, Unauthorized, Unavailable
 from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.gateway.policy.body_rules import refuse_own_events
 from jobauto_prefect.facade.gateway.policy.owners import Ownership
 from jobauto_prefect.facade.gateway.policy.scope_rules import apply_rule
 from jobauto_prefect.facade.gateway.policy.scoped_request import ScopedRequest
 from jobauto_prefect.facade.gateway.request import ProxyRequest
 from jobauto_prefect.facade.gateway.route_lookup import find_socket
-from jobauto_prefect.facade.gateway.routes import ScopeRule, Socket
+from jobauto_prefect.facade.gateway.routes import Content, ScopeRule, Socket
 from jobauto_prefect.facade.gateway.sign_in import SignIn
 
 logger = logging.getLogger(__name__)
@@ -80,7 +81,7 @@ class SocketGateway:
     ) -> MessageFilter:
         if identity.worker_pools is None:
             if socket.permission in identity.rights.everywhere:
-                return _pass_through
+                return _check_events if socket.content is Content.EVENTS else _pass_through
             raise Forbidden("this can't be narrowed to your companies; ask an administrator")
         if socket.worker_rule is None:
             raise Forbidden("a worker's token does not open this")
@@ -165,6 +166,12 @@ def _sign_in_message(inner: str) -> str:
 
 async def _pass_through(message: Message) -> Message:
     """Pass every message on."""
+    return message
+
+
+async def _check_events(message: Message) -> Message:
+    """Pass on events of others than this service. Raises Forbidden."""
+    refuse_own_events(_parse_json(message.get("text") or message.get("bytes")))
     return message
 
 

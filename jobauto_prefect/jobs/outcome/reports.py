@@ -12,7 +12,7 @@ from jobauto_prefect.ledger.jobs import leases
 from jobauto_prefect.ledger.jobs.confirmations import require_confirmation
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.jobs import artifacts_of, job_with_context
-from jobauto_prefect.ledger.records import Job
+from jobauto_prefect.ledger.records import Job, Lease
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.runtime.protocol import (
@@ -40,6 +40,22 @@ def job_of_claim(
         raise Forbidden(f"job {job_id} was claimed by somebody else")
     if (job.runtemplate.pool or settings.pool) not in pools:
         raise Forbidden(f"this token is not for the work pool of job {job_id}")
+    return job
+
+
+def open_job_of_claim(
+    session: ReadingSession, job_id: int, claim_id: UUID, pools: tuple[str, ...], settings: Settings
+) -> Job:
+    """Return the job of a worker's claim whose report still counts.
+
+    Raises:
+        NotFound: there is no such job.
+        Forbidden: it is another claim's, or of a pool the token does not name.
+        Conflict: it has ended; what is known of it is complete.
+    """
+    job = job_of_claim(session, job_id, claim_id, pools, settings)
+    if job.state != JobState.RUNNING and session.get(Lease, job_id) is None:
+        raise Conflict(f"job {job_id} has ended ({job.state}); nothing is added to it or read")
     return job
 
 

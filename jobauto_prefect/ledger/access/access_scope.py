@@ -8,7 +8,7 @@ from sqlalchemy import ColumnElement, Select, func, or_, select
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.ledger.access.ownership import usable
-from jobauto_prefect.ledger.records import App, RunTemplate
+from jobauto_prefect.ledger.records import App, RunTemplate, WorkerRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,12 @@ def deployments_by_flow(session: Session, scope: AccessScope) -> dict[str, int]:
 def pools(session: Session, scope: AccessScope) -> set[str]:
     """Return the names of a scope's work pools."""
     return set(session.scalars(_of(scope, _pool(scope)).distinct()))
+
+
+def worker_names(session: Session, scope: AccessScope) -> set[str]:
+    """Return the names of the workers that said hello for a scope's work pools."""
+    query = select(WorkerRecord.name).where(WorkerRecord.pool.in_(scope.pools or ()))
+    return set(session.scalars(query))
 
 
 def has_flow(session: Session, scope: AccessScope, flow_id: UUID) -> bool:

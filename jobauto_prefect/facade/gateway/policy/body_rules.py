@@ -78,7 +78,7 @@ def require_scheduled_state(body: Any) -> None:
     Raises:
         Forbidden: there is one.
     """
-    for run in _runs(body):
+    for run in _items(body):
         if run.get("state") is not None and _kind(run["state"]) != SCHEDULED:
             raise Forbidden("only administrators may make runs that are not Scheduled")
         _require_plain_details(run)
@@ -110,15 +110,34 @@ def _kind(state: Any) -> str:
     return str(require_object(state).get("type")).upper()
 
 
-def _runs(body: Any) -> Iterator[Body]:
+def _items(body: Any) -> Iterator[Body]:
     yield from map(require_object, body if isinstance(body, list) else [body])
 
 
 def _each(body: Any, change: Callable[[Body], Body]) -> Any:
     if body is None:
         return None
-    changed = [change(run) for run in _runs(body)]
+    changed = [change(run) for run in _items(body)]
     return changed if isinstance(body, list) else changed[0]
+
+
+OWN_EVENTS = "jobauto."
+"""How the names of the events of this service begin, and the ids of what they are about."""
+
+
+def refuse_own_events(body: Any) -> None:
+    """Refuse events in the name of this service: they start runs of any company.
+
+    Raises:
+        Forbidden: there is one.
+    """
+    for event in _items(body):
+        about = require_object(event.get("resource")).get("prefect.resource.id")
+        if any(str(word).startswith(OWN_EVENTS) for word in (event.get("event"), about)):
+            raise Forbidden(
+                f"events named {OWN_EVENTS}*, or about such a resource, come from the services "
+                "alone; give yours another name"
+            )
 
 
 def require_declared(body: Any, definition: Definition) -> None:

@@ -14,6 +14,7 @@ from jobauto_prefect.facade.gateway.policy.body_filters import (
 from jobauto_prefect.facade.gateway.policy.body_rules import (
     drop_force,
     prefix_idempotency_keys,
+    refuse_own_events,
     require_declared,
     require_limits,
     require_scheduled_state,
@@ -61,6 +62,8 @@ async def decide(
         raise Forbidden("you have no role that allows this; ask an administrator")
     if asks_for_secrets(request) and not identity.rights.may(REVEAL, None):
         raise Forbidden(f"include_secrets needs the permission {REVEAL}; ask an administrator")
+    if route.content is Content.EVENTS:
+        refuse_own_events(request.body)
     if route.member_rule is not None:
         is_filter = route.action is None and route.member_rule is not ScopeRule.SCHEMA
         require_limits(request.body, is_filter=is_filter)

@@ -1,6 +1,7 @@
 """Which of Prefect's objects belong to an access scope: to companies, or to a worker's pools."""
 
 import asyncio
+import itertools
 from collections import OrderedDict
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -8,6 +9,8 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 from urllib.parse import quote
 from uuid import UUID
+
+from slugify import slugify
 
 from jobauto_prefect.definitions import Definition
 from jobauto_prefect.engine.api import PrefectApi
@@ -28,7 +31,11 @@ CACHE_TIME = timedelta(seconds=1)
 """How long the deployments of a scope are cached: one page of Prefect's asks for them some thirty
 times. Who may see a scope is read anew for each request."""
 
-PAGE = 200  # deployments in one response of Prefect's
+PAGE = 200  # deployments, or workers, in one response of Prefect's
+
+LOOKS, LOOK_SECONDS = 10, 0.5
+"""How often, and after how many seconds again, a worker is looked for that Prefect does not list:
+its first event may come before its first heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +91,32 @@ class Ownership:
     async def pool_of_queue(self, queue_id: str) -> str | None:
         """Find the name of a work queue's pool; None where there is no such queue."""
         return (await self.fetch(f"/work_queues/{queue_id}")).get("work_pool_name")
+
+    async def has_worker(self, scope: AccessScope, resource_id: str) -> bool:
+        """Whether events about this resource are about a worker of the scope's pools."""
+        slug = resource_id.rpartition(".")[2]
+        for _ in range(LOOKS):
+            names = await self._read(lambda session: access_scope.worker_names(session, scope))
+            if slug in map(slugify, names) or slug in await self._listed_workers(scope):
+                return True
+            await asyncio.sleep(LOOK_SECONDS)
+        return False
+
+    async def _listed_workers(self, scope: AccessScope) -> set[str]:
+        """List the workers of a scope's pools that Prefect knows, by the names in their events."""
+        slugs: set[str] = set()
+        for pool in scope.pools or ():
+            path = f"/work_pools/{quote(pool, safe='')}/workers/filter"
+            for offset in itertools.count(0, PAGE):
+                body = {"limit": PAGE, "offset": offset}
+                try:
+                    workers = await asyncio.create_task(self._prefect.post(path, body))
+                except NotFound:
+                    break
+                slugs |= {slugify(worker["name"]) for worker in workers}
+                if len(workers) < PAGE:
+                    break
+        return slugs
 
     async def flows(self, scope: AccessScope) -> set[str]:
         """List the ids of the flows of applications that may be seen in a scope."""

@@ -10,6 +10,7 @@ from jobauto_prefect.facade.gateway.policy.body_filters import (
     requested_ids,
     require_object,
 )
+from jobauto_prefect.facade.gateway.policy.body_rules import refuse_own_events
 from jobauto_prefect.facade.gateway.policy.scoped_request import (
     Decision,
     ScopedRequest,
@@ -27,6 +28,7 @@ MAX_VALUES_BYTES = 64 * 1024
 
 WORKER_EVENTS = "prefect.worker."
 RUN_EVENTS = "prefect.flow-run."
+TASK_RUN_EVENTS = "prefect.task-run."
 NO_POOL = "prefect.work-pool.none"
 
 RuleFunction = Callable[[ScopedRequest], Awaitable[Decision]]
@@ -219,13 +221,26 @@ async def _event_filter(scoped: ScopedRequest) -> Decision:
 
 
 async def _events(scoped: ScopedRequest) -> Decision:
-    """Pass on what a worker tells of itself and of its runs."""
+    """Pass on what a worker tells of itself and of its runs, by names that are not ours."""
     event = require_object(scoped.request.body)
+    refuse_own_events(event)
+    is_workers = str(event.get("event")).startswith(WORKER_EVENTS)
     resource_id = str(require_object(event.get("resource")).get("prefect.resource.id"))
-    if resource_id.startswith(WORKER_EVENTS):
+    if is_workers or resource_id.startswith(WORKER_EVENTS):
+        if not (is_workers and await scoped.ownership.has_worker(scoped.scope, resource_id)):
+            raise Forbidden(
+                f"a worker's token sends {WORKER_EVENTS}* of workers of its pools; this one is "
+                "none of them, or the event has another name"
+            )
         return Decision(scoped.request.body)
     if resource_id.startswith(RUN_EVENTS):
         return await scoped.require_run(resource_id.removeprefix(RUN_EVENTS))
+    if resource_id.startswith(TASK_RUN_EVENTS):
+        # Prefect makes task runs of such events, and changes those there are.
+        task_run_id = resource_id.removeprefix(TASK_RUN_EVENTS)
+        known = await scoped.ownership.flow_run_of_task_run(task_run_id)
+        if known is not None:
+            await scoped.require_run(known)
     return await scoped.require_run(_related_run(event))
 
 
