@@ -12,13 +12,15 @@ from jobauto_prefect.definitions.records.actions import UNSCHEDULED, Action
 from jobauto_prefect.errors import JobautoError
 from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
+from jobauto_prefect.ledger.access import vouchers
 from jobauto_prefect.ledger.audit.trail import SERVICE, WritingSession
 from jobauto_prefect.ledger.events import pending_actions
 from jobauto_prefect.ledger.events.delivery_jobs import event_variables
+from jobauto_prefect.ledger.events.event_store import MODES
 from jobauto_prefect.ledger.jobs.attempts import is_active, new_job
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.jobs import job_with_context
-from jobauto_prefect.ledger.records import Job, PendingAction, RunTemplate
+from jobauto_prefect.ledger.records import Event, Job, PendingAction, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 
@@ -66,7 +68,26 @@ def _chain(session: WritingSession, action: PendingAction, _settings: Settings) 
     template = session.get(RunTemplate, action.config["runtemplate_id"])
     if template is None or template.retired_at is not None:
         raise ActionImpossible(f"run template {action.config['runtemplate_id']} is gone")
+    _require_voucher(session, action.event, template)
     return _started(session, action, template)
+
+
+def _require_voucher(session: WritingSession, event: Event, target: RunTemplate) -> None:
+    """Require that who wrote a chain to another company's run template may still start that.
+
+    Raises:
+        ActionImpossible: they may not, or they may not read the ends it tells of.
+    """
+    if event.company_id == target.company_id:
+        return
+    ended = session.get_one(RunTemplate, event.runtemplate_id)
+    writer = ended.action_writers.get(MODES[event.operation])
+    told = vouchers.may_read(session, writer, event.company_id)
+    if not (told and vouchers.may_start(session, writer, target.company_id)):
+        raise ActionImpossible(
+            f"who wrote this chain belongs no more to both companies, that of run template "
+            f"{ended.id} and that of {target.id}; let somebody save its actions who does"
+        )
 
 
 def _launch(session: WritingSession, action: PendingAction, _settings: Settings) -> Job | None:

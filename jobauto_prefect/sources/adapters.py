@@ -53,6 +53,9 @@ from jobauto_prefect.sources.targets import Target, TargetRules, address_of, fil
 
 TABLE = "changes_cache"
 REQUIRED = ("inversion", "recordid", "evidence", "operation")
+NO_FILE = f"there is no SQLite database with a readable table {TABLE} at that path"
+"""Whether there is a file, and of what kind, is nothing to ask a source for."""
+
 SHOWN = 200  # characters of a database's own words
 FAULTS_SHOWN = 3  # of one change
 BLANK = "********"
@@ -183,7 +186,11 @@ class Adapter:
     def _describe_table(self) -> TableClause:
         inspector = inspect(self._connection)
         if not inspector.has_table(TABLE):
-            raise SourceUnavailable(f"the database answers, but has no table {TABLE}")
+            raise SourceUnavailable(
+                NO_FILE
+                if self._target.kind == "sqlite"
+                else f"the database answers, but has no table {TABLE}"
+            )
         columns = [description["name"] for description in inspector.get_columns(TABLE)]
         missing = [name for name in REQUIRED if name not in columns]
         if missing:
@@ -204,8 +211,7 @@ class Adapter:
 
     def _explain(self, error: BaseException) -> str:
         if self._target.kind == "sqlite":
-            # Whether there is a file, and of what kind, is nothing to ask a source for.
-            return f"there is no SQLite database with a readable table {TABLE} at that path"
+            return NO_FILE
         return f"the adapter database can't be used: {self._words(error)}"
 
     def _words(self, error: BaseException) -> str:

@@ -42,7 +42,7 @@ from jobauto_prefect.facade.serializers.jobs import add_job_counts, add_wait_rea
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes.memberships import refuse_higher_user, require_super_admin_left
 from jobauto_prefect.jobs.windows.tasks import deactivate
-from jobauto_prefect.ledger.access.ownership import company_of
+from jobauto_prefect.ledger.access.ownership import companies_of, company_of
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.soft_delete import soft_delete
@@ -120,9 +120,22 @@ def _get_visible(
     own = isinstance(record, User) and record.id == who.user_id
     only = address_of(request).dialect.only(resource.item)
     there = only is None or getattr(record, only.column) in only.value
-    if there and (own or who.rights.may(resource.read, company_of(record))):
+    if there and (own or any(who.rights.may(resource.read, of) for of in companies_of(record))):
         return record
     raise NotFound(f"there is no {resource.kind.__tablename__} {record_id}")
+
+
+def require_deletion(who: Identity, resource: Resource, record: Any) -> None:
+    """Require that somebody may delete a record, in one of the companies that see it.
+
+    Raises:
+        NotFound: they may not even see it.
+        Forbidden: they may see it and not delete it.
+    """
+    seen = [of for of in companies_of(record) if who.rights.may(resource.read, of)]
+    may = [of for of in seen if who.rights.may(f"{resource.permissions}.delete", of)]
+    company_id = next(iter((*may, *seen)), company_of(record))
+    who.rights.require(resource.permissions, "delete", company_id, record)
 
 
 def _add_delete(router: APIRouter, resource: Resource) -> None:
@@ -132,7 +145,7 @@ def _add_delete(router: APIRouter, resource: Resource) -> None:
         format_of(request)
         with service.ledger.writing(who.actor) as session:
             record = get_record(session, resource.kind, record_id)
-            who.rights.require(resource.permissions, "delete", company_of(record), record)
+            require_deletion(who, resource, record)
             if isinstance(record, User):
                 refuse_higher_user(who, record, session.clock())
             soft_delete(session, record, deactivate)

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 
-from jobauto_prefect.errors import Fault, Forbidden, InvalidInput, OtherId, RecordExists
+from jobauto_prefect.errors import Fault, Forbidden, InvalidInput, NotFound, OtherId, RecordExists
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.addresses import address_of
 from jobauto_prefect.facade.http.dialect import TranslatedInput
@@ -37,9 +37,10 @@ from jobauto_prefect.facade.serializers.jobs import add_job_counts, add_wait_rea
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.writes.application_fields import read_definition
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult, parse_flag
+from jobauto_prefect.ledger.access.ownership import company_of
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.queries.names import LOOKS
-from jobauto_prefect.ledger.records import App, Job
+from jobauto_prefect.ledger.records import App, Job, User
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.logs import current_log_context
 
@@ -157,6 +158,7 @@ def _write(resource: Resource, asked: UpsertRequest, who: Identity, service: Ser
     ledger, once, answer = service.ledger, asked.once, None
     with ledger.writing(who.actor) as session:
         if once is not None and (first := once.stored_response(session)) is not None:
+            _authorize_replay(session, resource, who, first)
             return first
         written = resource.write(_write_request(session, resource, asked, who, service))
         _require_new(asked.request, resource, written)
@@ -174,6 +176,23 @@ def _write(resource: Resource, asked: UpsertRequest, who: Identity, service: Ser
     with ledger.reading() as reading:
         reading.add(written.record)
         return _respond_written(reading, resource, asked, who, service, written)
+
+
+def _authorize_replay(
+    session: WritingSession, resource: Resource, who: Identity, first: Response
+) -> None:
+    """Require that who is given an answer again may still change the record that it shows.
+
+    Raises:
+        NotFound: the record is gone, or they may not see it any more.
+        Forbidden: they may see it and not change it.
+    """
+    record_id = int(first.headers["location"].rpartition("/")[2].removesuffix(".json"))
+    record = session.get(resource.kind, record_id)
+    if record is None:
+        raise NotFound(f"there is no {resource.kind.__tablename__} {record_id} any more")
+    if not (isinstance(record, User) and record.id == who.user_id):
+        who.rights.require(resource.permissions, "update", company_of(record), record)
 
 
 def _write_request(

@@ -168,7 +168,7 @@ def apply_actions(
         InvalidInput: with every target that is not there or not to be told anything, and the way
             of a circle.
     """
-    secrets = dict(template.action_secrets)
+    secrets, writers = dict(template.action_secrets), dict(template.action_writers or {})
     faults = [
         fault for mode in given for fault in _address_faults(template, mode, given[mode].webhook)
     ]
@@ -180,7 +180,10 @@ def apply_actions(
         if sealed is not None:
             secrets[mode] = sealed
         setattr(template, mode, configured)
-    template.action_secrets = secrets
+        writers.pop(mode, None)
+        if write.who.user_id is not None:
+            writers[mode] = write.who.user_id
+    template.action_secrets, template.action_writers = secrets, writers
     starts = [
         mode for mode in ActionMode if pending_actions.STARTING & getattr(template, mode).keys()
     ]

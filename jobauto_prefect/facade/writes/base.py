@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from jobauto_prefect.definitions.records.names import BLANK_END, has_blank_end
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
-from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, OrText, as_bool
 from jobauto_prefect.facade.http.requests import Body, Fields, read_json_object
@@ -25,7 +25,13 @@ from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.base import Base
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.queries.names import company_with_slug
-from jobauto_prefect.ledger.records import Company, OutboxMessage, RunTemplate
+from jobauto_prefect.ledger.records import (
+    Company,
+    Credential,
+    EventSource,
+    OutboxMessage,
+    RunTemplate,
+)
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.settings import Settings
 
@@ -150,6 +156,24 @@ class WriteRequest:
             Forbidden: they may not.
         """
         self.who.rights.require(permissions, "create", company_id)
+
+    def authorize_move(self, record: Credential | EventSource | RunTemplate) -> None:
+        """Require that who asks may take a record with its secrets out of its company.
+
+        Where it goes, its secrets may be revealed, or used by whoever configures jobs there; those
+        of a run template's former jobs, too, which are given again. A new record has no company.
+
+        Raises:
+            Forbidden: they may not reveal secrets where it comes from.
+        """
+        if record.id is not None and not self.who.rights.may(
+            "credentials.reveal", company_of(record)
+        ):
+            raise Forbidden(
+                f"to move {record.__tablename__} {record.id} to another company, with what is "
+                "secret in it, needs the permission credentials.reveal where it comes from; ask an "
+                "administrator"
+            )
 
     def resolve_reference(self, kind: type[R], record_id: int, pointer: str, permissions: str) -> R:
         """Return a record that the body refers to.

@@ -1,5 +1,6 @@
 """Companies."""
 
+from collections.abc import Sequence
 from itertools import count
 from typing import Annotated, Any, ClassVar
 
@@ -26,7 +27,7 @@ from jobauto_prefect.facade.writes.base import (
 from jobauto_prefect.facade.writes.calendars import CalendarRefs, apply_calendars
 from jobauto_prefect.facade.writes.env import short_secret_warnings
 from jobauto_prefect.facade.writes.notices import NoticesBody, apply_notices
-from jobauto_prefect.facade.writes.retention import CompanyRetentionBody
+from jobauto_prefect.facade.writes.retention import CompanyRetentionBody, authorize_retention
 from jobauto_prefect.facade.writes.topics import TopicRefs, apply_topics
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
@@ -79,6 +80,7 @@ def write_company(write: WriteRequest) -> WriteResult:
         write.session.add(company)
     as_read = created or body.slug == code_of(company.slug, company.id)
     renamed = not as_read and body.slug not in (None, company.slug)
+    authorize_retention(write, company, body)
     apply_fields(company, body, except_for=APART | {"slug"} if as_read else APART)
     if company.timezone is not None:
         zone_of(company.timezone)
@@ -110,11 +112,10 @@ def _find_company(write: WriteRequest, body: CompanyBody) -> Company | None:
         return write.get_for_update(Company, "companies")
     if body.slug:
         company = find_company(write.session, body.slug)
-        return write.authorize_update(company, "companies") if company else None
-    if body.name is None:
-        return None
-    named = companies_named(write.session, body.name)
-    # A name is no secret key: that others have one of this name is not for everybody to know.
+        named: Sequence[Company] = [company] if company else []
+    else:
+        named = companies_named(write.session, body.name) if body.name is not None else ()
+    # That others have one of this slug or name is not for everybody to know.
     seen = [company for company in named if write.who.rights.may_read("companies", company.id)]
     return write.authorize_update(seen[0], "companies") if seen else None
 

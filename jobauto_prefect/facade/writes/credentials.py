@@ -141,6 +141,7 @@ def _apply_company(write: WriteRequest, credential: Credential, company: Company
     if users:
         named = ", ".join(f"runtemplate {template.id}" for template in users)
         raise Conflict(f"these have it, take it from them first: {named}")
+    write.authorize_move(credential)
     credential.company_id = company.id
 
 

@@ -13,7 +13,7 @@ from jobauto_prefect.definitions.records.source_addresses import (
     USUAL_PORTS,
     changed_address_fields,
 )
-from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, UNSIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.models import event_rules
@@ -100,6 +100,8 @@ def write_source(write: WriteRequest) -> WriteResult:
     created = source is None
     if source is None or (company is not None and company.id != source.company_id):
         write.authorize_create("companies", company.id if company else None)
+        if source is not None:
+            write.authorize_move(source)
     if source is None:
         require_fields(body, "name", "db_database")
         source = EventSource()
@@ -197,16 +199,35 @@ def write_rule(write: WriteRequest) -> WriteResult:
         require_fields(body, "runtemplate_id")
         rule = EventRule(env_mapping="{}")
         write.session.add(rule)
+    elif not _may_vouch(write, rule) and (more := body.model_fields_set - OPERATED):
+        raise Forbidden(
+            f"this rule tells of a company's events that you may not read: you can change "
+            f"{', '.join(sorted(OPERATED))} of it, not {', '.join(sorted(more))}"
+        )
     apply_fields(rule, body, except_for={"env_mapping"})
     if "env_mapping" in body.model_fields_set:
         rule.env_mapping = json.dumps(body.env_mapping, ensure_ascii=False)
     write.session.flush()
+    write.session.expire(rule, ["runtemplate", "runtemplate_source", "event_source"])
+    if _may_vouch(write, rule):
+        rule.written_by = write.who.user_id
     check_rule(write.session, rule, write.settings.extra_env)
     enqueue(
         write.session, OutboxKind.APPLY_TEMPLATE, rule.runtemplate_id
     )  # what runs may leave out
     enqueue(write.session, OutboxKind.APPLY_RULE, rule.id)
     return WriteResult(rule, created)
+
+
+OPERATED = frozenset({"enabled", "labels", "priority"})
+"""Fields of a rule that change nothing of what it tells."""
+
+
+def _may_vouch(write: WriteRequest, rule: EventRule) -> bool:
+    """Whether who asks may read the events that a rule tells of."""
+    kind = "jobs" if rule.runtemplate_source_id is not None else "companies"
+    owners = rule.source_company_id, rule.runtemplate.company_id
+    return owners[0] == owners[1] or write.who.rights.may_read(kind, owners[0])
 
 
 def _check_references(write: WriteRequest, body: RuleBody) -> None:

@@ -1,12 +1,15 @@
 """The field `retention` of companies and run templates: how long what their jobs leave is kept."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field
 from typing_extensions import TypedDict  # pydantic reads the standard one from Python 3.12 on
 
 from jobauto_prefect.definitions.records.retention import LONGEST_DAYS, NO_BOUND
+from jobauto_prefect.errors import Forbidden
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, OrText
+from jobauto_prefect.facade.writes.base import WriteRequest
+from jobauto_prefect.ledger.records import Company, RunTemplate
 
 Days = Annotated[
     int, Field(ge=NO_BOUND, le=LONGEST_DAYS), READ_INTEGER, OrText(r"^(0|[1-9][0-9]{0,4})$")
@@ -42,3 +45,20 @@ class CompanyRetentionBody(RetentionBody, total=False):
     events_days: Annotated[
         Days, Field(description="Days an event is kept, with its deliveries and actions.")
     ]
+
+
+def authorize_retention(write: WriteRequest, record: Company | RunTemplate, body: Any) -> None:
+    """Require that who changes the bounds of a record may delete the jobs that go by them.
+
+    Raises:
+        Forbidden: they may not.
+    """
+    given = body.retention if "retention" in body.model_fields_set else record.retention
+    company_id = record.id if isinstance(record, Company) else record.company.id
+    if (given or {}) != (record.retention or {}) and not write.who.rights.may(
+        "jobs.delete", company_id
+    ):
+        raise Forbidden(
+            "retention deletes jobs: to change it needs the permission jobs.delete; leave it as it "
+            "is, or ask an administrator"
+        )

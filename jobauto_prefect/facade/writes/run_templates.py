@@ -58,7 +58,7 @@ from jobauto_prefect.facade.writes.executors import (
 )
 from jobauto_prefect.facade.writes.notices import NoticesBody, apply_notices
 from jobauto_prefect.facade.writes.ownership import require_accessible, require_visible_definition
-from jobauto_prefect.facade.writes.retention import RetentionBody
+from jobauto_prefect.facade.writes.retention import RetentionBody, authorize_retention
 from jobauto_prefect.facade.writes.topics import TopicRefs, apply_topics, require_own_topics
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
@@ -182,6 +182,7 @@ def write_template(write: WriteRequest) -> WriteResult:
     moved = company is not None and company is not template.company
     if company is not None and moved:
         write.who.rights.require(*CONFIGURE, company.id)
+        write.authorize_move(template)
     if owner is not None and (app or moved):
         require_accessible(write, app or template.app, owner, "/app_id")
     exposed_before = frozenset() if created else unisolated_executors(template)
@@ -189,6 +190,7 @@ def write_template(write: WriteRequest) -> WriteResult:
         write.session.add(template)
     template.app = app or template.app
     template.company = company or template.company
+    authorize_retention(write, template, body)
     on_closed_before = template.on_closed
     apply_fields(template, body, except_for=APART)
     closed_anew = not created and template.on_closed != on_closed_before

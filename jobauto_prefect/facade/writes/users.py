@@ -80,8 +80,9 @@ def _find_user(write: WriteRequest, body: UserBody) -> User | None:
         user: User | None = get_record(write.session, User, write.record_id)
     else:
         user = user_named(write.session, body.login) if body.login else None
-    if user is None:
-        return None
+    own = user is not None and user.id == write.who.user_id
+    if user is None or not (own or write.record_id or write.who.rights.may_read("users", None)):
+        return None  # whether there is a login is not for everybody to know
     if user.id == write.who.user_id and not write.who.rights.may("users.update", None):
         return _authorize_profile(write, body, user)
     write.authorize_update(user, "users")

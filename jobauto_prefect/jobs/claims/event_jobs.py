@@ -11,6 +11,7 @@ from jobauto_prefect.definitions import Definition, to_text
 from jobauto_prefect.definitions.storable import is_storable
 from jobauto_prefect.jobs.claims.context import ClaimContext, Refused
 from jobauto_prefect.jobs.claims.event_values import SelectedValues, select_values, values_of
+from jobauto_prefect.ledger.access.vouchers import rule_fault
 from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
 from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.events import deliveries, delivery_jobs
@@ -75,6 +76,9 @@ def take_event(context: ClaimContext, job: Job, definition: Definition) -> None:
     )
     if delivery is None:
         return  # a later attempt has the values of the first
+    fault = rule_fault(context.session, delivery.event, delivery.rule, job.company_id)
+    if fault is not None:
+        raise Refused("no_voucher", fault, PrefectState.FAILED)
     selected = select_values(context.session, delivery, definition)
     try:
         values = _own_element(context, delivery, values_of(selected, delivery, definition))

@@ -37,6 +37,13 @@ def company_of(record: Base) -> int | None:
     return company_id
 
 
+def companies_of(record: Base) -> tuple[int | None, ...]:
+    """Return the companies that see a record; of a rule also that whose events it tells of."""
+    if isinstance(record, EventRule):
+        return company_of(record), record.source_company_id
+    return (company_of(record),)
+
+
 def usable(kind: type[D], companies: Collection[int]) -> ColumnElement[bool]:
     """Return the condition for definitions of these companies and for shared ones."""
     shared: ColumnElement[bool] = kind.company_id.is_(None)

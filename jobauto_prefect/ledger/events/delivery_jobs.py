@@ -2,6 +2,7 @@
 
 from jobauto_prefect.definitions import EVENT_VARIABLES, to_text
 from jobauto_prefect.errors import Conflict
+from jobauto_prefect.ledger.access.vouchers import rule_fault
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.events.deliveries import (
     SCHEDULE_TYPES,
@@ -39,7 +40,12 @@ def _start(session: WritingSession, delivery: Delivery) -> None:
     if delivery.rule.retired_at is not None:
         mark_dead(delivery, f"rule {delivery.rule_id} was deleted")
         return
-    job = create_job(session, delivery, delivery.rule.runtemplate)
+    template = delivery.rule.runtemplate
+    fault = rule_fault(session, delivery.event, delivery.rule, template.company_id)
+    if fault is not None:
+        mark_dead(delivery, fault)
+        return
+    job = create_job(session, delivery, template)
     enqueue(session, OutboxKind.CREATE_RUN, job.id)
 
 

@@ -76,7 +76,13 @@ IN_COMPANIES: Mapping[type[Base], Callable[[Collection[int]], ColumnElement[bool
     EventSource: EventSource.company_id.in_,
     Event: Event.company_id.in_,
     Task: _of_templates(Task.runtemplate_id),
-    EventRule: _of_templates(EventRule.runtemplate_id),
+    EventRule: lambda companies: or_(
+        _of_templates(EventRule.runtemplate_id)(companies),
+        _of_templates(EventRule.runtemplate_source_id)(companies),
+        EventRule.event_source_id.in_(
+            select(EventSource.id).where(EventSource.company_id.in_(companies))
+        ),
+    ),
 }
 """How the records of companies are told; other kinds belong to no company."""
 

@@ -121,7 +121,8 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     `notices` says who is told of what, by channel (`mail`, `slack`), `notice_secrets` are their
     encrypted addresses.
     `success` and `fail` are the actions that follow the end of a job: name -> configuration;
-    `action_secrets` are the keys of their webhooks' signatures, by these two names.
+    `action_secrets` are the keys of their webhooks' signatures, by these two names, and
+    `action_writers` the users who wrote them, as `EventRule.written_by`.
     The window keeper goes by `kept_schedule` (cron, zone and delay in one text): `next_window` is
     the start of the first window it has not opened, due at `next_schedule`.
     """
@@ -168,6 +169,7 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     success: Mapped[dict[str, Any]] = mapped_column(default=dict)
     fail: Mapped[dict[str, Any]] = mapped_column(default=dict)
     action_secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
+    action_writers: Mapped[dict[str, int]] = mapped_column(default=dict, info=UNAUDITED)
     deployment_id: Mapped[UUID | None] = mapped_column(index=True, info=UNAUDITED)
     applied_parameters: Mapped[dict[str, Any] | None] = mapped_column(info=UNAUDITED)
     applied_paused: Mapped[bool | None] = mapped_column(info=UNAUDITED)

@@ -71,6 +71,8 @@ class EventRule(Audited, Labelled, Retirable, Base):
 
     `env_mapping` is JSON text: environment key -> selector. Empty `evidence`: any. Of ends, `on`
     says which count. `fan_out`: a job for each element of a list. `automation_id` is Prefect's.
+    `written_by` is the user whose word it rests on that it tells of another company's events
+    (`ledger/access/vouchers.py`); None: the operator, or before that was kept.
     """
 
     __tablename__ = "event_rule"
@@ -90,10 +92,21 @@ class EventRule(Audited, Labelled, Retirable, Base):
     enabled: Mapped[bool] = mapped_column(default=True)
     priority: Mapped[int] = mapped_column(default=0)
     automation_id: Mapped[UUID | None] = mapped_column(info=UNAUDITED)
+    written_by: Mapped[int | None] = mapped_column(info=UNAUDITED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
     updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
 
     runtemplate: Mapped[RunTemplate] = relationship(foreign_keys=runtemplate_id)
+    runtemplate_source: Mapped[RunTemplate | None] = relationship(
+        foreign_keys=runtemplate_source_id
+    )
+    event_source: Mapped[EventSource | None] = relationship()
+
+    @property
+    def source_company_id(self) -> int | None:
+        """The company whose events it tells of; None: it is nobody's source."""
+        source = self.runtemplate_source or self.event_source
+        return source.company_id if source else None
 
 
 class Delivery(Base):

@@ -1,0 +1,63 @@
+"""Whose word it rests on that one company's events start jobs of another.
+
+Who writes such a rule, or such an action, belongs to both companies. That is asked again whenever
+one of them does something: rights end, and what was written stays.
+"""
+
+from jobauto_prefect.ledger.audit.trail import WritingSession
+from jobauto_prefect.ledger.records import Event, EventRule, User
+
+SYSTEM_WIDE = frozenset({"super_admin", "admin"})
+"""The roles that hold in every company."""
+
+STARTING_ROLES = frozenset({"editor", "user"})
+STARTING_MEMBERSHIPS = frozenset({"admin", "manager"})
+"""What of roles and memberships lets a member start jobs; the others only read."""
+
+
+def may_read(session: WritingSession, user_id: int | None, company_id: int | None) -> bool:
+    """Whether somebody may read the events of a company; None: the service's operator."""
+    return _belongs(session, user_id, company_id, starts=False)
+
+
+def may_start(session: WritingSession, user_id: int | None, company_id: int | None) -> bool:
+    """Whether somebody may start jobs of a company; None: the service's operator."""
+    return _belongs(session, user_id, company_id, starts=True)
+
+
+def _belongs(
+    session: WritingSession, user_id: int | None, company_id: int | None, *, starts: bool
+) -> bool:
+    if user_id is None:
+        return True
+    user = session.get(User, user_id)
+    if user is None or not user.enabled or user.retired_at is not None:
+        return False
+    now = session.clock()
+    roles = {
+        assignment.role
+        for assignment in user.role_assignments
+        if assignment.expires_at is None or assignment.expires_at > now
+    }
+    memberships = {each.role for each in user.memberships if each.company_id == company_id}
+    if roles & SYSTEM_WIDE:
+        return True
+    starting = roles & STARTING_ROLES or memberships & STARTING_MEMBERSHIPS
+    return bool(memberships and (starting or not starts))
+
+
+def rule_fault(
+    session: WritingSession, event: Event, rule: EventRule, company_id: int
+) -> str | None:
+    """Return why a rule may not tell a company of an event any more; None: it may.
+
+    What a company's own events tell it, and those of no company, needs nobody's word.
+    """
+    if event.company_id in (None, company_id) or may_read(
+        session, rule.written_by, event.company_id
+    ):
+        return None
+    return (
+        f"rule {rule.id} tells of another company's events, and who last wrote it may not read them"
+        " any more; let somebody save the rule who belongs to both companies"
+    )
