@@ -80,6 +80,19 @@ def editor_token(ledger: Ledger, login: str, company_id: int) -> str:
         return issue_user_token(session, user, None)[0]
 
 
+def member_token(ledger: Ledger, login: str, memberships: Mapping[int, str]) -> str:
+    """A bearer token of a new viewer who has these roles in companies, by their ids."""
+    with ledger.writing(SERVICE) as session:
+        user = User(login=login)
+        user.role_assignments = [UserRole(role="viewer", assigned_at=ledger.clock())]
+        user.memberships = [
+            CompanyUser(company_id=of, role=role) for of, role in memberships.items()
+        ]
+        session.add(user)
+        session.flush()
+        return issue_user_token(session, user, None)[0]
+
+
 def make_company_pair(facade_url: str, rest: httpx.Client, ledger: Ledger) -> CompanyPair:
     """Each of the two companies has one record of each kind, and one of each is shared."""
     companies = {
