@@ -1,0 +1,109 @@
+"""Events that others send to Prefect: in whose name, and about what."""
+
+import asyncio
+import json
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import websockets
+
+from tests.integration.facade.gateway.test_programs import opened
+from tests.support.claims import start_workers
+from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway
+from tests.support.servers import worker_token
+from tests.support.waits import eventually
+
+
+def event(name: str, resource: str, *related: str) -> dict[str, Any]:
+    return {
+        "id": str(uuid4()),
+        "occurred": "2026-01-01T00:00:00Z",
+        "event": name,
+        "resource": {"prefect.resource.id": resource},
+        "related": [
+            {"prefect.resource.id": one, "prefect.resource.role": "flow-run"} for one in related
+        ],
+    }
+
+
+async def is_refused(gate: Gateway, signed_in: str, sent: dict[str, Any]) -> bool:
+    """Whether the socket is closed for this message; a second, that is no event, closes it."""
+    socket = await opened(gate, "/events/in", signed_in)
+    assert json.loads(await socket.recv())["type"] == "auth_success"
+    await socket.send(json.dumps(sent))
+    await socket.send(json.dumps(event("jobauto.end-of-test", "x")))
+    with pytest.raises(websockets.ConnectionClosed) as closed:
+        await asyncio.wait_for(socket.recv(), 60)
+    assert closed.value.rcvd is not None
+    assert closed.value.rcvd.code == 1008
+    return not await asyncio.to_thread(is_known, gate, sent)
+
+
+def is_known(gate: Gateway, sent: dict[str, Any]) -> bool:
+    """Whether Prefect has taken an event: it stores what came before a later one of ours."""
+    about = {"id": {"id": [sent["id"]]}, "occurred": {"since": "2025-01-01T00:00:00Z"}}
+    with gate.as_("root") as root:
+        mark = event("test.mark", "test.mark")
+        root.post("/events", json=[mark]).raise_for_status()
+        wanted = {"filter": {**about, "id": {"id": [mark["id"]]}}}
+        eventually(lambda: root.post("/events/filter", json=wanted).json()["events"])
+        return bool(root.post("/events/filter", json={"filter": about}).json()["events"])
+
+
+FORGED = ("jobauto.template.1.success", "jobauto.source.1.change", "jobauto.emits.bill.written")
+
+
+@pytest.mark.parametrize("name", FORGED)
+async def test_events_of_ours_come_from_the_services_alone(gate: Gateway, name: str) -> None:
+    await asyncio.to_thread(start_workers, gate.ledger)
+    run = await asyncio.to_thread(gate.run, OURS)
+    for resource in ("prefect.worker.jobauto.w1", f"prefect.flow-run.{run}", "jobauto.template.1"):
+        sent = event(name, resource, f"prefect.flow-run.{run}")
+        assert await is_refused(gate, f"worker:{gate.worker_token}", sent)
+        assert await is_refused(gate, f"root:{PASSWORD}", sent)
+        with gate.as_("root") as root:
+            for body in ([sent], [event("x.y", "x"), sent]):
+                refused = root.post("/events", json=body)
+                assert (refused.status_code, "services" in refused.text) == (403, True)
+        assert not await asyncio.to_thread(is_known, gate, sent)
+
+
+async def test_a_worker_speaks_of_workers_of_its_pools_alone(gate: Gateway) -> None:
+    await asyncio.to_thread(start_workers, gate.ledger)
+    here = f"worker:{gate.worker_token}"
+    there = f"worker:{await asyncio.to_thread(worker_token, gate.ledger, 'elsewhere')}"
+    with gate.as_("worker", gate.worker_token) as worker:
+        path = "/work_pools/jobauto/workers/heartbeat"
+        worker.post(path, json={"name": "Stock One"}).raise_for_status()
+    for resource in ("prefect.worker.jobauto.w1", "prefect.worker.process.stock-one"):
+        started = "prefect.worker.started"
+        assert not await is_refused(gate, here, event(started, resource))
+        assert await is_refused(gate, there, event(started, resource))
+        assert await is_refused(gate, here, event("prefect.flow-run.Completed", resource))
+    run = await asyncio.to_thread(gate.run, OURS)
+    other = event("prefect.worker.started", f"prefect.flow-run.{run}")
+    assert await is_refused(gate, here, other)
+
+
+async def test_a_worker_changes_no_task_run_of_another_pool(gate: Gateway) -> None:
+    """Prefect makes and changes task runs by such events."""
+    with gate.as_("root") as root:
+        ours, theirs = gate.run(OURS), gate.run(THEIRS)
+        body = {"flow_run_id": theirs, "task_key": "t", "dynamic_key": "0"}
+        foreign = root.post("/task_runs/", json=body).raise_for_status().json()["id"]
+    await asyncio.to_thread(_move, gate)
+    try:
+        name, related = "prefect.task-run.Completed", f"prefect.flow-run.{ours}"
+        token = f"worker:{gate.worker_token}"
+        assert await is_refused(gate, token, event(name, f"prefect.task-run.{foreign}", related))
+        new = event(name, f"prefect.task-run.{uuid4()}", related)
+        assert not await is_refused(gate, token, new)
+    finally:
+        await asyncio.to_thread(_move, gate, None)
+
+
+def _move(gate: Gateway, pool: str | None = "elsewhere") -> None:
+    """The run template of the other company has another work pool."""
+    body = {"id": gate.templates[THEIRS]["id"], "pool": pool}
+    gate.rest.post("/runtemplate/", json=body).raise_for_status()
