@@ -13,6 +13,7 @@ from jobauto_prefect.facade.apply.record_kinds import (
     bare_title,
     calendars_in,
     company_bearing,
+    company_referring,
     key_of,
     matching_apps,
     owner_in,
@@ -74,6 +75,10 @@ class RecordIndex:
             name: self._called(reference.kind, record[reference.member])
             for name, reference in KINDS[kind].references.items()
         }
+        if kind == "eventrule":
+            source = self.records["eventsource"].get(record["event_source_id"] or 0, {})
+            if source.get("company") not in (None, company_referring(kind, names)):
+                names["event_source"] = title_of("eventsource", source)
         for name, other in KINDS[kind].lists.items():
             titles = self._titles[other]
             names[name] = [
@@ -171,7 +176,7 @@ class RecordIndex:
                 apps = self.records["app"].values()
                 yield from (("app", app["id"]) for app in matching_apps(content, apps))
             elif title is not None:
-                number = self.find_by_title(reference.kind, title, content.get("company"))
+                number = self.find_by_title(reference.kind, title, company_referring(kind, content))
                 if number is not None:
                     yield reference.kind, number
         for member, other in KINDS[kind].lists.items():

@@ -68,7 +68,7 @@ KINDS: Mapping[str, FileKind] = {
             lists={"credentials": "credential"},
             bears_topics=True,
         ),
-        FileKind("eventsource", "eventsources", ("name",), {"company": COMPANY}),
+        FileKind("eventsource", "eventsources", ("company", "name"), {"company": COMPANY}),
         FileKind(
             "eventrule",
             "eventrules",
@@ -83,7 +83,7 @@ KINDS: Mapping[str, FileKind] = {
 }
 """In the order of writing: each kind refers to those before it only."""
 
-OWNED = ("credential_type", "topic", "app")
+OWNED = ("credential_type", "topic", "app", "eventsource")
 """Kinds whose records are shared, or belong to the company that they say."""
 
 CLOSED = ("company", "runtemplate")
@@ -131,6 +131,9 @@ def key_of(kind: str, content: Record) -> Key:
     if kind == "app":
         uuid = str(content.get("uuid") or "").lower()
         return (uuid,) if uuid else (owner_in(kind, content), str(localized(content["name"])))
+    if kind == "eventrule" and content.get("event_source"):
+        own = f"{company_referring(kind, content)}/"
+        content = {**content, "event_source": str(content["event_source"]).removeprefix(own)}
     return tuple(content.get(name) or DEFAULTS.get(name) for name in KINDS[kind].key)
 
 
@@ -180,6 +183,14 @@ def reference_in(kind: str, name: str, content: Record) -> str | None:
         return owner_in(kind, content)
     title: str | None = content.get(name)
     return title
+
+
+def company_referring(kind: str, content: Record) -> str | None:
+    """Return the company whose records a record's references mean first: that of its jobs."""
+    if kind == "eventrule":
+        return str(content.get("runtemplate") or "").partition("/")[0] or None
+    company: str | None = content.get("company")
+    return company
 
 
 def topics_in(kind: str, content: Record) -> list[str]:

@@ -10,6 +10,7 @@ from jobauto_prefect.facade.apply.record_kinds import (
     NOT_MEMBERS,
     OWNED,
     Record,
+    company_referring,
     matching_apps,
     owner_in,
     says_owner,
@@ -46,7 +47,9 @@ class ReferenceResolver:
                 members[reference.member] = self._app(content)
             elif content.get(name) is not None:
                 members[reference.member] = self._id(
-                    reference.kind, content[name], content.get("company")
+                    reference.kind,
+                    content[name],
+                    company_referring(document.kind or "", content),
                 )
         if document.kind in OWNED and says_owner(document.kind, content):
             members.setdefault("company_id", None)

@@ -9,6 +9,7 @@ from jobauto_prefect.facade.apply.record_kinds import (
     Record,
     calendars_in,
     company_bearing,
+    company_referring,
     matching_apps,
     reference_in,
     title_of,
@@ -59,7 +60,7 @@ class Refusals:
 def _references(document: Document) -> Iterator[tuple[str, str, str | None]]:
     """Yield kind, title and company of what a document refers to, but for applications."""
     kind, content = document.kind or "", document.content
-    described, company = KINDS[kind], content.get("company")
+    described, company = KINDS[kind], company_referring(kind, content)
     for name, reference in described.references.items():
         title = reference_in(kind, name, content)
         if reference.kind != "app" and title is not None:

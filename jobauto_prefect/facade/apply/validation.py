@@ -25,6 +25,7 @@ from jobauto_prefect.facade.apply.record_kinds import (
     Record,
     calendars_in,
     company_bearing,
+    company_referring,
     key_of,
     matching_apps,
     owner_in,
@@ -116,7 +117,8 @@ class Validator:
             title = reference_in(document.kind or "", name, document.content)
             if reference.kind == "app" or title is None:
                 continue
-            if self._is_missing(reference.kind, title, document.content.get("company")):
+            company = company_referring(document.kind or "", document.content)
+            if self._is_missing(reference.kind, title, company):
                 yield Fault(
                     f"/{name}", "reference", f"there is no {NOUNS[reference.kind]} {title!r}"
                 )

@@ -124,7 +124,8 @@ def find_id(
     return meant[0].id if meant else None
 
 
-OWNED = OwnedRecord.__args__
+OWNED = (*OwnedRecord.__args__, EventSource)
+"""Kinds whose names are unique within a company, and among what belongs to none."""
 
 
 def _can_read(who: Identity, kind: type[Any], record: Any) -> bool:

@@ -13,7 +13,7 @@ from jobauto_prefect.definitions.records.source_addresses import (
     USUAL_PORTS,
     changed_address_fields,
 )
-from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
+from jobauto_prefect.errors import Conflict, Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, UNSIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.models import event_rules
@@ -35,8 +35,8 @@ from jobauto_prefect.facade.writes.rule_checks import check_rule
 from jobauto_prefect.facade.writes.secret_destinations import resubmission_fault
 from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
-from jobauto_prefect.ledger.queries.events import source_named
-from jobauto_prefect.ledger.records import EventRule, EventSource, RunTemplate
+from jobauto_prefect.ledger.queries.events import sources_named
+from jobauto_prefect.ledger.records import Company, EventRule, EventSource, RunTemplate
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import fault_of, source_rules, source_target
@@ -55,7 +55,7 @@ PORTS: JsonSchemaValue = {
 
 
 class SourceBody(LabelledBody):
-    """An event source, known by its name. A blank or masked password keeps the one there is; where
+    """An event source, known by its name within its company. A blank or masked password keeps the one there is; where
     kind, host, port, database or user change, it has to be given again, or null where there is
     none any more.
     """
@@ -96,7 +96,7 @@ def write_source(write: WriteRequest) -> WriteResult:
     """Write an event source; its password is stored encrypted."""
     body = parse_body(SourceBody, write.fields)
     company = resolve_company(write, body.company_id, body.company)
-    source = _find_source(write, body)
+    source = _find_source(write, body, company)
     created = source is None
     if source is None or (company is not None and company.id != source.company_id):
         write.authorize_create("companies", company.id if company else None)
@@ -154,11 +154,26 @@ def _target_faults(source: EventSource, box: SecretBox, settings: Settings) -> I
         yield Fault(f"/{member}", "target", fault)
 
 
-def _find_source(write: WriteRequest, body: SourceBody) -> EventSource | None:
+def _find_source(
+    write: WriteRequest, body: SourceBody, company: Company | None
+) -> EventSource | None:
+    """Return the source that is meant: by its name that of the company, where one is said.
+
+    Raises:
+        Conflict: no company is said, and several of who asks have one of this name.
+    """
     if write.record_id is not None or not body.name:
         return write.get_for_update(EventSource, "companies")
-    source = source_named(write.session, body.name)
-    return write.authorize_update(source, "companies") if source else None
+    owner_id, is_said = company and company.id, body.model_fields_set & {"company_id", "company"}
+    named = [
+        source
+        for source in sources_named(write.session, body.name)
+        if (source.company_id == owner_id if is_said else True)
+        and write.who.rights.may_read("companies", source.company_id)
+    ]
+    if len(named) > 1:
+        raise Conflict("several companies have a source of this name; say company_id")
+    return write.authorize_update(named[0], "companies") if named else None
 
 
 MAPPING: JsonSchemaValue = {"anyOf": [{"type": ["object", "null"]}, *OBJECT_TEXT]}

@@ -22,11 +22,10 @@ def all_rules(session: Session) -> Sequence[EventRule]:
     ).all()
 
 
-def source_named(session: Session, name: str) -> EventSource | None:
-    """Return the event source of that name; None: there is none."""
-    return session.scalar(
-        select(EventSource).where(EventSource.name == name, EventSource.retired_at.is_(None))
-    )
+def sources_named(session: Session, name: str) -> Sequence[EventSource]:
+    """Return the event sources of that name: a company has one at most, and so have all."""
+    named = select(EventSource).where(EventSource.name == name, EventSource.retired_at.is_(None))
+    return session.scalars(named.order_by(EventSource.id)).all()
 
 
 def rules_starting(session: Session, templates: Collection[int]) -> Sequence[int]:

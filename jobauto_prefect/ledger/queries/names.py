@@ -16,7 +16,7 @@ from jobauto_prefect.ledger.queries.credentials import (
     credential_type_with_uuid,
     credential_types_coded,
 )
-from jobauto_prefect.ledger.queries.events import source_named
+from jobauto_prefect.ledger.queries.events import sources_named
 from jobauto_prefect.ledger.queries.topics import topics_named
 from jobauto_prefect.ledger.queries.users import user_named
 from jobauto_prefect.ledger.records import (
@@ -81,11 +81,6 @@ def _users(session: Session, word: str) -> Found:
     return [user] if user else []
 
 
-def _sources(session: Session, word: str) -> Found:
-    source = source_named(session, word)
-    return [source] if source else []
-
-
 def _apps(session: Session, word: str) -> Found:
     if is_uuid(word):
         app = app_with_uuid(session, word.lower())
@@ -119,7 +114,7 @@ LOOKS: Mapping[type[Base], Callable[[Session, str], Found]] = {
     Company: _companies,
     Credential: _credentials,
     CredentialType: _of_company(_types),
-    EventSource: _sources,
+    EventSource: _of_company(sources_named),
     RunTemplate: _templates,
     Topic: _of_company(topics_named),
     User: _users,

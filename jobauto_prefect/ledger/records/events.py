@@ -28,6 +28,7 @@ from jobauto_prefect.ledger.base import (
     Retirable,
     ordered_by,
     unique_while_active,
+    unique_while_shared,
 )
 from jobauto_prefect.ledger.records.applications import RunTemplate
 
@@ -42,7 +43,10 @@ class EventSource(Audited, Labelled, Retirable, Base):
     """
 
     __tablename__ = "event_source"
-    __table_args__ = (unique_while_active("event_source", "name"),)
+    __table_args__ = (
+        unique_while_active("event_source", "company_id", "name"),
+        unique_while_shared("event_source", "name"),
+    )
     entity_name: ClassVar[str] = "EventSource"
 
     id: Mapped[int] = mapped_column(primary_key=True)

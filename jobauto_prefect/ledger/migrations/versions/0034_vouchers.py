@@ -1,4 +1,4 @@
-"""Whose word it rests on that one company's events start jobs of another"""
+"""Companies apart: whose word rules between them rest on, and names of sources for each of them"""
 
 import json
 from typing import Any
@@ -13,6 +13,7 @@ depends_on = None
 
 OPERATED = {"enabled", "labels", "priority"}
 MODES = ("success", "fail")
+ACTIVE = "retired_at IS NULL"
 
 
 def upgrade() -> None:
@@ -21,6 +22,9 @@ def upgrade() -> None:
     op.add_column(
         "runtemplate", sa.Column("action_writers", sa.JSON(), nullable=False, server_default="{}")
     )
+    op.drop_index("uq_event_source_name", "event_source")
+    unique("uq_event_source_company_id_name", ["company_id", "name"], ACTIVE)
+    unique("uq_event_source_shared_name", ["name"], f"{ACTIVE} AND company_id IS NULL")
     connection = op.get_bind()
     written = sa.text("UPDATE event_rule SET written_by = :user WHERE id = :id")
     for rule_id, entries in history(connection, "EventRule").items():
@@ -32,6 +36,18 @@ def upgrade() -> None:
             mode: user for user, changes in entries for mode in MODES if mode in changes and user
         }
         connection.execute(acted, {"writers": json.dumps(writers), "id": template_id})
+
+
+def unique(name: str, columns: list[str], where: str) -> None:
+    condition = sa.text(where)
+    op.create_index(
+        name,
+        "event_source",
+        columns,
+        unique=True,
+        sqlite_where=condition,
+        postgresql_where=condition,
+    )
 
 
 def history(connection: sa.Connection, kind: str) -> dict[int, list[tuple[int | None, Any]]]:
