@@ -55,9 +55,9 @@ PORTS: JsonSchemaValue = {
 
 
 class SourceBody(LabelledBody):
-    """An event source, known by its name within its company. A blank or masked password keeps the one there is; where
-    kind, host, port, database or user change, it has to be given again, or null where there is
-    none any more.
+    """An event source, known by its name within its company. A blank or masked password keeps the
+    one there is; where kind, host, port, database or user change, it has to be given again, or
+    null where there is none any more.
     """
 
     record: ClassVar = event_rules.EventSource
