@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import json
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
+from websockets.asyncio.client import ClientConnection, connect
 
 from jobauto_prefect.engine.prefect_server.process import wait_ready
 from jobauto_prefect.ledger.database import migration
@@ -114,6 +116,15 @@ class Gateway:
 def basic(text: str) -> dict[str, str]:
     """A header that signs in with `login:password`."""
     return {"Authorization": "Basic " + base64.b64encode(text.encode()).decode()}
+
+
+async def opened(gate: Gateway, path: str, token: str | None, **options: Any) -> ClientConnection:
+    """A socket that has said who it is; None: nobody."""
+    url = gate.url.replace("http", "ws", 1) + path
+    socket = await connect(url, subprotocols=options.get("subprotocols", ["prefect"]))
+    if token is not None:
+        await socket.send(json.dumps({"type": "auth", "token": token}))
+    return socket
 
 
 @contextlib.contextmanager

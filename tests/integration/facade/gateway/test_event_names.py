@@ -8,9 +8,8 @@ from uuid import uuid4
 import pytest
 import websockets
 
-from tests.integration.facade.gateway.test_programs import opened
 from tests.support.claims import start_workers
-from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway
+from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway, opened
 from tests.support.servers import worker_token
 
 

@@ -8,13 +8,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 import websockets
-from websockets.asyncio.client import ClientConnection, connect
+from websockets.asyncio.client import ClientConnection
 
-from tests.support.gateway import OURS, PASSWORD, Gateway
+from tests.support.gateway import OURS, PASSWORD, Gateway, opened
 from tests.support.processes import clean_environment, running
 from tests.support.servers import worker_token
 from tests.support.waits import eventually
@@ -70,15 +69,6 @@ def test_an_administrators_program_hears_events(gate: Gateway) -> None:
         gate.run(OURS)
         assert program.stdout.readline().startswith("prefect.flow-run.")
         assert program.wait(60) == 0
-
-
-async def opened(gate: Gateway, path: str, token: str | None, **options: Any) -> ClientConnection:
-    """A socket that has said who it is; None: nobody."""
-    url = gate.url.replace("http", "ws", 1) + path
-    socket = await connect(url, subprotocols=options.get("subprotocols", ["prefect"]))
-    if token is not None:
-        await socket.send(json.dumps({"type": "auth", "token": token}))
-    return socket
 
 
 @pytest.mark.parametrize(
