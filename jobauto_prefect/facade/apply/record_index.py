@@ -47,7 +47,12 @@ class RecordIndex:
         self.records: dict[str, dict[int, Record]] = {}
         for kind in KINDS:
             given = listed.get(kind, {})
-            records = {number: self._as_file(kind, record) for number, record in given.items()}
+            records = {
+                number: self._as_file(kind, record)
+                for number, record in given.items()
+                # A rule by which another company hears of events is that company's.
+                if kind != "eventrule" or record["runtemplate_id"] in self.records["runtemplate"]
+            }
             self.records[kind] = records
             self._ids[kind] = {
                 key_of(kind, records[number]): number for number in sorted(records, reverse=True)

@@ -7,7 +7,6 @@ from jobauto_prefect.facade.apply.record_index import RecordIndex
 from jobauto_prefect.facade.apply.record_kinds import KINDS, Record
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.resources.registry import BY_ITEM
-from jobauto_prefect.ledger.access.ownership import company_of
 from jobauto_prefect.ledger.queries import lists
 from jobauto_prefect.ledger.queries.lists import Selection
 from jobauto_prefect.ledger.store import Ledger
@@ -33,12 +32,7 @@ def load_visible_records(ledger: Ledger, settings: Settings, who: Identity) -> V
         for kind in KINDS:
             resource = BY_ITEM[kind]
             seen = Selection(who.rights.companies_with(resource.read), count=False)
-            # Files of a company don't hold the rules by which others hear of its events.
-            records: list[Any] = [
-                record
-                for record in lists.page(session, resource.kind, seen).records
-                if kind != "eventrule" or who.rights.may(resource.read, company_of(record))
-            ]
+            records: list[Any] = [*lists.page(session, resource.kind, seen).records]
             listed[kind] = {record.id: resource.show(record, settings) for record in records}
             if kind == "app":
                 definitions = {record.id: record.document for record in records}

@@ -231,3 +231,13 @@ def test_the_word_for_a_rule_is_of_who_wrote_what_it_tells(
     with ledger.reading() as session:
         eva_id = session.scalars(select(User.id).where(User.login == "eva")).one()
         assert session.get_one(EventRule, rule["id"]).written_by == eva_id
+
+
+def test_files_of_a_company_hold_no_rules_of_others(
+    pair: CompanyPair, eva: Person, rule: dict[str, Any]
+) -> None:
+    ok(pair.rest.post(f"/eventrule/{rule['id']}.json", json={"labels": ["all"]}), 201)
+    kept = {"files": [{"name": "t.json", "text": '{"kind": "topic", "name": "x"}'}]}
+    with pair.as_("here") as http:
+        planned = ok(http.post("/apply.json", json=kept | {"labels": ["all"], "prune": True}))
+    assert [change["action"] for change in planned["changes"]] == ["create"]
