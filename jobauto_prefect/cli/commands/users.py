@@ -50,7 +50,7 @@ def create(
 
     Example: printf %s "$PASSWORD" | jobauto user create anna --role super_admin --password-stdin
     """
-    password = _read_password(password_stdin)
+    _, password = _read_passwords(password_stdin)
 
     async def work(client: "Client") -> Any:
         users_ = await client.list("users")
@@ -98,17 +98,29 @@ def delete(login: Login, yes: Yes = False, as_json: Json = False, url: Url = Non
 @users.command()
 def passwd(
     login: Login,
+    own: Annotated[
+        bool,
+        typer.Option(
+            "--own",
+            help="Change your own at --url: sign in with the present password, not with a token. "
+            "It is asked for, or is the first line of standard input.",
+        ),
+    ] = False,
     password_stdin: PasswordStdin = False,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Give a user a new password.
+    """Give a user a new password. It ends their sessions and the tokens of sign-ins.
 
     Example: printf %s "$PASSWORD" | jobauto user passwd anna --password-stdin
     """
-    _change_user(
-        login, {"password": _read_password(password_stdin)}, "has a new password", as_json, url
-    )
+    if own and url is None:
+        raise typer.BadParameter(
+            "goes with --url; on this machine none is needed", param_hint="--own"
+        )
+    present, password = _read_passwords(password_stdin, own)
+    signed = (login, present) if own else None
+    _change_user(login, {"password": password}, "has a new password", as_json, url, signed)
 
 
 @users.command()
@@ -136,7 +148,12 @@ def roles(
 
 
 def _change_user(
-    login: str, fields: dict[str, Any], outcome: str, as_json: bool, url: str | None
+    login: str,
+    fields: dict[str, Any],
+    outcome: str,
+    as_json: bool,
+    url: str | None,
+    signed: tuple[str, str] | None = None,
 ) -> None:
 
     async def work(client: "Client") -> Any:
@@ -146,18 +163,21 @@ def _change_user(
         (user,) = users_.values()
         return await client.post("user", {"id": user["id"], **fields})
 
-    call_and_print(url, work, as_json, lambda _user: f"user {login} {outcome}")
+    call_and_print(url, work, as_json, lambda _user: f"user {login} {outcome}", signed=signed)
 
 
-def _read_password(from_stdin: bool) -> str:
+def _read_passwords(from_stdin: bool, own: bool = False) -> tuple[str, str]:
+    """Return the present password, "" where it is not one's `own`, and the new one."""
     if from_stdin:
-        return sys.stdin.read().removesuffix("\n")
+        text = sys.stdin.read().removesuffix("\n")
+        present, _, new = text.partition("\n") if own else ("", "", text)
+        return present, new
     if not sys.stdin.isatty():
         raise typer.BadParameter(
             "there is nobody to ask for a password", param_hint="--password-stdin"
         )
-    answer: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
-    return answer
+    present = typer.prompt("Present password", hide_input=True) if own else ""
+    return present, typer.prompt("Password", hide_input=True, confirmation_prompt=True)
 
 
 @tokens.command()

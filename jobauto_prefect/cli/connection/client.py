@@ -196,15 +196,17 @@ def call_facade(
     writes: bool = False,
     *,
     takes_long: bool = False,
+    signed: tuple[str, str] | None = None,
 ) -> Result:
     """Do some work with a client; without `url` of the service of this home, or of its own ledger.
 
     `writes`: the work changes something that Prefect is to know. `takes_long`: the database may
-    take as long as for a migration, where the ledger is this machine's own.
+    take as long as for a migration, where the ledger is this machine's own. `signed` are login and
+    password for `url`, instead of a token.
     """
 
     async def session() -> Result:
-        async with open_client(url, writes, takes_long=takes_long) as client:
+        async with open_client(url, writes, takes_long=takes_long, signed=signed) as client:
             return await work(client)
 
     return asyncio.run(session())
@@ -212,7 +214,11 @@ def call_facade(
 
 @contextlib.asynccontextmanager
 async def open_client(
-    url: str | None, writes: bool = False, *, takes_long: bool = False
+    url: str | None,
+    writes: bool = False,
+    *,
+    takes_long: bool = False,
+    signed: tuple[str, str] | None = None,
 ) -> AsyncIterator[Client]:
     """Open a client of the facade at an address, in this home, or in this process.
 
@@ -227,7 +233,7 @@ async def open_client(
     way = (
         connect_in_process(writes, takes_long=takes_long)
         if url is None
-        else connect_remote(url, BASE)
+        else connect_remote(url, BASE, signed)
     )
     async with way as connection:
         yield Client(connection)

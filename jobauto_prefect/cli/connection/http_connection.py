@@ -43,14 +43,32 @@ class HttpConnection:
 
 
 @contextlib.asynccontextmanager
-async def connect_remote(url: str, base: str) -> AsyncIterator[HttpConnection]:
+async def connect_remote(
+    url: str, base: str, signed: tuple[str, str] | None = None
+) -> AsyncIterator[HttpConnection]:
     """Connect to a facade somewhere else; its address may end with the base of the contract.
+
+    `signed` are a login and its password; None: the token of the environment.
 
     Raises:
         InvalidInput: the address is none.
         Unauthorized: there is no token, or it would be sent in clear to another machine.
     """
     parts = _parse_address(url)
+    headers = {} if signed else {"Authorization": f"Bearer {_read_token()}"}
+    if parts.scheme != "https" and not _is_this_machine(parts.hostname or ""):
+        raise Unauthorized(f"{url} is not https: the token would travel in clear; use https")
+    async with httpx.AsyncClient(
+        base_url=url.rstrip("/").removesuffix(base),
+        headers=headers,
+        auth=signed and httpx.BasicAuth(signed[0], signed[1].encode()),
+        timeout=TIMEOUT_SECONDS,
+        verify=certificates.needs_certificates(url),
+    ) as http:
+        yield HttpConnection(http)
+
+
+def _read_token() -> str:
     token = os.environ.get("JOBAUTO_TOKEN", "").strip()  # files end with a newline
     if not token:
         raise Unauthorized(
@@ -59,16 +77,7 @@ async def connect_remote(url: str, base: str) -> AsyncIterator[HttpConnection]:
         )
     if not (token.isascii() and token.isprintable()) or " " in token:
         raise Unauthorized("JOBAUTO_TOKEN has characters that no token has; look what it holds")
-    if parts.scheme != "https" and not _is_this_machine(parts.hostname or ""):
-        raise Unauthorized(f"{url} is not https: the token would travel in clear; use https")
-    headers = {"Authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient(
-        base_url=url.rstrip("/").removesuffix(base),
-        headers=headers,
-        timeout=TIMEOUT_SECONDS,
-        verify=certificates.needs_certificates(url),
-    ) as http:
-        yield HttpConnection(http)
+    return token
 
 
 def _parse_address(url: str) -> SplitResult:

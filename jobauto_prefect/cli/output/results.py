@@ -16,15 +16,16 @@ def call_and_print(
     show: Callable[[Any], str | None] = print_record,
     *,
     writes: bool = False,
+    signed: tuple[str, str] | None = None,
 ) -> None:
     """Do some work with a client and print its result: as JSON, or as `show` does.
 
-    `show` prints the result, or returns the line to print. `url` and `writes` are those of
-    `call_facade`.
+    `show` prints the result, or returns the line to print. `url`, `writes` and `signed` are
+    those of `call_facade`.
     """
     from jobauto_prefect.cli.connection.client import call_facade
 
-    result = call_facade(url, work, writes=writes)
+    result = call_facade(url, work, writes=writes, signed=signed)
     if as_json:
         print_json(result)
     elif (line := show(result)) is not None:

@@ -26,7 +26,7 @@ from jobauto_prefect.facade.http.requests import request_id_of
 from jobauto_prefect.facade.middleware.proxies import OPERATOR
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.ledger.access.sign_ins import Account, Grants, Origin, account
-from jobauto_prefect.ledger.access.tokens import TOKEN_PREFIX, Bearer
+from jobauto_prefect.ledger.access.tokens import SESSION_KINDS, TOKEN_PREFIX, Bearer, TokenKind
 from jobauto_prefect.ledger.audit.trail import Actor, write_entry
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
@@ -50,6 +50,15 @@ class Identity:
     user_id: int | None = None
     token_id: int | None = None
     in_session: bool = False
+
+    def require_password(self, what: str) -> None:
+        """Require that the user's password came with this request: a token may be stolen.
+
+        Raises:
+            Forbidden: it came with a token. `what` begins the message.
+        """
+        if self.token_id is not None:
+            raise Forbidden(f"{what}: send login and password (Basic) instead of a token")
 
 
 class SignInServices(Protocol):
@@ -88,10 +97,10 @@ def _check_bearer(
 
 
 def _identity_of(bearer: Bearer) -> Identity:
-    if bearer.login is None:
+    if bearer.kind is TokenKind.WORKER:
         actor = Actor(name=f"worker-token:{bearer.token_id}", door="worker")
         return Identity(actor, worker_pools=tuple(bearer.pools))
-    actor = Actor(name=bearer.login, door="rest", user_id=bearer.user_id)
+    actor = Actor(name=bearer.login or "", door="rest", user_id=bearer.user_id)
     rights = _rights_of(bearer.grants)
     return Identity(actor, rights, user_id=bearer.user_id, token_id=bearer.token_id)
 
@@ -112,7 +121,10 @@ def _check_token_as_password(
         return None
     login, text = decode_basic(credentials)
     bearer = service.tokens.bearer(text) if text.startswith(TOKEN_PREFIX) else None
-    return _identity_of(bearer) if bearer and (bearer.login or WORKER) == login else None
+    if bearer is None:
+        return None
+    owner = WORKER if bearer.kind is TokenKind.WORKER else bearer.login
+    return _identity_of(bearer) if owner == login else None
 
 
 def _check_basic(
@@ -199,8 +211,10 @@ def identify(request: Request, service: Service) -> Identity:
     token = session_token(request) if "authorization" not in request.headers else None
     if token is not None:
         request.state.door = DOOR
-        identity = check_credentials(service, request, "bearer", token)
-        return replace(identity, in_session=True)
+        bearer = service.tokens.bearer(token, SESSION_KINDS)
+        if bearer is None:
+            raise Unauthorized("the session has ended; sign in again")
+        return replace(_located(request, _identity_of(bearer)), in_session=True)
     return check_credentials(service, request, *parse_authorization(request.headers))
 
 

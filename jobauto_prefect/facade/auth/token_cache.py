@@ -2,9 +2,10 @@
 
 import threading
 from collections import OrderedDict
+from collections.abc import Collection
 from datetime import datetime, timedelta
 
-from jobauto_prefect.ledger.access.tokens import Bearer, bearer, digest_of
+from jobauto_prefect.ledger.access.tokens import API_KINDS, Bearer, TokenKind, bearer, digest_of
 from jobauto_prefect.ledger.database.announcements import Announcement, Announcements
 from jobauto_prefect.ledger.store import Ledger
 
@@ -29,8 +30,12 @@ class TokenCache:
         announcements.when(Announcement.RIGHTS, self.forget)
         ledger.when_rights_are_written(self.forget)
 
-    def bearer(self, text: str) -> Bearer | None:
-        """Return the owner of a token; None where it is unknown, expired or revoked."""
+    def bearer(self, text: str, kinds: Collection[TokenKind] = API_KINDS) -> Bearer | None:
+        """Return the owner of a token; None where it is unknown, expired, revoked or no such."""
+        owner = self._owner(text)
+        return owner if owner is not None and owner.kind in kinds else None
+
+    def _owner(self, text: str) -> Bearer | None:
         digest, now = digest_of(text), self._ledger.clock()
         with self._lock:
             cached, until = self._known.get(digest, (None, now))

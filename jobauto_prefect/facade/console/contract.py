@@ -5,6 +5,7 @@ checks and audit are those of every other client.
 """
 
 import asyncio
+import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jobauto_prefect.errors import JobautoError
+from jobauto_prefect.errors import JobautoError, TooManyRequests, Unauthorized
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
-from jobauto_prefect.facade.console.visitor_sessions import DOOR, session_token
+from jobauto_prefect.facade.console.visitor_sessions import DOOR, SESSION, session_token
 from jobauto_prefect.facade.formats import View
 from jobauto_prefect.facade.http.addresses import CONTRACT, OWN_ADDRESS
 from jobauto_prefect.facade.http.idempotency import HEADER as IDEMPOTENCY_KEY
@@ -28,10 +29,16 @@ from jobauto_prefect.facade.http.responses import VIEW_SINK
 from jobauto_prefect.facade.resources.lists import parse_selection
 from jobauto_prefect.facade.resources.registry import RESOURCES
 from jobauto_prefect.facade.service import Service
+from jobauto_prefect.http_statuses import STATUS
 from jobauto_prefect.ledger.queries import lists
 
 PASSED_ON = ("user-agent", "host", "accept-language", "traceparent")
 """Headers of the visitor's request that the console's calls have, too."""
+
+PASSWORD = "/your_password"  # noqa: S105 - a name
+"""The control that takes the visitor's own password."""
+
+WRONG_PASSWORD = (STATUS[Unauthorized], STATUS[TooManyRequests])
 
 BY_COLLECTION = {resource.collection: resource for resource in RESOURCES}
 
@@ -146,10 +153,12 @@ class Contract:
         *,
         key: str = "",
         is_new: bool = False,
+        password: str | None = None,
     ) -> Any:
         """Change something, and return what the contract answers; `key` is the Idempotency-Key.
 
-        `is_new`: a record that is there already is not changed.
+        `is_new`: a record that is there already is not changed. `password` is the visitor's, for
+        what a session does not do without; a wrong one is an error of the field `PASSWORD`.
 
         Raises:
             ContractError: it is refused; nothing has changed.
@@ -159,9 +168,14 @@ class Contract:
             headers[IDEMPOTENCY_KEY.lower()] = key
         if is_new:
             headers["if-none-match"] = "*"
+        if password is not None:
+            signed = base64.b64encode(f"{self.who.actor.name}:{password}".encode())
+            headers["authorization"] = f"Basic {signed.decode()}"
         content = b"" if body is None else json.dumps(body).encode()
         answer = await self._call(method, path, {}, headers, content)
         data = json.loads(answer.body or b"null")
+        if password is not None and answer.status in WRONG_PASSWORD:
+            raise ContractError(400, "", [InputError(PASSWORD, data["message"])])
         if answer.status >= 400:
             raise _error_of(answer.status, data)
         return data
@@ -205,7 +219,9 @@ class Contract:
         outer = self._request.scope
         given = self._request.headers
         headers |= {name: given[name] for name in PASSED_ON if name in given}
-        headers["authorization"] = given.get("authorization") or self._session()
+        session = None if "authorization" in given else session_token(self._request)
+        if "authorization" in given:
+            headers.setdefault("authorization", given["authorization"])
         headers["x-request-id"] = request_id_of(self._request)
         headers["content-length"] = str(length)
         raw_path = quote(f"{CONTRACT}{path}", safe="/%")
@@ -223,11 +239,8 @@ class Contract:
             "headers": [(name.encode(), text.encode("latin-1")) for name, text in headers.items()],
             "client": outer.get("client"),
             "server": outer.get("server"),
-            "state": {"door": DOOR, **state},
+            "state": {"door": DOOR, SESSION: session, **state},
         }
-
-    def _session(self) -> str:
-        return f"Bearer {session_token(self._request)}"
 
 
 async def current_contract(request: Request, who: CurrentUser) -> Contract:

@@ -32,7 +32,8 @@ from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import requested_path
 from jobauto_prefect.facade.http.requests import RawBody
 from jobauto_prefect.facade.resources.sessions import issue_login_token
-from jobauto_prefect.facade.service import CurrentService
+from jobauto_prefect.facade.service import CurrentService, Service
+from jobauto_prefect.ledger.access.tokens import TokenKind
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.records import Token
 
@@ -60,8 +61,9 @@ def sign_in_by_form(raw: RawBody, request: Request, service: CurrentService) -> 
     kept = fields.get("form", "")
     translate = translator(language_of(request))
     request.state.door = DOOR
+    answer: Response = RedirectResponse(wanted, 303)
     try:
-        account = sign_in(service, request, login, fields.get("password", ""))
+        text = begin_session(service, request, answer, login, fields.get("password", ""))
     except Unauthorized:
         return respond_with_form(
             request,
@@ -77,10 +79,22 @@ def sign_in_by_form(raw: RawBody, request: Request, service: CurrentService) -> 
         answer = respond_with_form(request, 429, wanted=wanted, login=login, fault=fault, kept=kept)
         answer.headers["Retry-After"] = str(error.retry_after)
         return answer
-    text, _ = issue_login_token(service, request, account, SESSION_LIFETIME)
-    answer = RedirectResponse(wanted, 303)
-    keep_session(request, answer, text)
     return _show_again(request, wanted, kept, text, answer) if kept else answer
+
+
+def begin_session(
+    service: Service, request: Request, answer: Response, login: str, password: str
+) -> str:
+    """Sign a browser in: return the token of its new session, which the answer lets it keep.
+
+    Raises:
+        Unauthorized: login or password is wrong.
+        TooManyRequests: this account has failed too often lately.
+    """
+    account = sign_in(service, request, login, password)
+    text, _ = issue_login_token(service, request, account, TokenKind.SESSION, SESSION_LIFETIME)
+    keep_session(request, answer, text)
+    return text
 
 
 @router.post(SIGN_OUT)

@@ -45,7 +45,9 @@ class Token(BaseModel):
     """What is known of a token; its text is not."""
 
     id: int = Field(description="The number of the record.")
-    kind: str = Field(description="Whose it is: user, sign-in (ends with the password) or worker.")
+    kind: str = Field(
+        description="What it is: user; sign-in or session, which end with the password; worker."
+    )
     expires_at: datetime | None = Field(description="When it ends to count; null: never.")
     revoked_at: datetime | None = Field(description="When it was revoked.")
     last_used_at: datetime | None = Field(description="When it was last used.")

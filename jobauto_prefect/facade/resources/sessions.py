@@ -87,7 +87,9 @@ def login(request: Request, fields: SignInFields, service: CurrentService) -> Re
         return respond_with_form(request)
     name, password = _read_credentials(fields, request)
     user = sign_in(service, request, name, password)
-    text, expires_at = issue_login_token(service, request, user, LOGIN_TOKEN_LIFETIME)
+    text, expires_at = issue_login_token(
+        service, request, user, TokenKind.SIGN_IN, LOGIN_TOKEN_LIFETIME
+    )
     data = {
         "token": text,
         "expires_at": expires_at.isoformat(),
@@ -99,7 +101,7 @@ def login(request: Request, fields: SignInFields, service: CurrentService) -> Re
 
 
 def issue_login_token(
-    service: Service, request: Request, user: Account, lifetime: timedelta
+    service: Service, request: Request, user: Account, kind: TokenKind, lifetime: timedelta
 ) -> tuple[str, datetime]:
     """Issue a token for somebody who has signed in; return its text and when it expires.
 
@@ -110,7 +112,7 @@ def issue_login_token(
     expires_at = service.ledger.clock() + lifetime
     with service.ledger.writing(actor) as session:
         record = get_record(session, User, user.user_id)
-        text, _ = issue_user_token(session, record, expires_at, TokenKind.SIGN_IN)
+        text, _ = issue_user_token(session, record, expires_at, kind)
         if record.password_hash != user.password_hash:
             raise Unauthorized(WRONG_PASSWORD)
         write_entry(session, "Login", "login", {}, entity_id=user.user_id)

@@ -3,7 +3,7 @@
 The text of a token is in the answer that issues it, and nowhere else.
 """
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Request, Response
@@ -19,7 +19,7 @@ from jobauto_prefect.facade.serializers.common import key_by_id
 from jobauto_prefect.facade.serializers.users import serialize_token
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes.memberships import refuse_higher_user
-from jobauto_prefect.ledger.access.tokens import issue_user_token
+from jobauto_prefect.ledger.access.tokens import TokenKind, issue_user_token
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.queries.users import tokens_of
 from jobauto_prefect.ledger.records import Token, User
@@ -68,12 +68,17 @@ def issue_token(
     who: CurrentUser,
     service: CurrentService,
 ) -> Response:
-    """Issue a token: for oneself, or for another by who may act as them."""
+    """Issue a token: for oneself, or for another by who may act as them.
+
+    Sessions and sign-ins issue none without the password, and tokens none that outlives them.
+    """
     body = parse(TokenBody, fields)
     with service.ledger.writing(who.actor) as session:
         user = _get_user(session, user_id, who, "impersonate")
         now = session.clock()
         expires_at = None if body.days is None else now + timedelta(days=body.days)
+        if not _is_within(session, who, expires_at):
+            who.require_password("a session gives no token, and a token none that outlives it")
         text, token = issue_user_token(session, user, expires_at)
         shown = serialize_token(token)
     return respond_plain(request, who, f"Token of {user.login}", shown | {"token": text}, 201)
@@ -96,6 +101,15 @@ def revoke_token(
         token.revoked_at = token.revoked_at or session.clock()
         shown = serialize_token(token)
     return respond_plain(request, who, f"Token of {user.login}", shown)
+
+
+def _is_within(session: ReadingSession, who: Identity, expires_at: datetime | None) -> bool:
+    """Whether what expires then ends no later than the issued token that who asks came with."""
+    if who.token_id is None:
+        return False
+    own = get_record(session, Token, who.token_id)
+    in_time = own.expires_at is None or (expires_at is not None and expires_at <= own.expires_at)
+    return own.kind == TokenKind.USER and in_time
 
 
 def _get_user(session: ReadingSession, user_id: int, who: Identity, action: str) -> User:

@@ -43,7 +43,9 @@ class UserBody(Body):
     lastname: ShortText | None = None
     enabled: Boolean = True
     password: Annotated[str, StringConstraints(max_length=1000)] | None = Field(
-        default=None, description="Stored as a hash only, never in an answer."
+        default=None,
+        description="Stored as a hash only, never in an answer. To change one's own, send login "
+        "and present password (Basic).",
     )
     roles: list[RoleName] | None = None
 
@@ -66,7 +68,7 @@ def write_user(write: WriteRequest) -> WriteResult:
     if body.password is not None:
         refuse_weak(body.password, user.login, write.settings.password_min_length)
         user.password_hash = hash_password(body.password)
-        end_tokens(write.session, user, TokenKind.SIGN_IN)
+        end_tokens(write.session, user, {TokenKind.SIGN_IN, TokenKind.SESSION})
     if not user.enabled:
         end_tokens(write.session, user)
     if body.roles is not None:
@@ -83,7 +85,9 @@ def _find_user(write: WriteRequest, body: UserBody) -> User | None:
     own = user is not None and user.id == write.who.user_id
     if user is None or not (own or write.record_id or write.who.rights.may_read("users", None)):
         return None  # whether there is a login is not for everybody to know
-    if user.id == write.who.user_id and not write.who.rights.may("users.update", None):
+    if own and body.password is not None:
+        write.who.require_password("your own password is changed with the present one")
+    if own and not write.who.rights.may("users.update", None):
         return _authorize_profile(write, body, user)
     write.authorize_update(user, "users")
     memberships.refuse_higher_user(write.who, user, write.session.clock())

@@ -2,7 +2,7 @@
 
 import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -23,7 +23,15 @@ class TokenKind(StrEnum):
 
     USER = "user"  #: what its user may
     SIGN_IN = "sign-in"  #: the same, from a sign-in with a password, and while that is not changed
+    SESSION = "session"  #: the same at the console, from its cookie alone
     WORKER = "worker"  #: claims, renewals and reports of its pools, and nothing else
+
+
+API_KINDS = frozenset({TokenKind.USER, TokenKind.SIGN_IN, TokenKind.WORKER})
+"""What opens the service as Bearer, or as the password of Basic."""
+
+SESSION_KINDS = frozenset({TokenKind.SESSION})
+"""What opens the console from its cookie. Browsers send a cookie to every port of its host."""
 
 
 def digest_of(text: str) -> str:
@@ -46,9 +54,11 @@ def issue_user_token(
     return _issue(session, TOKEN_PREFIX, Token(kind=kind, user=user, expires_at=expires_at))
 
 
-def end_tokens(session: WritingSession, user: User, *kinds: TokenKind) -> None:
-    """Revoke the tokens of a user that are of these kinds; without any, all of them."""
-    of_kind = Token.kind.in_(kinds) if kinds else true()
+def end_tokens(
+    session: WritingSession, user: User, kinds: Collection[TokenKind] | None = None
+) -> None:
+    """Revoke the tokens of a user that are of these kinds; None: all of them."""
+    of_kind = true() if kinds is None else Token.kind.in_(kinds)
     valid = select(Token).where(Token.user_id == user.id, Token.revoked_at.is_(None), of_kind)
     for token in session.scalars(valid):
         token.revoked_at = session.clock()
@@ -71,12 +81,13 @@ def _issue(session: Session, prefix: str, token: Token) -> tuple[str, Token]:
 
 
 class Bearer(NamedTuple):
-    """Who came with a valid token; `user_id` and `login` are None where it is a worker's.
+    """Who a valid token is for; `user_id` and `login` are None where it is a worker's.
 
     `changes_at` is when this ends to be so by itself, as far as that is known.
     """
 
     token_id: int
+    kind: TokenKind
     pools: list[str]
     user_id: int | None
     login: str | None
@@ -87,18 +98,19 @@ class Bearer(NamedTuple):
 def bearer(session: Session, text: str, now: datetime) -> Bearer | None:
     """Return the bearer of a token; None if it is unknown, expired, revoked or its user disabled.
 
+    A row that is neither a user's token nor a worker's, each as they are issued, is nobody's.
     Each request asks this: it is one query, and makes no records of its rows.
     """
     rows = session.execute(_BEARER.where(Token.hash == digest_of(text))).all()
     if not rows or not _holds(rows[0], now):
         return None
     token = rows[0]
-    is_user = token.kind != TokenKind.WORKER
     return Bearer(
         token_id=token.id,
+        kind=TokenKind(token.kind),
         pools=token.pools,
-        user_id=token.user_id if is_user else None,
-        login=token.login if is_user else None,
+        user_id=token.user_id,
+        login=token.login,
         grants=grants_of(rows, now),
         changes_at=min(_ends(rows, now), default=None),
     )
@@ -123,5 +135,8 @@ _BEARER = (
 
 def _holds(token: Row[Any], now: datetime) -> bool:
     in_time = token.expires_at is None or token.expires_at > now
-    theirs = token.kind == TokenKind.WORKER or bool(token.enabled)
-    return token.revoked_at is None and in_time and theirs
+    if token.kind == TokenKind.WORKER:
+        is_whose = token.user_id is None
+    else:
+        is_whose = token.kind in list(TokenKind) and bool(token.enabled)
+    return token.revoked_at is None and in_time and is_whose

@@ -12,7 +12,12 @@ from fastapi import APIRouter, Request, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
-from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
+from jobauto_prefect.facade.console.contract import (
+    PASSWORD,
+    Contract,
+    ContractError,
+    CurrentContract,
+)
 from jobauto_prefect.facade.console.forms import SENT_FORM, Form, SentForm
 from jobauto_prefect.facade.console.notifications import redirect_after
 from jobauto_prefect.facade.console.page_response import language_of, respond_in_console
@@ -214,16 +219,19 @@ async def save(
 ) -> Response:
     """Write what a form says, and lead to its record's page; show it again where it is refused.
 
-    `more` is what the form's own controls said beside its fields.
+    A form that has the control `PASSWORD` is sent with the visitor's own. `more` is what the form's
+    own controls said beside its fields.
 
     Raises:
         ContractError: the visitor may not do this.
     """
     try:
-        changes = read_changes(fields_of(form.groups), sent, form.values, form.wholes)
+        fields = [each for each in fields_of(form.groups) if each.pointer != PASSWORD]
+        changes = read_changes(fields, sent, form.values, form.wholes)
         body = {**form.fixed, **changes, **more}
+        key, password = _key_of(form, sent, body), sent.get(PASSWORD)
         record = await contract.write(
-            "POST", form.target, body, key=_key_of(form, sent, body), is_new=form.is_new
+            "POST", form.target, body, key=key, is_new=form.is_new, password=password
         )
     except ContractError as error:
         if error.status not in SHOWN_AGAIN:

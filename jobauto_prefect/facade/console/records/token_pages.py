@@ -8,7 +8,12 @@ from fastapi import Request, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
-from jobauto_prefect.facade.console.contract import Contract, ContractError, CurrentContract
+from jobauto_prefect.facade.console.contract import (
+    PASSWORD,
+    Contract,
+    ContractError,
+    CurrentContract,
+)
 from jobauto_prefect.facade.console.forms import Form, SentForm
 from jobauto_prefect.facade.console.moments import CurrentTime
 from jobauto_prefect.facade.console.notifications import redirect_after
@@ -50,9 +55,10 @@ async def issue_token(
 ) -> Response:
     """Issue a token, and show its text this once: no other page has it, and no cache."""
     translate, _ = language_parts(request)
-    body = read_changes(fields_of(_fields(translate)), sent, {})
+    fields = [field for field in fields_of(_fields(translate)) if field.pointer != PASSWORD]
+    body, password = read_changes(fields, sent, {}), sent.get(PASSWORD, "")
     try:
-        issued = await contract.write("POST", f"/user/{user}/tokens/", body)
+        issued = await contract.write("POST", f"/user/{user}/tokens/", body, password=password)
     except ContractError as error:
         if error.status not in SHOWN_AGAIN:
             raise
@@ -119,7 +125,8 @@ def _fields(translate: Translator) -> list[FieldGroup]:
     days = FormField(
         "/days", translate("Days it counts"), "number", translate("Empty: until it is revoked.")
     )
-    return [FieldGroup(translate("A new token"), [days])]
+    password = FormField(PASSWORD, translate("Your present password"), "secret")
+    return [FieldGroup(translate("A new token"), [days, password])]
 
 
 def _row(token: Token, now: datetime, translate: Translator) -> list[AnyCell]:

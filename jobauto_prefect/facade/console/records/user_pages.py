@@ -10,7 +10,13 @@ from starlette.concurrency import run_in_threadpool
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS, Membership, Role
-from jobauto_prefect.facade.console.contract import Contract, CurrentContract
+from jobauto_prefect.facade.console.contract import (
+    PASSWORD,
+    Contract,
+    ContractError,
+    CurrentContract,
+)
+from jobauto_prefect.facade.console.forms import SentForm
 from jobauto_prefect.facade.console.records.form_fields import (
     FieldGroup,
     FormField,
@@ -41,9 +47,12 @@ from jobauto_prefect.facade.console.records.record_views import (
     list_query,
     read_list,
     require,
+    respond_with_form,
     respond_with_list,
     respond_with_record,
+    save,
 )
+from jobauto_prefect.facade.console.sign_in_page import begin_session
 from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.http import late_routes
@@ -52,6 +61,7 @@ from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.queries.companies import memberships_of
 
 ADDRESS = f"{CONSOLE}/users"
+OWN_PASSWORD = f"{ADDRESS}/{{user:int}}/password"
 FILTERS = ("login", "enabled")
 
 User = Mapping[str, Any]
@@ -175,6 +185,8 @@ def _actions(who: Identity, user: User, translate: Translator) -> Iterator[Actio
     address = f"{ADDRESS}/{user['id']}"
     if _may_edit(who, user):
         yield Action(translate("Edit"), f"{address}/edit", is_main=True)
+    if user["id"] == who.user_id and _may_edit(who, user):
+        yield Action(translate("Change password"), f"{address}/password")
     if who.rights.anywhere(CHANGE):
         yield Action(translate("Add to a company"), member_address(user_id=user["id"]))
     yield Action(translate("Tokens"), f"{address}/tokens")
@@ -197,7 +209,7 @@ def _role(role: Mapping[str, Any], now: datetime, translate: Translator) -> list
 async def _new_form(request: Request, contract: Contract) -> RecordForm:
     translate, _ = language_parts(request)
     require(contract.who, "users.create", None)
-    groups = _groups(contract.who, translate, is_new=True)
+    groups = _groups(contract.who, translate, _password(translate))
     return RecordForm(
         title=translate("New user"),
         here="Users",
@@ -216,7 +228,9 @@ async def _edit_form(request: Request, contract: Contract, user_id: int) -> Reco
     user = (await contract.read(f"/user/{user_id}")).data
     if not _may_edit(contract.who, user):
         require(contract.who, "users.update", None)
-    groups = _groups(contract.who, translate, is_new=False)
+    hint = translate("Empty: it stays as it is.")
+    password = [] if user_id == contract.who.user_id else _password(translate, hint)
+    groups = _groups(contract.who, translate, password)
     return RecordForm(
         title=translate("Edit {name}", name=user["login"]),
         here="Users",
@@ -230,18 +244,19 @@ async def _edit_form(request: Request, contract: Contract, user_id: int) -> Reco
     )
 
 
-def _groups(who: Identity, translate: Translator, *, is_new: bool) -> list[FieldGroup]:
+def _password(translate: Translator, hint: str = "") -> list[FormField]:
+    return [FormField("/password", translate("Password"), "secret", hint)]
+
+
+def _groups(
+    who: Identity, translate: Translator, password: Sequence[FormField]
+) -> list[FieldGroup]:
     """Return the fields that the visitor may write: of themselves fewer than of others."""
     person = [
         FormField("/firstname", translate("First name")),
         FormField("/lastname", translate("Last name")),
         FormField("/email", translate("Mail")),
-        FormField(
-            "/password",
-            translate("Password"),
-            "secret",
-            hint="" if is_new else translate("Empty: it stays as it is."),
-        ),
+        *password,
     ]
     if not who.rights.may("users.update", None):
         return [FieldGroup(translate("Person"), person)]
@@ -262,6 +277,48 @@ def _groups(who: Identity, translate: Translator, *, is_new: bool) -> list[Field
         FieldGroup(translate("Account"), [*account, *rights]),
         FieldGroup(translate("Person"), person),
     ]
+
+
+@router.get(OWN_PASSWORD)
+async def show_password_form(user: int, request: Request, contract: CurrentContract) -> Response:
+    """Show the form in which a visitor changes their own password."""
+    return respond_with_form(request, contract.who, _password_form(request, contract.who, user))
+
+
+@router.post(OWN_PASSWORD)
+async def change_password(
+    user: int, request: Request, contract: CurrentContract, sent: SentForm, service: CurrentService
+) -> Response:
+    """Change the visitor's own password. It ends their sessions: this browser gets a new one."""
+    who = contract.who
+    response = await save(request, contract, _password_form(request, who, user), sent)
+    if response.status_code == 303 and who.in_session:
+        new = sent.get("/password", "")
+        await run_in_threadpool(begin_session, service, request, response, who.actor.name, new)
+    return response
+
+
+def _password_form(request: Request, who: Identity, user_id: int) -> RecordForm:
+    translate, _ = language_parts(request)
+    if user_id != who.user_id:
+        raise ContractError(403, "this is for one's own password; edit the user instead")
+    fields = [
+        FormField(PASSWORD, translate("Your present password"), "secret"),
+        FormField("/password", translate("New password"), "secret"),
+    ]
+    return RecordForm(
+        title=translate("Change password"),
+        here="Users",
+        action=f"{ADDRESS}/{user_id}/password",
+        target=f"/user/{user_id}.json",
+        collection="users",
+        groups=[FieldGroup(translate("Password"), fields)],
+        values={},
+        back=f"{ADDRESS}/{user_id}",
+        submit=translate("Save"),
+        fixed={"password": ""},
+        note=translate("All your sessions end, and the tokens of sign-ins; this browser goes on."),
+    )
 
 
 add_form_routes(router, ADDRESS, "user", _edit_form, _new_form)
