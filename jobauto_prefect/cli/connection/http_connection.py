@@ -61,7 +61,7 @@ async def connect_remote(
     async with httpx.AsyncClient(
         base_url=url.rstrip("/").removesuffix(base),
         headers=headers,
-        auth=signed and httpx.BasicAuth(signed[0], signed[1].encode()),
+        auth=signed and httpx.BasicAuth(*signed),
         timeout=TIMEOUT_SECONDS,
         verify=certificates.needs_certificates(url),
     ) as http:

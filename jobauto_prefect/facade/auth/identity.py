@@ -19,7 +19,7 @@ from jobauto_prefect.facade.auth.permissions import (
     Role,
     combine_rights,
 )
-from jobauto_prefect.facade.auth.throttle import WRONG_PASSWORD, SignInThrottle
+from jobauto_prefect.facade.auth.throttle import UNKNOWN, WRONG_PASSWORD, SignInThrottle
 from jobauto_prefect.facade.auth.token_cache import TokenCache
 from jobauto_prefect.facade.console.visitor_sessions import DOOR, session_token
 from jobauto_prefect.facade.http.requests import request_id_of
@@ -27,7 +27,7 @@ from jobauto_prefect.facade.middleware.proxies import OPERATOR
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.ledger.access.sign_ins import Account, Grants, Origin, account
 from jobauto_prefect.ledger.access.tokens import SESSION_KINDS, TOKEN_PREFIX, Bearer, TokenKind
-from jobauto_prefect.ledger.audit.trail import Actor, write_entry
+from jobauto_prefect.ledger.audit.trail import Actor
 from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
 
@@ -139,7 +139,7 @@ def _check_basic(
 
 
 def sign_in(service: SignInServices, request: HTTPConnection, login: str, password: str) -> Account:
-    """Return the account of a login and password; a new failure is counted and audited.
+    """Return the account of a login and password; the first failure of one is counted and audited.
 
     Raises:
         Unauthorized: there is none; the message is the same for every reason.
@@ -147,7 +147,8 @@ def sign_in(service: SignInServices, request: HTTPConnection, login: str, passwo
     """
     address = request.client.host if request.client else None
     origin = service.throttle.origin(login, address)
-    account = _load_account(service, login, origin) if is_possible_login(login) else None
+    named = login if is_possible_login(login) else None
+    account = _load_account(service, named, origin) if named else None
     user_id, stored = (account.user_id, account.password_hash) if account else (None, None)
     if (
         account is not None
@@ -156,10 +157,10 @@ def sign_in(service: SignInServices, request: HTTPConnection, login: str, passwo
     ):
         service.throttle.record_success(origin, account.history)
         return account
-    with service.throttle.attempt(origin, stored, password):
+    actor = with_request_origin(request, UNKNOWN)
+    with service.throttle.attempt(origin, stored, password, actor, named):
         if service.passwords.matches(user_id, stored, password) and account is not None:
             return account
-        _audit_failure(service, request, login)
         raise Unauthorized(WRONG_PASSWORD)
 
 
@@ -167,13 +168,6 @@ def _load_account(service: SignInServices, login: str, origin: Origin) -> Accoun
     now = service.ledger.clock()
     with service.ledger.reading() as session:
         return account(session, login, origin, service.throttle.since(now), now)
-
-
-def _audit_failure(service: SignInServices, request: HTTPConnection, login: str) -> None:
-    actor = with_request_origin(request, Actor(name="unknown", door="rest"))
-    named = login if is_possible_login(login) else None
-    with service.ledger.writing(actor) as session:
-        write_entry(session, "Login", "refuse", {"login": [None, named]})
 
 
 def current_rights(user: User, now: datetime) -> Rights:

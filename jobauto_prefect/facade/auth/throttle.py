@@ -13,9 +13,12 @@ from jobauto_prefect.errors import TooManyRequests, Unauthorized
 from jobauto_prefect.facade.auth.passwords import encode_password
 from jobauto_prefect.ledger.access import sign_ins
 from jobauto_prefect.ledger.access.sign_ins import Failure, History, Origin
-from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.audit.trail import SERVICE, Actor, write_entry
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
+
+UNKNOWN = Actor(name="unknown", door="rest")
+"""Whom the audit trail names for a failed sign-in."""
 
 WRONG_PASSWORD = "login or password is wrong"  # noqa: S105 - a message
 
@@ -28,7 +31,8 @@ class SignInThrottle:
     the account was not signed in to from this network within 30 days: strangers lock out nobody
     but strangers, and one who tries a password on many accounts ends as well. The right password
     is refused, too: the answer must not tell it apart. The same wrong password of an account
-    counts once: a page that goes on sending it locks nobody out. Safe between threads; processes
+    counts once and has one entry in the audit trail: a page that goes on sending it, ten times at
+    once, locks nobody out. Safe between threads; processes
     that judge the same instant may let one more failure each be told.
     """
 
@@ -41,8 +45,17 @@ class SignInThrottle:
         self._adding = threading.Lock()
 
     @contextmanager
-    def attempt(self, origin: Origin, stored: str | None, password: str) -> Iterator[None]:
+    def attempt(
+        self,
+        origin: Origin,
+        stored: str | None,
+        password: str,
+        actor: Actor = UNKNOWN,
+        login: str | None = None,
+    ) -> Iterator[None]:
         """Guard one sign-in: the block raises Unauthorized where it fails, which is counted.
+
+        The audit trail has the first failure of a password, as `actor`'s who named the `login`.
 
         `stored` is the hash the password is compared with; None: there is none. A success forgets
         the failures of the account from this network, not those from others.
@@ -61,7 +74,7 @@ class SignInThrottle:
         try:
             yield
         except Unauthorized:
-            self._record_failure(origin, guess)
+            self._record_failure(origin, guess, actor, login)
             raise
         self.record_success(origin, self._require_open(origin))
 
@@ -100,11 +113,13 @@ class SignInThrottle:
         about = f"{origin.account}\0{stored or ''}\0".encode()
         return hmac.new(key, about + encode_password(password), "sha256").hexdigest()
 
-    def _record_failure(self, origin: Origin, guess: str) -> None:
+    def _record_failure(self, origin: Origin, guess: str, actor: Actor, login: str | None) -> None:
         now = self._ledger.clock()
-        with self._adding, self._ledger.writing(SERVICE) as session:
+        with self._adding, self._ledger.writing(actor) as session:
             self._checked_history(session, origin, now)
-            sign_ins.add_failure(session, origin, guess, now, self.since(now))
+            if not sign_ins.has_failed(session, origin, guess, self.since(now)):
+                sign_ins.add_failure(session, origin, guess, now, self.since(now))
+                write_entry(session, "Login", "refuse", {"login": [None, login]})
 
     def _checked_history(self, session: ReadingSession, origin: Origin, now: datetime) -> History:
         failed = sign_ins.failures(session, origin, self.since(now))
