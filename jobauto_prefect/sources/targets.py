@@ -6,7 +6,7 @@ what else is.
 """
 
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
@@ -17,18 +17,52 @@ from jobauto_prefect.errors import SourceUnavailable
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-REFUSED: Sequence[Network] = tuple(
+METADATA: Sequence[Network] = tuple(
     map(
         ip_network,
         (
-            "169.254.0.0/16", "fe80::/10",  # link-local, where clouds serve their metadata
-            "fd00:ec2::/32", "100.100.100.200/32", "192.0.0.192/32",  # metadata elsewhere
-            "0.0.0.0/8", "::/128", "224.0.0.0/4", "ff00::/8",  # no host's address
+            # Link-local (RFC 3927, RFC 4291): AWS, Azure, Google, OpenStack, Oracle, Tencent …
+            "169.254.0.0/16", "fe80::/10",
+            "fd00:ec2::/32",  # AWS EC2 User Guide, "Access instance metadata"; EKS Pod Identity
+            "fd20:ce::254/128",  # Google Compute Engine, "View and query VM metadata"
+            "fd00:c1::a9fe:a9fe/128",  # Oracle Cloud: its SDK for Python, oci/auth
+            "fd00:42::42/128",  # Scaleway: cloud-init's reference, "Scaleway"
+            "fd00:a9fe:a9fe::1/128",  # Akamai (Linode): cloud-init's reference, "Akamai"
+            "100.100.100.200/32", "fd00:100::100:200/128",  # Alibaba ECS, "Instance metadata"
+            "168.63.129.16/32",  # Azure, "What is IP address 168.63.129.16?"
+            "192.0.0.192/32",  # Oracle Cloud Infrastructure Classic, "Instance metadata"
         ),
     )
 )  # fmt: skip
+"""Where clouds tell a machine what it is, with its passwords, and where they say so."""
+
+UNUSABLE: Sequence[Network] = tuple(
+    map(
+        ip_network,
+        (
+            # No host's address (IANA's registries of special-purpose addresses).
+            "0.0.0.0/8", "255.255.255.255/32", "224.0.0.0/4", "::/128", "ff00::/8",
+            "64:ff9b:1::/48",  # each network translates these as it likes (RFC 8215)
+        ),
+    )
+)  # fmt: skip
+
+REFUSED = (*METADATA, *UNUSABLE)
+
+ENDING_WITH_IPV4: Sequence[IPv6Network] = tuple(
+    map(
+        IPv6Network,
+        (
+            "::/96", "::ffff:0:0/96",  # IPv4-compatible and IPv4-mapped (RFC 4291, 2.5.5)
+            "::ffff:0:0:0/96",  # IPv4-translated (RFC 2765, 2.1)
+            "64:ff9b::/96",  # NAT64 (RFC 6052)
+        ),
+    )
+)  # fmt: skip
+ISATAP = frozenset({0x0000_5EFE, 0x0200_5EFE})
+"""What stands before the IPv4 address at the end of one of any network (RFC 5214, 6.1)."""
+
 HIGHEST_PORT = 65535
-NAT64 = IPv6Network("64:ff9b::/96")
 SCHEMES = {"http": 80, "https": 443}
 LONGEST_URL = 2000  # characters
 
@@ -169,30 +203,34 @@ def _fault_of_file(database: str, rules: TargetRules) -> str | None:
 
 
 def _fault_of_address(address: Address, host: str, rules: TargetRules) -> str | None:
-    real = _embedded(address)
+    wrapped = list(_wrapped(address))
     networks = rules.networks
-    for refused in REFUSED:
-        if real in refused:
-            opened = any(
-                real in network
-                and network.version == refused.version
-                and network.subnet_of(refused)  # type: ignore[arg-type]
-                for network in networks
-            )
-            message = f"the address {address} can't be {rules.use}'s; {rules.advice}"
-            return None if opened else message
-    if rules.allowed and not rules.names(host) and not any(real in network for network in networks):
+    hits = [
+        (real, refused) for real in (address, *wrapped) for refused in REFUSED if real in refused
+    ]
+    for real, refused in hits:
+        if not any(real in network and _is_part(network, refused) for network in networks):
+            return f"the address {address} can't be {rules.use}'s; {rules.advice}"
+    is_listed = all(any(real in network for network in networks) for real in wrapped or (address,))
+    if rules.allowed and not (hits or rules.names(host) or is_listed):
         return f"{host} is not allowed as {rules.use}; {rules.advice}"
     return None
 
 
-def _embedded(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 address only wraps."""
-    if isinstance(address, IPv4Address):
-        return address
-    if address in NAT64:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or address
+def _is_part(network: Network, of: Network) -> bool:
+    return network.version == of.version and network.subnet_of(of)  # type: ignore[arg-type]
+
+
+def _wrapped(address: Address) -> Iterator[IPv4Address]:
+    """Yield the IPv4 addresses that an IPv6 address leads to."""
+    if isinstance(address, IPv4Address) or address.is_loopback:
+        return
+    before, last = int(address) >> 32 & 0xFFFFFFFF, int(address) & 0xFFFFFFFF
+    if before in ISATAP or any(address in network for network in ENDING_WITH_IPV4):
+        yield IPv4Address(last)
+    if address.sixtofour is not None:
+        yield address.sixtofour
+    yield from address.teredo or ()
 
 
 def _literal(host: str) -> Address | None:
