@@ -42,7 +42,8 @@ UNUSABLE: Sequence[Network] = tuple(
         (
             # No host's address (IANA's registries of special-purpose addresses).
             "0.0.0.0/8", "255.255.255.255/32", "224.0.0.0/4", "::/128", "ff00::/8",
-            "64:ff9b:1::/48",  # each network translates these as it likes (RFC 8215)
+            # They lead to any IPv4 address: NAT64 of a network's own (RFC 8215), Teredo (RFC 4380).
+            "64:ff9b:1::/48", "2001::/32",
         ),
     )
 )  # fmt: skip
@@ -230,7 +231,6 @@ def _wrapped(address: Address) -> Iterator[IPv4Address]:
         yield IPv4Address(last)
     if address.sixtofour is not None:
         yield address.sixtofour
-    yield from address.teredo or ()
 
 
 def _literal(host: str) -> Address | None:

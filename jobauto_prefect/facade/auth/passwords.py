@@ -11,7 +11,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from jobauto_prefect.clock import Clock, utc_now
-from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.errors import Fault
 
 REMEMBER_FOR = timedelta(minutes=5)
 MAX_REMEMBERED = 1000
@@ -100,20 +100,11 @@ class PasswordVerifier:
                 self._until.popitem(last=False)
 
 
-def refuse_weak(password: str, login: str, shortest: int = MIN_LENGTH) -> None:
-    """Refuse a new password that is not good enough.
+def password_faults(password: str, login: str, shortest: int = MIN_LENGTH) -> list[Fault]:
+    """Return why a new password is not good enough; nothing if it is. None repeats it.
 
     `shortest` is in characters (setting `password_min_length`).
-
-    Raises:
-        InvalidInput: with every reason; no message repeats the password.
     """
-    if faults := password_faults(password, login, shortest):
-        raise InvalidInput(faults)
-
-
-def password_faults(password: str, login: str, shortest: int = MIN_LENGTH) -> list[Fault]:
-    """Return why a new password is not good enough; nothing if it is."""
     pointer = "/password"
     if len(password) < shortest:
         return [Fault(pointer, "min_length", f"use at least {shortest} characters")]

@@ -4,8 +4,9 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints, WithJsonSchema
 
-from jobauto_prefect.errors import Forbidden
-from jobauto_prefect.facade.auth.passwords import hash_password, refuse_weak
+from jobauto_prefect.definitions.records.logins import login_faults
+from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
+from jobauto_prefect.facade.auth.passwords import hash_password, password_faults
 from jobauto_prefect.facade.auth.permissions import Role
 from jobauto_prefect.facade.http.field_types import Boolean
 from jobauto_prefect.facade.http.requests import Body
@@ -64,9 +65,9 @@ def write_user(write: WriteRequest) -> WriteResult:
         require_fields(body, "login")
         user = User()
         write.session.add(user)
+    _refuse_faults(write, body, user)
     apply_fields(user, body, except_for={"password", "roles"})
     if body.password is not None:
-        refuse_weak(body.password, user.login, write.settings.password_min_length)
         user.password_hash = hash_password(body.password)
         end_tokens(write.session, user, {TokenKind.SIGN_IN, TokenKind.SESSION})
     if not user.enabled:
@@ -75,6 +76,22 @@ def write_user(write: WriteRequest) -> WriteResult:
         memberships.set_roles(write.session, write.who, user, body.roles, replace=True)
     memberships.require_super_admin_left(write.session)
     return WriteResult(user, created)
+
+
+def _refuse_faults(write: WriteRequest, body: UserBody, user: User) -> None:
+    """Refuse a new login or password that nobody may have.
+
+    Raises:
+        InvalidInput: with every reason; no message repeats the password.
+    """
+    faults = []
+    if body.login is not None and body.login != user.login:
+        faults += [Fault("/login", "login", message) for message in login_faults(body.login)]
+    if body.password is not None:
+        login, shortest = body.login or user.login, write.settings.password_min_length
+        faults += password_faults(body.password, login, shortest)
+    if faults:
+        raise InvalidInput(faults)
 
 
 def _find_user(write: WriteRequest, body: UserBody) -> User | None:
