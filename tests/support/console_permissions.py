@@ -77,6 +77,8 @@ CONSOLE: dict[tuple[str, str], set[str]] = {
     ("GET", "/console/users/{user:int}/tokens"): WIDE,
     ("POST", "/console/users/{user:int}/tokens"): {"super_admin"},
     ("POST", "/console/users/{user:int}/tokens/{token:int}/revoke"): WIDE,
+    ("GET", "/console/users/{user:int}/password"): set(),  # it is for one's own
+    ("POST", "/console/users/{user:int}/password"): set(),
     ("GET", "/console/users/new"): WIDE,
     ("POST", "/console/users/new"): WIDE,
     ("GET", "/console/users/{user:int}"): WIDE,

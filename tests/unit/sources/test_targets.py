@@ -5,7 +5,14 @@ from pathlib import Path
 import pytest
 
 from jobauto_prefect.errors import SourceUnavailable
-from jobauto_prefect.sources.targets import Target, TargetRules, address_of, fault_of
+from jobauto_prefect.sources.targets import (
+    REFUSED,
+    Network,
+    Target,
+    TargetRules,
+    address_of,
+    fault_of,
+)
 
 
 def at(host: str, port: str = "3306") -> Target:
@@ -17,9 +24,11 @@ def file(path: Path | str) -> Target:
 
 
 METADATA = (
-    "169.254.169.254", "169.254.1.1", "fe80::1", "[fe80::1]", "fe80::1%eth0", "fd00:ec2::254",
-    "::ffff:169.254.169.254", "64:ff9b::a9fe:a9fe", "2002:a9fe:a9fe::", "100.100.100.200",
-    "0.0.0.0", "::", "224.0.0.1",
+    "169.254.169.254", "169.254.170.2", "169.254.42.42", "169.254.0.23", "fe80::a9fe:a9fe",
+    "[fe80::1]", "fe80::1%eth0", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254",
+    "fd00:c1::a9fe:a9fe", "fd00:42::42", "fd00:a9fe:a9fe::1", "100.100.100.200",
+    "fd00:100::100:200", "168.63.129.16", "192.0.0.192", "0.0.0.0", "::", "224.0.0.1",
+    "255.255.255.255",
 )  # fmt: skip
 
 
@@ -28,6 +37,62 @@ def test_link_local_and_metadata_addresses_are_refused(host: str) -> None:
     fault = fault_of(at(host), TargetRules())
     assert fault is not None
     assert "JOBAUTO_EVENT_SOURCE_TARGETS" in fault
+
+
+@pytest.mark.parametrize("network", REFUSED, ids=str)
+def test_every_refused_range_is_refused_from_end_to_end(network: Network) -> None:
+    inside = (network[0], network[network.num_addresses // 2], network[-1])
+    for address in inside:
+        assert fault_of(at(str(address)), TargetRules()) is not None, address
+    beside = [int(network[0]) - 1, int(network[-1]) + 1]
+    free = [type(network[0])(number) for number in beside if 0 <= number < 2**network.max_prefixlen]
+    for address in free:
+        if not any(address in other for other in REFUSED):
+            assert fault_of(at(str(address)), TargetRules()) is None, address
+
+
+WRAPPED = (
+    "::{}", "::ffff:{}", "::ffff:0:{}", "64:ff9b::{}", "64:ff9b:1::{}", "64:ff9b:1:ffff::{}",
+    "2001:db8::5efe:{}", "2001:db8:1:2:200:5efe:{}", "fd00::5efe:{}",
+)  # fmt: skip
+"""The forms of IPv6 that end with an address of IPv4."""
+
+
+@pytest.mark.parametrize("form", WRAPPED)
+@pytest.mark.parametrize("network", [each for each in REFUSED if each.version == 4], ids=str)
+def test_a_refused_address_is_refused_in_every_form(form: str, network: Network) -> None:
+    for address in (network[0], network[-1]):
+        if (form, str(address)) != ("::{}", "0.0.0.1"):
+            assert fault_of(at(form.format(address)), TargetRules()) is not None
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["2002:a9fe:a9fe::", "2002:a83f:8110:1::1", "2001:0:a9fe:a9fe::1", "2001::1",
+     "2001:0:808:808:0:0:5601:5601", "0:0:0:0:0:ffff:a9fe:a9fe", "[::ffff:a83f:8110]"],
+)  # fmt: skip
+def test_relays_to_refused_addresses_are_refused(host: str) -> None:
+    assert fault_of(at(host), TargetRules()) is not None
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["::1", "127.0.0.1", "::ffff:127.0.0.1", "10.0.0.1", "64:ff9b::808:808", "2002:808:808::1",
+     "fd00::1", "fd20:ce::253", "168.63.129.15", "2001:db8::1", "2001:4860:4860::8888"],
+)  # fmt: skip
+def test_other_addresses_are_free_in_every_form(host: str) -> None:
+    assert fault_of(at(host), TargetRules()) is None
+
+
+def test_an_entry_opens_an_address_in_every_form_and_no_other() -> None:
+    rules = TargetRules(allowed=("169.254.7.1",))
+    for form in ("{}", "::ffff:{}", "64:ff9b::{}"):
+        assert fault_of(at(form.format("169.254.7.1")), rules) is None
+        assert fault_of(at(form.format("169.254.7.2")), rules) is not None
+    for wide in ("::/0", "::ffff:0:0/96", "64:ff9b::/96"):
+        rules = TargetRules(allowed=(wide,))
+        assert fault_of(at("::ffff:169.254.7.1"), rules) is not None
+        assert fault_of(at("::ffff:10.0.0.1"), rules) is not None
 
 
 def test_a_name_is_judged_by_the_address_it_leads_to() -> None:

@@ -55,6 +55,8 @@ async def issue_token(
 ) -> Response:
     """Issue a token, and show its text this once: no other page has it, and no cache."""
     translate, _ = language_parts(request)
+    if not _may(contract.who, user, "users.impersonate"):
+        raise ContractError(403, "you may issue no token here; ask an administrator")
     fields = [field for field in fields_of(_fields(translate)) if field.pointer != PASSWORD]
     body, password = read_changes(fields, sent, {}), sent.get(PASSWORD, "")
     try:

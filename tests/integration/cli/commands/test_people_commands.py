@@ -5,8 +5,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from jobauto_prefect.ledger.store import Ledger
+from tests.support.console import PASSWORD, add_user
 from tests.support.homes import Home, InProcessHome
 from tests.support.secrets import secret
 
@@ -41,6 +44,28 @@ def test_users_are_listed_changed_and_kept_out(home: Home) -> None:
     assert "last super_admin" in last.stderr
     nobody = home.run("user", "disable", "nobody")
     assert "jobauto user list" in nobody.stderr
+
+
+def test_ones_own_password_is_changed_elsewhere_with_the_present_one(
+    home: Home, facade_url: str, ledger: Ledger
+) -> None:
+    add_user(ledger, "eva", "editor")
+    command = ("user", "passwd", "eva", "--password-stdin", "--url", facade_url)
+    new = secret("Nove.heslo-99")
+    with httpx.Client(base_url=f"{facade_url}/api/v1") as http:
+        named = {"login": "eva", "password": PASSWORD}
+        session = http.post("/login.json", json=named).json()["token"]
+        by_token = home.run(*command, stdin=new, JOBAUTO_TOKEN=session)
+        assert by_token.returncode == 1
+        assert "login and password" in by_token.stderr
+        wrong = home.run(*command, "--own", stdin=f"wrong\n{new}\n")
+        assert wrong.returncode == 1
+        changed = home.run(*command, "--own", stdin=f"{PASSWORD}\n{new}\n")
+        assert changed.returncode == 0, changed.stderr
+        assert http.get("/apps.json", auth=httpx.BasicAuth("eva", new)).status_code == 200
+    here = home.run("user", "passwd", "anna", "--own", "--password-stdin", stdin=f"x\n{new}")
+    assert here.returncode == 2
+    assert "--url" in here.stderr
 
 
 @pytest.mark.spec("5.2", "5.3")

@@ -9,7 +9,7 @@ from sqlalchemy import select
 
 from jobauto_prefect.ledger.records import AuditEntry, Token, User
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.console import PASSWORD, add_user, post, submit, visitor
+from tests.support.console import PASSWORD, add_user, cookie_name, post, submit, visitor
 from tests.support.records import ok
 from tests.support.secrets import secret
 from tests.support.servers import client, user_token
@@ -51,20 +51,25 @@ def issued(facade_url: str, ledger: Ledger) -> dict[str, str]:
     assert submit(browser, "eva").status_code == 303
     named = {"login": "eva", "password": PASSWORD}
     sign_in = ok(httpx.post(f"{facade_url}/api/v1/login.json", json=named))["token"]
-    with client(f"{facade_url}/api/v1", sign_in) as rest:
-        program = ok(rest.post("/user/eva/tokens/", json={}), 201)["token"]
-    return {"session": next(iter(browser.cookies.values())), "sign-in": sign_in, "issued": program}
+    auth = httpx.BasicAuth("eva", PASSWORD)
+    issued = httpx.post(f"{facade_url}/api/v1/user/eva/tokens/", json={}, auth=auth)
+    return {
+        "session": next(iter(browser.cookies.values())),
+        "sign-in": sign_in,
+        "issued": ok(issued, 201)["token"],
+    }
 
 
 def _open(facade_url: str, issued: dict[str, str]) -> set[str]:
     """Which of them open the service."""
-    return {
-        name
+    headers = {
+        name: {"Cookie": f"{cookie_name(facade_url)}={text}"}
+        if name == "session"
+        else {"Authorization": f"Bearer {text}"}
         for name, text in issued.items()
-        if httpx.get(
-            f"{facade_url}/api/v1/jobs.json", headers={"Authorization": f"Bearer {text}"}
-        ).is_success
     }
+    page = f"{facade_url}/api/v1/jobs.html"
+    return {name for name, header in headers.items() if httpx.get(page, headers=header).is_success}
 
 
 def test_a_new_password_ends_sessions_and_sign_ins_and_no_issued_token(
@@ -139,7 +144,7 @@ def test_the_console_shows_a_new_token_once_and_revokes_it(facade_url: str, ledg
     refused = post(browser, address, {"/days": "0"})
     assert refused.status_code == 400
     assert 'role="alert"' in refused.text
-    issued = post(browser, address, {"/days": "7"})
+    issued = post(browser, address, {"/days": "7", "/your_password": PASSWORD})
     (text,) = re.findall(r"jobauto_[\w-]+", issued.text)
     assert issued.headers["cache-control"] == "no-store"
     assert text not in browser.get(address).text

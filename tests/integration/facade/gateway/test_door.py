@@ -6,7 +6,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from tests.support.console import cookie_name
+from tests.support.console import cookie_name, submit, visitor
 from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway, basic
 
 ANY = {"limit": 200}
@@ -40,12 +40,15 @@ def test_without_credentials_nothing_is_answered_but_files_and_health(gate: Gate
 
 
 def test_the_consoles_cookie_opens_nothing_of_prefect(gate: Gateway) -> None:
-    token = gate.rest.headers["authorization"].removeprefix("Bearer ")
-    name = cookie_name(str(gate.rest.base_url))
-    cookie = {"Cookie": f"{name}={token}"}
+    with visitor(gate.settings.url) as browser:
+        (text,) = submit(browser, "root", PASSWORD).cookies.values()
+        cookie = {"Cookie": f"{cookie_name(gate.settings.url)}={text}"}
+        assert browser.get("/", headers=cookie).status_code == 200
+    ways = [cookie, {"Authorization": f"Bearer {text}"}, basic(f"root:{text}"), basic(text)]
     with gate.anonymous() as nobody:
-        assert nobody.get("/version", headers=cookie).status_code == 401
-        assert nobody.post("/flow_runs/filter", json={}, headers=cookie).status_code == 401
+        for headers in [*ways, basic(f"worker:{text}")]:
+            assert nobody.get("/version", headers=headers).status_code == 401
+            assert nobody.post("/flow_runs/filter", json={}, headers=headers).status_code == 401
 
 
 def test_a_page_is_not_answered_with_a_challenge(gate: Gateway) -> None:

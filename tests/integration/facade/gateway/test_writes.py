@@ -11,10 +11,13 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
+from sqlalchemy import select
 
 from jobauto_prefect.engine.api import PrefectApi, service_authorization
 from jobauto_prefect.engine.flow_runs.operations import propose
+from jobauto_prefect.ledger.records import AuditEntry
 from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway
+from tests.support.secrets import secret
 from tests.support.waits import eventually
 
 
@@ -251,6 +254,30 @@ def test_guesses_are_counted_as_at_the_facade(gate: Gateway) -> None:
         answer = owner.get("/version")
         assert answer.status_code == 429
         assert int(answer.headers["retry-after"]) > 0
+
+
+def test_a_page_that_comes_with_an_old_password_is_one_failed_sign_in(gate: Gateway) -> None:
+    """Prefect's pages ask for ten things at once, and again when they are loaded anew."""
+    began = gate.ledger.clock()
+    headers = {"X-PREFECT-UI": "true", "Sec-Fetch-Mode": "cors"}
+    at_once = threading.Barrier(10)
+
+    def ask(number: int) -> int:
+        at_once.wait()
+        path = ("/admin/settings", "/flow_runs/count", "/me")[number % 3]
+        old = "manager", secret("the old password")
+        return httpx.get(f"{gate.url}{path}", headers=headers, auth=old, timeout=60).status_code
+
+    with ThreadPoolExecutor(10) as page:
+        answers = list(page.map(ask, range(30)))
+    assert set(answers) == {401}
+    with gate.ledger.reading() as session:
+        entries = select(AuditEntry).where(
+            AuditEntry.entity_type == "Login", AuditEntry.created_at >= began
+        )
+        assert [entry.action for entry in session.scalars(entries)] == ["refuse"]
+    with gate.as_("manager") as manager:
+        assert manager.get("/version").status_code == 200
 
 
 @contextmanager
