@@ -5,6 +5,7 @@ import shlex
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,6 +29,7 @@ from jobauto_prefect.cli.checks.work_pools import (
 )
 from jobauto_prefect.cli.service.home_lock import read_addresses
 from jobauto_prefect.definitions.environment_names import unsafe_reason
+from jobauto_prefect.definitions.records.logins import login_faults
 from jobauto_prefect.definitions.records.notices import Channel
 from jobauto_prefect.engine.api import PrefectApi, own_authorization
 from jobauto_prefect.engine.context import EngineContext
@@ -41,6 +43,7 @@ from jobauto_prefect.ledger import notices
 from jobauto_prefect.ledger.jobs.freezes import present_freeze
 from jobauto_prefect.ledger.outbox import messages_older_than
 from jobauto_prefect.ledger.queries.run_templates import templates_with_context
+from jobauto_prefect.ledger.queries.users import enabled_logins
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.mail import MailFailed, try_server
@@ -116,12 +119,14 @@ def _clock_finding(name: str, date: str | None) -> Finding:
 
 async def _ledger_findings(settings: Settings, ledger: Ledger) -> AsyncIterator[Finding]:
     names, shared, waiting = await asyncio.to_thread(_read_pools, settings, ledger)
-    for finding in await asyncio.to_thread(worker_findings, settings, ledger):
-        yield finding
-    for finding in await asyncio.to_thread(environment_findings, settings, ledger):
-        yield finding
-    for finding in await asyncio.to_thread(notice_findings, settings, ledger):
-        yield finding
+    for check in (
+        partial(worker_findings, settings),
+        partial(environment_findings, settings),
+        partial(notice_findings, settings),
+        login_findings,
+    ):
+        for finding in await asyncio.to_thread(check, ledger):
+            yield finding
     yield await asyncio.to_thread(audit_finding, ledger)
     yield await asyncio.to_thread(_maintenance_finding, ledger)
     authorization = own_authorization(ledger.box)
@@ -197,6 +202,17 @@ def _outbox_finding(overdue: int) -> Finding:
         return Finding("outbox", "ok", "nothing waits to be told to Prefect")
     message = f"Prefect waits to be told of {pluralize(overdue, 'change')}"
     return Finding("outbox", "wrong", message, "jobauto services start, or all of it: jobauto up")
+
+
+def login_findings(ledger: Ledger) -> list[Finding]:
+    """Report users with logins that no new user may have."""
+    with ledger.reading() as session:
+        logins = [login for login in enabled_logins(session) if any(login_faults(login))]
+    help_ = "make a user with another login, and keep this one out: jobauto user disable LOGIN"
+    return [
+        Finding("logins", "warning", f"{login!a}: {'; '.join(login_faults(login))}", help_)
+        for login in logins
+    ]
 
 
 ENVIRONMENT = "environment"

@@ -17,6 +17,12 @@ def user_named(session: Session, login: str) -> User | None:
     return session.scalar(select(User).where(User.login == login, User.retired_at.is_(None)))
 
 
+def enabled_logins(session: Session) -> Sequence[str]:
+    """Return the logins of all who may sign in, in order."""
+    query = select(User.login).where(User.enabled.is_(True), User.retired_at.is_(None))
+    return session.scalars(query.order_by(User.login)).all()
+
+
 def enabled_users_with_role(session: Session, role: str) -> int:
     """Return how many enabled users have a role."""
     query = (
