@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import httpx
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import select
 
 from jobauto_prefect.ledger.access.tokens import TokenKind, digest_of
 from jobauto_prefect.ledger.audit.trail import SERVICE
@@ -15,6 +15,8 @@ from jobauto_prefect.settings import Settings
 from tests.support.console import PASSWORD, add_user, cookie_name, post, submit, visitor
 from tests.support.records import ok
 from tests.support.servers import facade, user_token, worker_token
+
+pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
 
 CONTRACT = [
     ("GET", "/api/v1/apps.json"),
@@ -76,10 +78,8 @@ def test_a_cookie_from_before_is_asked_to_sign_in_again(facade_url: str, ledger:
     add_user(ledger)
     browser = visitor(facade_url)
     submit(browser)
-    with ledger.writing(SERVICE) as session:
-        session.execute(
-            update(Token).where(Token.kind == TokenKind.SESSION).values(kind=TokenKind.SIGN_IN)
-        )
+    (text,) = browser.cookies.values()
+    _change_token(ledger, text, kind=TokenKind.SIGN_IN)
     page = browser.get("/console/jobs")
     assert page.status_code == 401
     assert 'name="next" value="/console/jobs"' in page.text

@@ -14,6 +14,8 @@ from tests.support.records import ok
 from tests.support.secrets import secret
 from tests.support.servers import client, user_token
 
+pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+
 NEW = secret("another kůň 2")
 
 
