@@ -12,12 +12,15 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import httpx
+from sqlalchemy import select
 from websockets.asyncio.client import ClientConnection, connect
 
 from jobauto_prefect.engine.prefect_server.process import wait_ready
+from jobauto_prefect.facade.auth.passwords import hash_password
+from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
-from jobauto_prefect.ledger.records import RunTemplate
+from jobauto_prefect.ledger.records import RunTemplate, User
 from jobauto_prefect.ledger.secrets import create_key
 from jobauto_prefect.ledger.store import Ledger, open_ledger
 from jobauto_prefect.settings import Settings
@@ -157,6 +160,9 @@ def gateway(home: Path, **more: str) -> Iterator[Gateway]:
         asyncio.run(wait_ready(settings.prefect_api_url, STARTS_WITHIN))
         address = stack.enter_context(facade(settings, ledger))
         rest = stack.enter_context(client(f"{address}/api/v1", user_token(ledger)))
+        with ledger.writing(SERVICE) as session:
+            root = session.scalars(select(User)).one()
+            root.password_hash = hash_password(PASSWORD)
         templates = _populate(rest, home)
         made = Gateway(settings, ledger, rest, templates, worker_token(ledger, "jobauto"))
         for company in templates:
@@ -168,8 +174,6 @@ def _populate(rest: httpx.Client, home: Path) -> dict[str, dict[str, Any]]:
     probe = home / "probe"
     probe.write_text(PROBE)
     probe.chmod(0o755)
-    root = next(iter(rest.get("/users.json").json().values()))
-    rest.post("/user/", json={"id": root["id"], "password": PASSWORD}).raise_for_status()
     app = rest.post("/app/", json=_definition(probe)).raise_for_status().json()
     templates = {}
     for name in (OURS, THEIRS):
