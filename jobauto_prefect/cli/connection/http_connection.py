@@ -57,7 +57,8 @@ async def connect_remote(
     parts = _parse_address(url)
     headers = {} if signed else {"Authorization": f"Bearer {_read_token()}"}
     if parts.scheme != "https" and not _is_this_machine(parts.hostname or ""):
-        raise Unauthorized(f"{url} is not https: the token would travel in clear; use https")
+        secret = "password" if signed else "token"
+        raise Unauthorized(f"{url} is not https: the {secret} would travel in clear; use https")
     async with httpx.AsyncClient(
         base_url=url.rstrip("/").removesuffix(base),
         headers=headers,
