@@ -32,8 +32,8 @@ class SignInThrottle:
     but strangers, and one who tries a password on many accounts ends as well. The right password
     is refused, too: the answer must not tell it apart. The same wrong password of an account
     counts once and has one entry in the audit trail: a page that goes on sending it, ten times at
-    once, locks nobody out. Safe between threads; processes
-    that judge the same instant may let one more failure each be told.
+    once, locks nobody out. Safe between threads; processes that judge the same instant may let one
+    more failure each be told, or write one more entry each.
     """
 
     def __init__(self, settings: Settings, ledger: Ledger) -> None:
@@ -55,9 +55,8 @@ class SignInThrottle:
     ) -> Iterator[None]:
         """Guard one sign-in: the block raises Unauthorized where it fails, which is counted.
 
-        The audit trail has the first failure of a password, as `actor`'s who named the `login`.
-
-        `stored` is the hash the password is compared with; None: there is none. A success forgets
+        The first failure of a password has an audit entry, by `actor`, with the `login` that was
+        named. `stored` is the hash the password is compared with; None: there is none. A success forgets
         the failures of the account from this network, not those from others.
 
         Raises:
