@@ -56,8 +56,8 @@ class SignInThrottle:
         """Guard one sign-in: the block raises Unauthorized where it fails, which is counted.
 
         The first failure of a password has an audit entry, by `actor`, with the `login` that was
-        named. `stored` is the hash the password is compared with; None: there is none. A success forgets
-        the failures of the account from this network, not those from others.
+        named. `stored` is the hash the password is compared with; None: there is none. A success
+        forgets the failures of the account from this network, not those from others.
 
         Raises:
             TooManyRequests: before the block, or after it where others failed meanwhile, so
