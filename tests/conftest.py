@@ -14,6 +14,7 @@ pytest_plugins = (
     "tests.support.prefect_server",
     "tests.support.file_scheduler",
     "tests.support.statement_cache",
+    "tests.support.loops.plugin",
 )
 
 # To look for garbage every 700 objects is a fifth of what the tests take. None of it is in what is

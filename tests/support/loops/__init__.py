@@ -1,0 +1,1 @@
+"""What the event loops of the service do for long, watched during all tests."""

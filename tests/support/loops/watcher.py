@@ -1,0 +1,91 @@
+"""Watches the callbacks of asyncio's event loops in this process.
+
+A callback is slow by the processor time of its thread: how busy the machine is does not matter. A
+thread looks at what runs for long meanwhile, so that its name can be told.
+"""
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import FrameType
+
+SLOW_SECONDS = 0.05
+LOOK_SECONDS = 0.01
+PACKAGE = "/jobauto_prefect/"
+ONCE = ("<frozen importlib._bootstrap>", "uvicorn/config.py:", "uvicorn/lifespan/on.py:")
+"""What a process does once: it loads modules, and starts and ends an application."""
+
+
+@dataclass(slots=True)
+class _Running:
+    handle: asyncio.Handle
+    began: float
+    stacks: list[tuple[str, ...]] = field(default_factory=list)
+
+
+class LoopWatch:
+    """Writes a line for each slow callback of the service to a file of its own in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: dict[int, _Running] = {}
+
+    def start(self) -> None:
+        """Watch from now on, until this process ends."""
+        run = asyncio.Handle._run
+        running, judge = self._running, self._judge
+
+        def watched(handle: asyncio.Handle) -> None:
+            thread, began = threading.get_ident(), time.thread_time()
+            running[thread] = current = _Running(handle, time.monotonic())
+            try:
+                run(handle)
+            finally:
+                running.pop(thread, None)
+                spent = time.thread_time() - began
+                if spent > SLOW_SECONDS:
+                    judge(current, spent)
+
+        asyncio.Handle._run = watched  # type: ignore[method-assign]
+        threading.Thread(target=self._look, name="loop watch", daemon=True).start()
+
+    def _look(self) -> None:
+        while True:
+            time.sleep(LOOK_SECONDS)
+            now = time.monotonic()
+            for thread, current in list(self._running.items()):
+                if now - current.began > SLOW_SECONDS / 2:
+                    frame = sys._current_frames().get(thread)
+                    current.stacks.append(tuple(_places(frame)))
+
+    def _judge(self, current: _Running, spent: float) -> None:
+        ours = [stack for stack in current.stacks if _is_ours(stack)]
+        if ours:
+            deepest = max(ours, key=len)
+            test = os.environ.get("PYTEST_CURRENT_TEST", "")  # or during which this process began
+            line = f"{spent * 1000:.0f} ms in {test}: {' < '.join(deepest)}\n"
+            with Path(self._folder, str(os.getpid())).open("a") as file:
+                file.write(line)
+
+
+def _places(frame: FrameType | None) -> list[str]:
+    """Name what runs, the innermost first, up to the callback of the loop."""
+    places = []
+    while frame is not None and frame.f_code.co_name != "watched":
+        code = frame.f_code
+        places.append(f"{code.co_filename}:{code.co_qualname}:{frame.f_lineno}")
+        frame = frame.f_back
+    return places
+
+
+def _is_ours(stack: tuple[str, ...]) -> bool:
+    """Whether the service is at work: it has started, and it is not a test's own coroutine."""
+    return (
+        any(PACKAGE in place for place in stack)
+        and not any(once in place for place in stack for once in ONCE)
+        and not any("/tests/" in place for place in stack)
+    )
