@@ -2,10 +2,16 @@
 
 import asyncio
 import contextlib
+import functools
 import secrets
+import threading
 from typing import cast
 
 import httpx
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from jobauto_prefect.engine.api import PrefectApi, authorization
@@ -50,10 +56,26 @@ def create_gateway(
     Prefect asks for a password that only the gateway knows.
     """
     inner = f"door:{secrets.token_urlsafe(32)}"
-    prefect = cast("ASGIApp", create_closed_app(inner))
+    prefect = cast("FastAPI", create_closed_app(inner))
+    _make_document_once(prefect)
     monitor = monitor or GatewayMonitor()
     middleware = create_middleware(settings, ledger, prefect, inner, monitor)
     return TransportMiddleware(middleware, settings, monitor.requests.note)
+
+
+def _make_document_once(prefect: FastAPI) -> None:
+    """Keep the OpenAPI document that Prefect makes anew, in its event loop, for each request."""
+    one_by_one = threading.Lock()
+
+    @functools.cache
+    def content() -> bytes:
+        return bytes(JSONResponse(prefect.openapi()).body)
+
+    def answer(_request: Request) -> Response:  # in a thread, since this is no coroutine
+        with one_by_one:
+            return Response(content(), media_type="application/json")
+
+    prefect.router.routes.insert(0, Route("/openapi.json", answer))
 
 
 def create_middleware(

@@ -45,7 +45,7 @@ class AuditRecorder:
 
     async def record_intent(self, body: Any, current: Mapping[str, Any]) -> None:
         """Record that something is about to be changed; `current` is what it is before."""
-        await self._write(INTEND, describe_changes(body, current))
+        await self._write(INTEND, await asyncio.to_thread(describe_changes, body, current))
 
     async def record_result(self, status: int, answer: Any) -> None:
         """Record what Prefect answered."""

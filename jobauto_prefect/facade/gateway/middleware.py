@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine
+from dataclasses import replace
 from typing import Any
 
 from starlette.datastructures import MutableHeaders
@@ -29,23 +30,26 @@ from jobauto_prefect.facade.gateway.forwarding import (
     inner_scope,
     replay_body,
 )
+from jobauto_prefect.facade.gateway.policy.body_rules import require_limits
 from jobauto_prefect.facade.gateway.policy.decision import (
     STRAY,
     asks_for_secrets,
     decide,
     fetch_current,
     is_unrestricted,
+    require_access,
 )
 from jobauto_prefect.facade.gateway.policy.owners import Ownership
 from jobauto_prefect.facade.gateway.policy.scoped_request import Decision
 from jobauto_prefect.facade.gateway.request import (
     ProxyRequest,
+    away_from_loop,
     parse_body,
     parse_query,
     read_body,
 )
 from jobauto_prefect.facade.gateway.route_lookup import find_route
-from jobauto_prefect.facade.gateway.routes import OPEN_PATHS, Route
+from jobauto_prefect.facade.gateway.routes import OPEN_PATHS, Route, ScopeRule
 from jobauto_prefect.facade.gateway.sign_in import SignIn, authorization_header
 from jobauto_prefect.facade.gateway.sockets import SocketGateway
 from jobauto_prefect.facade.http.body_sizes import refuse_too_large
@@ -54,6 +58,9 @@ from jobauto_prefect.facade.middleware.transport import ROUTE
 API = "/api"
 API_PAGES = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"})
 """Pages of Prefect's application that are not files of its UI."""
+
+MAX_ASKED_BYTES = 512 * 1024
+"""Bytes of a body with which people ask for something: Prefect reads it in its event loop."""
 
 SCHEDULED_RUNS = "/work_pools/{name}/get_scheduled_flow_runs"
 
@@ -151,10 +158,10 @@ class GatewayMiddleware:
             raise Forbidden(f"{scope['method']} {path} is no route of Prefect that this door knows")
         route, path_parameters = match
         scope["state"][ROUTE] = f"{API}{route.path}"
-        raw = await read_body(receive, self._limit)
-        body = parse_body(raw, of_worker=identity.worker_pools is not None)
-        request = ProxyRequest(path, path_parameters, parse_query(scope), body)
+        request = ProxyRequest(path, path_parameters, parse_query(scope))
         try:
+            require_access(identity, route)
+            request = replace(request, body=await self._read_body(identity, route, receive))
             decision = await decide(identity, route, request, self._ownership)
         except (Forbidden, NotFound) as error:
             if route.action or asks_for_secrets(request):
@@ -168,6 +175,20 @@ class GatewayMiddleware:
         if asks_for_secrets(request):
             await self._recorder(identity, route, request, decision).record_reveal()
         await self._forward(identity, route, request, decision, scope, receive, send)
+
+    async def _read_body(self, identity: Identity, route: Route, receive: Receive) -> Any:
+        of_worker = identity.worker_pools is not None
+        asks = route.action is None and route.member_rule is not None and not of_worker
+        raw = await read_body(receive, min(self._limit, MAX_ASKED_BYTES) if asks else self._limit)
+
+        def parse() -> Any:
+            body = parse_body(raw, of_worker=of_worker)
+            if route.member_rule is not None and not of_worker:
+                is_filter = asks and route.member_rule is not ScopeRule.SCHEMA
+                require_limits(body, is_filter=is_filter)
+            return body
+
+        return await away_from_loop(len(raw), parse)
 
     async def _forward(
         self,

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
-from jobauto_prefect.definitions.storable import read_integer, unstorable
+from jobauto_prefect.definitions.storable import TOO_MANY, has_many_values, read_integer, unstorable
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.http.addresses import address_of
 from jobauto_prefect.facade.http.dialect import TranslatedInput
@@ -80,6 +80,8 @@ def read_json(raw: bytes) -> Any:
         InvalidInput: it is no JSON in UTF-8, has duplicate keys, or has what no database keeps:
             NaN, Infinity, numbers beyond them, NUL, halves of surrogate pairs, great depth.
     """
+    if has_many_values(raw):
+        raise InvalidInput([Fault("", "size", TOO_MANY)])
     try:
         value = json.loads(
             raw.decode("utf-8-sig"),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from jobauto_prefect.errors import Forbidden, NotFound
 from jobauto_prefect.facade.auth.identity import Identity
@@ -16,7 +16,6 @@ from jobauto_prefect.facade.gateway.policy.body_rules import (
     prefix_idempotency_keys,
     refuse_own_events,
     require_declared,
-    require_limits,
     require_scheduled_state,
 )
 from jobauto_prefect.facade.gateway.policy.deployment_schedules import require_schedules
@@ -46,10 +45,25 @@ def is_unrestricted(identity: Identity, route: Route) -> bool:
     return route.permission in identity.rights.everywhere
 
 
+def require_access(identity: Identity, route: Route) -> None:
+    """Refuse a route that the caller can't use, whatever the body says: then none is read.
+
+    Raises:
+        Forbidden: the message says who can.
+    """
+    if identity.worker_pools is not None:
+        if route.worker_rule is None:
+            raise Forbidden("a worker's token does not open this")
+    elif not identity.rights.anywhere("applications.read"):
+        raise Forbidden("you have no role that allows this; ask an administrator")
+    elif route.member_rule is None and not is_unrestricted(identity, route):
+        raise Forbidden("only administrators may do this in Prefect")
+
+
 async def decide(
     identity: Identity, route: Route, request: ProxyRequest, ownership: Ownership
 ) -> Decision:
-    """Decide what of a request may be passed on to Prefect.
+    """Decide what of a request, to which there is access, may be passed on to Prefect.
 
     Raises:
         Forbidden: nothing of it; the message names the permission that is missing.
@@ -58,15 +72,10 @@ async def decide(
     """
     if identity.worker_pools is not None:
         return await _decide_for_worker(identity.worker_pools, route, request, ownership)
-    if not identity.rights.anywhere("applications.read"):
-        raise Forbidden("you have no role that allows this; ask an administrator")
     if asks_for_secrets(request) and not identity.rights.may(REVEAL, None):
         raise Forbidden(f"include_secrets needs the permission {REVEAL}; ask an administrator")
     if route.content is Content.EVENTS:
         refuse_own_events(request.body)
-    if route.member_rule is not None:
-        is_filter = route.action is None and route.member_rule is not ScopeRule.SCHEMA
-        require_limits(request.body, is_filter=is_filter)
     if is_unrestricted(identity, route):
         decision = await _decide_for_administrator(route, request, ownership)
     else:
@@ -82,11 +91,10 @@ async def decide(
 async def _decide_for_worker(
     pools: tuple[str, ...], route: Route, request: ProxyRequest, ownership: Ownership
 ) -> Decision:
-    if route.worker_rule is None:
-        raise Forbidden("a worker's token does not open this")
     scope = ownership.scope(None, frozenset(pools))
+    rule = cast("ScopeRule", route.worker_rule)  # or there is no access
     try:
-        return await apply_rule(route.worker_rule, ScopedRequest(request, scope, ownership))
+        return await apply_rule(rule, ScopedRequest(request, scope, ownership))
     except NotFound:
         if route.content is not Content.STATE:
             raise
@@ -117,15 +125,14 @@ async def _decide_for_administrator(
 async def _decide_for_member(
     identity: Identity, route: Route, request: ProxyRequest, ownership: Ownership
 ) -> Decision:
-    if route.member_rule is None:
-        raise Forbidden("only administrators may do this in Prefect")
+    rule = cast("ScopeRule", route.member_rule)  # or there is no access
     refuse_templates(request.body)
-    needed = route.permission if route.action is None or route.member_rule in BULK_RULES else JOBS
+    needed = route.permission if route.action is None or rule in BULK_RULES else JOBS
     companies = identity.rights.companies_with(needed)
-    if route.member_rule in BULK_RULES and not companies:
+    if rule in BULK_RULES and not companies:
         raise _permission_error(route)
     scope = ownership.scope(companies, None)
-    decision = await apply_rule(route.member_rule, ScopedRequest(request, scope, ownership))
+    decision = await apply_rule(rule, ScopedRequest(request, scope, ownership))
     owner = decision.owner
     if route.action and owner and not identity.rights.may(route.permission, owner.company_id):
         raise _permission_error(route)
