@@ -6,31 +6,38 @@ The schema is the adapters' own: a table `changes_cache`, of which `inversion` (
 
 import contextlib
 import math
+import operator
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
+from functools import reduce
+from itertools import accumulate
 from typing import Any, Self
 from urllib.parse import quote
 
 from psycopg.adapt import Buffer, Loader
 from sqlalchemy import (
     URL,
+    BigInteger,
     ColumnElement,
     Connection,
     Engine,
+    LargeBinary,
     NullPool,
     RowMapping,
     Select,
     String,
     TableClause,
+    Text,
     cast,
     column,
     create_engine,
     delete,
     event,
     false,
+    func,
     inspect,
     select,
     table,
@@ -39,8 +46,10 @@ from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from jobauto_prefect.compiler.events.selectors import FIELDS
 from jobauto_prefect.definitions.storable import (
+    MAX_VALUES,
     UNFIT,
     TooDeep,
+    has_many_values,
     is_storable,
     read_exact,
     storable_text,
@@ -55,6 +64,12 @@ TABLE = "changes_cache"
 REQUIRED = ("inversion", "recordid", "evidence", "operation")
 NO_FILE = f"there is no SQLite database with a readable table {TABLE} at that path"
 """Whether there is a file, and of what kind, is nothing to ask a source for."""
+
+LARGEST_CHANGE = 1024 * 1024
+"""Bytes of a row; of a larger one nothing but its number is read."""
+
+PAGE_BYTES = 4 * 1024 * 1024
+"""Of the rows that are read at once."""
 
 SHOWN = 200  # characters of a database's own words
 FAULTS_SHOWN = 3  # of one change
@@ -108,29 +123,21 @@ class Adapter:
             self._stack.close()
 
     def after(self, inversion: int, limit: int) -> list[Change]:
-        """Return the changes with a higher inversion, in their order, at most `limit`.
+        """Return changes with a higher inversion, in their order: `limit`, or `PAGE_BYTES` of them.
 
-        They end before one whose inversion is no number that can be kept.
+        None: there are none. They end before one whose inversion is no number that can be kept.
 
         Raises:
             SourceUnavailable: also where the first is such a one.
         """
-        inversions = self._table.c.inversion
-        numbers = select(inversions).where(inversions > inversion).order_by(inversions).limit(limit)
+        number, size = self._table.c.inversion, self._size()
+        query = select(number, size.label("size")).where(number > inversion)
         with self._translate_errors():
-            try:
-                rows = self._rows(numbers.with_only_columns(*self._table.c))
-                changes = [_change(row) for row in rows if _is_number(row["inversion"])]
-            except OperationalError:
-                raise
-            except (DBAPIError, ValueError):  # one of them has a value the driver can't hand over
-                self._connection.rollback()
-                rows = self._rows(numbers)
-                changes = [
-                    self._read_alone(row["inversion"])
-                    for row in rows
-                    if _is_number(row["inversion"])
-                ]
+            rows = self._rows(query.order_by(number).limit(limit))
+            page = _page([row for row in rows if _is_number(row["inversion"])])
+            large = [_large(row) for row in page if row["size"] > LARGEST_CHANGE]
+            numbers = [row["inversion"] for row in page if row["size"] <= LARGEST_CHANGE]
+            changes = sorted([*self._read(numbers), *large], key=lambda each: each.inversion)
         wrong = [row["inversion"] for row in rows if not _is_number(row["inversion"])]
         if wrong and not changes:
             raise SourceUnavailable(
@@ -138,6 +145,23 @@ class Adapter:
                 f" after it: give it a whole number of at most {BIGGEST_ID}"
             )
         return changes
+
+    def _size(self) -> ColumnElement[int]:
+        """Return how many bytes a row has, as the server counts them."""
+        measure = SIZES[self._target.kind]
+        return reduce(operator.add, (func.coalesce(measure(each), 0) for each in self._table.c))
+
+    def _read(self, numbers: Sequence[Any]) -> list[Change]:
+        """Read the changes of these inversions; of one that has grown meanwhile its number."""
+        inversion = self._table.c.inversion
+        query = select(*self._table.c).where(inversion.in_(numbers), self._size() <= LARGEST_CHANGE)
+        try:
+            return [_change(row) for row in self._rows(query)] if numbers else []
+        except OperationalError:
+            raise
+        except (DBAPIError, ValueError):  # one of them has a value the driver can't hand over
+            self._connection.rollback()
+            return [self._read_alone(number) for number in numbers]
 
     def _rows(self, query: Select[Any]) -> Sequence[RowMapping]:
         rows = self._connection.execute(query).mappings().all()
@@ -225,6 +249,18 @@ class Adapter:
         return printable[:SHOWN]
 
 
+def _page(rows: Sequence[RowMapping]) -> Sequence[RowMapping]:
+    """Return the first rows that are no more than a page, one at least."""
+    read = (row["size"] if row["size"] <= LARGEST_CHANGE else 0 for row in rows)
+    return [row for row, total in zip(rows, accumulate(read), strict=True) if total <= PAGE_BYTES]
+
+
+def _large(row: RowMapping) -> Change:
+    inversion = int(row["inversion"])
+    fault = f"it has {row['size']} bytes, and at most {LARGEST_CHANGE} are read"
+    return Change(inversion, {"inversion": inversion}, fault)
+
+
 class JsonText(str):
     """The text of a JSON column."""
 
@@ -255,6 +291,8 @@ def _read(value: Any, *, is_json: bool) -> tuple[Any, str | None]:
     """Return a value as it can be kept, or why it can't; text that is no JSON stays text."""
     if isinstance(value, str) and not is_storable(value):
         return value, f" {UNFIT}" if "\0" in value else " has bytes that are no UTF-8"
+    if is_json and isinstance(value, str) and has_many_values(value.encode()):
+        return value, f" has more than {MAX_VALUES} values"
     try:
         read = read_exact(value) if is_json else value
     except TooDeep as error:
@@ -365,6 +403,13 @@ def _sqlite(target: Target, rules: TargetRules, limits: TimeLimits) -> Engine:
 
     return create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
+
+SIZES: Mapping[str, Callable[[ColumnElement[Any]], ColumnElement[int]]] = {
+    "mysql": func.length,
+    "pgsql": lambda value: cast(func.octet_length(cast(value, Text)), BigInteger),
+    "sqlite": lambda value: func.length(cast(value, LargeBinary)),
+}
+"""The bytes of a value as a server sends it, by kind of database."""
 
 ENGINES: Mapping[str, Callable[[Target, TargetRules, TimeLimits], Engine]] = {
     "mysql": _mysql,

@@ -28,7 +28,7 @@ from jobauto_prefect.sources.record_targets import source_rules, source_target
 
 logger = logging.getLogger(__name__)
 
-BATCH = 500  # changes stored at once
+BATCH = 500  # changes stored at once, at most
 LOOK_SECONDS = 1.0
 SHORTEST_SECONDS = 0.02
 NONE_SECONDS = 60.0  # between looks where there is no source, and nobody says that there is one
@@ -167,12 +167,12 @@ class _Reading:
         unremoved = None
         target = source_target(source, self._ledger.box)
         with Adapter(target, source_rules(self._settings)) as adapter:
-            after, full = floor_of(source), True
-            while full and (changes := adapter.after(after, BATCH)):
+            after = floor_of(source)
+            while changes := adapter.after(after, BATCH):
                 self._store(source, changes)
                 if source.consume == "delete":
                     unremoved = _remove(adapter, changes) or unremoved
-                after, full = changes[-1].inversion, len(changes) == BATCH
+                after = changes[-1].inversion
         if unremoved is not None:
             raise unremoved
 

@@ -1,6 +1,7 @@
 """Reading adapter databases, and testing whether that is possible: real ones of each kind."""
 
 import importlib
+import json
 import socket
 import threading
 import time
@@ -14,7 +15,7 @@ from sqlalchemy import text
 
 from jobauto_prefect.errors import SourceUnavailable
 from jobauto_prefect.sources import Target, TargetRules, probe
-from jobauto_prefect.sources.adapters import Adapter, TimeLimits
+from jobauto_prefect.sources.adapters import LARGEST_CHANGE, PAGE_BYTES, Adapter, Change, TimeLimits
 from tests.support.adapters import KINDS, AdapterDatabase, adapter_database
 from tests.support.secrets import SECRET
 
@@ -47,6 +48,27 @@ def test_changes_come_in_their_order_with_all_their_columns(adapter: AdapterData
         assert adapter.inversions() == [3, 7, 9]
         opened.remove([3, 7, 8])
     assert adapter.inversions() == [9]
+
+
+def test_a_page_has_so_many_bytes_at_most(adapter: AdapterDatabase) -> None:
+    adapter.add(1, 20, context={"text": "é" * 450_000})
+    adapter.add(21, context={"text": "x" * LARGEST_CHANGE})
+    read = list[Change]()
+    with Adapter(adapter.target, RULES) as opened:
+        while page := opened.after(read[-1].inversion if read else 0, 500):
+            sizes = [len(json.dumps(one.members, ensure_ascii=False).encode()) for one in page]
+            assert sum(sizes) <= PAGE_BYTES
+            read += page
+    assert [one.inversion for one in read] == list(range(1, 22))
+    assert [one.inversion for one in read if one.fault] == [21]
+    assert read[-1].members == {"inversion": 21}
+
+
+def test_a_change_of_very_many_values_is_not_taken_apart(adapter: AdapterDatabase) -> None:
+    adapter.add(1, context=[[]] * 150_000)
+    with Adapter(adapter.target, RULES) as opened:
+        (change,) = opened.after(0, 10)
+    assert change.fault == "context has more than 100000 values"
 
 
 @pytest.mark.parametrize("kind", KINDS)

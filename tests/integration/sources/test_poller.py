@@ -23,7 +23,7 @@ from jobauto_prefect.ledger.records import Event, EventSource
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Poller
-from jobauto_prefect.sources.adapters import Adapter
+from jobauto_prefect.sources.adapters import LARGEST_CHANGE, Adapter
 from jobauto_prefect.sources.targets import TargetRules
 from tests.support.adapters import AdapterDatabase, adapter_database, add_source, stored
 from tests.support.waits import until
@@ -68,6 +68,21 @@ def test_changes_are_stored_in_order_and_then_removed(
         event = session.scalars(select(Event).order_by(Event.id).limit(1)).one()
     assert (event.evidence, event.operation, event.record_id) == ("invoice", "create", "1001")
     assert event.data["context"] == {"number": "VF1"}
+
+
+def test_a_change_that_is_too_large_is_a_dead_letter_with_its_number(
+    ledger: Ledger, poller: Poller, adapter: AdapterDatabase
+) -> None:
+    source = add_source(ledger, adapter)
+    adapter.add(1, 3)
+    adapter.add(4, context={"text": "x" * LARGEST_CHANGE})
+    adapter.add(5)
+    assert poller.read(source) == 5
+    assert adapter.inversions() == []
+    faults = {event.inversion: event.error for event in events_of(ledger, source) if event.error}
+    assert faults.keys() == {4}
+    assert f"at most {LARGEST_CHANGE} are read" in (faults[4] or "")
+    assert source_of(ledger, source).poll_error is None
 
 
 def test_what_was_stored_and_not_removed_is_not_stored_again(
