@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -21,6 +22,7 @@ from jobauto_prefect.jobs import workers
 from jobauto_prefect.jobs.claims import decision
 from jobauto_prefect.jobs.claims.context import ClaimContext, NotDue, Preflight
 from jobauto_prefect.jobs.claims.credentials import PreflightChecks, layer_of, run_preflight
+from jobauto_prefect.jobs.claims.event_values import NotLight
 from jobauto_prefect.jobs.claims.launch import input_content
 from jobauto_prefect.jobs.claims.target import time_until_due
 from jobauto_prefect.jobs.outcome import reports
@@ -78,7 +80,11 @@ def claim(asked: Claim, who: CurrentWorker, service: CurrentService) -> ClaimAns
     preflight = run_preflight(
         service.ledger, asked, _preflight_checks(service), service.settings.extra_env
     )
-    answer, job = _decide(service, who, asked, preflight)
+    try:
+        answer, job = _decide(service, who, asked, preflight)
+    except NotLight as values:
+        preflight = replace(preflight, event_values=values.find())
+        answer, job = _decide(service, who, asked, preflight)
     if job is not None:
         current_log_context().job_id, current_log_context().traceparent = job.id, job.traceparent
         asked_by: tracing.Attributes = {"jobauto.job_id": job.id, "jobauto.worker": asked.worker}
@@ -181,14 +187,19 @@ def report(
     job_id: JobId, finished: Report, who: CurrentWorker, service: CurrentService
 ) -> ReportAnswer:
     """Record how a job ended."""
-    with (
-        tracing.span("report", attributes={"jobauto.job_id": job_id}),
-        service.ledger.writing(who.actor) as session,
-    ):
-        job = reports.job_of_claim(
-            session, job_id, finished.claim_id, _pools(who), service.settings
-        )
-        answer = reports.accept_report(session, job, finished, service.settings)
+
+    def accept(judged: Any = None) -> ReportAnswer:
+        with service.ledger.writing(who.actor) as session:
+            job = reports.job_of_claim(
+                session, job_id, finished.claim_id, _pools(who), service.settings
+            )
+            return reports.accept_report(session, job, finished, service.settings, judged)
+
+    with tracing.span("report", attributes={"jobauto.job_id": job_id}):
+        try:
+            answer = accept()
+        except NotLight as findings:
+            answer = accept(findings.find())
     if service.monitor is not None and answer.recorded:
         late = (service.ledger.clock() - finished.ended_at).total_seconds()
         service.monitor.latencies.outcome.observe(max(0.0, late))

@@ -56,6 +56,9 @@ class JobOutputs:
     missing: str = ""
 
 
+NO_OUTPUTS = JobOutputs((), dict[str, bytes]().__getitem__, None, "")
+
+
 @dataclass(frozen=True, slots=True)
 class ProducedValues:
     """What was produced: name -> value, of each entry and of each of its fields.
@@ -193,7 +196,7 @@ def find_file(name: str, entries: Mapping[str, Any], outputs: JobOutputs) -> str
     """
     entry = entries.get(name)
     if entry is not None and is_kept(entry):
-        return _path(entry, outputs)
+        return file_of_entry(entry, outputs)
     if name == RESULT and outputs.result_path is not None:
         return outputs.result_path
     looks: tuple[Callable[[str], bool], ...] = (
@@ -204,7 +207,7 @@ def find_file(name: str, entries: Mapping[str, Any], outputs: JobOutputs) -> str
     return next((path for look in looks for path in outputs.paths if look(path)), None)
 
 
-def _path(entry: Mapping[str, Any], outputs: JobOutputs) -> str | None:
+def file_of_entry(entry: Mapping[str, Any], outputs: JobOutputs) -> str | None:
     """Return the first artifact that a pattern matches; of JSON else RESULT_FILE; else None."""
     for pattern in entry.get("patterns") or ():
         matching = _first_matching(outputs.matcher, pattern, outputs.paths)
@@ -221,7 +224,7 @@ def _first_matching(matcher: PatternMatcher, pattern: str, paths: Sequence[str])
 
 
 def _content(entry: Mapping[str, Any], outputs: JobOutputs) -> bytes:
-    path = _path(entry, outputs)
+    path = file_of_entry(entry, outputs)
     if path is None:
         raise ValueError("there is no file of it")
     return outputs.read(path)
@@ -236,7 +239,7 @@ def _json(entry: Mapping[str, Any], outputs: JobOutputs) -> Any:
     try:
         return read_exact(content)
     except ValueError as error:
-        raise ValueError(f"{_path(entry, outputs)} {error}") from None
+        raise ValueError(f"{file_of_entry(entry, outputs)} {error}") from None
 
 
 def _text(_entry: Mapping[str, Any], outputs: JobOutputs) -> Any:

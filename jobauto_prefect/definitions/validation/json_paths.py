@@ -4,6 +4,7 @@ The library is imported at the first path: most processes read none.
 """
 
 import functools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -92,6 +93,18 @@ class JsonPath:
             return list(self._compiled.findall(document))
         except (JSONPathError, RecursionError):  # nested deeper than it goes
             return []
+
+
+def most_steps(text: str, values: int) -> float:
+    """Return how many steps a path may take in a document of so many values, roughly.
+
+    Each selector passes all values at most once; whatever looks at everything once more, and a
+    regular expression, multiplies that.
+    """
+    if "match(" in text or "search(" in text:
+        return math.inf
+    again = sum(text.count(part) for part in MOST) - 1  # it begins with a $
+    return float((text.count("[") + text.count(".") + 1) * values ** (1 + again))
 
 
 @functools.lru_cache(maxsize=KEPT)

@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from jobauto_prefect.bounded_process import TooExpensive
+from jobauto_prefect.compiler.events.selectors import UnresolvedSelector
+from jobauto_prefect.jobs.claims.event_values import EventValues
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.runtime.protocol import Claim, PrefectState, Refusal, RunStatus
@@ -18,7 +21,8 @@ class Preflight:
     `blocks` is the data of Prefect's blocks by name (type slug/name), secrets included. `values`
     are those that credentials name instead of holding, by the id of the credential.
     `missing` says why there will be no launch, `held_up` why it has to wait and `again` until
-    when; None: nothing is in its way.
+    when; None: nothing is in its way. `event_values` are those of the job's event, or why there
+    are none, if they had to be found before the transaction.
     """
 
     blocks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, repr=False)
@@ -26,6 +30,9 @@ class Preflight:
     missing: str | None = None
     held_up: str | None = None
     again: datetime | None = None
+    event_values: EventValues | UnresolvedSelector | TooExpensive | None = field(
+        default=None, repr=False
+    )
 
 
 NO_PREFLIGHT = Preflight()

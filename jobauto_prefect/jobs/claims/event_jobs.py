@@ -4,13 +4,20 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from jobauto_prefect.bounded_process import TooExpensive
 from jobauto_prefect.compiler.events.event_inputs import check_formats
 from jobauto_prefect.compiler.events.fan_out import element_of, fan_out_key
 from jobauto_prefect.compiler.events.selectors import FoundFile, UnresolvedSelector
 from jobauto_prefect.definitions import Definition, to_text
 from jobauto_prefect.definitions.storable import is_storable
 from jobauto_prefect.jobs.claims.context import ClaimContext, Refused
-from jobauto_prefect.jobs.claims.event_values import SelectedValues, select_values, values_of
+from jobauto_prefect.jobs.claims.event_values import (
+    EventValues,
+    NotLight,
+    ValueQuery,
+    ask_for_values,
+    values_of,
+)
 from jobauto_prefect.ledger.access.vouchers import rule_fault
 from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
 from jobauto_prefect.ledger.base import BIGGEST_ID
@@ -79,15 +86,36 @@ def take_event(context: ClaimContext, job: Job, definition: Definition) -> None:
     fault = rule_fault(context.session, delivery.event, delivery.rule, job.company_id)
     if fault is not None:
         raise Refused("no_voucher", fault, PrefectState.FAILED)
-    selected = select_values(context.session, delivery, definition)
+    query, artifacts = ask_for_values(context.session, delivery, definition)
     try:
-        values = _own_element(context, delivery, values_of(selected, delivery, definition))
+        given = _values(context, query, definition)
+        values = _own_element(context, delivery, given.values)
         check_formats(definition, values)
     except UnresolvedSelector as error:
         raise Refused("unresolved_mapping", str(error), PrefectState.FAILED) from None
-    _take(context, job, definition, values, selected)
-    job.warnings = [finding.as_dict() for finding in selected.findings]
+    _take(context, job, definition, values, artifacts)
+    job.warnings = [finding.as_dict() for finding in given.findings]
     job.overrides = delivery_jobs.event_variables(delivery.event) | job.overrides
+
+
+def _values(context: ClaimContext, query: ValueQuery, definition: Definition) -> EventValues:
+    """Return the values of an event, as they were found before this transaction if they had to be.
+
+    Raises:
+        UnresolvedSelector: the event lacks what is asked for, or that is too expensive to find.
+        NotLight: they have to be found before.
+    """
+    found = context.preflight.event_values
+    if found is None and query.is_light:
+        return values_of(query, definition)
+    if found is None:
+        raise NotLight(values_of, query, definition)
+    if isinstance(found, TooExpensive):
+        reason = f"its values can't be looked for: {found}; let the rule's paths look at less"
+        raise UnresolvedSelector(reason)
+    if isinstance(found, UnresolvedSelector):
+        raise found
+    return found
 
 
 def _own_element(
@@ -108,7 +136,7 @@ def _take(
     job: Job,
     definition: Definition,
     values: Mapping[str, Any],
-    selected: SelectedValues,
+    artifacts: Mapping[str, int],
 ) -> None:
     given = job.overrides.keys() | job.override_secrets.keys()
     free = {key: value for key, value in values.items() if key not in given}
@@ -121,7 +149,7 @@ def _take(
     sealed = context.box.seal({key: texts[key] for key in secret})
     job.overrides = plain | job.overrides
     job.override_secrets = sealed | job.override_secrets
-    job.input_files = {key: selected.artifacts[path] for key, path in files.items()}
+    job.input_files = {key: artifacts[path] for key, path in files.items()}
 
 
 def _refuse_unfit(texts: Mapping[str, str]) -> None:

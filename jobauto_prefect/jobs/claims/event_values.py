@@ -1,27 +1,31 @@
 """Values an event gives to the job it starts: by its rule's mapping, and by matching names."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jobauto_prefect.bounded_process import TooExpensive, run_bounded
 from jobauto_prefect.compiler.events.event_inputs import flow_values, inspected_entries
 from jobauto_prefect.compiler.events.job_outputs import (
+    NO_OUTPUTS,
     JobOutputs,
+    file_of_entry,
     find_file,
+    is_kept,
     is_written,
     read_outputs,
     required_entries,
 )
 from jobauto_prefect.compiler.events.selectors import (
-    FindFile,
     UnresolvedSelector,
     Unusable,
-    no_file,
     resolve,
     root_fields,
 )
 from jobauto_prefect.definitions import Definition
+from jobauto_prefect.definitions.validation.json_paths import most_steps
 from jobauto_prefect.errors import Fault
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.queries.jobs import artifacts_of, standard_output_of
@@ -32,80 +36,170 @@ LARGEST_JUDGED = 1024 * 1024
 """Bytes of a file that is looked into when its job ends."""
 
 
-@dataclass(frozen=True, slots=True)
-class SelectedValues:
-    """What selectors find in an event. `artifacts`: path -> id, of the job that ended.
+LIGHT_BYTES = 256 * 1024
+LIGHT_STEPS = 20_000
+"""What is read and followed in no time, so that it is done within the transaction."""
 
-    `findings` are what it did not produce as its definition declares it.
+
+@dataclass(frozen=True, slots=True)
+class EventValues:
+    """What an event gives: environment key -> value, a `FoundFile` where it is a file.
+
+    `findings` are what the job that ended did not produce as its definition declares it.
     """
 
     values: Mapping[str, Any]
-    find_file: FindFile = no_file
-    artifacts: Mapping[str, int] = field(default_factory=dict)
-    produces: Mapping[str, Any] = field(default_factory=dict)
     findings: Sequence[Fault] = ()
 
 
-def select_values(
+@dataclass(frozen=True, slots=True)
+class ValueQuery:
+    """All that decides about the values an event gives, or about what a job has produced.
+
+    `mapping` is the rule's; `entries` are those of `produces` that are looked into.
+    """
+
+    outputs: JobOutputs = NO_OUTPUTS
+    entries: Mapping[str, Any] = field(default_factory=dict)
+    produces: Mapping[str, Any] = field(default_factory=dict)
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, Any] = field(default_factory=dict)
+    contents: Mapping[str, bytes] = field(default_factory=dict)
+
+    @property
+    def is_light(self) -> bool:
+        """Whether the answer is found in a bounded time, whatever the paths and the values."""
+        texts = [*self.contents.values(), self.outputs.stdout.encode(errors="surrogateescape")]
+        paths = [text for text in self.mapping.values() if text.startswith("$")]
+        if paths:
+            texts.append(json.dumps(self.data).encode())
+        fields = (entry.get("fields") or {} for entry in self.entries.values())
+        paths += [named["path"] for each in fields for named in each.values() if "path" in named]
+        values = sum(text.count(mark) for text in texts for mark in (b",", b"[", b"{"))
+        steps = sum(most_steps(path, values + 1) for path in paths)
+        return sum(map(len, texts)) <= LIGHT_BYTES and steps <= LIGHT_STEPS
+
+
+class NotLight(Exception):
+    """A transaction is no place to find an answer: it is to be found before it is begun anew."""
+
+    def __init__(self, work: Callable[..., Any], *arguments: Any) -> None:
+        super().__init__(work.__name__)
+        self.work = work
+        self.arguments = arguments
+
+    def find(self) -> Any:
+        """Find the answer in a process of its own; what is raised there is returned.
+
+        Raises:
+            Contended: others are at it; ask again.
+        """
+        try:
+            return run_bounded(self.work, *self.arguments)
+        except (TooExpensive, UnresolvedSelector) as error:
+            return error
+
+
+def ask_for_values(
     session: WritingSession, delivery: Delivery, definition: Definition
-) -> SelectedValues:
-    """Return the change, or the end with what the job has produced, as far as it is asked for."""
+) -> tuple[ValueQuery, Mapping[str, int]]:
+    """Return what decides about the values of an event, and the ids of its artifacts by path."""
     event, mapping = delivery.event, json.loads(delivery.rule.env_mapping)
     if event.job_id is None or not (mapping or definition.consumes):
-        return SelectedValues(event.data)
+        return ValueQuery(mapping=mapping, data=event.data), {}
     job = session.get_one(Job, event.job_id)
-    entries = job.runtemplate.app.document.get("produces") or {}
+    produces = job.runtemplate.app.document.get("produces") or {}
     named = root_fields(mapping)
-    read = required_entries(
-        entries, None if named is None else named | inspected_entries(definition)
+    entries = required_entries(
+        produces, None if named is None else named | inspected_entries(definition)
     )
-    left, artifacts = _remains(session, job, read)
-    outputs = read_outputs(read, left)
-    return SelectedValues(
-        {**outputs.values, **event.data},
-        lambda name: find_file(name, entries, left),
-        {path: artifact.id for path, artifact in artifacts.items()},
-        entries,
-        outputs.findings,
-    )
+    artifacts = {artifact.path: artifact for artifact in artifacts_of(session, job.id)}
+    query = _query(session, job, artifacts, entries)
+    ids = {path: artifact.id for path, artifact in artifacts.items()}
+    return replace(query, produces=produces, mapping=mapping, data=event.data), ids
+
+
+def values_of(query: ValueQuery, definition: Definition) -> EventValues:
+    """Return the values. What the rule maps wins over what flows of itself.
+
+    Raises:
+        UnresolvedSelector: the event lacks what the mapping names, or nobody can be given it.
+    """
+    produced = read_outputs(query.entries, query.outputs)
+    selected = {**produced.values, **query.data}
+
+    def find(name: str) -> str | None:
+        return find_file(name, query.produces, query.outputs)
+
+    mapped = resolve(query.mapping, selected, find)
+    values = flow_values(definition, query.produces, selected, find) | mapped
+    unusable = [
+        f"{key}: {value.reason}" for key, value in values.items() if isinstance(value, Unusable)
+    ]
+    if unusable:
+        raise UnresolvedSelector("; ".join(unusable))
+    return EventValues(values, produced.findings)
 
 
 def findings_of(session: WritingSession, job: Job) -> Sequence[Fault]:
     """Return what a job did not produce as its definition declares.
 
     Files of more than `LARGEST_JUDGED` bytes are judged where they are handed on.
+
+    Raises:
+        NotLight: that takes a process of its own.
     """
     entries: Mapping[str, Any] = job.runtemplate.app.document.get("produces") or {}
     fielded = {name: entry for name, entry in entries.items() if entry.get("fields")}
     if not fielded:
         return ()
-    left, artifacts = _remains(session, job, fielded)
-    files = {name: find_file(name, fielded, left) for name in fielded}
-    judged = {
-        name: fielded[name]
-        for name, path in files.items()
-        if path is None or artifacts[path].size <= LARGEST_JUDGED
-    }
-    return read_outputs(judged, left).findings
-
-
-def _remains(
-    session: WritingSession, job: Job, entries: Mapping[str, Any]
-) -> tuple[JobOutputs, dict[str, Artifact]]:
     artifacts = {artifact.path: artifact for artifact in artifacts_of(session, job.id)}
+    query = _query(session, job, artifacts, fielded, LARGEST_JUDGED)
+    if not query.is_light:
+        raise NotLight(produced_findings, query)
+    return produced_findings(query)
+
+
+def produced_findings(query: ValueQuery) -> Sequence[Fault]:
+    """Return what was not produced as it is declared."""
+    return read_outputs(query.entries, query.outputs).findings
+
+
+def _query(
+    session: WritingSession,
+    job: Job,
+    artifacts: Mapping[str, Artifact],
+    entries: Mapping[str, Any],
+    largest: float = math.inf,
+) -> ValueQuery:
+    """Return what of a job's files and output these entries are read from.
+
+    Entries whose file has more than `largest` bytes are left out.
+    """
     named = job.env.get("RESULT_FILE", "").removeprefix("./")
     results = [artifact.path for artifact in artifacts.values() if artifact.name == RESULT_NAME]
     is_needed = any(map(is_written, entries.values()))
     stdout, missing = _stdout(session, job) if is_needed else ("", "")
+    contents = dict[str, bytes]()
     left = JobOutputs(
         paths=list(artifacts),
-        read=lambda path: artifacts[path].content,
+        read=contents.__getitem__,
         result_path=next(iter(results), named if named in artifacts else None),
         stdout=stdout,
         missing=missing,
         names={path: artifact.name for path, artifact in artifacts.items()},
     )
-    return left, artifacts
+    files = {name: file_of_entry(entry, left) for name, entry in entries.items() if is_kept(entry)}
+    large = {name for name, path in files.items() if path and artifacts[path].size > largest}
+    contents.update(
+        {
+            path: artifacts[path].content
+            for name, path in files.items()
+            if path and name not in large
+        }
+    )
+    kept = {name: entry for name, entry in entries.items() if name not in large}
+    return ValueQuery(left, kept, contents=contents)
 
 
 def _stdout(session: WritingSession, job: Job) -> tuple[str, str]:
@@ -119,22 +213,3 @@ def _stdout(session: WritingSession, job: Job) -> tuple[str, str]:
             parts.clear()
     text = b"".join(parts).decode(errors="surrogateescape")
     return text.partition("\n")[2] if missing else text, missing
-
-
-def values_of(
-    selected: SelectedValues, delivery: Delivery, definition: Definition
-) -> dict[str, Any]:
-    """Return environment key -> value. What the rule maps wins over what flows of itself.
-
-    Raises:
-        UnresolvedSelector: the event lacks what the mapping names, or nobody can be given it.
-    """
-    mapped = resolve(json.loads(delivery.rule.env_mapping), selected.values, selected.find_file)
-    flows = flow_values(definition, selected.produces, selected.values, selected.find_file)
-    values = flows | mapped
-    unusable = [
-        f"{key}: {value.reason}" for key, value in values.items() if isinstance(value, Unusable)
-    ]
-    if unusable:
-        raise UnresolvedSelector("; ".join(unusable))
-    return values

@@ -2,8 +2,10 @@
 
 import logging
 import mimetypes
+from collections.abc import Sequence
 from uuid import UUID
 
+from jobauto_prefect.bounded_process import TooExpensive
 from jobauto_prefect.errors import Conflict, Fault, Forbidden
 from jobauto_prefect.jobs.claims.event_values import findings_of
 from jobauto_prefect.jobs.outcome.results import record_result, run_status_of
@@ -81,13 +83,23 @@ def add_artifact(
 
 
 def accept_report(
-    session: WritingSession, job: Job, report: Report, settings: Settings
+    session: WritingSession,
+    job: Job,
+    report: Report,
+    settings: Settings,
+    judged: Sequence[Fault] | TooExpensive | None = None,
 ) -> ReportAnswer:
-    """Record the result a report tells; a job that has ended otherwise stays as it is."""
+    """Record the result a report tells; a job that has ended otherwise stays as it is.
+
+    `judged` is what it did not produce as declared, if that had to be found before.
+
+    Raises:
+        NotLight: it has to.
+    """
     try:
         record_result(session, job, report, settings.language)
         recorded = True
-        _judge_produced(session, job)
+        _judge_produced(session, job, judged)
     except Conflict as error:
         recorded = False
         if job.state not in LIVE_JOBS:
@@ -104,13 +116,18 @@ def accept_report(
     return ReportAnswer(recorded=recorded, story=story)
 
 
-def _judge_produced(session: WritingSession, job: Job) -> None:
+def _judge_produced(
+    session: WritingSession, job: Job, judged: Sequence[Fault] | TooExpensive | None
+) -> None:
     """Warn of what a job that did its work produced otherwise than its definition says."""
     if job.state in (JobState.SUCCEEDED, JobState.WARNING):
         try:
-            findings = findings_of(session, job)
+            findings = findings_of(session, job) if judged is None else judged
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
             logger.exception("what job %s produced can't be judged", job.id)
             findings = [Fault("/produces", "not-judged", "what it produced can't be judged")]
+        if isinstance(findings, TooExpensive):
+            message = f"what it produced can't be judged: {findings}; let its paths look at less"
+            findings = [Fault("/produces", "not-judged", message)]
         if findings:
             job.warnings = [*job.warnings, *(finding.as_dict() for finding in findings)]

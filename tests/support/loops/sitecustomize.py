@@ -5,6 +5,6 @@ import sys
 from pathlib import Path
 
 if "start" in sys.orig_argv and "WATCHED_LOOPS" in os.environ:
-    from watcher import LoopWatch
+    from watcher import LoopWatch  # type: ignore[import-not-found]
 
     LoopWatch(Path(os.environ["WATCHED_LOOPS"])).start()

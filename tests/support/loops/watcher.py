@@ -50,7 +50,7 @@ class LoopWatch:
                 if spent > SLOW_SECONDS:
                     judge(current, spent)
 
-        asyncio.Handle._run = watched  # type: ignore[method-assign]
+        asyncio.Handle._run = watched  # type: ignore[assignment,method-assign]
         threading.Thread(target=self._look, name="loop watch", daemon=True).start()
 
     def _look(self) -> None:
