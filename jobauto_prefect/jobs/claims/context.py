@@ -5,8 +5,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from jobauto_prefect.bounded_process import TooExpensive
-from jobauto_prefect.compiler.events.selectors import UnresolvedSelector
 from jobauto_prefect.jobs.claims.event_values import EventValues
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.secrets import SecretBox
@@ -30,9 +28,7 @@ class Preflight:
     missing: str | None = None
     held_up: str | None = None
     again: datetime | None = None
-    event_values: EventValues | UnresolvedSelector | TooExpensive | None = field(
-        default=None, repr=False
-    )
+    event_values: EventValues | Exception | None = field(default=None, repr=False)
 
 
 NO_PREFLIGHT = Preflight()

@@ -113,7 +113,7 @@ def _values(context: ClaimContext, query: ValueQuery, definition: Definition) ->
     if isinstance(found, TooExpensive):
         reason = f"its values can't be looked for: {found}; let the rule's paths look at less"
         raise UnresolvedSelector(reason)
-    if isinstance(found, UnresolvedSelector):
+    if isinstance(found, Exception):
         raise found
     return found
 

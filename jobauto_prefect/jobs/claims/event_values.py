@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jobauto_prefect.bounded_process import TooExpensive, run_bounded
+from jobauto_prefect.bounded_process import run_bounded
 from jobauto_prefect.compiler.events.event_inputs import flow_values, inspected_entries
 from jobauto_prefect.compiler.events.job_outputs import (
     NO_OUTPUTS,
@@ -26,7 +26,7 @@ from jobauto_prefect.compiler.events.selectors import (
 )
 from jobauto_prefect.definitions import Definition
 from jobauto_prefect.definitions.validation.json_paths import most_steps
-from jobauto_prefect.errors import Fault
+from jobauto_prefect.errors import Contended, Fault
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.queries.jobs import artifacts_of, standard_output_of
 from jobauto_prefect.ledger.records import Artifact, Delivery, Job
@@ -89,14 +89,16 @@ class NotLight(Exception):
         self.arguments = arguments
 
     def find(self) -> Any:
-        """Find the answer in a process of its own; what is raised there is returned.
+        """Return the answer, found in a process of its own, or the error that is it.
 
         Raises:
             Contended: others are at it; ask again.
         """
         try:
             return run_bounded(self.work, *self.arguments)
-        except (TooExpensive, UnresolvedSelector) as error:
+        except Contended:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is raised where the answer is used
             return error
 
 
@@ -191,13 +193,8 @@ def _query(
     )
     files = {name: file_of_entry(entry, left) for name, entry in entries.items() if is_kept(entry)}
     large = {name for name, path in files.items() if path and artifacts[path].size > largest}
-    contents.update(
-        {
-            path: artifacts[path].content
-            for name, path in files.items()
-            if path and name not in large
-        }
-    )
+    read = {path for name, path in files.items() if path and name not in large}
+    contents.update({path: artifacts[path].content for path in read})
     kept = {name: entry for name, entry in entries.items() if name not in large}
     return ValueQuery(left, kept, contents=contents)
 

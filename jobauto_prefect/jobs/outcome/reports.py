@@ -87,7 +87,7 @@ def accept_report(
     job: Job,
     report: Report,
     settings: Settings,
-    judged: Sequence[Fault] | TooExpensive | None = None,
+    judged: Sequence[Fault] | Exception | None = None,
 ) -> ReportAnswer:
     """Record the result a report tells; a job that has ended otherwise stays as it is.
 
@@ -117,17 +117,19 @@ def accept_report(
 
 
 def _judge_produced(
-    session: WritingSession, job: Job, judged: Sequence[Fault] | TooExpensive | None
+    session: WritingSession, job: Job, judged: Sequence[Fault] | Exception | None
 ) -> None:
     """Warn of what a job that did its work produced otherwise than its definition says."""
     if job.state in (JobState.SUCCEEDED, JobState.WARNING):
         try:
+            if isinstance(judged, Exception):
+                raise judged
             findings = findings_of(session, job) if judged is None else judged
+        except TooExpensive as error:
+            message = f"what it produced can't be judged: {error}; let its paths look at less"
+            findings = [Fault("/produces", "not-judged", message)]
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
             logger.exception("what job %s produced can't be judged", job.id)
             findings = [Fault("/produces", "not-judged", "what it produced can't be judged")]
-        if isinstance(findings, TooExpensive):
-            message = f"what it produced can't be judged: {findings}; let its paths look at less"
-            findings = [Fault("/produces", "not-judged", message)]
         if findings:
             job.warnings = [*job.warnings, *(finding.as_dict() for finding in findings)]
