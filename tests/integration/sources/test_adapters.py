@@ -51,7 +51,7 @@ def test_changes_come_in_their_order_with_all_their_columns(adapter: AdapterData
 
 
 def test_a_page_has_so_many_bytes_at_most(adapter: AdapterDatabase) -> None:
-    adapter.add(1, 20, context={"text": "é" * 450_000})
+    adapter.add(1, 20, context={"text": "x" * 900_000})
     adapter.add(21, context={"text": "x" * LARGEST_CHANGE})
     read = list[Change]()
     with Adapter(adapter.target, RULES) as opened:

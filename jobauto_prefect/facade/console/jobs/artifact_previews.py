@@ -7,18 +7,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.console.contract import Contract
 
 MAX_PREVIEWED = 64 * 1024  # bytes of a text
+MAX_CELLS = 10_000  # of the tables of a text
 MAX_PICTURE = 4 * 1024 * 1024  # bytes
 MAX_PREVIEWS = 8  # texts of a page
+MAX_MARKDOWN = 32 * 1024  # bytes of a page that are laid out; further ones are shown as text
 MAX_VALUES = 100  # rows of a table
 PICTURES = frozenset({"image/png", "image/jpeg"})
 """Those that are sent as what they are; SVG would be run."""
 
-TEXTS = frozenset({"text/plain", "text/csv", "application/json", "text/markdown"})
+MARKDOWN = "text/markdown"
+TEXTS = frozenset({"text/plain", "text/csv", "application/json", MARKDOWN})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,7 @@ async def preview_artifacts(
     Raises:
         ContractError: one is there no more.
     """
-    previews, texts = [], 0
+    previews, texts, laid_out = [], 0, 0
     for artifact in artifacts:
         kind = mimetypes.guess_type(artifact["path"])[0] or ""
         is_text = kind in TEXTS and artifact["size"] <= MAX_PREVIEWED and texts < MAX_PREVIEWS
@@ -54,7 +58,11 @@ async def preview_artifacts(
         if is_text:
             texts += 1
             content = await contract.fetch_bytes(f"/artifact/{artifact['id']}")
-        previews.append(_preview(artifact, kind, content))
+        if kind == MARKDOWN and content and laid_out + len(content) <= MAX_MARKDOWN:
+            laid_out += len(content)
+        elif kind == MARKDOWN:
+            kind = "text/plain"
+        previews.append(await run_in_threadpool(_preview, artifact, kind, content))
     return previews
 
 
@@ -63,7 +71,7 @@ def _preview(artifact: Mapping[str, Any], kind: str, content: bytes) -> Artifact
     is_picture = kind in PICTURES and artifact["size"] <= MAX_PICTURE
     text = content.decode("utf-8", "replace").replace("\0", "")
     values = _plain_values(text) if kind == "application/json" else []
-    document = render_markdown(text) if kind == "text/markdown" else None
+    document = render_markdown(text) if kind == MARKDOWN else None
     return ArtifactPreview(
         name=artifact["name"],
         path=artifact["path"],
@@ -77,10 +85,16 @@ def _preview(artifact: Mapping[str, Any], kind: str, content: bytes) -> Artifact
 
 
 def render_markdown(text: str) -> Markup:
-    """Render Markdown; HTML in it stays text, and pictures from elsewhere are left out."""
+    """Render Markdown; HTML in it stays text, and pictures from elsewhere are left out.
+
+    Tables are laid out unless they could have too many cells: a row may be one character.
+    """
     from markdown_it import MarkdownIt  # where it is needed: commands load all pages
 
-    markdown = MarkdownIt("commonmark", {"html": False}).enable("table").disable("image")
+    markdown = MarkdownIt("commonmark", {"html": False}).disable("image")
+    lines = text.splitlines()
+    if max((line.count("|") for line in lines), default=0) * len(lines) <= MAX_CELLS:
+        markdown.enable("table")
     return Markup(markdown.render(text))  # noqa: S704 - it has no HTML but the renderer's own
 
 

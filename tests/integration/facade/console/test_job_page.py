@@ -2,11 +2,13 @@
 
 import html
 import re
+from collections.abc import Callable
 from datetime import timedelta
 
 import httpx
 import pytest
 
+from jobauto_prefect.facade.console.jobs.artifact_previews import MAX_MARKDOWN, MAX_PREVIEWED
 from jobauto_prefect.facade.console.jobs.log_section import MAX_LIVE_LINES, PAGE_LINES
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import add_user, links, post, submit, visitor
@@ -339,3 +341,21 @@ def test_nobody_is_asked_to_sign_in(facade_url: str, ledger: Ledger) -> None:
     add_user(ledger)
     with visitor(facade_url) as browser:
         assert browser.get("/console/jobs/1").status_code == 401
+
+
+def test_files_that_are_costly_to_lay_out_do_not_stop_the_event_loop(
+    operator: httpx.Client, records: JobRecords, slow_callbacks: Callable[[], list[str]]
+) -> None:
+    job = records.job()
+    table, heading = b"|" * 200 + b"\n" + b"|-" * 199 + b"|\n" + b"|\n" * 50, b"# Heading\n"
+    records.artifact(job, "0.md", b"# Laid *out*\n\na|b\n-|-\n1|2\n", "text/markdown")
+    records.artifact(job, "1.md", table * (MAX_MARKDOWN // len(table) - 1), "text/markdown")
+    for number in range(2, 5):
+        content = heading * (MAX_PREVIEWED // len(heading))
+        records.artifact(job, f"{number}.md", content, "text/markdown")
+        records.artifact(job, f"{number}.json", b"[" + b"[]," * 20_000 + b"0]", "application/json")
+    page = _page(operator, job)
+    assert "<em>out</em>" in page
+    assert page.count("<th>") == 2
+    assert page.count("# Heading") > 1000
+    assert slow_callbacks() == []

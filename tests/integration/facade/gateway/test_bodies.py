@@ -1,5 +1,7 @@
 """Bodies that are no JSON, that never end, or that have more in them than any honest request."""
 
+from collections.abc import Callable
+
 import httpx
 import pytest
 
@@ -32,3 +34,23 @@ def test_who_hangs_up_leaves_no_run_and_no_traceback(gate: Gateway) -> None:
     assert gate.trail(request_id="hung-up") == []
     tracebacks = log.read_bytes()[before:].decode().split("Traceback")[1:]
     assert [each for each in tracebacks if "jobauto_prefect/facade/" in each] == []
+
+
+def test_neither_prefects_document_nor_a_large_body_stops_its_event_loop(
+    gate: Gateway, slow_callbacks: Callable[[], list[str]]
+) -> None:
+    limit = gate.settings.body_limit_bytes
+    many = b'{"parameters": {"a": [' + b"[]," * (limit // 3 - 20) + b"0]}}"
+    texts = b'{"parameters": {"a": [' + b'"x",' * 90_000 + b"0]}}"
+    run = f"/deployments/{gate.deployment(OURS)}/create_flow_run"
+    with gate.as_("viewer") as viewer, gate.as_("root") as root:
+        documents = [viewer.get(f"{gate.pages}/openapi.json").content for _ in range(2)]
+        assert documents[0] == documents[1]
+        assert b'"/flow_runs/filter"' in documents[0]
+        assert viewer.post("/flow_runs/filter", content=many).status_code == 413
+        assert viewer.post("/flow_runs/", content=many).status_code == 403
+        for body, status, rule in ((many, 400, "size"), (texts, 400, "items")):
+            answer = root.post(run, content=body)
+            assert answer.status_code == status, answer.text
+            assert answer.json()["details"][0]["rule"] == rule
+    assert slow_callbacks() == []
