@@ -16,8 +16,14 @@ from types import FrameType
 SLOW_SECONDS = 0.05
 LOOK_SECONDS = 0.01
 PACKAGE = "/jobauto_prefect/"
-ONCE = ("<frozen importlib._bootstrap>", "uvicorn/config.py:", "uvicorn/lifespan/on.py:")
-"""What a process does once: it loads modules, and starts and ends an application."""
+ONCE = (
+    "<frozen importlib._bootstrap>",
+    "uvicorn/config.py:",
+    "uvicorn/lifespan/on.py:",
+    "jinja2/environment.py:Environment.compile",
+    "LateRoute.examine",
+)
+"""What a process does once: it loads modules, templates and routes, and starts an application."""
 
 
 @dataclass(slots=True)
@@ -63,13 +69,15 @@ class LoopWatch:
                     current.stacks.append(tuple(_places(frame)))
 
     def _judge(self, current: _Running, spent: float) -> None:
+        """Write down what was slow, without what happens once and what is a test's own."""
         ours = [stack for stack in current.stacks if _is_ours(stack)]
-        if ours:
-            deepest = max(ours, key=len)
-            test = os.environ.get("PYTEST_CURRENT_TEST", "")  # or during which this process began
-            line = f"{spent * 1000:.0f} ms in {test}: {' < '.join(deepest)}\n"
-            with Path(self._folder, str(os.getpid())).open("a") as file:
-                file.write(line)
+        if not ours or spent * len(ours) / len(current.stacks) < SLOW_SECONDS:
+            return
+        middle = ours[len(ours) // 2]
+        shown = [*middle[:3], *(place for place in middle[3:] if PACKAGE in place)]
+        test = os.environ.get("PYTEST_CURRENT_TEST", "")  # or during which this process began
+        with Path(self._folder, str(os.getpid())).open("a") as file:
+            file.write(f"{spent * 1000:.0f} ms in {test}: {' < '.join(shown)}\n")
 
 
 def _places(frame: FrameType | None) -> list[str]:
@@ -77,13 +85,13 @@ def _places(frame: FrameType | None) -> list[str]:
     places = []
     while frame is not None and frame.f_code.co_name != "watched":
         code = frame.f_code
-        places.append(f"{code.co_filename}:{code.co_qualname}:{frame.f_lineno}")
+        path = code.co_filename.rpartition("/site-packages/")[2]
+        places.append(f"{path}:{code.co_qualname}:{frame.f_lineno}")
         frame = frame.f_back
     return places
 
 
 def _is_ours(stack: tuple[str, ...]) -> bool:
-    """Whether the service is at work: it has started, and it is not a test's own coroutine."""
     return (
         any(PACKAGE in place for place in stack)
         and not any(once in place for place in stack for once in ONCE)

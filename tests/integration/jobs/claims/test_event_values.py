@@ -9,6 +9,9 @@ import httpx
 import pytest
 
 from jobauto_prefect.bounded_process import CPU_SECONDS
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs import attempts
+from jobauto_prefect.ledger.records import Job
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import claim_of, granted, refused, report
 from tests.support.event_chains import Chain
@@ -41,7 +44,7 @@ def looking() -> list[str]:
 
 
 def test_what_is_too_costly_to_judge_is_a_warning_and_locks_nothing_meanwhile(
-    chain: Chain, claims: httpx.Client, rest: httpx.Client
+    chain: Chain, claims: httpx.Client, rest: httpx.Client, ledger: Ledger
 ) -> None:
     chain.between(produced(EXPENSIVE), {})
     launch = granted(claims, claim_of())
@@ -51,7 +54,8 @@ def test_what_is_too_costly_to_judge_is_a_warning_and_locks_nothing_meanwhile(
     reporting = threading.Thread(target=report, args=(claims, launch))
     reporting.start()
     (pid,) = eventually(looking)
-    rest.post(f"/job/{job}", json={"note": "meanwhile"}).raise_for_status()
+    with ledger.writing(SERVICE) as session:
+        attempts.lock_job(session, session.get_one(Job, job))
     assert looking() == [pid]
     reporting.join()
     (warning,) = rest.get(f"/job/{job}.json").json()["warnings"]
@@ -62,7 +66,7 @@ def test_what_is_too_costly_to_judge_is_a_warning_and_locks_nothing_meanwhile(
 def test_what_is_too_costly_to_find_blocks_the_job_that_wants_it(chain: Chain) -> None:
     chain.between(produced("$.parts"), {}, env_mapping={"GREETING": EXPENSIVE})
     reason, state, message = refused(chain.claims, chain.claim(chain.end(parts_json=NESTED)))
-    assert (reason, state) == ("unresolved_mapping", "Failed")
+    assert (reason, state) == ("unresolved_mapping", "FAILED")
     assert f"more than {CPU_SECONDS} s" in message
 
 
@@ -74,9 +78,9 @@ def test_what_takes_long_but_not_too_long_is_found(chain: Chain) -> None:
 
 
 def test_what_is_missing_is_named_wherever_it_is_looked_for(chain: Chain) -> None:
-    mapping = {"GREETING": "$[?search(@.name, 'y+')].id", "COUNT": "lost"}
+    mapping = {"GREETING": "$.parts[?search(@.name, 'x+')].id", "COUNT": "$.lost"}
     chain.between(produced("$[0].id", "integer"), {}, env_mapping=mapping)
     reason, _, message = refused(chain.claims, chain.claim(chain.end(parts_json=MANY)))
     assert reason == "unresolved_mapping"
     assert "the event has no value for" in message
-    assert "COUNT (lost)" in message
+    assert "COUNT ($.lost)" in message
