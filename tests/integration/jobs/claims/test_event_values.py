@@ -8,7 +8,6 @@ from typing import Any
 import httpx
 import pytest
 
-from jobauto_prefect.bounded_process import CPU_SECONDS
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs import attempts
 from jobauto_prefect.ledger.records import Job
@@ -18,7 +17,7 @@ from tests.support.event_chains import Chain
 from tests.support.waits import eventually
 
 EXPENSIVE = "$..[?count(@..[*,*,*,*])>9999999]"
-NESTED = json.dumps({"parts": [{"of": [[1, 2, 3]] * 60}] * 60}).encode()
+NESTED = json.dumps({"parts": [{"of": [[1, 2, 3]] * 100}] * 200}).encode()
 MANY = json.dumps([{"id": number, "name": "x" * 20} for number in range(8_000)]).encode()
 
 
@@ -60,14 +59,14 @@ def test_what_is_too_costly_to_judge_is_a_warning_and_locks_nothing_meanwhile(
     reporting.join()
     (warning,) = rest.get(f"/job/{job}.json").json()["warnings"]
     assert (warning["pointer"], warning["rule"]) == ("/produces", "not-judged")
-    assert f"more than {CPU_SECONDS} s" in warning["message"]
+    assert "it takes more than" in warning["message"]
 
 
 def test_what_is_too_costly_to_find_blocks_the_job_that_wants_it(chain: Chain) -> None:
     chain.between(produced("$.parts"), {}, env_mapping={"GREETING": EXPENSIVE})
     reason, state, message = refused(chain.claims, chain.claim(chain.end(parts_json=NESTED)))
     assert (reason, state) == ("unresolved_mapping", "FAILED")
-    assert f"more than {CPU_SECONDS} s" in message
+    assert "it takes more than" in message
 
 
 def test_what_takes_long_but_not_too_long_is_found(chain: Chain) -> None:
@@ -78,9 +77,9 @@ def test_what_takes_long_but_not_too_long_is_found(chain: Chain) -> None:
 
 
 def test_what_is_missing_is_named_wherever_it_is_looked_for(chain: Chain) -> None:
-    mapping = {"GREETING": "$.parts[?search(@.name, 'x+')].id", "COUNT": "$.lost"}
+    mapping = {"GREETING": "$.parts[?search(@.name, 'x+')].id", "COUNT": "$..lost"}
     chain.between(produced("$[0].id", "integer"), {}, env_mapping=mapping)
     reason, _, message = refused(chain.claims, chain.claim(chain.end(parts_json=MANY)))
     assert reason == "unresolved_mapping"
     assert "the event has no value for" in message
-    assert "COUNT ($.lost)" in message
+    assert "COUNT ($..lost)" in message
