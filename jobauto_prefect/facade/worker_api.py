@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 
 from anyio import from_thread
@@ -16,7 +16,7 @@ from jobauto_prefect.engine.sync.blocks import read_block
 from jobauto_prefect.errors import Contended, Forbidden, KeyTaken, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentWorker, Identity
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.requests import ArtifactBody
+from jobauto_prefect.facade.http.requests import ArtifactBody, sent
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs import workers
 from jobauto_prefect.jobs.claims import decision
@@ -50,6 +50,12 @@ from jobauto_prefect.sources.external_values import read_values
 
 router = late_routes.router(prefix="/internal/v1", include_in_schema=False)
 
+SentWorkerHello = Annotated[WorkerHello, sent(WorkerHello)]
+SentClaim = Annotated[Claim, sent(Claim)]
+SentRenewal = Annotated[Renewal, sent(Renewal)]
+SentOutputBatch = Annotated[OutputBatch, sent(OutputBatch)]
+SentReport = Annotated[Report, sent(Report)]
+
 
 @contextmanager
 def _audit_refusals(service: Service, who: Identity, subject: dict[str, Any]) -> Iterator[None]:
@@ -63,7 +69,7 @@ def _audit_refusals(service: Service, who: Identity, subject: dict[str, Any]) ->
 
 
 @router.post("/workers")
-def hello(greeting: WorkerHello, who: CurrentWorker, service: CurrentService) -> WorkerWelcome:
+def hello(greeting: SentWorkerHello, who: CurrentWorker, service: CurrentService) -> WorkerWelcome:
     """Register a worker that starts."""
     subject = {"worker": [None, greeting.worker], "pool": [None, greeting.pool]}
     with (
@@ -74,7 +80,7 @@ def hello(greeting: WorkerHello, who: CurrentWorker, service: CurrentService) ->
 
 
 @router.post("/claims")
-def claim(asked: Claim, who: CurrentWorker, service: CurrentService) -> ClaimAnswer:
+def claim(asked: SentClaim, who: CurrentWorker, service: CurrentService) -> ClaimAnswer:
     """Decide whether a flow run may start, and with what."""
     began, asked_at = time.perf_counter(), service.ledger.clock()
     preflight = run_preflight(
@@ -132,7 +138,7 @@ def _note_claim(
 
 
 @router.post("/renewals")
-def renew(renewal: Renewal, who: CurrentWorker, service: CurrentService) -> RenewalAnswer:
+def renew(renewal: SentRenewal, who: CurrentWorker, service: CurrentService) -> RenewalAnswer:
     """Renew the leases of all live jobs of a worker."""
     with service.ledger.writing(who.actor) as session:
         answer, not_had = workers.renew_leases(session, renewal, _pools(who), service.settings)
@@ -144,7 +150,9 @@ def renew(renewal: Renewal, who: CurrentWorker, service: CurrentService) -> Rene
 
 
 @router.post("/jobs/{job_id}/output", status_code=204)
-def output(job_id: JobId, batch: OutputBatch, who: CurrentWorker, service: CurrentService) -> None:
+def output(
+    job_id: JobId, batch: SentOutputBatch, who: CurrentWorker, service: CurrentService
+) -> None:
     """Store lines of output."""
     with service.ledger.writing(who.actor) as session:
         job = reports.open_job_of_claim(
@@ -184,7 +192,7 @@ def input_file(
 
 @router.post("/jobs/{job_id}/report")
 def report(
-    job_id: JobId, finished: Report, who: CurrentWorker, service: CurrentService
+    job_id: JobId, finished: SentReport, who: CurrentWorker, service: CurrentService
 ) -> ReportAnswer:
     """Record how a job ended."""
 

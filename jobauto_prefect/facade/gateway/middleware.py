@@ -43,7 +43,6 @@ from jobauto_prefect.facade.gateway.policy.owners import Ownership
 from jobauto_prefect.facade.gateway.policy.scoped_request import Decision
 from jobauto_prefect.facade.gateway.request import (
     ProxyRequest,
-    away_from_loop,
     parse_body,
     parse_query,
     read_body,
@@ -53,6 +52,7 @@ from jobauto_prefect.facade.gateway.routes import OPEN_PATHS, Route, ScopeRule
 from jobauto_prefect.facade.gateway.sign_in import SignIn, authorization_header
 from jobauto_prefect.facade.gateway.sockets import SocketGateway
 from jobauto_prefect.facade.http.body_sizes import refuse_too_large
+from jobauto_prefect.facade.http.requests import away_from_loop
 from jobauto_prefect.facade.middleware.transport import ROUTE
 
 API = "/api"

@@ -1,10 +1,9 @@
 """A request to Prefect, as the policy looks at it."""
 
-import asyncio
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl
 
 from starlette.requests import ClientDisconnect
@@ -12,11 +11,6 @@ from starlette.types import Receive, Scope
 
 from jobauto_prefect.errors import Fault, InvalidInput, TooLarge
 from jobauto_prefect.facade.http.requests import read_json, refuse_constant
-
-T = TypeVar("T")
-
-INLINE_BYTES = 16 * 1024
-"""What is done with a larger body is done in a thread: this is Prefect's event loop, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +43,6 @@ async def read_body(receive: Receive, limit: int) -> bytes:
             raise TooLarge(limit)
         if not message.get("more_body"):
             return bytes(content)
-
-
-async def away_from_loop(size: int, work: Callable[[], T]) -> T:
-    """Do work on a body of so many bytes: in a thread, unless it is small."""
-    return work() if size <= INLINE_BYTES else await asyncio.to_thread(work)
 
 
 def parse_body(raw: bytes, *, of_worker: bool) -> Any:

@@ -1,8 +1,9 @@
 """What is read from a request: its id, its query and its body, as fields."""
 
+import asyncio
 import json
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, TypeVar
 from urllib.parse import quote
 
@@ -16,7 +17,12 @@ from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.http.addresses import address_of
 from jobauto_prefect.facade.http.dialect import TranslatedInput
 
+T = TypeVar("T")
+
 Fields = dict[str, Any]
+INLINE_BYTES = 16 * 1024
+"""What is done with a larger body is done in a thread: others wait for the event loop."""
+
 MAX_WARNED = 50  # names in a Warning header
 SAFE = "$/:@[]-_. "
 SECRETS = ("password", "db_password")
@@ -131,6 +137,11 @@ def read_write_query(request: Request) -> Fields:
     return {name: value for name, value in fields.items() if name not in IGNORED_PARAMETERS}
 
 
+async def away_from_loop(size: int, work: Callable[[], T]) -> T:
+    """Do work on a body of so many bytes: in a thread, unless it is small."""
+    return work() if size <= INLINE_BYTES else await asyncio.to_thread(work)
+
+
 async def read_body(request: Request) -> bytes:
     """Return the whole body, up to the limit of the settings (else 413)."""
     return await _read_limited(request, request.app.state.service.settings.body_limit_bytes)
@@ -222,7 +233,7 @@ def pydantic_faults(errors: Iterable[Mapping[str, Any]]) -> list[Fault]:
     ]
 
 
-B = TypeVar("B", bound=Body)
+B = TypeVar("B", bound=BaseModel)
 
 
 def parse(model: type[B], fields: Mapping[str, Any]) -> B:
@@ -235,6 +246,23 @@ def parse(model: type[B], fields: Mapping[str, Any]) -> B:
         return model.model_validate(fields)
     except ValidationError as error:
         raise InvalidInput(pydantic_faults(error.errors(include_input=False))) from None
+
+
+def sent(model: type[BaseModel]) -> Any:
+    """Return the dependency that reads a message from a body; FastAPI's own holds up the loop."""
+
+    async def read(raw: RawBody) -> BaseModel:
+        return await away_from_loop(len(raw), lambda: parse(model, _members(raw)))
+
+    return Depends(read)
+
+
+def _members(raw: bytes) -> Fields:
+    try:
+        members: Fields = json.loads(raw)
+    except (ValueError, RecursionError):
+        raise InvalidInput([Fault("", "syntax", "the body is no JSON")]) from None
+    return members
 
 
 def translate_input(

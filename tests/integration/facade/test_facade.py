@@ -3,7 +3,8 @@
 import base64
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -13,6 +14,7 @@ import pytest
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import Company, Job, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.store import Ledger
+from tests.support.claims import claim_of, deploy_template, granted
 from tests.support.databases import POSTGRESQL
 from tests.support.definitions import PROBE
 from tests.support.records import make_template, ok
@@ -400,3 +402,21 @@ def test_the_errors_of_a_definition_have_their_line(rest: httpx.Client) -> None:
 def test_every_unreadable_definition_says_where(rest: httpx.Client) -> None:
     (fault,) = ok(rest.post("/app/", content=b'{\n "name": "x",\n "name": }'), 400)["details"]
     assert (fault["rule"], fault["line"]) == ("syntax", 3)
+
+
+def test_a_large_message_of_a_worker_does_not_stop_the_event_loop(
+    rest: httpx.Client,
+    claims: httpx.Client,
+    ledger: Ledger,
+    slow_callbacks: Callable[[], list[str]],
+) -> None:
+    deploy_template(rest, ledger)
+    launch = granted(claims, claim_of())
+    lines = {"stream": "stdout", "at": datetime.now(UTC).isoformat(), "texts": ["a line"] * 5000}
+    output = [lines | {"seq": 1 + 5000 * number} for number in range(60)]
+    body = {"claim_id": launch["claim_id"], "output": output}
+    assert claims.post(f"/jobs/{launch['job_id']}/output", json=body).status_code == 204
+    many = b"[" + b"[]," * 1_000_000 + b"0]"
+    assert claims.post("/claims", content=many).status_code == 400
+    assert claims.post("/claims", content=b"{").status_code == 400
+    assert slow_callbacks() == []
