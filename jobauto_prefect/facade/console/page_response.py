@@ -1,15 +1,17 @@
 """How the console's pages are sent: their frame, their navigation, and what they may load."""
 
 import base64
+import functools
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from importlib import resources
 from typing import Any, Final
 
 from fastapi import FastAPI, Request, Response
 from markupsafe import Markup
+from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.facade.auth.identity import Identity
@@ -43,6 +45,21 @@ def send_htmx() -> Response:
 def language_of(request: Request) -> str:
     """Return the language of the console's pages for the sender of a request."""
     return choose_page_language(languages_of(request))
+
+
+class _PageResponse(Response):
+    """A page that is rendered when it is sent, in a thread: a log may have very many colours."""
+
+    def __init__(
+        self, render: Callable[[], bytes], *, status_code: int, headers: Mapping[str, str]
+    ) -> None:
+        super().__init__(status_code=status_code, headers=headers)
+        self._render = render
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.body = await run_in_threadpool(self._render)
+        self.headers["content-length"] = str(len(self.body))
+        await super().__call__(scope, receive, send)
 
 
 def respond_in_console(
@@ -102,7 +119,8 @@ def respond_with_page(
 
     style = _file("templates", "console.css")
     script = _file("static", "htmx.min.js") if is_live else None
-    body = render_page(
+    render = functools.partial(
+        render_page,
         template,
         view,
         console_style=Markup(style.text),  # noqa: S704 - it is our own file
@@ -110,8 +128,8 @@ def respond_with_page(
         **parts,
     )
     policy = content_security_policy(style.digest, script.digest if script else "")
-    return Response(
-        body,
+    return _PageResponse(
+        render,
         status_code=status,
         headers={
             "Content-Type": "text/html; charset=utf-8",
@@ -137,7 +155,7 @@ def load_console_files() -> None:
     _file("static", "htmx.min.js")
 
 
-@cache
+@functools.cache
 def _file(folder: str, name: str) -> _File:
     content = (resources.files(__package__) / folder / name).read_bytes()
     digest = base64.b64encode(hashlib.sha384(content).digest()).decode()

@@ -25,6 +25,9 @@ ONCE = (
 )
 """What a process does once: it loads modules, templates and routes, and starts an application."""
 
+OTHERS = ("/tests/", "/jobauto_prefect/engine/worker/")
+"""A test's own coroutine, and a worker, whose loop nobody else waits for."""
+
 
 @dataclass(slots=True)
 class _Running:
@@ -95,5 +98,5 @@ def _is_ours(stack: tuple[str, ...]) -> bool:
     return (
         any(PACKAGE in place for place in stack)
         and not any(once in place for place in stack for once in ONCE)
-        and not any("/tests/" in place for place in stack)
+        and not any(other in place for place in stack for other in OTHERS)
     )

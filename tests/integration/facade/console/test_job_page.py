@@ -359,3 +359,12 @@ def test_files_that_are_costly_to_lay_out_do_not_stop_the_event_loop(
     assert page.count("<th>") == 2
     assert page.count("# Heading") > 1000
     assert slow_callbacks() == []
+
+
+def test_a_log_of_many_colours_does_not_stop_the_event_loop(
+    operator: httpx.Client, records: JobRecords, slow_callbacks: Callable[[], list[str]]
+) -> None:
+    job = records.job()
+    records.lines(job, *["\x1b[31ma\x1b[32mb" * 16] * PAGE_LINES)
+    assert _page(operator, job).count("<span class") > 15_000
+    assert slow_callbacks() == []
