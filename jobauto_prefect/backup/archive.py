@@ -1,7 +1,9 @@
 """The file of a backup: a tar with the manifest first, the databases, and the sealed part last.
 
 The manifest says what is in it, with SHA-256 of each database; the sealed part holds the SHA-256
-of the manifest, so that with the passphrase nothing can be changed unseen.
+of the manifest, so that with the passphrase nothing can be changed unseen. A reader takes no other
+bytes than those which `write_backup` writes: each member stands where the ones before it end, and
+nothing follows the last.
 """
 
 import hashlib
@@ -12,9 +14,14 @@ import tarfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Annotated, Any
 
+from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
+
+from jobauto_prefect.backup.content import Content, Line, Member, Sum
+from jobauto_prefect.backup.databases import LEDGER, POSTGRESQL, PREFECT, member_name
 from jobauto_prefect.backup.sealed_part import seal, unseal
 from jobauto_prefect.errors import BackupDamaged, Conflict, NotFound
 from jobauto_prefect.home import private_file
@@ -24,19 +31,16 @@ MANIFEST, SEALED = "manifest.json", "sealed.json"
 LARGEST_TEXT = 64 * 2**20
 """Bytes of manifest and sealed part that are read into memory."""
 
-CHUNK = 2**20
 MANIFEST_SUM = "manifest_sha256"
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A database in a backup: the file in the archive, its bytes, and what made it."""
+def _require_zone(text: str) -> str:
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError("a time without its zone")
+    return text
 
-    name: str
-    kind: str
-    size: int
-    sha256: str
-    tool: str
+
+Instant = Annotated[str, AfterValidator(_require_zone)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,34 +53,50 @@ class Manifest:
     `is_shared`. `settings` are those in effect, without secrets.
     """
 
-    jobauto: str
-    prefect: str
-    migration: str
-    taken_at: str
-    prefect_taken_at: str | None
+    jobauto: Line
+    prefect: Line
+    migration: Annotated[str, Field(pattern="^[0-9]{4}$")]
+    taken_at: Instant
+    prefect_taken_at: Instant | None
     prefect_missing: str | None
     is_shared: bool
     host: str
-    databases: Mapping[str, Member]
+    databases: Mapping[Annotated[str, Field(pattern="^(ledger|prefect)$")], Member]
     settings: Mapping[str, Any]
     format: int = FORMAT
 
 
 @dataclass(frozen=True, slots=True)
+class Secrets:
+    """What only the passphrase opens: the key's file, files with settings, variables."""
+
+    key: str
+    files: Mapping[Annotated[str, Field(pattern=r"^(jobauto|database)\.env$")], str]
+    environment: Mapping[Annotated[str, Field(pattern=r"^(JOBAUTO|PREFECT|DB)_[^=\n]*$")], str]
+    manifest_sha256: Sum
+
+
+@dataclass(frozen=True, slots=True)
+class _Heading:
+    format: int
+    jobauto: Line
+
+
+_HEADING, _MANIFEST, _SECRETS = TypeAdapter(_Heading), TypeAdapter(Manifest), TypeAdapter(Secrets)
+
+
+@dataclass(frozen=True, slots=True)
 class Backup:
-    """A file that was read and found whole, and its secrets."""
+    """An open file that was found whole, and its secrets."""
 
-    path: Path
     manifest: Manifest
-    secrets: Mapping[str, Any] = field(repr=False)
+    secrets: Secrets = field(repr=False)
+    _file: IO[bytes]
+    _places: Mapping[str, int]
 
-    @contextmanager
-    def member(self, database: str) -> Iterator[IO[bytes]]:
-        """Open the content of a database in it."""
-        with tarfile.open(self.path, "r:") as archive:
-            content = archive.extractfile(self.manifest.databases[database].name)
-            assert content is not None  # noqa: S101 - `read` has found it
-            yield content
+    def content(self, database: str) -> Content:
+        """Return the content of a database in it, which is compared with its sum once more."""
+        return Content(self._file, self._places[database], self.manifest.databases[database])
 
 
 def sha256_of(path: Path) -> str:
@@ -101,30 +121,26 @@ def write_backup(
     sealed = seal(summed, passphrase)
     with open(target, "wb", opener=private_file) as file:
         with tarfile.open(fileobj=file, mode="w") as archive:
-            _add(archive, MANIFEST, described)
+            archive.addfile(_entry(MANIFEST, len(described)), io.BytesIO(described))
             for database, path in contents.items():
-                _add_file(archive, manifest.databases[database].name, path)
+                name = manifest.databases[database].name
+                with path.open("rb") as content:
+                    archive.addfile(_entry(name, path.stat().st_size), content)
                 path.unlink()
-            _add(archive, SEALED, sealed)
+            archive.addfile(_entry(SEALED, len(sealed)), io.BytesIO(sealed))
         file.flush()
         os.fsync(file.fileno())
 
 
-def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+def _entry(name: str, size: int) -> tarfile.TarInfo:
     entry = tarfile.TarInfo(name)
-    entry.size, entry.mode = len(content), 0o600
-    archive.addfile(entry, io.BytesIO(content))
+    entry.size, entry.mode = size, 0o600
+    return entry
 
 
-def _add_file(archive: tarfile.TarFile, name: str, path: Path) -> None:
-    entry = tarfile.TarInfo(name)
-    entry.size, entry.mode = path.stat().st_size, 0o600
-    with path.open("rb") as content:
-        archive.addfile(entry, content)
-
-
-def read_backup(path: Path, ask_passphrase: Callable[[], str]) -> Backup:
-    """Read a whole backup and find out whether it is as it was written; nothing is unpacked.
+@contextmanager
+def open_backup(path: Path, ask_passphrase: Callable[[], str]) -> Iterator[Backup]:
+    """Open a backup and find out whether all of it is as it was written; nothing is unpacked.
 
     Raises:
         NotFound: there is no such file, or it can't be read.
@@ -132,51 +148,71 @@ def read_backup(path: Path, ask_passphrase: Callable[[], str]) -> Backup:
         Conflict: the passphrase is another one, or a newer version made this file.
     """
     try:
-        with tarfile.open(path, "r:") as archive:
-            described = _text(archive, MANIFEST)
-            manifest = _manifest(described)
-            for member in manifest.databases.values():
-                _check(archive, member)
-            sealed = _text(archive, SEALED)
+        file = path.open("rb")
     except OSError as error:
-        raise NotFound(f"{path} can't be read: {error.strerror or error}") from None
-    except (tarfile.TarError, EOFError):
-        raise BackupDamaged(_damaged(path, "it is no backup, or is cut off")) from None
-    except BackupDamaged as error:
-        raise BackupDamaged(_damaged(path, str(error))) from None
+        raise _unreadable(path, error) from None
+    with file:
+        try:
+            backup = _read(file, ask_passphrase)
+        except OSError as error:
+            raise _unreadable(path, error) from None
+        except BackupDamaged as error:
+            raise BackupDamaged(
+                f"{path} is not whole: {error}; nothing was written, take another copy of the file"
+            ) from None
+        yield backup
+
+
+def _unreadable(path: Path, error: OSError) -> NotFound:
+    return NotFound(f"{path} can't be read: {error.strerror or error}; name a backup's file")
+
+
+def _read(file: IO[bytes], ask_passphrase: Callable[[], str]) -> Backup:
+    described = _text(file, MANIFEST)
+    manifest = _manifest(described)
+    places: dict[str, int] = {}
+    for database, member in manifest.databases.items():
+        _require(file, _entry(member.name, member.size).tobuf(), member.name)
+        places[database] = file.tell()
+        content = Content(file, file.tell(), member)
+        while content.read():
+            pass
+        file.seek(member.size, os.SEEK_CUR)
+        _require(file, _padding(file, tarfile.BLOCKSIZE), member.name)
+    sealed = _text(file, SEALED)
+    _require(file, bytes(2 * tarfile.BLOCKSIZE), SEALED)
+    _require(file, _padding(file, tarfile.RECORDSIZE), SEALED)
+    if file.read(1):
+        raise BackupDamaged(f"something follows {SEALED}")
+    secrets = _secrets(unseal(sealed, ask_passphrase()))
+    if secrets.manifest_sha256 != hashlib.sha256(described).hexdigest():
+        raise BackupDamaged("its manifest was altered")
+    return Backup(manifest, secrets, file, places)
+
+
+def _padding(file: IO[bytes], unit: int) -> bytes:
+    return bytes(-file.tell() % unit)
+
+
+def _require(file: IO[bytes], expected: bytes, name: str) -> None:
+    """Read what can be nothing else."""
+    if file.read(len(expected)) != expected:
+        raise BackupDamaged(f"{name} is not where it should be, or the file is cut off")
+
+
+def _text(file: IO[bytes], name: str) -> bytes:
+    block = file.read(tarfile.BLOCKSIZE)
     try:
-        secrets = unseal(sealed, ask_passphrase())
-    except BackupDamaged as error:
-        raise BackupDamaged(_damaged(path, str(error))) from None
-    if secrets.pop(MANIFEST_SUM, None) != hashlib.sha256(described).hexdigest():
-        raise BackupDamaged(_damaged(path, "its manifest was altered"))
-    return Backup(path, manifest, secrets)
-
-
-def _damaged(path: Path, why: str) -> str:
-    return f"{path} is not whole: {why}; nothing was written, take another copy of the file"
-
-
-def _text(archive: tarfile.TarFile, name: str) -> bytes:
-    entry = archive.next()
-    content = archive.extractfile(entry) if entry and entry.name == name else None
-    if entry is None or content is None:
+        size = tarfile.TarInfo.frombuf(block, tarfile.ENCODING, "surrogateescape").size
+    except tarfile.TarError:
+        raise BackupDamaged("it is no backup, or is cut off") from None
+    if not 0 <= size <= LARGEST_TEXT or block != _entry(name, size).tobuf():
         raise BackupDamaged(f"{name} is not where it should be")
-    if entry.size > LARGEST_TEXT:
-        raise BackupDamaged(f"{name} is too large")
-    return content.read()
-
-
-def _check(archive: tarfile.TarFile, member: Member) -> None:
-    entry = archive.next()
-    content = archive.extractfile(entry) if entry and entry.name == member.name else None
-    if content is None:
-        raise BackupDamaged(f"{member.name} is not where it should be")
-    digest = hashlib.sha256()
-    while chunk := content.read(CHUNK):
-        digest.update(chunk)
-    if digest.hexdigest() != member.sha256:
-        raise BackupDamaged(f"{member.name} is not as it was written")
+    content = file.read(size)
+    if len(content) != size:
+        raise BackupDamaged("it is cut off")
+    _require(file, _padding(file, tarfile.BLOCKSIZE), name)
+    return content
 
 
 def _manifest(text: bytes) -> Manifest:
@@ -187,13 +223,28 @@ def _manifest(text: bytes) -> Manifest:
         BackupDamaged: it can't be read.
     """
     try:
-        fields = json.loads(text)
-        if fields["format"] != FORMAT:
+        heading = _HEADING.validate_json(text, strict=True)
+        if heading.format != FORMAT:
             raise Conflict(
-                f"this backup has the format {fields['format']}, of jobauto {fields['jobauto']};"
+                f"this backup has the format {heading.format}, of jobauto {heading.jobauto};"
                 " restore it with that version"
             )
-        databases = {name: Member(**member) for name, member in fields.pop("databases").items()}
-        return Manifest(**fields, databases=databases)
-    except (ValueError, KeyError, TypeError, AttributeError):
+        manifest = _MANIFEST.validate_json(text, strict=True)
+    except ValidationError:
         raise BackupDamaged("its manifest can't be read") from None
+    members = manifest.databases
+    kinds = {member.kind for member in members.values()}
+    if (
+        LEDGER not in members
+        or any(member.name != member_name(name, member.kind) for name, member in members.items())
+        or (manifest.is_shared and (PREFECT in members or kinds != {POSTGRESQL}))
+    ):
+        raise BackupDamaged("its manifest contradicts itself")
+    return manifest
+
+
+def _secrets(text: bytes) -> Secrets:
+    try:
+        return _SECRETS.validate_json(text, strict=True)
+    except ValidationError:
+        raise BackupDamaged("its sealed part can't be read") from None

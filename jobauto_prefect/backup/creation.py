@@ -10,7 +10,8 @@ from functools import partial
 from pathlib import Path
 
 from jobauto_prefect.backup import archive
-from jobauto_prefect.backup.archive import Manifest, Member
+from jobauto_prefect.backup.archive import Manifest
+from jobauto_prefect.backup.content import Member
 from jobauto_prefect.backup.databases import LEDGER, SQLITE, Database, databases_of
 from jobauto_prefect.backup.installation import (
     effective_settings,

@@ -1,26 +1,35 @@
 """The two databases of an installation, of either kind: copied, looked at, filled."""
 
+import os
 import shutil
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import psycopg
 
-from jobauto_prefect.backup import postgresql, sqlite
+from jobauto_prefect.backup import dump_rows, postgresql, sqlite
+from jobauto_prefect.backup.content import CHUNK, Content
 from jobauto_prefect.backup.sqlite import Progress
-from jobauto_prefect.engine.prefect_server.database import prefect_database_url
+from jobauto_prefect.engine.prefect_server.database import make_prefect_tables, prefect_database_url
 from jobauto_prefect.errors import LedgerUnavailable
-from jobauto_prefect.home import make_folder, private_file
+from jobauto_prefect.home import private_file
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import database_errors, make_engine
 from jobauto_prefect.settings import Settings
 
 SQLITE, POSTGRESQL = "sqlite", "postgresql"
 LEDGER, PREFECT = "ledger", "prefect"
 SUFFIXES = {SQLITE: "db", POSTGRESQL: "dump"}
 AT_ONCE = 500  # values in a statement
+
+
+def member_name(database: str, kind: str) -> str:
+    """Return what a database of a kind is called in a backup."""
+    return f"{database}.{SUFFIXES[kind]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +46,8 @@ class Database:
 
     @property
     def member(self) -> str:
-        """What it is called in a backup."""
-        return f"{self.name}.{SUFFIXES[self.kind]}"
+        """Its file in a backup."""
+        return member_name(self.name, self.kind)
 
     @property
     def file(self) -> Path:
@@ -58,14 +67,35 @@ class Database:
             return self.file.exists()
         return not postgresql.is_empty(self.url)
 
-    def restore(self, made_by: str, content: IO[bytes]) -> None:
-        """Fill it."""
+    def restore(self, made_by: str, open_content: Callable[[], Content]) -> None:
+        """Make its tables as our own and Prefect's migrations do, and fill them with rows.
+
+        Raises:
+            BackupDamaged: the content is not of such tables.
+            NotReady: a program is missing, or the tables are of a newer version.
+        """
         if self.kind == POSTGRESQL:
-            postgresql.restore(self.url, made_by, content)
+            dump_rows.restore(self.url, made_by, open_content, self._make_tables)
             return
-        make_folder(self.file.parent)
-        with open(self.file, "xb", opener=private_file) as file:
-            shutil.copyfileobj(content, file, 2**20)
+        kept = self.file.with_name(f"{self.file.name}.kept")
+        for path in (kept, self.file):
+            os.close(private_file(str(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
+        with kept.open("wb") as file:
+            shutil.copyfileobj(open_content(), file, CHUNK)
+        self._make_tables(sqlite.revision_of(kept))
+        sqlite.fill(self.file, kept)
+        kept.unlink()
+
+    def _make_tables(self, revision: str) -> None:
+        if self.name == PREFECT:
+            make_prefect_tables(self.url.replace("sqlite:", "sqlite+aiosqlite:"), revision)
+            return
+        engine = make_engine(self.url)
+        try:
+            with database_errors():
+                migration.upgrade(engine, revision)
+        finally:
+            engine.dispose()
 
     def is_same(self, other: "Database") -> bool:
         """Whether both are in one database of PostgreSQL."""

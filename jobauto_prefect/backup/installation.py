@@ -54,7 +54,7 @@ def read_settings_files() -> dict[str, str]:
 def service_environment() -> dict[str, str]:
     """Return the variables of this process that say how the service runs."""
     return {
-        name: value
+        name: os.fsencode(value).decode(errors="replace")
         for name, value in sorted(os.environ.items())
         if name.startswith(OURS) and name not in TOKENS
     }

@@ -4,16 +4,14 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO
 from urllib.parse import parse_qsl, urlsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
-from jobauto_prefect.errors import Conflict, LedgerUnavailable, NotReady
+from jobauto_prefect.errors import LedgerUnavailable, NotReady
 
 PACKAGES = Path("/usr/lib/postgresql")
 """Where Debian has the programs of each major version."""
@@ -77,7 +75,7 @@ def connect(url: str) -> psycopg.Connection:
         address = make_conninfo(connect_timeout=CONNECT_SECONDS, **parameters(url))
         return psycopg.connect(address, autocommit=True)
     except psycopg.Error as error:
-        raise LedgerUnavailable(f"PostgreSQL does not answer: {_line(str(error))}") from error
+        raise LedgerUnavailable(f"PostgreSQL does not answer: {one_line(str(error))}") from error
 
 
 def major_of(url: str) -> int:
@@ -136,51 +134,18 @@ def dump(url: str, target: Path) -> str:
         check=False,
     )
     if done.returncode:
-        raise LedgerUnavailable(f"pg_dump failed: {_line(done.stderr)}")
+        raise LedgerUnavailable(f"pg_dump failed: {one_line(done.stderr)}")
     return f"pg_dump {version}"
 
 
-def require_restorer(url: str, made_by: str) -> None:
-    """Check that `pg_restore` is here for what made a dump, and for the server of the target.
+def restorer(url: str, made_by: str) -> str:
+    """Return the path of a `pg_restore` for what made a dump, and for the server of the target.
 
     Raises:
-        NotReady: it is not.
+        NotReady: there is none here.
     """
-    program("pg_restore", _needed(url, made_by))
-
-
-def _needed(url: str, made_by: str) -> int:
-    return max(major_of(url), int(made_by.removeprefix("pg_dump ")))
-
-
-def restore(url: str, made_by: str, content: IO[bytes]) -> None:
-    """Fill an empty database in one transaction. All of it will belong to the URL's user.
-
-    Raises:
-        NotReady: there is no `pg_restore` for it.
-        Conflict: it failed; the database is as it was.
-    """
-    path, _ = program("pg_restore", _needed(url, made_by))
-    options = ["--single-transaction", "--no-owner", "--no-privileges", "--no-comments"]
-    with tempfile.TemporaryFile() as messages:
-        restoring = subprocess.Popen(
-            [path, *options, "--no-password", f"--dbname={parameters(url)['dbname']}"],
-            env=_environment(url),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=messages,
-        )
-        assert restoring.stdin is not None  # noqa: S101 - it was asked for
-        try:
-            with restoring.stdin as pipe:
-                shutil.copyfileobj(content, pipe, 2**20)
-        except BrokenPipeError:
-            pass  # its exit code and its message say why
-        code = restoring.wait()
-        messages.seek(0)
-        text = messages.read().decode(errors="replace")
-    if code:
-        raise Conflict(f"pg_restore failed, the database is as it was: {_line(text)}")
+    needed = max(major_of(url), int(made_by.removeprefix("pg_dump ")))
+    return program("pg_restore", needed)[0]
 
 
 def _environment(url: str) -> dict[str, str]:
@@ -188,5 +153,6 @@ def _environment(url: str) -> dict[str, str]:
     return {**os.environ, **variables}
 
 
-def _line(text: str) -> str:
+def one_line(text: str) -> str:
+    """Return the beginning of what a program said, in one line."""
     return " ".join(text.split())[:500]

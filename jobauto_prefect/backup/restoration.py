@@ -6,9 +6,10 @@ anything starts with.
 
 import re
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,9 +97,9 @@ def restore_backup(
     shared = of_prefect if backup.manifest.is_shared else None
     with mark_home(settings.home, _help(settings, targets)) as mark:
         staged = {name: _staged(database, mark.staging) for name, database in targets.items()}
-        _fill(staged, backup, mark, progress)
+        _fill([*staged.values(), *([shared] if shared else [])], backup, mark, progress)
         key = mark.staging / "secret.key"
-        write_new(key, backup.secrets["key"])
+        write_new(key, backup.secrets.key)
         progress("looking at what differs and what is owed")
         in_effect = staged_settings(settings, backup, mark.staging)
         ledger = _open(in_effect, staged[LEDGER], key)
@@ -125,14 +126,15 @@ def restore_backup(
 
 
 def _fill(
-    staged: Mapping[str, Database], backup: Backup, mark: RestoreMark, progress: Progress
+    databases: Sequence[Database], backup: Backup, mark: RestoreMark, progress: Progress
 ) -> None:
-    """Fill the databases; those of PostgreSQL are in their place then."""
-    for name, database in staged.items():
-        progress(f"restoring the database of {name}")
-        with backup.member(name) as content:
-            database.restore(backup.manifest.databases[name].tool, content)
+    """Fill the databases; those of PostgreSQL are in their place from the beginning."""
+    for database in databases:
+        progress(f"restoring the database of {database.name}")
+        member = LEDGER if backup.manifest.is_shared else database.name
         mark.is_binding |= database.kind == POSTGRESQL
+        made_by = backup.manifest.databases[member].tool
+        database.restore(made_by, partial(backup.content, member))
 
 
 def _targets(of_prefect: Database, of_ledger: Database, manifest: Manifest) -> dict[str, Database]:
@@ -184,7 +186,7 @@ def _require_room(settings: Settings, backup: Backup, targets: dict[str, Databas
     for name, database in targets.items():
         made_by = backup.manifest.databases[name].tool
         if database.kind == POSTGRESQL:
-            postgresql.require_restorer(database.url, made_by)
+            postgresql.restorer(database.url, made_by)
         if database.holds_anything():
             where = database.file if database.kind == SQLITE else "in PostgreSQL"
             raise Conflict(

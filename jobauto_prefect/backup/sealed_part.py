@@ -5,11 +5,12 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
+from pydantic import BaseModel, ConfigDict
 
 from jobauto_prefect.errors import BackupDamaged, Conflict, Fault, InvalidInput
 
@@ -20,10 +21,24 @@ COST = {"n": 2**16, "r": 8, "p": 1}
 """Of scrypt: 64 MiB of memory, and some tenths of a second."""
 
 SUM = "sha256"
+SALT, NONCE = 16, 12
 ALTERED = "its sealed part is not as it was written"
 
-MOST_MEMORY = 2**30
-"""Bytes that a file may ask scrypt to take."""
+
+class Envelope(BaseModel):
+    """What is sealed, and how: as `seal` does it, in no other way that a file may ask for."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    kdf: Literal["scrypt"]
+    n: Literal[65536]
+    r: Literal[8]
+    p: Literal[1]
+    cipher: Literal["AES-256-GCM"]
+    salt: str
+    nonce: str
+    sealed: str
+    sha256: str
 
 
 def require_passphrase(passphrase: str) -> str:
@@ -40,9 +55,9 @@ def require_passphrase(passphrase: str) -> str:
 
 def seal(values: Mapping[str, Any], passphrase: str) -> bytes:
     """Seal JSON values."""
-    salt, nonce = os.urandom(16), os.urandom(12)
+    salt, nonce = os.urandom(SALT), os.urandom(NONCE)
     content = json.dumps(values).encode()
-    sealed = AESGCM(_key(passphrase, salt, **COST)).encrypt(nonce, content, None)
+    sealed = AESGCM(_key(passphrase, salt)).encrypt(nonce, content, None)
     binary = {"salt": salt, "nonce": nonce, "sealed": sealed}
     shown = {name: base64.b64encode(value).decode() for name, value in binary.items()}
     envelope = {"kdf": "scrypt", **COST, "cipher": "AES-256-GCM", **shown}
@@ -54,33 +69,31 @@ def _sum_of(envelope: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(envelope, sort_keys=True).encode()).hexdigest()
 
 
-def unseal(data: bytes, passphrase: str) -> dict[str, Any]:
-    """Return what was sealed.
+def unseal(data: bytes, passphrase: str) -> bytes:
+    """Return the JSON that was sealed.
 
     Raises:
         Conflict: the passphrase is another one.
         BackupDamaged: it is not as it was sealed.
     """
     try:
-        envelope = json.loads(data)
-        is_whole = envelope.pop(SUM) == _sum_of(envelope)
+        envelope = Envelope.model_validate_json(data)
         salt, nonce, sealed = (
-            base64.b64decode(envelope[name], validate=True) for name in ("salt", "nonce", "sealed")
+            base64.b64decode(text, validate=True)
+            for text in (envelope.salt, envelope.nonce, envelope.sealed)
         )
-        n, r, p = (int(envelope[name]) for name in ("n", "r", "p"))
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except ValueError:
         raise BackupDamaged(ALTERED) from None
-    if not is_whole or 128 * n * r * p > MOST_MEMORY:
+    is_whole = envelope.sha256 == _sum_of(envelope.model_dump(exclude={SUM}))
+    if not is_whole or (len(salt), len(nonce)) != (SALT, NONCE):
         raise BackupDamaged(ALTERED)
     try:
-        cipher = AESGCM(_key(passphrase, salt, n, r, p))
-        values: dict[str, Any] = json.loads(cipher.decrypt(nonce, sealed, None))
+        return AESGCM(_key(passphrase, salt)).decrypt(nonce, sealed, None)
     except InvalidTag:
         raise Conflict(
             "the passphrase is not the one of this backup; nothing was written, try again"
         ) from None
-    return values
 
 
-def _key(passphrase: str, salt: bytes, n: int, r: int, p: int) -> bytes:
-    return Scrypt(salt=salt, length=32, n=n, r=r, p=p).derive(passphrase.encode())
+def _key(passphrase: str, salt: bytes) -> bytes:
+    return Scrypt(salt=salt, length=32, **COST).derive(passphrase.encode())

@@ -37,10 +37,10 @@ class PutFile:
 
 def staged_settings(settings: Settings, backup: Backup, staging: Path) -> Settings:
     """Return the settings the installation will have; the file they come from is made there."""
-    if _hindrance(backup) is not None or TAKEN not in backup.secrets["files"]:
+    if _hindrance(backup) is not None or TAKEN not in backup.secrets.files:
         return settings
     file = staging / TAKEN
-    write_new(file, backup.secrets["files"][TAKEN])
+    write_new(file, backup.secrets.files[TAKEN])
     return Settings(_env_file=(file, *config_files()))
 
 
@@ -50,7 +50,7 @@ def put_files(settings: Settings, backup: Backup, staging: Path) -> list[PutFile
 
 
 def _put(settings: Settings, backup: Backup, staging: Path) -> Iterable[PutFile]:
-    files: dict[str, str] = backup.secrets["files"]
+    files = backup.secrets.files
     why = _hindrance(backup)
     staged, target = staging / TAKEN, config_directory() / TAKEN
     if staged.exists():
@@ -61,7 +61,7 @@ def _put(settings: Settings, backup: Backup, staging: Path) -> Iterable[PutFile]
         yield _beside(settings, TAKEN, files[TAKEN], why or "")
     for name in (name for name in files if name != TAKEN):
         yield _beside(settings, name, files[name], "it names the databases of before")
-    if variables := backup.secrets["environment"]:
+    if variables := backup.secrets.environment:
         text = "".join(f"{name}={_quoted(value)}\n" for name, value in variables.items())
         why = "so the command that made the backup was started"
         yield _beside(settings, ENVIRONMENT, text, why)
@@ -80,7 +80,7 @@ def _quoted(value: str) -> str:
 
 def _hindrance(backup: Backup) -> str | None:
     """Return why jobauto.env is not put in effect; None: it may be."""
-    content = backup.secrets["files"].get(TAKEN)
+    content = backup.secrets.files.get(TAKEN)
     target = config_directory() / TAKEN
     if target.exists():
         return f"there is {target} already"

@@ -80,16 +80,18 @@ def restore(
 
     Example: JOBAUTO_HOME=/srv/jobauto jobauto restore jobauto.backup
     """
-    from jobauto_prefect.backup.archive import read_backup
+    from jobauto_prefect.backup.archive import open_backup
     from jobauto_prefect.backup.restoration import restore_backup as make_anew
     from jobauto_prefect.cli.connection.local_ledger import local_actor
     from jobauto_prefect.settings import load_settings
 
     settings = load_settings()
-    with _show_progress(shown=not as_json) as progress:
-        archive = read_backup(
+    with (
+        _show_progress(shown=not as_json) as progress,
+        open_backup(
             file, lambda: _read_passphrase(passphrase_file, stdin=passphrase_stdin, twice=False)
-        )
+        ) as archive,
+    ):
         done = make_anew(settings, archive, local_actor(), lambda what: progress(what, 0, 0))
     if as_json:
         print_json(_restored_fields(done))
@@ -104,8 +106,9 @@ def _read_passphrase(file: Path | None, *, stdin: bool, twice: bool) -> str:
     if file is not None:
         try:
             return (file.read_text().splitlines() or [""])[0]
-        except OSError as error:
-            message = f"{file} can't be read: {error.strerror}"
+        except (OSError, UnicodeError) as error:
+            reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+            message = f"{file} can't be read: {reason}"
             raise typer.BadParameter(message, param_hint="--passphrase-file") from None
     if stdin:
         return sys.stdin.readline().rstrip("\r\n")

@@ -1,8 +1,14 @@
-"""Which database Prefect's server has, as its own settings say."""
+"""Which database Prefect's server has, as its own settings say, and its tables in an empty one."""
 
 import os
+import re
+import subprocess
+import sys
+import tempfile
 import warnings
 
+from jobauto_prefect.engine.prefect_server.process import QUIET
+from jobauto_prefect.errors import NotReady
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.variables import adopt_prefect_settings
 
@@ -18,3 +24,37 @@ def prefect_database_url(settings: Settings) -> str:
         url = PrefectSettings().server.database.connection_url
     assert url is not None  # noqa: S101 - it has a default
     return url.get_secret_value()
+
+
+def make_prefect_tables(url: str, revision: str) -> None:
+    """Make Prefect's tables of a revision in an empty database, by Prefect's own migrations.
+
+    They run in a process of their own: Prefect reads its settings once.
+
+    Raises:
+        NotReady: this version of Prefect has no such revision, or it failed.
+    """
+    if not re.fullmatch("[0-9a-f]{12}", revision):
+        raise NotReady(
+            f"Prefect has no tables of revision {revision[:40]!r}; take a backup whose Prefect"
+            " database is one"
+        )
+    upgrade = ("server", "database", "upgrade", "--yes", "--revision", revision)
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {"PREFECT_HOME": folder, "PREFECT_SERVER_DATABASE_CONNECTION_URL": url}
+        done = subprocess.run(
+            [sys.executable, "-m", "prefect", *upgrade],
+            env={**os.environ, **QUIET, **environment},
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    if done.returncode:
+        reason = (done.stderr.strip().splitlines() or ["no reason"])[-1][:300]
+        raise NotReady(
+            f"Prefect can't make its tables of revision {revision} ({reason}); install the version"
+            " of Prefect that the backup names and run this again"
+        )

@@ -1,5 +1,6 @@
 """The version of a ledger's tables, and the upgrade to this program's, with Alembic."""
 
+import re
 from pathlib import Path
 
 from sqlalchemy import Engine, inspect, text
@@ -28,8 +29,20 @@ def current(engine: Engine) -> str | None:
     return None if version is None else str(version)
 
 
-def upgrade(engine: Engine) -> tuple[str | None, str]:
-    """Upgrade the tables in one transaction; return the revisions before and after."""
+def upgrade(engine: Engine, revision: str | None = None) -> tuple[str | None, str]:
+    """Upgrade the tables in one transaction; return the revisions before and after.
+
+    `revision` None: this program's.
+
+    Raises:
+        NotReady: this program has no such revision.
+    """
+    target = newest() if revision is None else revision
+    if not re.fullmatch("[0-9]{4}", target) or not [*(MIGRATIONS / "versions").glob(f"{target}_*")]:
+        raise NotReady(
+            f"this version has no tables of revision {target!r}, but up to {newest()}; install the"
+            " version of the backup and run this again"
+        )
     from alembic import command
     from alembic.config import Config
 
@@ -38,8 +51,8 @@ def upgrade(engine: Engine) -> tuple[str | None, str]:
     config.set_main_option("script_location", str(MIGRATIONS))
     with engine.execution_options(jobauto_writes=True).begin() as connection:
         config.attributes["connection"] = connection
-        command.upgrade(config, "head")
-    return before, newest()
+        command.upgrade(config, target)
+    return before, target
 
 
 def require_current(engine: Engine) -> None:

@@ -9,9 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,9 +20,8 @@ import pytest
 from sqlalchemy import select
 
 from jobauto_prefect.backup import postgresql, restoration, sqlite
-from jobauto_prefect.backup.archive import Backup, read_backup
+from jobauto_prefect.backup.archive import open_backup
 from jobauto_prefect.backup.creation import CreatedBackup, create_backup
-from jobauto_prefect.backup.restoration import RestoredInstallation, restore_backup
 from jobauto_prefect.cli.service.installation import prepare_home
 from jobauto_prefect.errors import BackupDamaged, Conflict, JobautoError, NotFound, NotReady
 from jobauto_prefect.home import RESTORING
@@ -43,53 +40,12 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.secrets import rotation_lock
 from jobauto_prefect.ledger.store import Ledger, open_ledger
-from jobauto_prefect.settings import Settings
+from tests.support.backups import PASSPHRASE, Installations
 from tests.support.claims import granted, own_run_of, refused, start_workers
-from tests.support.databases import database
-from tests.support.ports import free_port
 from tests.support.secrets import secret
 from tests.support.servers import client, facade, worker_token
 
-PASSPHRASE = secret("correct horse")
 HOUR = timedelta(hours=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Installations:
-    """An installation to be backed up, and room for a new one with databases of the same kind."""
-
-    settings: Settings
-    ledger: Ledger
-    empty: Settings
-    file: Path
-
-    def make(self) -> CreatedBackup:
-        return create_backup(self.settings, self.ledger, self.file, PASSPHRASE, SERVICE)
-
-    def read(self) -> Backup:
-        return read_backup(self.file, lambda: PASSPHRASE)
-
-    def restore(self) -> RestoredInstallation:
-        return restore_backup(self.empty, self.read(), SERVICE)
-
-
-@pytest.fixture
-def installations(
-    facade_settings: Settings, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Installations]:
-    home = tmp_path / "new"
-    for name in [name for name in os.environ if name.startswith(("PREFECT_", "JOBAUTO_HOME"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("JOBAUTO_CONFIG_DIR", str(home))
-    monkeypatch.setenv("PREFECT_HOME", str(home / "prefect"))
-    kind = ledger.engine.dialect.name
-    (tmp_path / "there").mkdir()
-    with database(kind, tmp_path / "there") as url:
-        own = {"database_url": url} if kind == "postgresql" else {}
-        address = f"http://127.0.0.1:{free_port()}"
-        lacking = "http://127.0.0.1:9/api"
-        empty = Settings(home=home, url=address, prefect_api_url=lacking, **own)
-        yield Installations(facade_settings, ledger, empty, tmp_path / "one.backup")
 
 
 def companies(ledger: Ledger) -> set[str]:
@@ -328,9 +284,9 @@ def test_what_is_not_as_it_was_written_is_refused_before_anything_is_written(
             installations.restore()
         installations.file.write_bytes(whole)
     with pytest.raises(Conflict, match="passphrase is not the one"):
-        read_backup(installations.file, lambda: secret("another"))
+        open_backup(installations.file, lambda: secret("another")).__enter__()
     with pytest.raises(NotFound, match="can't be read"):
-        read_backup(installations.file.with_name("nowhere"), lambda: PASSPHRASE)
+        open_backup(installations.file.with_name("nowhere"), lambda: PASSPHRASE).__enter__()
     assert not installations.empty.home.exists()
     assert b"secret.key" not in whole
     assert installations.settings.key_path.read_bytes().strip() not in whole
@@ -342,17 +298,15 @@ def test_what_holds_something_is_left_alone(installations: Installations, tmp_pa
     with pytest.raises(Conflict, match="already; name another file"):
         installations.make()
     with pytest.raises(Conflict, match="an installation already"):
-        restore_backup(installations.settings, installations.read(), SERVICE)
+        installations.restore(installations.settings)
     own = installations.settings.model_copy(update={"home": tmp_path / "third"})
     with pytest.raises(Conflict, match="of ledger is not empty"):
-        restore_backup(own, installations.read(), SERVICE)
+        installations.restore(own)
     assert not own.home.exists()
     other = {"sqlite": "postgresql://nobody@127.0.0.1:1/none", "postgresql": "sqlite:////tmp/no.db"}
     kind = installations.ledger.engine.dialect.name
     with pytest.raises(Conflict, match="in this backup is"):
-        restore_backup(
-            own.model_copy(update={"database_url": other[kind]}), installations.read(), SERVICE
-        )
+        installations.restore(own.model_copy(update={"database_url": other[kind]}))
     with (
         rotation_lock(installations.ledger.box.path),
         pytest.raises(Conflict, match="being rotated"),
@@ -372,16 +326,15 @@ def test_a_restore_that_died_is_used_by_nothing_and_says_what_helps(
 ) -> None:
     """Killed before anything is written to the ledger; and with all in place but the key."""
     installations.make()
-    backup = installations.read()
     child = os.fork()
     if child == 0:
         setattr(restoration, at, lambda *_: os.kill(os.getpid(), signal.SIGKILL))
-        restore_backup(installations.empty, backup, SERVICE)
+        installations.restore()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     assert (installations.empty.home / RESTORING).exists()
     assert not installations.empty.key_path.exists()
     for work in (
-        lambda: restore_backup(installations.empty, backup, SERVICE),
+        installations.restore,
         lambda: open_ledger(installations.empty),
         lambda: prepare_home(installations.empty),
     ):

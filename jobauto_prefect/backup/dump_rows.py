@@ -1,0 +1,225 @@
+"""The rows of a dump of PostgreSQL, in tables of our own.
+
+A dump is statements: functions, triggers, views and whatever somebody wrote into it. None is
+executed. `pg_restore` writes the dump as text, and of that only rows and positions of sequences are
+taken, by statements that are made here for tables that our own migrations have made.
+"""
+
+import contextlib
+import re
+import shutil
+import subprocess
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import takewhile
+from typing import IO
+
+import psycopg
+from psycopg import sql
+
+from jobauto_prefect.backup import postgresql
+from jobauto_prefect.backup.content import CHUNK, Content
+from jobauto_prefect.backup.sqlite import VERSION_TABLE
+from jobauto_prefect.errors import BackupDamaged
+
+IDENTIFIER = rb'(?:[a-z_][a-z0-9_$]*|"(?:[^"]|"")+")'
+QUALIFIED = rb"(?P<schema>%b)\.(?P<name>%b)" % (IDENTIFIER, IDENTIFIER)
+TABLE = re.compile(
+    rb"COPY %b \((?P<columns>%b(?:, %b)*)\) FROM stdin;\n" % (QUALIFIED, IDENTIFIER, IDENTIFIER)
+)
+SEQUENCE = re.compile(
+    rb"SELECT pg_catalog\.setval\('%b', (?P<number>[0-9]{1,19}), (?P<is_called>true|false)\);\n"
+    % QUALIFIED
+)
+ENCODING = re.compile(rb"SET client_encoding = '([A-Z0-9_]+)';\n")
+"""Lines of `pg_restore` that are understood; no other one is."""
+
+COLUMNS = f"""
+    SELECT relname, attname FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
+    WHERE relnamespace = to_regnamespace(quote_ident(%s)) AND relkind IN ('r', 'p')
+        AND attnum > 0 AND NOT attisdropped AND attgenerated = ''
+        AND relname <> '{VERSION_TABLE}'
+"""  # noqa: S608
+FOREIGN_KEYS = """
+    SELECT relname, conname, pg_get_constraintdef(pg_constraint.oid) FROM pg_constraint
+    JOIN pg_class ON pg_class.oid = conrelid
+    WHERE contype = 'f' AND relnamespace = to_regnamespace(quote_ident(%s))
+"""
+SEQUENCES = """
+    SELECT relname FROM pg_class
+    WHERE relkind = 'S' AND relnamespace = to_regnamespace(quote_ident(%s))
+"""
+
+
+def restore(
+    url: str, made_by: str, open_content: Callable[[], Content], make_tables: Callable[[str], None]
+) -> None:
+    """Fill an empty database with the rows of a dump. All of it will belong to the URL's user.
+
+    `make_tables` makes those of a revision; only their rows and where their sequences are come from
+    the dump, in one transaction. No statement of the dump is ever executed.
+
+    Raises:
+        NotReady: there is no `pg_restore` for it, or no tables of that revision.
+        BackupDamaged: the dump is not of such tables.
+    """
+    path = postgresql.restorer(url, made_by)
+    with postgresql.connect(url) as connection:
+        schema = _make_schema(connection)
+    make_tables(_revision(path, open_content(), schema))
+    try:
+        with (
+            postgresql.connect(url) as connection,
+            connection.transaction(),
+            _bare_tables(connection, schema) as tables,
+            _script(path, open_content()) as script,
+        ):
+            _copy(connection, schema, tables, script)
+    except psycopg.Error as error:  # what it says may have values of rows in it
+        where = error.diag.table_name or "its tables"
+        raise BackupDamaged(
+            f"rows of the dump do not fit {where} (SQLSTATE {error.sqlstate}); nothing of them was"
+            " kept; take another backup"
+        ) from None
+
+
+def _make_schema(connection: psycopg.Connection) -> str:
+    """Return the schema in which this connection makes tables; it is made where it is missing."""
+    row = connection.execute(
+        "SELECT btrim(name, ' \"') FROM regexp_split_to_table(current_setting('search_path'), ',')"
+        " AS name WHERE btrim(name, ' \"') <> '$user' OR to_regnamespace(quote_ident(current_user))"
+        " IS NOT NULL LIMIT 1"
+    ).fetchone()
+    name = "public" if row is None else str(row[0])
+    if name == "$user":
+        name = connection.info.user
+    if connection.execute("SELECT to_regnamespace(quote_ident(%s))", (name,)).fetchone() == (None,):
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(name)))
+    return name
+
+
+@contextmanager
+def _script(program: str, content: Content, *options: str) -> Iterator[IO[bytes]]:
+    """Open the rows of a dump as `pg_restore` writes them; no server is asked.
+
+    Raises:
+        BackupDamaged: it can't be read, or is not as it was written.
+    """
+    with (
+        tempfile.TemporaryFile() as messages,
+        ThreadPoolExecutor(1) as pool,
+        subprocess.Popen(
+            [program, "--data-only", "--file=-", *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=messages,
+        ) as reading,
+    ):
+        assert reading.stdin is not None  # noqa: S101 - it was asked for
+        assert reading.stdout is not None  # noqa: S101 - likewise
+        feeding = pool.submit(_feed, content, reading.stdin)
+        try:
+            yield reading.stdout
+        except BaseException:
+            reading.kill()
+            raise
+        feeding.result()
+        if reading.wait():
+            messages.seek(0)
+            said = postgresql.one_line(messages.read().decode(errors="replace"))
+            raise BackupDamaged(f"pg_restore can't read the dump: {said}; take another backup")
+
+
+def _feed(content: Content, pipe: IO[bytes]) -> None:
+    with contextlib.suppress(BrokenPipeError), pipe:  # its exit code and its message say why
+        shutil.copyfileobj(content, pipe, CHUNK)
+    while content.read():
+        pass  # all of it is compared with its sum
+
+
+def _revision(program: str, content: Content, schema: str) -> str:
+    found = ""
+    with _script(program, content, f"--table={VERSION_TABLE}") as script:
+        for line in script:
+            if (table := TABLE.fullmatch(line)) and _names(table) == (schema, VERSION_TABLE):
+                found = next(script, b"").decode(errors="replace").strip()
+    if not found:
+        raise BackupDamaged(
+            f"the dump has no table {schema}.{VERSION_TABLE}; name the schema it is of"
+            " (search_path), or take a backup of a whole installation"
+        )
+    return found
+
+
+@contextmanager
+def _bare_tables(connection: psycopg.Connection, schema: str) -> Iterator[dict[str, set[str]]]:
+    """Empty the tables of a schema, and leave out their triggers and foreign keys meanwhile."""
+    tables: dict[str, set[str]] = {}
+    for table, column in connection.execute(COLUMNS, (schema,)):
+        tables.setdefault(table, set()).add(column)
+    keys = connection.execute(FOREIGN_KEYS, (schema,)).fetchall()
+    named = {table: sql.Identifier(schema, table) for table in tables}
+
+    def alter(table: str, change: sql.Composable) -> None:
+        connection.execute(sql.SQL("ALTER TABLE {} {}").format(named[table], change))
+
+    for table, key, _ in keys:
+        alter(table, sql.SQL("DROP CONSTRAINT {}").format(sql.Identifier(key)))
+    for table in tables:
+        alter(table, sql.SQL("DISABLE TRIGGER USER"))
+    connection.execute(sql.SQL("TRUNCATE {}").format(sql.SQL(", ").join(named.values())))
+    yield tables
+    for table, key, definition in keys:
+        known = sql.SQL(definition)  # as this database says it
+        alter(table, sql.SQL("ADD CONSTRAINT {} {}").format(sql.Identifier(key), known))
+    for table in tables:
+        alter(table, sql.SQL("ENABLE TRIGGER USER"))
+
+
+def _copy(
+    connection: psycopg.Connection, schema: str, tables: dict[str, set[str]], script: IO[bytes]
+) -> None:
+    """Copy the rows of these tables, and set their sequences; all else in the script is left."""
+    filled: set[str] = set()
+    sequences = {row[0] for row in connection.execute(SEQUENCES, (schema,))}
+    for line in script:
+        if encoding := ENCODING.fullmatch(line):
+            connection.execute("SELECT set_config('client_encoding', %s, true)", (encoding[1],))
+        elif (value := SEQUENCE.fullmatch(line)) and _names(value)[1] in sequences:
+            if _names(value)[0] == schema:
+                name = sql.Identifier(*_names(value)).as_string(connection)
+                number, is_called = int(value["number"]), value["is_called"] == b"true"
+                connection.execute("SELECT setval(%s::regclass, %s, %s)", (name, number, is_called))
+        elif table := TABLE.fullmatch(line):
+            rows = takewhile(lambda row: row != b"\\.\n", script)
+            named, name = _names(table)
+            if named == schema and name in tables:
+                columns = [_name(column) for column in table["columns"].split(b", ")]
+                if name in filled or tables[name] != set(columns):
+                    raise BackupDamaged(
+                        f"the dump has the table {name} twice, or other columns; take another"
+                        " backup"
+                    )
+                filled.add(name)
+                statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
+                    sql.Identifier(schema, name), sql.SQL(", ").join(map(sql.Identifier, columns))
+                )
+                with connection.cursor().copy(statement) as copy:
+                    for row in rows:
+                        copy.write(row)
+            deque(rows, maxlen=0)
+    if missing := tables.keys() - filled:
+        raise BackupDamaged(
+            f"the dump has no rows of {min(missing)}; take a backup of a whole installation"
+        )
+
+
+def _names(found: re.Match[bytes]) -> tuple[str, str]:
+    return _name(found["schema"]), _name(found["name"])
+
+
+def _name(written: bytes) -> str:
+    return written.decode(errors="replace").strip('"').replace('""', '"')
