@@ -271,6 +271,16 @@ def test_a_retry_clicked_in_prefect_is_another_job_of_the_same_flow_run(manned: 
     eventually(lambda: manned.flow_run(clicked)["labels"]["jobauto.job"] == latest)
 
 
+def test_a_run_that_prefect_would_try_again_ends_as_its_job_does(manned: Plant) -> None:
+    path = f"/deployments/{manned.deployment_id()}/create_flow_run"
+    given = {"MARKS": str(manned.marks), "EXIT_WITH": 7}
+    policy = {"retries": 5, "retry_delay": 3600}
+    body = {"parameters": given, "empirical_policy": policy, "enforce_parameter_schema": False}
+    run = manned.prefect.post(path, json=body).raise_for_status().json()["id"]
+    manned.run_in(run, "FAILED")
+    assert len(manned.jobs_of(run)) == 1
+
+
 def test_a_run_shows_the_values_of_its_job_and_no_secret_and_keeps_them(plant: Plant) -> None:
     given = {"COMPANY": "Bé & Co", "EXIT_WITH": 3, "PASSWORD": "other-s3cret"}
     job_id = plant.post_job(**given)

@@ -158,6 +158,27 @@ def test_force_is_administrators_alone(gate: Gateway) -> None:
         assert root.post(path, json=forced).json()["status"] == "ACCEPT"
 
 
+def test_a_member_has_no_run_tried_again_by_prefect(gate: Gateway) -> None:
+    create = f"/deployments/{gate.deployment(OURS)}/create_flow_run"
+    plain = {"retries": 0, "retry_delay": None}
+    with gate.as_("manager") as manager:
+        for policy in (
+            {"retries": 1},
+            {"max_retries": 2},
+            {"pause_keys": ["x"]},
+            {"resuming": True},
+        ):
+            body = {"empirical_policy": policy}
+            for answer in (
+                manager.post(create, json=body),
+                manager.patch(f"/flow_runs/{gate.run(OURS)}", json=body),
+            ):
+                assert (answer.status_code, "run template" in answer.text) == (403, True), policy
+        made = manager.post(create, json={"empirical_policy": plain}).raise_for_status().json()
+        changed = manager.patch(f"/flow_runs/{made['id']}", json={"empirical_policy": plain})
+        assert changed.status_code == 204
+
+
 def test_a_paused_run_of_a_member_waits_for_no_input(gate: Gateway) -> None:
     """Prefect would check it by a schema that the member wrote."""
     path = f"/flow_runs/{gate.run(OURS)}"

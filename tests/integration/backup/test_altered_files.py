@@ -1,0 +1,299 @@
+"""A file that is not as it was written: nothing of it is taken, and one line says so."""
+
+import base64
+import io
+import json
+import tarfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from jobauto_prefect.backup.archive import Backup, open_backup, write_backup
+from jobauto_prefect.backup.sealed_part import _sum_of
+from jobauto_prefect.errors import BackupDamaged, Conflict, NotFound
+from tests.support.backups import PASSPHRASE, Installations
+
+REFUSALS = (BackupDamaged, Conflict, NotFound)
+Entry = tuple[tarfile.TarInfo, bytes]
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Backup]:
+    with open_backup(path, lambda: PASSPHRASE) as backup:
+        yield backup
+
+
+def taken(path: Path) -> tuple[Any, ...] | None:
+    """What a reader gets of a file; None: one clear line."""
+    try:
+        with opened(path) as backup:
+            return (
+                backup.manifest,
+                backup.secrets,
+                [
+                    b"".join(iter(backup.content(name).read, b""))
+                    for name in backup.manifest.databases
+                ],
+            )
+    except REFUSALS as error:
+        said = str(error)
+    assert "\n" not in said
+    assert len(said) < 500
+    return None
+
+
+@pytest.fixture
+def made(installations: Installations, tmp_path: Path) -> tuple[bytes, Path, tuple[Any, ...]]:
+    """A real backup, a file to alter, and what is in it."""
+    if installations.ledger.engine.dialect.name != "sqlite":
+        pytest.skip("a member is a member")
+    installations.make()
+    whole = taken(installations.file)
+    assert whole is not None
+    return installations.file.read_bytes(), tmp_path / "altered", whole
+
+
+def entries(content: bytes) -> list[Entry]:
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        return [
+            (entry, archive.extractfile(entry).read())  # type: ignore[union-attr]
+            for entry in archive
+        ]
+
+
+def archive_of(
+    members: list[Entry], form: int = tarfile.PAX_FORMAT, headers: dict[str, str] | None = None
+) -> bytes:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w", format=form, pax_headers=headers) as archive:
+        for entry, content in members:
+            archive.addfile(entry, io.BytesIO(content))
+    return file.getvalue()
+
+
+def test_a_second_member_of_a_name_makes_nobody_an_administrator(
+    installations: Installations,
+) -> None:
+    installations.make()
+    with tarfile.open(installations.file, "a") as archive:
+        second = tarfile.TarInfo(
+            "ledger.db" if installations.ledger.engine.dialect.name == "sqlite" else "ledger.dump"
+        )
+        content = b"whatever the thief likes"
+        second.size = len(content)
+        archive.addfile(second, io.BytesIO(content))
+    with pytest.raises(BackupDamaged, match="nothing was written"):
+        installations.restore()
+    assert not installations.empty.home.exists()
+
+
+def test_bytes_cut_doubled_flipped_and_put_in_are_refused(
+    made: tuple[bytes, Path, tuple[Any, ...]],
+) -> None:
+    content, path, whole = made
+    places = st.one_of(
+        st.integers(0, len(content) - 1),
+        st.integers(0, 4000),  # headers and manifest
+        st.integers(len(content) - 15_000, len(content) - 1),  # the sealed part and the end
+    )
+
+    @settings(max_examples=200, deadline=None, suppress_health_check=[*HealthCheck])
+    @given(
+        places,
+        places,
+        st.sampled_from(("flip", "cut", "double", "end", "insert", "zero")),
+        st.binary(min_size=1, max_size=2000),
+    )
+    def alter(at: int, to: int, how: str, new: bytes) -> None:
+        first, last = sorted((at, to))
+        altered = {
+            "flip": content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :],
+            "cut": content[:first] + content[last:],
+            "double": content[:last] + content[first:],
+            "end": content[:at],
+            "insert": content[:at] + new + content[at:],
+            "zero": content + bytes(len(new)),
+        }[how]
+        path.write_bytes(altered)
+        assert taken(path) == (whole if altered == content else None)
+
+    alter()
+
+
+def renamed(entry: Entry, **changes: Any) -> Entry:
+    copy = tarfile.TarInfo.frombuf(entry[0].tobuf(), "utf-8", "strict")
+    for name, value in changes.items():
+        setattr(copy, name, value)
+    return copy, entry[1]
+
+
+SHAPES: dict[str, Callable[[list[Entry]], list[Entry]]] = {
+    "reversed": lambda all_: all_[::-1],
+    "sealed first": lambda all_: [all_[-1], *all_[:-1]],
+    "manifest twice": lambda all_: [all_[0], *all_],
+    "database twice": lambda all_: [all_[0], all_[1], *all_[1:]],
+    "sealed twice": lambda all_: [*all_, all_[-1]],
+    "database at the end": lambda all_: [*all_, all_[1]],
+    "no database": lambda all_: [all_[0], all_[-1]],
+    "no sealed part": lambda all_: all_[:-1],
+    "folder": lambda all_: [*all_, (renamed(all_[0], type=tarfile.DIRTYPE, size=0)[0], b"")],
+    **{
+        f"{kind!r} member {number}": lambda all_, kind=kind, number=number: [  # type: ignore[misc]
+            *all_[:number],
+            renamed(all_[number], type=kind, linkname="manifest.json"),
+            *all_[number + 1 :],
+        ]
+        for kind in (
+            tarfile.LNKTYPE,
+            tarfile.SYMTYPE,
+            tarfile.FIFOTYPE,
+            tarfile.CHRTYPE,
+            tarfile.CONTTYPE,
+            tarfile.AREGTYPE,
+            tarfile.GNUTYPE_SPARSE,
+            tarfile.GNUTYPE_LONGNAME,
+            tarfile.XHDTYPE,
+            tarfile.XGLTYPE,
+        )
+        for number in range(3)
+    },
+    **{
+        f"named {name} {number}": lambda all_, name=name, number=number: [  # type: ignore[misc]
+            *all_[:number],
+            renamed(all_[number], name=name),
+            *all_[number + 1 :],
+        ]
+        for name in ("/ledger.db", "./ledger.db", "../ledger.db", "ledger.db/", "x" * 300)
+        for number in range(3)
+    },
+    "mode": lambda all_: [renamed(all_[0], mode=0o4755), *all_[1:]],
+    "time": lambda all_: [all_[0], renamed(all_[1], mtime=1), all_[2]],
+    "owner": lambda all_: [all_[0], renamed(all_[1], uname="root"), all_[2]],
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_members_of_another_shape_are_refused(
+    made: tuple[bytes, Path, tuple[Any, ...]], shape: str
+) -> None:
+    content, path, _ = made
+    path.write_bytes(archive_of(SHAPES[shape](entries(content))))
+    assert taken(path) is None
+
+
+def test_the_same_members_in_another_form_or_with_further_headers_are_refused(
+    made: tuple[bytes, Path, tuple[Any, ...]],
+) -> None:
+    content, path, whole = made
+    members = entries(content)
+    path.write_bytes(archive_of(members))
+    assert taken(path) == whole
+    for headers in ({"path": "ledger.db"}, {"size": "5"}, {"GNU.sparse.realsize": "1" * 30}):
+        path.write_bytes(archive_of(members, headers=headers))
+        assert taken(path) is None
+    nested = tarfile.TarInfo("ledger.db")
+    nested.size = len(content)
+    path.write_bytes(archive_of([(nested, content)]))
+    assert taken(path) is None
+
+
+def test_sizes_that_no_file_has_are_refused(made: tuple[bytes, Path, tuple[Any, ...]]) -> None:
+    content, path, _ = made
+    for number in (0o77777777777, 2**40, 2**70, -1, -(2**70)):
+        for place in (0, content.index(b"ledger.db\0"), content.rindex(b"sealed.json\0")):
+            entry = tarfile.TarInfo.frombuf(content[place : place + 512], "utf-8", "strict")
+            header = bytearray(entry.tobuf())
+            header[124:136] = tarfile.itn(number, 12, tarfile.GNU_FORMAT)  # type: ignore[attr-defined]
+            sums = tarfile.calc_chksums(bytes(header))  # type: ignore[attr-defined]
+            header[148:156] = b"%06o\0 " % sums[0]
+            path.write_bytes(content[:place] + header + content[place + 512 :])
+            assert taken(path) is None
+
+
+HOSTILE = (
+    b"", b"{}", b"[]", b"null", b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000, b"9" * 5000,
+    b'{"n": 1e999, "r": 1, "p": 1}', b'{"format": 1e999}', b'{"format": 1}', b'{"format": "1"}',
+    b'{"format": 99999999999999999999999, "jobauto": 5}', b'{"format": 2, "jobauto": "9"}',
+    b'"' + b"x" * 10_000, b'{"format": 1, "databases": [1], "jobauto": ""}', b'{"a": "\\ud800"}',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_texts_that_are_no_json_of_ours_are_refused(
+    made: tuple[bytes, Path, tuple[Any, ...]], number: int
+) -> None:
+    content, path, _ = made
+    members = entries(content)
+    for text in HOSTILE:
+        members[number] = renamed((members[number][0], text), size=len(text))
+        path.write_bytes(archive_of(members))
+        assert taken(path) is None, text[:50]
+
+
+def test_a_sealed_part_asks_for_no_other_cipher_memory_or_time(
+    made: tuple[bytes, Path, tuple[Any, ...]],
+) -> None:
+    content, path, _ = made
+    members = entries(content)
+    whole = json.loads(members[2][1])
+    whole.pop("sha256")
+    long = base64.b64encode(bytes(100_000)).decode()
+    for name, values in {
+        "n": (0, 1, 3, -(2**16), 2**17, 2**62, 2**200, 65536.0, "65536", None, True, [], {}),
+        "r": (0, 7, -8, 2**40, "8"),
+        "p": (0, -1, 2**40, 1.5, True),
+        "salt": ("", "=", "a", long, 5, None),
+        "nonce": ("", "AAAA", "é", long, 5, None),
+        "sealed": ("", "AAAA", whole["sealed"][:-8], long, {}),
+        "cipher": ("none", "AES-128-GCM"),
+        "kdf": ("none", "argon2id"),
+        "more": (1,),
+    }.items():
+        for value in values:
+            envelope = {**whole, name: value}
+            text = json.dumps({**envelope, "sha256": _sum_of(envelope)}).encode()
+            altered = [*members[:2], renamed((members[2][0], text), size=len(text))]
+            path.write_bytes(archive_of(altered))
+            assert taken(path) is None, (name, value)
+
+
+def test_what_somebody_with_the_passphrase_made_by_hand_is_refused_in_a_line(
+    made: tuple[bytes, Path, tuple[Any, ...]], tmp_path: Path
+) -> None:
+    _, path, whole = made
+    manifest, known, databases = whole
+    secrets = {"key": known.key, "files": known.files, "environment": known.environment}
+
+    def write(changes: dict[str, Any], **more: Any) -> tuple[Any, ...] | None:
+        database = tmp_path / "content"
+        database.write_bytes(databases[0])
+        altered = replace(manifest, **changes)
+        write_backup(path, altered, {"ledger": database}, {**secrets, **more}, PASSPHRASE)
+        return taken(path)
+
+    assert write({}) is not None
+    member = manifest.databases["ledger"]
+    for changes in (
+        {"taken_at": "soon"}, {"taken_at": "2026-01-01T00:00:00"}, {"taken_at": 5},
+        {"prefect_taken_at": "9" * 5000}, {"migration": "../1"}, {"migration": None},
+        {"is_shared": True}, {"is_shared": "yes"}, {"settings": []}, {"format": 2},
+        {"databases": {"ledger": replace(member, tool="pg_dump x")}},
+        {"databases": {"ledger": replace(member, kind="mysql")}},
+        {"databases": {"ledger": replace(member, kind="postgresql")}},
+        {"databases": {"ledger": replace(member, sha256="0" * 64)}},
+        {"databases": {"ledger": replace(member, size=member.size - 1)}},
+        {"databases": {"ledger": replace(member, size=2**64)}},
+        {"databases": {"ledger": replace(member, name="../ledger.db")}},
+    ):  # fmt: skip
+        assert write(changes) is None, changes
+    for more in (
+        {"files": {"../../evil": ""}}, {"files": {"jobauto.env": 5}}, {"files": None},
+        {"environment": {"PATH": "/tmp"}}, {"environment": {"DB_X\nDB_Y": ""}}, {"key": None},
+    ):  # fmt: skip
+        assert write({}, **more) is None, more
