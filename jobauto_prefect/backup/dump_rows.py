@@ -187,7 +187,8 @@ def _copy(
     sequences = {row[0] for row in connection.execute(SEQUENCES, (schema,))}
     for line in script:
         if encoding := ENCODING.fullmatch(line):
-            connection.execute("SELECT set_config('client_encoding', %s, true)", (encoding[1],))
+            name = encoding[1].decode()
+            connection.execute("SELECT set_config('client_encoding', %s, true)", (name,))
         elif (value := SEQUENCE.fullmatch(line)) and _names(value)[1] in sequences:
             if _names(value)[0] == schema:
                 name = sql.Identifier(*_names(value)).as_string(connection)

@@ -79,8 +79,7 @@ def fill(target: Path, kept: Path) -> None:
             connection.execute(f"DROP TRIGGER main.{_quoted(name)}")
         tables = connection.execute(
             "SELECT name FROM main.sqlite_master WHERE type = 'table' AND name <> ?"
-            " AND (name = 'sqlite_sequence' OR name NOT LIKE 'sqlite!_%' ESCAPE '!')"
-            " ORDER BY name = 'sqlite_sequence'",  # which the rows of the others change
+            " AND name NOT LIKE 'sqlite!_%' ESCAPE '!'",
             (VERSION_TABLE,),
         )
         for (table,) in tables.fetchall():
@@ -99,10 +98,12 @@ def fill(target: Path, kept: Path) -> None:
 
 @contextmanager
 def _opened(target: Path | str, kept: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database, and with it a copy, `kept`, none of whose functions may have effects."""
+    """Open a database, and with it a copy, `kept`, that is only read.
+
+    No function that the copy may name has effects: none of ours is here, no extension is loaded.
+    """
     try:
         with closing(sqlite3.connect(target, isolation_level=None, uri=True)) as connection:
-            connection.execute("PRAGMA trusted_schema = OFF")
             connection.execute("PRAGMA cell_size_check = ON")
             address = f"file:{quote(str(kept.absolute()))}?mode=ro&immutable=1"
             connection.execute("ATTACH ? AS kept", (address,))
