@@ -121,8 +121,8 @@ async def set_state(
     """Set a flow run's state to that of a story; False: the run is gone.
 
     Prefect lets a run that is being cancelled become Cancelled only; it is then Cancelled with
-    the story's message. Where it would try a failed run again by itself (`empirical_policy`), the run
-    fails all the same: attempts are the run template's, and no worker would ever start that one.
+    the story's message. Where it would try a failed run again by itself (`empirical_policy`), the
+    run fails all the same: attempts are the run template's, and no worker would start that one.
     """
     propose_state = functools.partial(
         propose, api, flow_run_id, message=story.message, transition_id=story.transition_id

@@ -84,6 +84,22 @@ def require_scheduled_state(body: Any) -> None:
         _require_plain_details(run)
 
 
+def refuse_retries(body: Any) -> None:
+    """Refuse that Prefect tries runs again or pauses them: attempts are their run template's.
+
+    Prefect's pages send a policy that says nothing.
+
+    Raises:
+        Forbidden: there is a policy that says something.
+    """
+    for run in _runs(body or {}):
+        if any(require_object(run.get("empirical_policy")).values()):
+            raise Forbidden(
+                "empirical_policy has no effect here: how often a job is tried, and when again, is"
+                " said by its run template; change it there"
+            )
+
+
 def drop_force(body: Any) -> Any:
     """Drop `force` from a new state of a member: Prefect's rules decide what may follow what.
 

@@ -15,6 +15,7 @@ from jobauto_prefect.facade.gateway.policy.body_rules import (
     drop_force,
     prefix_idempotency_keys,
     refuse_own_events,
+    refuse_retries,
     require_declared,
     require_scheduled_state,
 )
@@ -140,6 +141,8 @@ async def _decide_for_member(
         return decision
     current = await fetch_current(route, request, ownership)
     require_allowed_fields(request.body, route.allowed_fields, current)
+    if "empirical_policy" in route.allowed_fields:
+        refuse_retries(request.body)
     if owner and route.operator_fields is not None:
         _require_configuration_rights(identity, route, changed_fields(request.body, current), owner)
     return _apply_content_rules(route, decision, current)
