@@ -5,6 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import prefect.server.database
+from alembic.script import ScriptDirectory
+
 from jobauto_prefect.backup.archive import Backup, open_backup
 from jobauto_prefect.backup.creation import CreatedBackup, create_backup
 from jobauto_prefect.backup.restoration import RestoredInstallation, restore_backup
@@ -36,3 +39,10 @@ class Installations:
     def restore(self, settings: Settings | None = None) -> RestoredInstallation:
         with self.opened() as backup:
             return restore_backup(settings or self.empty, backup, SERVICE)
+
+
+def newest_revision(kind: str) -> str:
+    """The newest of Prefect's migrations for a kind of database."""
+    folder = Path(prefect.server.database.__file__).parent / "_migrations"
+    scripts = ScriptDirectory(str(folder), version_locations=[str(folder / "versions" / kind)])
+    return str(scripts.get_current_head())

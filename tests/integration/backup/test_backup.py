@@ -23,6 +23,7 @@ from jobauto_prefect.backup import postgresql, restoration, sqlite
 from jobauto_prefect.backup.archive import open_backup
 from jobauto_prefect.backup.creation import CreatedBackup, create_backup
 from jobauto_prefect.cli.service.installation import prepare_home
+from jobauto_prefect.engine.prefect_server.database import make_prefect_tables
 from jobauto_prefect.errors import BackupDamaged, Conflict, JobautoError, NotFound, NotReady
 from jobauto_prefect.home import RESTORING
 from jobauto_prefect.ledger.access.tokens import bearer
@@ -40,7 +41,7 @@ from jobauto_prefect.ledger.records import (
 )
 from jobauto_prefect.ledger.secrets import rotation_lock
 from jobauto_prefect.ledger.store import Ledger, open_ledger
-from tests.support.backups import PASSPHRASE, Installations
+from tests.support.backups import PASSPHRASE, Installations, newest_revision
 from tests.support.claims import granted, own_run_of, refused, start_workers
 from tests.support.secrets import secret
 from tests.support.servers import client, facade, worker_token
@@ -228,31 +229,45 @@ def test_what_the_copy_of_prefect_does_not_know_is_made_anew_and_told_again(
     ledger.close()
 
 
+@pytest.mark.parametrize("migrated", ["postgresql"], indirect=True)
 def test_ledger_and_prefect_in_two_schemas_of_one_database_are_one_dump(
-    installations: Installations, monkeypatch: pytest.MonkeyPatch
+    installations: Installations, monkeypatch: pytest.MonkeyPatch, other_user: str
 ) -> None:
-    if installations.ledger.engine.dialect.name == "sqlite":
-        pytest.skip("SQLite has no schemas")
     variable = "PREFECT_SERVER_DATABASE_CONNECTION_URL"
     both = [
-        f"{settings.ledger_url.partition('://')[2]}?options=-csearch_path%3Dprefect"
+        f"postgresql+asyncpg://{other_user}@{settings.ledger_url.rpartition('@')[2]}"
         for settings in (installations.settings, installations.empty)
     ]
-    with postgresql.connect(f"postgresql://{both[0]}") as connection:
+    with postgresql.connect(both[0]) as connection:
         connection.execute("CREATE SCHEMA prefect")
-        for table in ("flow_run", "deployment"):  # Prefect takes long to make all of them
-            members = "id uuid, state_type text, deployment_id uuid"
-            connection.execute(f"CREATE TABLE {table} ({members})".encode())
-    monkeypatch.setenv(variable, f"postgresql+asyncpg://{both[0]}")
+    make_prefect_tables(both[0], newest_revision("postgresql"))
+    monkeypatch.setenv(variable, both[0])
     made = installations.make()
     assert ([*made.manifest.databases], made.manifest.is_shared) == (["ledger"], True)
     with pytest.raises(Conflict, match="ledger and Prefect in one database"):
         installations.restore()
-    monkeypatch.setenv(variable, f"postgresql+asyncpg://{both[1]}")
+    monkeypatch.setenv(variable, both[1])
     assert installations.restore().differences == ()
     open_ledger(installations.empty).close()
-    with postgresql.connect(f"postgresql://{both[0]}") as connection:
+    with postgresql.connect(both[1]) as connection:
+        found = connection.execute("SELECT count(*) FROM prefect.alembic_version")
+        assert found.fetchone() == (1,)
+    with postgresql.connect(both[0]) as connection:
         connection.execute("DROP SCHEMA prefect CASCADE")  # the next one has this database
+
+
+@pytest.fixture
+def other_user(installations: Installations) -> Iterator[str]:
+    """A user of PostgreSQL whose tables are in a schema of their own."""
+    name = f"jobauto_test_{uuid4().hex}"
+    with postgresql.connect(installations.settings.ledger_url) as connection:
+        connection.execute(f"CREATE ROLE {name} LOGIN SUPERUSER".encode())
+        connection.execute(f"ALTER ROLE {name} SET search_path = prefect".encode())
+        yield name
+        for settings in (installations.empty, installations.settings):
+            with postgresql.connect(settings.ledger_url) as owner:
+                owner.execute(f"DROP OWNED BY {name} CASCADE".encode())
+        connection.execute(f"DROP ROLE {name}".encode())
 
 
 def damaged(file: Path, *, at: int | None = None, end: int | None = None) -> bytes:

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import prefect.server.database
 import pytest
-from alembic.script import ScriptDirectory
 from psycopg import sql
 
 from jobauto_prefect.backup import postgresql, sqlite
@@ -19,7 +17,7 @@ from jobauto_prefect.errors import BackupDamaged
 from jobauto_prefect.ledger.audit.seal_verification import verify
 from jobauto_prefect.ledger.audit.seals import Sealer
 from jobauto_prefect.ledger.store import open_ledger
-from tests.support.backups import Installations
+from tests.support.backups import Installations, newest_revision
 from tests.support.databases import database, migrated_database
 
 HOSTILE_SQLITE = """
@@ -219,12 +217,6 @@ def two_for_prefect(kind: str, folder: Path) -> Iterator[list[Database]]:
     with database(kind, folder / "before") as before, database(kind, folder / "after") as after:
         drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
         yield [Database("prefect", url.replace(kind, drivers[kind], 1)) for url in (before, after)]
-
-
-def newest_revision(kind: str) -> str:
-    folder = Path(prefect.server.database.__file__).parent / "_migrations"
-    scripts = ScriptDirectory(str(folder), version_locations=[str(folder / "versions" / kind)])
-    return str(scripts.get_current_head())
 
 
 HOSTILE_PREFECT = {

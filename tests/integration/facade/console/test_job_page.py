@@ -10,6 +10,8 @@ import pytest
 
 from jobauto_prefect.facade.console.jobs.artifact_previews import MAX_MARKDOWN, MAX_PREVIEWED
 from jobauto_prefect.facade.console.jobs.log_section import MAX_LIVE_LINES, PAGE_LINES
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.jobs.leases import add_notice
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.console import add_user, links, post, submit, visitor
 from tests.support.job_records import HOSTILE, JobRecords
@@ -90,6 +92,19 @@ def test_the_log_has_colours_and_tells_standard_error(
     assert '<span class="b1">here</span>' in page
     assert "\x1b" not in page
     assert "style=" not in page
+
+
+def test_lines_of_the_service_s_own_stand_among_the_others(
+    operator: httpx.Client, records: JobRecords
+) -> None:
+    job = records.job()
+    records.lines(job, "theirs")
+    with records.ledger.writing(SERVICE) as session:
+        add_notice(session, job, "its flow run is gone from Prefect")
+    page = _page(operator, job)
+    assert _numbers(page) == [1, 2]
+    assert "its flow run is gone from Prefect" in page
+    assert operator.get(f"/api/v1/job/{job}.html").status_code == 200
 
 
 def test_of_a_long_log_the_end_is_shown_and_earlier_lines_are_a_link_away(
