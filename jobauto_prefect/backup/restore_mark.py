@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from jobauto_prefect.errors import NotReady
+from jobauto_prefect.errors import BackupDamaged, NotReady
 from jobauto_prefect.home import PRIVATE, RESTORING, private_file
 
 FOLDER = ".restoring"
@@ -30,6 +30,7 @@ def mark_home(home: Path, helps: str) -> Iterator[RestoreMark]:
 
     Raises:
         NotReady: something can't be written.
+        BackupDamaged: the block says so; with `helps` where something is in its place.
     """
     marker, mark = home / RESTORING, RestoreMark(home / FOLDER)
     write_new(marker, helps)
@@ -47,6 +48,8 @@ def mark_home(home: Path, helps: str) -> Iterator[RestoreMark]:
             reason = error.strerror or str(error)
             left = helps if mark.is_binding else "see to it, and restore again"
             raise NotReady(f"the backup can't be restored into {home}: {reason}; {left}") from error
+        if isinstance(error, BackupDamaged) and mark.is_binding:
+            raise BackupDamaged(f"{error}; {helps}") from error
         raise
 
 
