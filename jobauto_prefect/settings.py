@@ -4,7 +4,7 @@ import getpass
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -487,14 +487,14 @@ def _with_driver(url: str) -> str:
     return DRIVERS.get(scheme, scheme) + separator + rest
 
 
-def load_settings(**values: Any) -> Settings:
-    """Read the settings once; `values` win over every source.
+def load_settings(files: Sequence[Path] | None = None, **values: Any) -> Settings:
+    """Read the settings once; `values` win over every source. `files` None: the usual ones.
 
     Raises:
         InvalidInput: naming every setting that can't be read.
     """
     try:
-        return Settings(_env_file=config_files(), **values)
+        return Settings(_env_file=files or config_files(), **values)
     except ValidationError as error:
         faults = [
             Fault("/" + "/".join(map(str, item["loc"])), item["type"], item["msg"])

@@ -17,7 +17,7 @@ from jobauto_prefect.backup.archive import Backup
 from jobauto_prefect.backup.installation import PLACES
 from jobauto_prefect.backup.restore_mark import write_new
 from jobauto_prefect.home import make_folder
-from jobauto_prefect.settings import Settings
+from jobauto_prefect.settings import Settings, load_settings
 from jobauto_prefect.variables import FILES, config_directory, config_files
 
 TAKEN = FILES[0]
@@ -41,7 +41,7 @@ def staged_settings(settings: Settings, backup: Backup, staging: Path) -> Settin
         return settings
     file = staging / TAKEN
     write_new(file, backup.secrets.files[TAKEN])
-    return Settings(_env_file=(file, *config_files()))
+    return load_settings((file, *config_files()))
 
 
 def put_files(settings: Settings, backup: Backup, staging: Path) -> list[PutFile]:

@@ -16,8 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from jobauto_prefect.backup.archive import Backup, open_backup, write_backup
+from jobauto_prefect.backup.restoration import restore_backup
 from jobauto_prefect.backup.sealed_part import _sum_of
-from jobauto_prefect.errors import BackupDamaged, Conflict, NotFound
+from jobauto_prefect.errors import BackupDamaged, Conflict, InvalidInput, NotFound, NotReady
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.store import open_ledger
 from tests.support.backups import PASSPHRASE, Installations
 
 REFUSALS = (BackupDamaged, Conflict, NotFound)
@@ -96,6 +99,36 @@ def test_a_second_member_of_a_name_makes_nobody_an_administrator(
     assert not installations.empty.home.exists()
 
 
+def test_what_is_altered_while_it_is_restored_is_not_kept(installations: Installations) -> None:
+    installations.make()
+    with opened(installations.file) as backup:
+        at = backup._places["ledger"] + backup.manifest.databases["ledger"].size - 100
+        with installations.file.open("r+b") as file:
+            file.seek(at)
+            byte = file.read(1)
+            file.seek(at)
+            file.write(bytes([byte[0] ^ 1]))
+        with pytest.raises(BackupDamaged, match="is not as it was written"):
+            restore_backup(installations.empty, backup, SERVICE)
+    assert not installations.empty.key_path.exists()
+    with pytest.raises(NotReady):
+        open_ledger(installations.empty)
+
+
+@SQLITE
+def test_a_setting_that_cant_be_read_is_told_in_a_line(
+    installations: Installations, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setenv("JOBAUTO_CONFIG_DIR", str(tmp_path / "env"))
+        (tmp_path / "env").mkdir()
+        (tmp_path / "env" / "jobauto.env").write_text("JOBAUTO_LEASE_SECONDS=many\n")
+        installations.make()
+    with pytest.raises(InvalidInput, match="lease_seconds"):
+        installations.restore()
+    assert not installations.empty.key_path.exists()
+
+
 @SQLITE
 def test_bytes_cut_doubled_flipped_and_put_in_are_refused(
     made: Made,
@@ -107,7 +140,7 @@ def test_bytes_cut_doubled_flipped_and_put_in_are_refused(
         st.integers(len(content) - 15_000, len(content) - 1),  # the sealed part and the end
     )
 
-    @settings(max_examples=200, deadline=None, suppress_health_check=[*HealthCheck])
+    @settings(max_examples=100, deadline=None, suppress_health_check=[*HealthCheck])
     @given(
         places,
         places,
