@@ -11,12 +11,17 @@ import pytest
 from psycopg import sql
 
 from jobauto_prefect.backup import postgresql, sqlite
+from jobauto_prefect.backup.archive import sha256_of
+from jobauto_prefect.backup.content import Content, Member
 from jobauto_prefect.backup.databases import Database
 from jobauto_prefect.engine.prefect_server.database import make_prefect_tables
-from jobauto_prefect.errors import BackupDamaged
+from jobauto_prefect.errors import BackupDamaged, NotReady
 from jobauto_prefect.ledger.audit.seal_verification import verify
 from jobauto_prefect.ledger.audit.seals import Sealer
+from jobauto_prefect.ledger.database import migration
+from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.store import open_ledger
+from jobauto_prefect.settings import Settings
 from tests.support.backups import Installations, newest_revision
 from tests.support.databases import database, migrated_database
 
@@ -250,3 +255,51 @@ def test_of_prefects_database_rows_are_taken_too(
         installations.restore()
         assert [row[0] for row in after.select("SELECT name FROM flow")] == ["x"]
         assert names(after.url) == plain
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "ALTER TABLE company RENAME TO c; CREATE VIEW company AS SELECT * FROM c;",
+        "ALTER TABLE company DROP COLUMN ic;"
+        " ALTER TABLE company ADD COLUMN ic text GENERATED ALWAYS AS ('x') {stored};",
+        "ALTER TABLE company RENAME COLUMN ic TO other;",
+    ],
+)
+def test_a_view_or_a_computed_or_missing_column_is_refused(
+    installations: Installations, statements: str
+) -> None:
+    source = Database("ledger", installations.settings.ledger_url)
+    run(source, statements.format(stored="VIRTUAL" if source.kind == "sqlite" else "STORED"))
+    installations.make()
+    with pytest.raises(BackupDamaged, match="company"):
+        installations.restore()
+    assert not installations.empty.key_path.exists()
+
+
+def test_tables_of_a_former_version_are_filled_and_upgraded_then(
+    migrated: tuple[str, str], tmp_path: Path
+) -> None:
+    kind, _ = migrated
+    (tmp_path / "before").mkdir()
+    (tmp_path / "after").mkdir()
+    with database(kind, tmp_path / "before") as before, database(kind, tmp_path / "after") as after:
+        source, target = (
+            Database("ledger", Settings(database_url=url).ledger_url) for url in (before, after)
+        )
+        engine = make_engine(source.url)
+        migration.upgrade(engine, "0029")
+        run(source, "INSERT INTO installation_value (name, value) VALUES ('x', 'y')")
+        engine.dispose()
+        file = tmp_path / "dump"
+        tool = source.dump(file, lambda _done, _of: None)
+        member = Member("x", kind, file.stat().st_size, sha256_of(file), tool)
+        with file.open("rb") as content:
+            target.restore(tool, lambda: Content(content, 0, member))
+        engine = make_engine(target.url)
+        assert migration.current(engine) == "0029"
+        assert target.select("SELECT value FROM installation_value") == [("y",)]
+        migration.upgrade(engine)
+        engine.dispose()
+        with pytest.raises(NotReady, match="no tables of revision"):
+            migration.upgrade(engine, "9999")
