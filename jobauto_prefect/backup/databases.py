@@ -88,7 +88,7 @@ class Database:
 
     def _make_tables(self, revision: str) -> None:
         if self.name == PREFECT:
-            make_prefect_tables(self.url.replace("sqlite:", "sqlite+aiosqlite:"), revision)
+            make_prefect_tables(self.url.replace("sqlite:", "sqlite+aiosqlite:", 1), revision)
             return
         engine = make_engine(self.url)
         try:
