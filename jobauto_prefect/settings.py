@@ -167,6 +167,21 @@ class Settings(BaseSettings):
         description="Names, with commas, of variables that jobs of all applications may be given "
         "beside those of their definitions; default: none.",
     )
+    helm_charts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Charts, with commas, that definitions of companies may install; ID=CHART is "
+        "for the company of this id alone; default: none but what administrators write.",
+    )
+    kubernetes_namespaces: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Namespaces, with commas, that definitions of companies may name; ID=NAMESPACE "
+        "is for the company of this id alone; default: none but what administrators write.",
+    )
+    kubernetes_service_accounts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Service accounts, with commas, that run templates may name; ID=ACCOUNT is for "
+        "the company of this id alone; default: none but what administrators write.",
+    )
     output_limit_bytes: int = Field(
         default=10 * 1024 * 1024, gt=0, description="Bytes of output kept of one job."
     )
@@ -349,6 +364,9 @@ class Settings(BaseSettings):
         "env_files",
         "vaults",
         "extra_env",
+        "helm_charts",
+        "kubernetes_namespaces",
+        "kubernetes_service_accounts",
         mode="before",
     )
     @classmethod

@@ -23,6 +23,7 @@ from jobauto_prefect.facade.writes.application_fields import (
 )
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.facade.writes.env import StoredValues, seal_exposed
+from jobauto_prefect.facade.writes.executors import forbid_more
 from jobauto_prefect.facade.writes.ownership import (
     Owner,
     apply_owner,
@@ -38,6 +39,7 @@ from jobauto_prefect.facade.writes.topics import (
     apply_topics,
     require_own_topics,
 )
+from jobauto_prefect.jobs.claims.approval import approve_definition, unapproved_in_definition
 from jobauto_prefect.jobs.claims.credential_warnings import unknown_requirements
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
@@ -53,6 +55,7 @@ def write_app(write: WriteRequest) -> WriteResult:
 
     Raises:
         InvalidDefinition: with every error.
+        Forbidden: who asks would change what needs an administrator.
         Conflict: its version is older than the one that is here, and `force` is not said; or it
             can't belong to that company.
     """
@@ -65,12 +68,13 @@ def write_app(write: WriteRequest) -> WriteResult:
         authorize_definition(write, owner)
     document = given if is_definition else complete_document(write, app, given)
     created, warnings = app is None, list[Fault]()
+    unapproved_before = _unapproved(write, app) if app else []
     if app is not None:
         require_administrator(write, app, _identity_changed(app, document))
     if app is None or not _is_same(document, app.document):
         definition, warnings = _validate(write, document)
         if app is None:
-            app = App(name="", source="", document={}, company_id=owner.company_id)
+            app = App(name="", source="", document={}, approved={}, company_id=owner.company_id)
             # Before it is added: a query would flush it, and what it holds so far be a version.
             warnings += _namesakes(write, app, definition, owner)
             write.session.add(app)
@@ -81,12 +85,20 @@ def write_app(write: WriteRequest) -> WriteResult:
         app.source = write.raw.decode()  # the same, written in another way
     if apply_owner(write, app, owner):
         _seal_values(write, app, app.definition)
+    if write.who.rights.system_wide:
+        approve_definition(app)
+    else:
+        forbid_more(_unapproved(write, app), unapproved_before)
     for name in body.model_fields_set & {"enabled", "labels"}:
         setattr(app, name, getattr(body, name))
     warnings += _apply_topics(write, app, body, given)
     required = app.definition.requirements
     unknown = unknown_requirements(write.session, required, app.company_id)
     return WriteResult(app, created, [*warnings, *unknown])
+
+
+def _unapproved(write: WriteRequest, app: App) -> list[str]:
+    return unapproved_in_definition(app, app.company_id, write.settings)
 
 
 def _identity_changed(app: App, document: Fields) -> set[str]:

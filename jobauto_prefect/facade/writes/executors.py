@@ -1,13 +1,15 @@
-"""Which executor a run template may have, and which its jobs may name."""
+"""Which executor a run template may have, and which its jobs may name; what needs an administrator."""
 
+from collections.abc import Collection
 from typing import Annotated
 
 from pydantic import WithJsonSchema
 
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
-from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.writes.base import WriteRequest
+from jobauto_prefect.jobs.claims.approval import approve_template, unapproved_in_template
 from jobauto_prefect.ledger.records import RunTemplate
-from jobauto_prefect.runtime.executors.registry import BUILT_IN, executor_faults, isolates
+from jobauto_prefect.runtime.executors.registry import BUILT_IN, executor_faults
 
 ExecutorName = Annotated[str, WithJsonSchema({"type": "string", "enum": sorted(BUILT_IN)})]
 
@@ -50,24 +52,33 @@ def _faults(name: str, template: RunTemplate, pointer: str) -> list[Fault]:
     return executor_faults(name, template.executor_settings, image, pointer)
 
 
-def unisolated_executors(template: RunTemplate) -> frozenset[str]:
-    """Return the template's executors that run an application outside of the image it has."""
-    if not template.app.document.get("ociimage"):
-        return frozenset()
-    return frozenset(name for name in template.executor_names if not isolates(name))
+def settle_template_approval(
+    write: WriteRequest, template: RunTemplate, before: Collection[str]
+) -> None:
+    """Approve what an administrator wrote; require of others that nothing more needs one.
 
-
-def require_isolation(who: Identity, template: RunTemplate, before: frozenset[str]) -> None:
-    """Require a system-wide role to choose an executor without isolation for what has an image.
-
-    `before` are the executors of that kind that the run template had.
+    `before` is what needed one before the write.
 
     Raises:
-        Forbidden: there are more now.
+        Forbidden: more does.
     """
-    chosen = unisolated_executors(template) - before
-    if chosen and not who.rights.system_wide:
-        raise Forbidden(
-            f"{template.app.name} has an image, and {', '.join(sorted(chosen))} runs it without; "
-            "name an executor that isolates it, or ask an administrator"
-        )
+    if write.who.rights.system_wide:
+        approve_template(template)
+    else:
+        forbid_more(unapproved(write, template), before)
+
+
+def unapproved(write: WriteRequest, template: RunTemplate) -> list[str]:
+    """Return what of a run template needs an administrator, whichever executor jobs name."""
+    return unapproved_in_template(template, template.executor_names, write.settings)
+
+
+def forbid_more(lacking: Collection[str], before: Collection[str]) -> None:
+    """Require that nothing needs an administrator that did not need one before.
+
+    Raises:
+        Forbidden: something does.
+    """
+    more = [reason for reason in lacking if reason not in before]
+    if more:
+        raise Forbidden("; ".join(more))

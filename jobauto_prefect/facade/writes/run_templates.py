@@ -52,9 +52,9 @@ from jobauto_prefect.facade.writes.calendars import CalendarRefs, apply_calendar
 from jobauto_prefect.facade.writes.env import address_warnings, short_secret_warnings
 from jobauto_prefect.facade.writes.executors import (
     ExecutorName,
-    require_isolation,
     require_usable_executors,
-    unisolated_executors,
+    settle_template_approval,
+    unapproved,
 )
 from jobauto_prefect.facade.writes.notices import NoticesBody, apply_notices
 from jobauto_prefect.facade.writes.ownership import require_accessible, require_visible_definition
@@ -161,7 +161,7 @@ def write_template(write: WriteRequest) -> WriteResult:
     """Write a run template, known by its name within its company.
 
     Raises:
-        Forbidden: who asks may only run it, or would choose an executor that isolates nothing.
+        Forbidden: who asks may only run it, or would choose what needs an administrator.
         InvalidInput: with every error.
     """
     body = parse_body(TemplateBody, write.fields)
@@ -175,7 +175,7 @@ def write_template(write: WriteRequest) -> WriteResult:
         require_values({"name": body.name, "app_id": app_reference, "company_id": company})
         template = RunTemplate(
             env={}, secrets={}, success={}, fail={}, action_secrets={}, assignments=[],
-            notices={}, notice_secrets={},
+            notices={}, notice_secrets={}, approved={},
         )  # fmt: skip
     else:
         _require_configuring(write, template, body, app, company)
@@ -185,7 +185,7 @@ def write_template(write: WriteRequest) -> WriteResult:
         write.authorize_move(template)
     if owner is not None and (app or moved):
         require_accessible(write, app or template.app, owner, "/app_id")
-    exposed_before = frozenset() if created else unisolated_executors(template)
+    unapproved_before = [] if created else unapproved(write, template)
     if created:
         write.session.add(template)
     template.app = app or template.app
@@ -194,7 +194,7 @@ def write_template(write: WriteRequest) -> WriteResult:
     on_closed_before = template.on_closed
     apply_fields(template, body, except_for=APART)
     closed_anew = not created and template.on_closed != on_closed_before
-    require_isolation(write.who, template, exposed_before)
+    settle_template_approval(write, template, unapproved_before)
     _apply_provisions(write, template, body, created=created)
     if "calendars" in body.model_fields_set:
         closed_anew |= apply_calendars(write, template, body.calendars)

@@ -20,6 +20,7 @@ from jobauto_prefect.definitions import (
     to_text,
 )
 from jobauto_prefect.errors import Fault, InvalidInput, NotFound
+from jobauto_prefect.jobs.claims.approval import unapproved_in_definition, unapproved_in_template
 from jobauto_prefect.jobs.claims.context import ClaimContext, Refused
 from jobauto_prefect.jobs.claims.credentials import provided_layer
 from jobauto_prefect.ledger.records import App, Artifact, Company, Job, RunTemplate
@@ -114,8 +115,9 @@ def prepare_launch(
     """Prepare the command and the environment.
 
     Raises:
-        Refused: values are missing, or can't be used.
+        Refused: values are missing, or can't be used; or it needs an administrator.
     """
+    _require_approved(context, template, job)
     box = context.box
     directory = job_directory(context.claim, job)
     files = input_files(context.session, job)
@@ -135,6 +137,15 @@ def prepare_launch(
         )
     except InvalidInput as error:
         raise Refused("invalid_launch", str(error), PrefectState.FAILED) from None
+
+
+def _require_approved(context: ClaimContext, template: RunTemplate, job: Job) -> None:
+    lacking = unapproved_in_template(template, [job.executor], context.settings)
+    if job.executor == KUBERNETES:
+        app, company_id = template.app, template.company_id
+        lacking += unapproved_in_definition(app, company_id, context.settings)
+    if lacking:
+        raise Refused("not_approved", "; ".join(lacking), PrefectState.FAILED)
 
 
 def _injected(template: RunTemplate, job: Job) -> dict[str, str]:

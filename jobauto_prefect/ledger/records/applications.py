@@ -34,6 +34,7 @@ class App(Audited, Labelled, Retirable, Base):
     """An application; `source` is the definition as it came in, `document` what it says.
 
     `company_id` is the company it belongs to; None: it is shared. `topics` are names.
+    `approved` is what an administrator last wrote of it (`jobs/claims/approval.py`).
     """
 
     __tablename__ = "app"
@@ -51,6 +52,7 @@ class App(Audited, Labelled, Retirable, Base):
     topics: Mapped[list[str]] = mapped_column(default=list)
     flow_id: Mapped[UUID | None] = mapped_column(info=UNAUDITED)
     flow_name: Mapped[str | None] = mapped_column(info=UNAUDITED)
+    approved: Mapped[dict[str, Any]] = mapped_column(default=dict, info=UNAUDITED)
     created_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
     updated_at: Mapped[datetime] = mapped_column(info=UNAUDITED)
 
@@ -117,6 +119,7 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     `applied_parameters` and `applied_paused` are what the Prefect deployment was last told.
     `blocks` are Prefect blocks of other people: `block` (type slug/name) and `env`, which maps
     variables to its fields.
+    `approved` is what an administrator last wrote of it (`jobs/claims/approval.py`).
     `retention` are the bounds of what is kept that it sets itself, by their names.
     `notices` says who is told of what, by channel (`mail`, `slack`), `notice_secrets` are their
     encrypted addresses.
@@ -170,6 +173,7 @@ class RunTemplate(Audited, Labelled, Retirable, Base):
     fail: Mapped[dict[str, Any]] = mapped_column(default=dict)
     action_secrets: Mapped[dict[str, str]] = mapped_column(default=dict, info=SEALED)
     action_writers: Mapped[dict[str, int]] = mapped_column(default=dict, info=UNAUDITED)
+    approved: Mapped[dict[str, Any]] = mapped_column(default=dict, info=UNAUDITED)
     deployment_id: Mapped[UUID | None] = mapped_column(index=True, info=UNAUDITED)
     applied_parameters: Mapped[dict[str, Any] | None] = mapped_column(info=UNAUDITED)
     applied_paused: Mapped[bool | None] = mapped_column(info=UNAUDITED)

@@ -6,7 +6,7 @@ and it names an `ExecutorKind`.
 
 import functools
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
@@ -26,6 +26,9 @@ from jobauto_prefect.runtime.executors.settings import (
 logger = logging.getLogger(__name__)
 
 GROUP = "jobauto.executors"
+
+NO_NETWORK = ("network", "none")
+"""The value of a setting of administrators that takes something away: anybody may choose it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,20 @@ def isolates(name: str) -> bool:
     """Whether jobs of an executor see neither the worker's machine nor other jobs."""
     kind = executor_kinds().get(name)
     return kind is not None and kind.isolates
+
+
+def reserved_settings(
+    settings: Mapping[str, Any], executors: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Return the settings that only administrators choose; None: of all executors."""
+    kinds = executor_kinds()
+    models = [kinds[name].settings for name in executors or kinds if name in kinds]
+    reserved = {name for model in models for name in model.model_fields.keys() - model.anyones}
+    return {
+        name: value
+        for name, value in settings.items()
+        if name in reserved and value not in (None, [], {}) and (name, value) != NO_NETWORK
+    }
 
 
 def executor_faults(

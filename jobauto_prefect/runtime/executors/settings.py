@@ -1,7 +1,7 @@
 """What a run template can set for the executor of its jobs (its `executor_settings`)."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
@@ -9,8 +9,12 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_vali
 class ExecutorSettings(BaseModel):
     """Base of the settings of an executor; this one takes none.
 
-    Values have the types of the published schema: `"yes"` and 1 are not true.
+    Values have the types of the published schema: `"yes"` and 1 are not true. `anyones` are the
+    settings for whoever configures a run template; the others, which reach other jobs, networks,
+    accounts or the machine, are for administrators.
     """
+
+    anyones: ClassVar[frozenset[str]] = frozenset()
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -65,6 +69,8 @@ ObjectName = Annotated[
 class ImageSettings(ExecutorSettings):
     """What every executor takes that runs images."""
 
+    anyones = frozenset({"memory", "cpu", "pull", "read_only"})
+
     user: User | None = Field(
         default=None,
         description="UID or UID:GID of the process; default: the worker's own, in a cluster the "
@@ -84,6 +90,8 @@ class ImageSettings(ExecutorSettings):
 
 class ContainerSettings(ImageSettings):
     """What Docker and Podman take."""
+
+    anyones = ImageSettings.anyones | {"init"}
 
     network: Name | None = Field(
         default=None, description="A network of the engine, or none; default: the engine's."
@@ -108,6 +116,8 @@ class ContainerSettings(ImageSettings):
 
 class KubernetesSettings(ImageSettings):
     """What Kubernetes takes."""
+
+    anyones = ImageSettings.anyones | {"memory_request", "cpu_request"}
 
     memory_request: Amount | None = Field(
         default=None, description="Memory a node must have left; default: `memory`."

@@ -92,7 +92,7 @@ def refuse_retries(body: Any) -> None:
     Raises:
         Forbidden: there is a policy that says something.
     """
-    for run in _runs(body or {}):
+    for run in _items(body or {}):
         if any(require_object(run.get("empirical_policy")).values()):
             raise Forbidden(
                 "empirical_policy has no effect here: how often a job is tried, and when again, is"

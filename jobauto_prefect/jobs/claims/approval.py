@@ -1,0 +1,116 @@
+"""What administrators have approved: executors that isolate nothing, and what reaches further.
+
+The whole of what an administrator writes is approved, and kept beside the record. Who is none
+changes the rest. It is judged again at the claim: what is approved depends on two records and on
+settings, and each of them changes by itself.
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from jobauto_prefect.definitions import parse_kubernetes
+from jobauto_prefect.ledger.records import App, RunTemplate
+from jobauto_prefect.runtime.executors.registry import isolates, reserved_settings
+from jobauto_prefect.settings import Settings
+
+
+def approve_definition(app: App) -> None:
+    """Note that an administrator wrote an application as it is."""
+    app.approved = {
+        "digest": _digest(app.document),
+        "image": bool(app.document.get("ociimage")),
+        "helm": _helm(app),
+    }
+
+
+def approve_template(template: RunTemplate) -> None:
+    """Note that an administrator wrote a run template as it is."""
+    template.approved = {
+        **_scope(template),
+        "executors": [name for name in template.executor_names if not isolates(name)],
+        "settings": reserved_settings(template.executor_settings),
+    }
+
+
+def unapproved_in_template(
+    template: RunTemplate, executors: Collection[str], settings: Settings
+) -> list[str]:
+    """Return what of a run template, for these executors, needs an administrator, and why."""
+    return [
+        *_unisolated(template, executors),
+        *_reserved(template, executors, settings),
+    ]
+
+
+def unapproved_in_definition(app: App, company_id: int | None, settings: Settings) -> list[str]:
+    """Return what of a definition's `kubernetes` needs an administrator for a company's jobs."""
+    if _helm(app) == app.approved.get("helm"):
+        return []
+    helm = parse_kubernetes(app.document.get("kubernetes", {})).helm
+    wanted = (
+        ("chart", helm.chart if helm.enabled else "", "HELM_CHARTS", settings.helm_charts),
+        ("namespace", helm.namespace, "KUBERNETES_NAMESPACES", settings.kubernetes_namespaces),
+    )
+    return [
+        f"the {what} {value} of {app.name} is not among JOBAUTO_{name}; an administrator can name "
+        "it there, or save the definition"
+        for what, value, name, listed in wanted
+        if value and not _is_listed(value, company_id, listed)
+    ]
+
+
+def _helm(app: App) -> Any:
+    return app.document.get("kubernetes", {}).get("helm")
+
+
+def _unisolated(template: RunTemplate, executors: Collection[str]) -> Iterator[str]:
+    app = template.app
+    names = [name for name in executors if not isolates(name)]
+    if not names or not (app.document.get("ociimage") or app.approved.get("image")):
+        return
+    chosen = _approved(template).get("executors", [])
+    if any(name not in chosen for name in names):
+        yield (
+            f"{', '.join(names)} runs {app.name} outside of the image it has from administrators; "
+            "name an executor that isolates it, or let an administrator save the run template"
+        )
+    elif app.approved.get("digest") != _digest(app.document):
+        yield (
+            f"{', '.join(names)} runs {app.name} without isolation, and no administrator wrote its "
+            "definition as it is; let one save it, or name an executor that isolates it"
+        )
+
+
+def _reserved(
+    template: RunTemplate, executors: Collection[str], settings: Settings
+) -> Iterator[str]:
+    approved = _approved(template).get("settings", {})
+    accounts = settings.kubernetes_service_accounts
+    for name, value in reserved_settings(template.executor_settings, executors).items():
+        is_free = name == "service_account" and _is_listed(value, template.company.id, accounts)
+        if not is_free and (name not in approved or approved[name] != value):
+            yield (
+                f"the executor setting {name} is for administrators to choose; leave it out, or "
+                "let an administrator save the run template"
+            )
+
+
+def _approved(template: RunTemplate) -> Mapping[str, Any]:
+    """Return what is approved of a run template, of its application and for its company alone."""
+    scope = _scope(template)
+    return template.approved if scope.items() <= template.approved.items() else {}
+
+
+def _scope(template: RunTemplate) -> dict[str, int]:
+    return {"app_id": template.app.id, "company_id": template.company.id}
+
+
+def _is_listed(value: str, company_id: int | None, listed: Sequence[str]) -> bool:
+    """Whether a value is in a list, for everybody or for that company (`ID=VALUE`)."""
+    return value in listed or f"{company_id}={value}" in listed
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
