@@ -43,6 +43,9 @@ DRIVERS = {
 RUN_AS_DIRECTORY = Path("/var/lib/jobauto-jobs")
 """Where the directories of jobs are that run as other users than the worker."""
 
+COMPANY_ID = "{company_id}"
+"""What stands for the id of a credential's company in `JOBAUTO_ENV_FILES`."""
+
 NOT_IN_NAMES = str.maketrans(dict.fromkeys("/%", "-"))
 
 MANAGEMENT_PORTS = 20
@@ -230,8 +233,8 @@ class Settings(BaseSettings):
     )
     run_as: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Users of a worker's native jobs, with commas: USER, or COMPANY=USER for the "
-        "jobs of one company; default: the worker's own.",
+        description="Users of a worker's native jobs, with commas: USER, or ID=USER for the jobs "
+        "of the company of this id; default: the worker's own.",
     )
     docker_url: str | None = Field(
         default=None, description="Address of Docker's API; default: DOCKER_HOST, or its socket."
@@ -317,7 +320,7 @@ class Settings(BaseSettings):
     env_files: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
         description="Absolute paths of .env files, or of folders of them, with commas, that "
-        "credentials may read values from; {company} stands for the slug of their company; "
+        "credentials may read values from; {company_id} stands for the id of their company; "
         "default: none.",
     )
     vaults: Annotated[tuple[str, ...], NoDecode] = Field(
@@ -374,6 +377,17 @@ class Settings(BaseSettings):
         if isinstance(value, str):
             return list(dict.fromkeys(item.strip() for item in value.split(",") if item.strip()))
         return value
+
+    @field_validator("env_files")
+    @classmethod
+    def _by_id(cls, paths: tuple[str, ...]) -> tuple[str, ...]:
+        """Refuse the placeholder of former versions: a slug may be given to another company."""
+        if any("{company}" in path for path in paths):
+            raise ValueError(
+                f"{{company}} has no meaning any more; write {COMPANY_ID}, and name each folder by "
+                "the id of its company, by a link at least: ln -s acme 7"
+            )
+        return paths
 
     @field_validator("timezone")
     @classmethod

@@ -244,9 +244,10 @@ def _preflight_checks(service: Service) -> PreflightChecks:
         availability = service.availability.check(credential, settings, box, now)
         return None if availability.is_there else availability.reason
 
-    def values_of(credential: Credential, company: str) -> Mapping[str, str]:
+    def values_of(credential: Credential) -> Mapping[str, str]:
         own, source = layer_of(credential, box), credential.credential_type.source
-        return read_values(source or "", {**own.values, **own.secrets}, company, settings)
+        values = {**own.values, **own.secrets}
+        return read_values(source or "", values, credential.company_id, settings)
 
     return PreflightChecks(
         unavailable, lambda name: from_thread.run(read_block, prefect, name), values_of

@@ -134,7 +134,8 @@ class Launch(Message):
     executor: str = "Native"
     executor_settings: dict[str, Any] = {}
     image: str | None = Field(default=None, description="the application's ociimage")
-    company: str = Field(default="", description="the slug")
+    company: str = Field(default="", description="the slug, for people")
+    company_id: int = 0
     kubernetes: KubernetesTerms | None = Field(default=None, description="None: another executor")
     directory: str
     result_file: str | None = None
@@ -319,7 +320,7 @@ class WorkerHello(Message):
 
     `same_place` says that the worker holds the lock of its work directory, so a predecessor of
     its name on this host is gone. `run_as` are the operating-system users of its native jobs, by
-    company (slug); `""` is for the others. `limit` is how many jobs it runs at once; None: any
+    the id of the company; `""` is for the others. `limit` is how many jobs it runs at once; None: any
     number, or unknown.
     """
 

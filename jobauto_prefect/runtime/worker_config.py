@@ -31,7 +31,7 @@ class WorkerConfig:
 
     `directory` holds the directories of all workers of this machine. `stop_seconds` pass between
     TERM and KILL. `run_as` names the users native jobs run as: `USER` for the jobs of companies
-    that have none of their own, `COMPANY=USER` for those of one; without any it is this
+    that have none of their own, `ID=USER` for those of one; without any it is this
     process's own user. `docker_url` and `podman_url` are the engines'; None: where their own
     clients look. `limit` is how many jobs it runs at once; None: unknown.
     """

@@ -16,7 +16,7 @@ from dotenv import dotenv_values
 
 from jobauto_prefect.definitions import to_text
 from jobauto_prefect.errors import Fault, SourceUnavailable
-from jobauto_prefect.settings import Settings
+from jobauto_prefect.settings import COMPANY_ID, Settings
 
 LARGEST_FILE = 1_000_000  # bytes
 SECONDS = 5
@@ -31,7 +31,7 @@ class ValueSource:
     """A kind of source: the keywords its credential types need, and how it is read."""
 
     needed: Sequence[str]
-    refusal: Callable[[Fields, str, Settings], str | None]
+    refusal: Callable[[Fields, int, Settings], str | None]
     read: Callable[[Fields], dict[str, Any]]
 
 
@@ -43,20 +43,17 @@ def faults_of_type(kind: str | None, keywords: Sequence[str]) -> Iterator[Fault]
 
 
 def faults_of_values(
-    kind: str | None, values: Fields, company: str, settings: Settings
+    kind: str | None, values: Fields, company_id: int, settings: Settings
 ) -> Iterator[Fault]:
-    """Yield why a source could never be read with these values; nothing where some are to come.
-
-    `company` is the slug of the credential's.
-    """
+    """Yield why a source could never be read with these values; nothing where some are to come."""
     if kind is None or not all(values.get(name) for name in SOURCES[kind].needed):
         return
-    reason = SOURCES[kind].refusal(values, company, settings)
+    reason = SOURCES[kind].refusal(values, company_id, settings)
     if reason is not None:
         yield Fault(f"/values/{SOURCES[kind].needed[0]}", "target", reason)
 
 
-def read_values(kind: str, values: Fields, company: str, settings: Settings) -> dict[str, str]:
+def read_values(kind: str, values: Fields, company_id: int, settings: Settings) -> dict[str, str]:
     """Return all values of a source, as text; blocks for some seconds at most.
 
     Raises:
@@ -66,20 +63,23 @@ def read_values(kind: str, values: Fields, company: str, settings: Settings) -> 
     lacking = [name for name in source.needed if not values.get(name)]
     if lacking:
         raise SourceUnavailable(f"it has no {', '.join(lacking)}")
-    reason = source.refusal(values, company, settings)
+    reason = source.refusal(values, company_id, settings)
     if reason is not None:
         raise SourceUnavailable(reason)
     values_by_name = source.read(values)
     return {name: to_text(value) for name, value in values_by_name.items() if value is not None}
 
 
-def _refusal_of_file(values: Fields, company: str, settings: Settings) -> str | None:
-    """Return why a file may not be read; None: it may. What counts is where links lead."""
+def _refusal_of_file(values: Fields, company_id: int, settings: Settings) -> str | None:
+    """Return why a file may not be read; None: it may. What counts is where links lead.
+
+    A folder is a company's by its id: a slug may be given to another company later.
+    """
     path = values["ENV_FILE_PATH"]
     if not Path(path).is_absolute():
         return f"{path} is no absolute path"
     real = Path(os.path.realpath(path))
-    named = [name.replace("{company}", company) for name in settings.env_files]
+    named = [name.replace(COMPANY_ID, str(company_id)) for name in settings.env_files]
     allowed = [Path(os.path.realpath(name)) for name in named]
     if any(real == place or place in real.parents for place in allowed):
         return None
@@ -109,7 +109,7 @@ def _read_file(values: Fields) -> dict[str, Any]:
     return dict(dotenv_values(stream=StringIO(text), interpolate=False))
 
 
-def _refusal_of_vault(values: Fields, _company: str, settings: Settings) -> str | None:
+def _refusal_of_vault(values: Fields, _company_id: int, settings: Settings) -> str | None:
     address = values["VAULT_ADDR"].rstrip("/")
     if address in {allowed.rstrip("/") for allowed in settings.vaults}:
         return None

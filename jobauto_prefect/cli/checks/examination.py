@@ -159,12 +159,12 @@ def _read_pools(settings: Settings, ledger: Ledger) -> tuple[set[str], dict[str,
         for template in templates:
             if not template.active:
                 continue
-            slugs = companies.setdefault(template.pool or settings.pool, set())
+            ids = companies.setdefault(template.pool or settings.pool, set())
             if template.executor == "Native":
-                slugs.add(template.company.slug)
+                ids.add(str(template.company_id))
         users = users_by_pool(session, ledger.clock())
         overdue = messages_older_than(session, ledger.clock() - OUTBOX_PATIENCE)
-    shared = {pool: count_sharing(slugs, users.get(pool, [])) for pool, slugs in companies.items()}
+    shared = {pool: count_sharing(ids, users.get(pool, [])) for pool, ids in companies.items()}
     return set(companies), shared, overdue
 
 

@@ -22,7 +22,7 @@ MOST_WORKERS = 1000
 
 
 Users = Mapping[str, str]
-"""Whom the jobs of one worker run as, by company (slug); `""` is for the others."""
+"""Whom the jobs of one worker run as, by the id of the company; `""` is for the others."""
 
 
 HELP: Mapping[str, str] = {
@@ -114,7 +114,7 @@ def trust_findings(shared: dict[str, int]) -> Iterable[Finding]:
                 "warning",
                 f"native jobs of {companies} companies run as one user in work pool {name}: they "
                 "can read each other's files and environments",
-                "jobauto worker start --run-as COMPANY=USER for each company, or a pool for each "
+                "jobauto worker start --run-as ID=USER for each company, or a pool for each "
                 "(docs/security.md)",
             )
 

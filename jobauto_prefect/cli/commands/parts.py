@@ -151,8 +151,8 @@ def start_worker(
         list[str] | None,
         typer.Option(
             "--run-as",
-            metavar="[COMPANY=]USER",
-            help="User of its native jobs, of all or of one company; needs root. Repeatable.",
+            metavar="[ID=]USER",
+            help="User of its native jobs, of all or of the company of an id; needs root. Repeatable.",
         ),
     ] = None,
     token_file: Annotated[

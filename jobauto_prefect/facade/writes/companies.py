@@ -9,6 +9,7 @@ from pydantic import Field
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
 from jobauto_prefect.definitions.records.slugs import append_number, code_of, slug_of
 from jobauto_prefect.definitions.records.value_rules import ValueRules
+from jobauto_prefect.errors import Forbidden
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.models import companies
@@ -68,7 +69,11 @@ APART = frozenset({"env", "topics", "calendars", "notices"})
 
 
 def write_company(write: WriteRequest) -> WriteResult:
-    """Write a company, known by its slug or code, without one by its name."""
+    """Write a company, known by its slug or code, without one by its name.
+
+    Raises:
+        Forbidden: who asks may not, or is no administrator and would change its slug.
+    """
     body = parse_body(CompanyBody, write.fields)
     company = _find_company(write, body)
     created = company is None
@@ -81,6 +86,9 @@ def write_company(write: WriteRequest) -> WriteResult:
     as_read = created or body.slug == code_of(company.slug, company.id)
     renamed = not as_read and body.slug not in (None, company.slug)
     authorize_retention(write, company, body)
+    if renamed and not write.who.rights.system_wide:
+        # Files, tags and people know it by the slug, and it may have been another's.
+        raise Forbidden("administrators alone change the slug of a company; leave it as it is")
     apply_fields(company, body, except_for=APART | {"slug"} if as_read else APART)
     if company.timezone is not None:
         zone_of(company.timezone)

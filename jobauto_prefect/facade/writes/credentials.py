@@ -223,8 +223,9 @@ def _apply_values(
     ]
     kind, shown = credential.credential_type, {**field_defaults(fields), **values}
     faults += availability.faults_of_values(kind.availability, shown, write.settings)
-    slug = write.session.get_one(Company, credential.company_id).slug
-    faults += external_values.faults_of_values(kind.source, shown, slug, write.settings)
+    faults += external_values.faults_of_values(
+        kind.source, shown, credential.company_id, write.settings
+    )
     stale = credential.secrets.keys() - kept.keys()
     credential.values, credential.secrets = values, secrets
     changed = list(before.differences(_destination_of(write, credential))) if before else []

@@ -205,13 +205,12 @@ class PreflightChecks:
 
     `unavailable` says why what a credential opens is not there, None: it is. `read_block` is the
     data of a block (type slug/name), or raises NotFound or PrefectUnavailable. `read_values` are
-    those that a credential of a company (its slug) names instead of holding, or it raises
-    SourceUnavailable.
+    those that a credential names instead of holding, or it raises SourceUnavailable.
     """
 
     unavailable: Callable[[Credential, datetime], str | None]
     read_block: Callable[[str], Mapping[str, Any]]
-    read_values: Callable[[Credential, str], Mapping[str, str]]
+    read_values: Callable[[Credential], Mapping[str, str]]
 
 
 def run_preflight(
@@ -227,7 +226,6 @@ def run_preflight(
             credential for credential in credentials if credential.credential_type.availability
         ]
         read = [credential for credential in credentials if credential.credential_type.source]
-        company = template.company.slug if read else ""
         declared = EnvironmentNames.of(template.app.definition, extra) if read else None
     now = ledger.clock()
     for credential in checked:
@@ -240,7 +238,7 @@ def run_preflight(
     values = dict[int, Mapping[str, str]]()
     for credential in read:
         try:
-            answer = checks.read_values(credential, company)
+            answer = checks.read_values(credential)
         except SourceUnavailable as error:
             message = f"the values of {credential.name} can't be read: {error}"
             return Preflight(held_up=message, again=now + SOURCE_AGAIN)

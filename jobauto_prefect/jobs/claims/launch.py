@@ -199,6 +199,7 @@ def launch_of(context: ClaimContext, template: RunTemplate, job: Job, prepared: 
         executor_settings=template.executor_settings,
         image=prepared.image,
         company=template.company.slug,
+        company_id=template.company_id,
         kubernetes=kubernetes_terms(template.app.document, job.executor),
         directory=job_directory(context.claim, job),
         result_file=prepared.result_file,

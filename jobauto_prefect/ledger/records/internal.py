@@ -59,7 +59,7 @@ class NamedLock(Base):
 class WorkerRecord(Base):
     """A worker as it last said hello; `instance` differs for each start.
 
-    `run_as` are the users of its native jobs, by company (slug); `""` is for the others.
+    `run_as` are the users of its native jobs, by the id of the company; `""` is for the others.
     `renewal` is the number of this instance's last renewal. `hindrances` are what keeps it from
     working: "disk", "processes" or the name of an executor -> why. `clock_ahead` is how many
     seconds its host's clock is ahead of the ledger's. `limit` is how many jobs it runs at once;

@@ -73,7 +73,7 @@ class NativeExecution:
 
     async def prepare(self, sink: Sink) -> None:  # noqa: ARG002 - there is nothing to say
         """Make the directory."""
-        self._user = user = self._executor.users.user_of(self._launch.company)
+        self._user = user = self._executor.users.user_of(self._launch)
         self._workspace.make((user.uid, user.gid) if user else None)
 
     async def put(self, path: str, content: bytes) -> None:

@@ -2,65 +2,74 @@
 
 import os
 import pwd
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from jobauto_prefect.errors import Fault, InvalidInput, NotReady, StartFailed
+from jobauto_prefect.runtime.protocol import Launch
 from jobauto_prefect.runtime.watchdog.job_handles import User
 
 OTHERS = ""
+ID = re.compile("[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """`companies` maps slugs to users; `default` is for the others.
+    """`companies` maps ids of companies to users; `default` is for the others.
 
     Without any the jobs run as this process's own user.
     """
 
     default: User | None = None
-    companies: Mapping[str, User] = field(default_factory=dict)
+    companies: Mapping[int, User] = field(default_factory=dict)
 
-    def user_of(self, company: str) -> User | None:
-        """Return the user of a company's jobs; None means this process's own.
+    def user_of(self, launch: Launch) -> User | None:
+        """Return the user of a job, by its company; None means this process's own.
 
         Raises:
             StartFailed: the other companies have users of their own, and this one has none.
         """
-        user = self.companies.get(company, self.default)
+        user = self.companies.get(launch.company_id, self.default)
         if user is None and self.companies:
             raise StartFailed(
-                f"this worker runs no jobs of company {company}: it was started with"
-                f" --run-as for others; add --run-as {company}=USER",
+                f"this worker runs no jobs of company {launch.company}: it was started with"
+                f" --run-as for others; add --run-as {launch.company_id}=USER",
                 126,
             )
         return user
 
 
 def parse_users(names: Sequence[str], workspace: Path) -> Users:
-    """Return the users that `--run-as` names: `USER`, or `COMPANY=USER` for one company.
+    """Return the users that `--run-as` names: `USER`, or `ID=USER` for the company of this id.
 
     Raises:
         InvalidInput: there is no such user, this process may not become one, or a company has
-            two.
+            two or is not named by its id.
         NotReady: a user has no way to the workspace.
     """
     users = {
         company: find_user(login, workspace) for company, login in parse_user_names(names).items()
     }
-    return Users(users.pop(OTHERS, None), users)
+    default = users.pop(OTHERS, None)
+    return Users(default, {int(company): user for company, user in users.items()})
 
 
 def parse_user_names(names: Sequence[str]) -> dict[str, str]:
-    """Return company -> user; `""` is for the companies without a user of their own.
+    """Return id of a company -> user; `""` is for the companies without a user of their own.
 
     Raises:
-        InvalidInput: a company, or the others, have two.
+        InvalidInput: a company, or the others, have two; or it is not named by its id.
     """
     logins: dict[str, str] = {}
     for name in names:
         company, _, login = name.rpartition("=")
+        if company and not ID.fullmatch(company):
+            raise _bad_user(
+                f"--run-as {name}: say the id of the company, which is never given to another, not"
+                f" its slug: jobauto company show {company} has it"
+            )
         if company in logins:
             raise _bad_user(f"--run-as {name}: there is a user for {company or 'these'} already")
         logins[company] = login

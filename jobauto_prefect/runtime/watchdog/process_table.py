@@ -13,6 +13,7 @@ ZOMBIES = "ZX"
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
 PR_SET_CHILD_SUBREAPER = 36
+PR_SET_NO_NEW_PRIVS = 38
 
 
 class Process(NamedTuple):
@@ -114,11 +115,17 @@ def hide_memory() -> None:
     _prctl()(PR_SET_DUMPABLE, 0)
 
 
-def die_with_parent() -> Callable[[], None]:
-    """Return what a child calls before it becomes the command: it dies with this process."""
+def die_with_parent(*, gains_nothing: bool = False) -> Callable[[], None]:
+    """Return what a child calls before it becomes the command: it dies with this process.
+
+    With `gains_nothing` no program it runs has other rights than its own: setuid files, which a
+    container may have left, have no effect.
+    """
     parent, prctl = os.getpid(), _prctl()
 
     def before_exec() -> None:
+        if gains_nothing and prctl(PR_SET_NO_NEW_PRIVS, 1) != 0:
+            os._exit(126)
         prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it died between fork and here
             os._exit(1)

@@ -50,6 +50,7 @@ class WatchdogServer:
         self._leaving = False  # the worker said bye
         self._given_up: str | None = None  # why
         self._before_exec = process_table.die_with_parent()
+        self._before_exec_as_other = process_table.die_with_parent(gains_nothing=True)
 
     def run(self) -> None:
         """Watch until the worker says bye, or is given up and its jobs have ended."""
@@ -185,7 +186,9 @@ class WatchdogServer:
             if self._given_up:
                 self._say("ended", message["job"], exit_code=None, lost=self._given_up)
                 return
-            process = spawn(message, outputs, self._before_exec)
+            as_other = message["user"] is not None
+            before_exec = self._before_exec_as_other if as_other else self._before_exec
+            process = spawn(message, outputs, before_exec)
         finally:
             for descriptor in outputs:
                 os.close(descriptor)

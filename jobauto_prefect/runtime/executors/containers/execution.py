@@ -95,7 +95,7 @@ class ContainerExecution:
                 message = "the engine is rootless: jobs can't have a user of their own there"
                 raise StartFailed(f"executor setting user: {message}", NOT_EXECUTABLE)
             return "0:0", None
-        company = self._executor.users.user_of(self._launch.company)
+        company = self._executor.users.user_of(self._launch)
         own = (company.uid, company.gid) if company else (os.geteuid(), os.getegid())
         uid, gid = _ids(settings.user) if settings.user else own
         if uid != os.geteuid() and os.geteuid() != 0:

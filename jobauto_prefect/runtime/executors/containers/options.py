@@ -25,6 +25,7 @@ def host_options(launch: Launch, settings: ContainerSettings) -> dict[str, Any]:
         "mounts": [Mount(launch.directory, launch.directory, type="bind")],
         "log_config": LogConfig(type="none"),
         "security_opt": ["no-new-privileges"],
+        "cap_drop": ["MKNOD"],  # others could open a device that is left in the directory
         "read_only": settings.read_only,
         "init": settings.init,
         "ulimits": [_ulimit(name, value) for name, value in settings.ulimits.items()],

@@ -6,9 +6,11 @@ that is being installed: that is tried again for as long as Helm may take.
 """
 
 import asyncio
+import csv
 import os
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 
 from jobauto_prefect.errors import StartFailed
 from jobauto_prefect.runtime.executor import Sink
@@ -87,14 +89,14 @@ class Releases:
         await terminate_all(traces, stop_seconds)
 
     def _start(self, launch: Launch, run: HelmRun, namespace: str, record: str) -> ProcessStart:
-        folder = self._plan.helm_directory
+        folder = self._plan.helm_directory or Path(launch.directory)
         inherited = {
             name: text for name, text in os.environ.items() if not name.startswith(NOT_PASSED_ON)
         }
         return ProcessStart(
             job=launch.job_id,
             claim=launch.claim_id,
-            argv=run.argv,
+            argv=confined_argv(run.argv, folder),
             environment={
                 "PATH": os.defpath,
                 **inherited,
@@ -104,7 +106,7 @@ class Releases:
             },
             directory=launch.directory,
             record=record,
-            folder=str(folder) if folder is not None and folder.is_dir() else None,
+            folder=str(folder) if folder.is_dir() else None,
         )
 
     async def _run(self, start: ProcessStart, run: HelmRun, words: "ErrorTail") -> Ended:
@@ -133,6 +135,40 @@ class Releases:
     async def _stop(self, watchdog: Watchdog, job: int, group: Group) -> None:
         await watchdog.stop(job, STOP_SECONDS)
         await asyncio.shield(group.ended)
+
+
+def confined_argv(argv: Sequence[str], folder: Path) -> list[str]:
+    """Return the call of `helm` with its local chart and values files as paths in the folder.
+
+    They are where links lead; what can't be found is not left to Helm, which reads addresses, too.
+
+    Raises:
+        StartFailed: one is not in the folder.
+    """
+    words = list(argv)
+    chart = 4 if words[1] == "upgrade" else 3
+    if words[chart].startswith((".", "/")) or (folder / words[chart]).exists():
+        words[chart] = _path_within(folder, words[chart])
+    for place, word in enumerate(words[:-1]):
+        if word == "--values":
+            (path,) = next(csv.reader([words[place + 1]]))
+            quoted = _path_within(folder, path).replace('"', '""')
+            words[place + 1] = f'"{quoted}"'  # Helm reads a line of comma-separated paths
+    return words
+
+
+def _path_within(folder: Path, path: str) -> str:
+    try:
+        real = (folder / path).resolve(strict=True)
+    except (OSError, RuntimeError, ValueError):
+        real = None
+    if real is None or not real.is_relative_to(folder.resolve()):
+        raise StartFailed(
+            f"helm is given no {path}: charts and values files are in {folder}, links followed; "
+            "an administrator can put it there, or set JOBAUTO_HELM_DIRECTORY",
+            NOT_EXECUTABLE,
+        )
+    return str(real)
 
 
 async def _end_of(group: Group, seconds: float) -> Ended:
