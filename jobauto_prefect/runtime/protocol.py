@@ -320,8 +320,8 @@ class WorkerHello(Message):
 
     `same_place` says that the worker holds the lock of its work directory, so a predecessor of
     its name on this host is gone. `run_as` are the operating-system users of its native jobs, by
-    the id of the company; `""` is for the others. `limit` is how many jobs it runs at once; None: any
-    number, or unknown.
+    the id of the company; `""` is for the others. `limit` is how many jobs it runs at once; None:
+    any number, or unknown.
     """
 
     worker: WorkerName

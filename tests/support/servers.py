@@ -52,6 +52,16 @@ def user_token(ledger: Ledger, login: str = "root", roles: Sequence[str] = ("sup
         return issue_user_token(session, user, None)[0]
 
 
+def member_token(rest: httpx.Client, ledger: Ledger, login: str, role: str, membership: str) -> str:
+    """A bearer token of a new member of the only company."""
+    company = next(iter(rest.get("/companies.json").json()))
+    user = rest.post("/user/", json={"login": login, "roles": [role]}).json()
+    body = {"user_id": user["id"], "role": membership}
+    rest.post(f"/company/{company}/user/", json=body).raise_for_status()
+    with ledger.writing(SERVICE) as session:
+        return issue_user_token(session, session.get_one(User, user["id"]), None)[0]
+
+
 def worker_token(ledger: Ledger, *pools: str) -> str:
     """A bearer token of a worker."""
     with ledger.writing(SERVICE) as session:

@@ -1,4 +1,4 @@
-"""Which executor a run template may have, and which its jobs may name; what needs an administrator."""
+"""Which executor a run template may have, which its jobs may name, and who may choose it."""
 
 from collections.abc import Collection
 from typing import Annotated

@@ -37,7 +37,7 @@ async def worker(
     cluster: SimulatedCluster,
     tmp_path: Path,
 ) -> WorkerContext:
-    (tmp_path / "charts").mkdir()
+    (tmp_path / "charts" / "shop").mkdir(parents=True)
     return await opened(cluster=KubernetesConfig(helm_directory=tmp_path / "charts"))
 
 
@@ -45,7 +45,8 @@ def with_release(
     worker: WorkerContext, script: str = "echo job", job: int = 1, **section: Any
 ) -> Launch:
     """A job whose application wants a release."""
-    wanted = HelmSection(enabled=True, release_name="shop", chart="./shop", **section)
+    members = {"enabled": True, "release_name": "shop", "chart": "./shop", **section}
+    wanted = HelmSection(**members)
     run = {"release": "/shop", "argv": helm_argv(wanted), "timeout_seconds": 60}
     return in_cluster(worker, script, job, terms={"helm": run})
 
@@ -64,10 +65,57 @@ async def test_helm_runs_before_the_job_with_its_output_in_the_jobs_log(
     assert texts(facade)[2:] == ["job"]
     (call,) = helm.calls
     assert call["argv"] == [
-        *("helm", "upgrade", "--install", "shop", "./shop", "--create-namespace"),
+        *("helm", "upgrade", "--install", "shop", str(tmp_path / "charts" / "shop")),
+        "--create-namespace",
         *("--set", "on=true", "--wait"),
     ]
     assert call["cwd"] == str(tmp_path / "charts")
+
+
+@pytest.mark.parametrize("upgrade_install", [True, False])
+async def test_charts_and_values_are_taken_from_the_folder_alone(
+    worker: WorkerContext, helm: Helm, tmp_path: Path, upgrade_install: bool
+) -> None:
+    charts = tmp_path / "charts"
+    (tmp_path / "other").mkdir()
+    for place in (tmp_path / "other.yaml", charts / "own, quoted.yaml"):
+        place.write_text("a: 1")
+    (charts / "link").symlink_to(tmp_path / "other")
+    (charts / "linked").mkdir()
+    (charts / "linked" / "chart").symlink_to(tmp_path / "other")
+    (charts / "link.yaml").symlink_to(tmp_path / "other.yaml")
+    (charts / "gone.yaml").symlink_to(charts / "nothing.yaml")
+    refused: list[dict[str, Any]] = [
+        *({"chart": chart} for chart in ("../other", "./link", str(tmp_path / "other"), "./none")),
+        {"chart": "linked/chart"},
+        *(
+            {"values_files": ("own, quoted.yaml", path)}
+            for path in (
+                *("../other.yaml", "link.yaml", "gone.yaml", "/root/.kube/config"),
+                *("https://example.org/values.yaml", "s3://bucket/values.yaml"),
+            )
+        ),
+    ]
+    for job, section in enumerate(refused, 1):
+        request = with_release(worker, job=job, upgrade_install=upgrade_install, **section)
+        outcome = await worker.runner.run(request)
+        assert outcome.report.ending is Ending.NOT_STARTED, section
+        assert "JOBAUTO_HELM_DIRECTORY" in outcome.report.message
+    assert helm.calls == []
+    values = ("own, quoted.yaml", str(charts / "own, quoted.yaml"))
+    wanted = {"chart": str(charts / "shop"), "values_files": values}
+    await worker.runner.run(with_release(worker, upgrade_install=upgrade_install, **wanted))
+    (call,) = helm.calls
+    quoted = f'"{charts}/own, quoted.yaml"'
+    assert [word for word in call["argv"] if word.endswith('.yaml"')] == [quoted] * 2
+
+
+async def test_charts_of_registries_and_repositories_are_left_to_helm(
+    worker: WorkerContext, helm: Helm
+) -> None:
+    for job, chart in enumerate(("oci://registry.example.org/shop", "repo/shop"), 1):
+        await worker.runner.run(with_release(worker, job=job, chart=chart))
+        assert chart in helm.calls[-1]["argv"]
 
 
 async def test_helm_gets_the_clusters_configuration_and_nothing_of_the_job_or_the_service(

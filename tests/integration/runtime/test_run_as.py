@@ -123,7 +123,7 @@ ACME, GLOBEX = "nobody", "daemon"
 
 @pytest.fixture
 async def divided(facade: Recorder, open_place: Path) -> AsyncIterator[WorkerContext]:
-    run_as = (f"acme={ACME}", f"globex={GLOBEX}")
+    run_as = (f"1={ACME}", f"2={GLOBEX}")
     async with open_worker(plan(facade, open_place / "work", run_as=run_as)) as opened:
         yield opened
 
@@ -133,7 +133,7 @@ async def test_jobs_of_another_company_are_closed(divided: WorkerContext, facade
         divided,
         "echo geheim > file; chmod 777 file; echo $$; while [ ! -e tmp/end ]; do sleep 0.1; done",
         job=1,
-        company="acme",
+        company_id=1,
         environment={"PASSWORD": "s3cret-word"},
     )
     running = asyncio.create_task(divided.runner.run(secret))
@@ -148,7 +148,7 @@ async def test_jobs_of_another_company_are_closed(divided: WorkerContext, facade
         f"kill -9 {pid}",
     )
     for job, attempt in enumerate(attempts, 2):
-        spy = launch(divided, f"id -un; {attempt}", job=job, company="globex")
+        spy = launch(divided, f"id -un; {attempt}", job=job, company_id=2)
         outcome = await divided.runner.run(spy)
         assert outcome.report.exit_code != 0, attempt
         user, *lines = [text for _, _, text in facade.lines(job)]
@@ -161,22 +161,48 @@ async def test_jobs_of_another_company_are_closed(divided: WorkerContext, facade
 async def test_a_company_without_a_user_has_no_jobs_here(
     divided: WorkerContext, facade: Recorder
 ) -> None:
-    outcome = await divided.runner.run(launch(divided, "id", company="umbrella"))
+    outcome = await divided.runner.run(launch(divided, "id", company="umbrella", company_id=3))
     assert outcome.report.ending is Ending.NOT_STARTED
-    assert "--run-as umbrella=USER" in outcome.report.message
-    assert facade.bodies("workers")[0]["run_as"] == {"acme": ACME, "globex": GLOBEX}
+    assert "no jobs of company umbrella" in outcome.report.message
+    assert "--run-as 3=USER" in outcome.report.message
+    assert facade.bodies("workers")[0]["run_as"] == {"1": ACME, "2": GLOBEX}
+
+
+async def test_who_gets_the_slug_of_another_company_does_not_get_its_user(
+    divided: WorkerContext, facade: Recorder
+) -> None:
+    for job, company_id in ((1, 1), (2, 2)):
+        await divided.runner.run(
+            launch(divided, "id -un", job=job, company="acme", company_id=company_id)
+        )
+    assert [facade.lines(job)[0][2] for job in (1, 2)] == [ACME, GLOBEX]
 
 
 async def test_the_others_have_the_user_without_a_company(
     facade: Recorder, open_place: Path
 ) -> None:
-    run_as = (f"acme={ACME}", GLOBEX)
+    run_as = (f"1={ACME}", GLOBEX)
     async with open_worker(plan(facade, open_place / "work", run_as=run_as)) as worker:
-        await worker.runner.run(launch(worker, "id -un", company="umbrella"))
+        await worker.runner.run(launch(worker, "id -un", company_id=3))
     assert facade.lines(1)[0][2] == GLOBEX
 
 
 async def test_a_company_has_one_user(facade: Recorder, open_place: Path) -> None:
-    run_as = (f"acme={ACME}", f"acme={GLOBEX}")
-    with pytest.raises(InvalidInput, match="there is a user for acme already"):
+    run_as = (f"1={ACME}", f"1={GLOBEX}")
+    with pytest.raises(InvalidInput, match="there is a user for 1 already"):
         await open_worker(plan(facade, open_place / "work", run_as=run_as)).__aenter__()
+
+
+async def test_a_company_is_named_by_its_id(facade: Recorder, open_place: Path) -> None:
+    with pytest.raises(InvalidInput, match="jobauto company show acme"):
+        await open_worker(plan(facade, open_place, run_as=(f"acme={ACME}",))).__aenter__()
+
+
+async def test_a_setuid_file_that_is_left_there_gives_no_rights(
+    worker: WorkerContext, facade: Recorder, open_place: Path
+) -> None:
+    left = open_place / "id"
+    shutil.copy("/usr/bin/id", left)
+    left.chmod(0o4755)
+    await worker.runner.run(launch(worker, f"{left} -u; grep NoNewPrivs /proc/self/status"))
+    assert [text for _, _, text in facade.lines(1)] == [str(UID), "NoNewPrivs:\t1"]

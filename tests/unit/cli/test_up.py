@@ -13,8 +13,8 @@ from jobauto_prefect.settings import Settings
     [
         ((), "in /srv/home/work, as this user"),
         (
-            ("acme=anna", "nobody"),
-            "in /var/lib/jobauto-jobs, outside of the home, as acme=anna, nobody",
+            ("7=anna", "nobody"),
+            "in /var/lib/jobauto-jobs, outside of the home, as 7=anna, nobody",
         ),
     ],
 )

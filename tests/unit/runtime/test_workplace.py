@@ -60,5 +60,5 @@ def test_users_of_the_command_line_count_for_the_place_as_those_of_the_settings(
 ) -> None:
     settings = Settings(home=tmp_path, worker_token="t")
     assert load_worker_config(settings, worker="w", pool="p").directory == tmp_path / "work"
-    planned = load_worker_config(settings, worker="w", pool="p", run_as=["acme=nobody"])
-    assert (planned.directory, planned.run_as) == (RUN_AS_DIRECTORY, ("acme=nobody",))
+    planned = load_worker_config(settings, worker="w", pool="p", run_as=["1=nobody"])
+    assert (planned.directory, planned.run_as) == (RUN_AS_DIRECTORY, ("1=nobody",))

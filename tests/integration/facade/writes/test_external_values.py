@@ -35,10 +35,10 @@ def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Vault]:
 
 @pytest.fixture
 def ledger_settings(ledger_settings: Settings, tmp_path: Path, store: Vault) -> Settings:
-    """The files of acme and one vault may be named."""
-    (tmp_path / "env" / "acme").mkdir(parents=True)
-    (tmp_path / "env" / "acme" / "bank.env").write_text(CONTENT)
-    named = {"env_files": (str(tmp_path / "env" / "{company}"),), "vaults": (store.url,)}
+    """The files of the first company and one vault may be named."""
+    (tmp_path / "env" / "1").mkdir(parents=True)
+    (tmp_path / "env" / "1" / "bank.env").write_text(CONTENT)
+    named = {"env_files": (str(tmp_path / "env" / "{company_id}"),), "vaults": (store.url,)}
     return ledger_settings.model_copy(update=named)
 
 
@@ -86,7 +86,7 @@ def test_a_job_is_given_the_declared_values_of_a_file_and_they_are_kept_nowhere(
     tmp_path: Path,
     ledger_settings: Settings,
 ) -> None:
-    name_file(rest, reading_template, tmp_path / "env" / "acme" / "bank.env")
+    name_file(rest, reading_template, tmp_path / "env" / "1" / "bank.env")
     environment = granted(claims, claim_of())["environment"]
     assert (environment["BANK_PIN"], environment["BANK_USER"]) == (PIN, "anna")
     assert environment["HOME_OF"] == "${HOME}"  # nothing of the service's own environment
@@ -103,8 +103,8 @@ def test_a_file_of_another_company_is_refused(
     other = tmp_path / "env" / "bakery"
     other.mkdir()
     (other / "bank.env").write_text(CONTENT)
-    (tmp_path / "env" / "acme" / "link").symlink_to(other)
-    path = tmp_path / "env" / ("acme/link" if place == "link" else place) / "bank.env"
+    (tmp_path / "env" / "1" / "link").symlink_to(other)
+    path = tmp_path / "env" / ("1/link" if place == "link" else place) / "bank.env"
     members = {"company": "acme", "credential_type": "EnvFile", "name": "File"}
     values = {"ENV_FILE_PATH": str(path)}
     (fault,) = post(rest, "/credential/", 400, **members, values=values)["details"]
@@ -112,10 +112,22 @@ def test_a_file_of_another_company_is_refused(
     assert "is not among JOBAUTO_ENV_FILES" in fault["message"]
 
 
+def test_who_gets_the_slug_of_another_company_does_not_get_its_files(
+    rest: httpx.Client, reading_template: dict[str, Any], tmp_path: Path
+) -> None:
+    post(rest, f"/company/{reading_template['company_id']}.json", slug="former")
+    post(rest, "/company/", slug="acme", name="Another")
+    members = {"company": "acme", "credential_type": "EnvFile", "name": "File"}
+    values = {"ENV_FILE_PATH": str(tmp_path / "env" / "1" / "bank.env")}
+    (fault,) = post(rest, "/credential/", 400, **members, values=values)["details"]
+    assert "is not among JOBAUTO_ENV_FILES" in fault["message"]
+    post(rest, "/credential/", **members | {"company": "former"}, values=values)
+
+
 def test_a_link_that_leads_elsewhere_since_is_not_followed(
     rest: httpx.Client, claims: httpx.Client, reading_template: dict[str, Any], tmp_path: Path
 ) -> None:
-    path = tmp_path / "env" / "acme" / "bank.env"
+    path = tmp_path / "env" / "1" / "bank.env"
     name_file(rest, reading_template, path)
     path.unlink()
     path.symlink_to(tmp_path / "ledger.key")
@@ -132,7 +144,7 @@ def test_a_job_waits_for_a_file_that_can_not_be_read(
     tmp_path: Path,
     kind: str,
 ) -> None:
-    path = tmp_path / "env" / "acme" / "bank.env"
+    path = tmp_path / "env" / "1" / "bank.env"
     name_file(rest, reading_template, path)
     path.unlink()
     if kind == "pipe":

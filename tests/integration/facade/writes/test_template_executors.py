@@ -8,15 +8,12 @@ import pytest
 from jobauto_prefect.facade.compat.translation import PREFIXES
 from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.writes.run_templates import TemplateBody
-from jobauto_prefect.ledger.access.tokens import issue_user_token
-from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.records import User
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.claims import claim_of, deploy_template, granted, own_run_of, refused, report
 from tests.support.definitions import PROBE
 from tests.support.records import PROBE_IMAGE, post_contained_template
 from tests.support.secrets import secret
-from tests.support.servers import client, user_token
+from tests.support.servers import client, member_token, user_token
 
 SETTINGS = {"memory": "64m", "cpu": 0.5, "network": "none", "ulimits": {"nofile": "1024"}}
 
@@ -67,7 +64,7 @@ def test_a_job_names_no_executor_that_its_run_template_does_not_list(
     made = deploy_template(rest, ledger, executor="Podman", executors=["Docker"])
     shown = rest.get(f"/runtemplate/{made['id']}.json").json()
     assert shown["executors"] == ["Docker"]
-    token = person(rest, ledger, "runner", "user", "viewer")
+    token = member_token(rest, ledger, "runner", "user", "viewer")
     for signed_in in (token, user_token(ledger, "chief")):
         with client(f"{facade_url}{address}", signed_in) as http:
             for name, status in (("Native", 403), ("Kubernetes", 403), ("Docker", 201)):
@@ -96,7 +93,7 @@ def test_native_for_an_application_with_an_image_is_chosen_by_system_wide_roles(
     facade_url: str, rest: httpx.Client, ledger: Ledger
 ) -> None:
     made = post_contained_template(rest, executor="Podman").json()
-    manager = person(rest, ledger, "manager", "viewer", "manager")
+    manager = member_token(rest, ledger, "manager", "viewer", "manager")
     with client(f"{facade_url}/api/v1", manager) as http:
         for members in (
             {"executor": "Native"},
@@ -123,7 +120,9 @@ def test_who_runs_a_template_does_not_change_it_and_may_repeat_what_it_says(
     facade_url: str, rest: httpx.Client, ledger: Ledger
 ) -> None:
     made = post_contained_template(rest, env={"GREETING": "hi", "PASSWORD": secret("of-it")}).json()
-    with client(f"{facade_url}/api/v1", person(rest, ledger, "runner", "user", "viewer")) as http:
+    with client(
+        f"{facade_url}/api/v1", member_token(rest, ledger, "runner", "user", "viewer")
+    ) as http:
         assert post_contained_template(http, name="Mine").status_code == 403
         path = f"/runtemplate/{made['id']}.json"
         for change in (
@@ -141,16 +140,6 @@ def test_who_runs_a_template_does_not_change_it_and_may_repeat_what_it_says(
         answer = http.post(path, json=same | {"active": False, "note": "paused"})
         assert answer.status_code == 201, answer.text
         assert (answer.json()["active"], answer.json()["note"]) == (False, "paused")
-
-
-def person(rest: httpx.Client, ledger: Ledger, login: str, role: str, membership: str) -> str:
-    """A token of a new member of the company."""
-    company = next(iter(rest.get("/companies.json").json()))
-    user = rest.post("/user/", json={"login": login, "roles": [role]}).json()
-    body = {"user_id": user["id"], "role": membership}
-    rest.post(f"/company/{company}/user/", json=body).raise_for_status()
-    with ledger.writing(SERVICE) as session:
-        return issue_user_token(session, session.get_one(User, user["id"]), None)[0]
 
 
 def test_what_cannot_run_is_refused_with_what_is_missing(rest: httpx.Client) -> None:
