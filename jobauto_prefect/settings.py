@@ -170,6 +170,11 @@ class Settings(BaseSettings):
         description="Names, with commas, of variables that jobs of all applications may be given "
         "beside those of their definitions; default: none.",
     )
+    company_pools: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Work pools, with commas, that run templates may name beside the default one; "
+        "ID=POOL is for the company of this id alone; default: none but what administrators write.",
+    )
     helm_charts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
         description="Charts, with commas, that definitions of companies may install; ID=CHART is "
@@ -367,6 +372,7 @@ class Settings(BaseSettings):
         "env_files",
         "vaults",
         "extra_env",
+        "company_pools",
         "helm_charts",
         "kubernetes_namespaces",
         "kubernetes_service_accounts",

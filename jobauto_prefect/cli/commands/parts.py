@@ -152,7 +152,7 @@ def start_worker(
         typer.Option(
             "--run-as",
             metavar="[ID=]USER",
-            help="User of its native jobs, of all or of the company of an id; needs root. Repeatable.",
+            help="User of its native jobs, of all or of one company; needs root. Repeatable.",
         ),
     ] = None,
     token_file: Annotated[

@@ -31,6 +31,7 @@ def approve_template(template: RunTemplate) -> None:
         **_scope(template),
         "executors": [name for name in template.executor_names if not isolates(name)],
         "settings": reserved_settings(template.executor_settings),
+        "pool": template.pool,
     }
 
 
@@ -39,6 +40,7 @@ def unapproved_in_template(
 ) -> list[str]:
     """Return what of a run template, for these executors, needs an administrator, and why."""
     return [
+        *_pool(template, settings),
         *_unisolated(template, executors),
         *_reserved(template, executors, settings),
     ]
@@ -63,6 +65,16 @@ def unapproved_in_definition(app: App, company_id: int | None, settings: Setting
 
 def _helm(app: App) -> Any:
     return app.document.get("kubernetes", {}).get("helm")
+
+
+def _pool(template: RunTemplate, settings: Settings) -> Iterator[str]:
+    pool = template.pool or settings.pool
+    is_free = pool == settings.pool or _is_listed(pool, template.company.id, settings.company_pools)
+    if not is_free and pool != _approved(template).get("pool"):
+        yield (
+            f"the work pool {pool} is not among JOBAUTO_COMPANY_POOLS; "
+            "an administrator can name it there, or save the run template"
+        )
 
 
 def _unisolated(template: RunTemplate, executors: Collection[str]) -> Iterator[str]:

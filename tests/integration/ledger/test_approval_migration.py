@@ -1,4 +1,4 @@
-"""What a ledger of before approvals becomes: executors stay, the rest waits for an administrator."""
+"""What a ledger of before approvals becomes: executors stay, the rest waits to be approved."""
 
 from collections.abc import Iterator
 from pathlib import Path

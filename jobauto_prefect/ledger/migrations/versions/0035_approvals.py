@@ -1,8 +1,7 @@
 """What administrators have approved of applications and run templates
 
-Nobody noted who chose what there is. Executors stay as they are, for their choice was judged when it
-was written. Settings of executors, and Helm in definitions of companies, were not: an administrator
-has to save them.
+Nobody noted who chose what there is. Executors and work pools stay as they are. Settings of
+executors, and Helm in definitions of companies, reach further: an administrator has to save them.
 """
 
 import hashlib
@@ -43,7 +42,7 @@ def upgrade() -> None:
     template = sa.table(
         "runtemplate",
         *(sa.column(name, sa.Integer) for name in ("id", "app_id", "company_id")),
-        sa.column("executor", sa.String),
+        *(sa.column(name, sa.String) for name in ("executor", "pool")),
         *(sa.column(name, sa.JSON) for name in ("executors", "approved")),
     )
     chosen = sa.select(*(column for column in template.c if column.name != "approved"))
@@ -53,6 +52,7 @@ def upgrade() -> None:
             "company_id": row.company_id,
             "executors": [n for n in (row.executor, *row.executors) if n not in ISOLATING],
             "settings": {},
+            "pool": row.pool,
         }
         connection.execute(
             sa.update(template).where(template.c.id == row.id).values(approved=approved)

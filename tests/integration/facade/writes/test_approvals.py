@@ -50,6 +50,7 @@ ANYONES: dict[str, Any] = {
 def ledger_settings(ledger_settings: Settings) -> Settings:
     """An installation whose administrators have lists; the company is the first one."""
     lists = {
+        "company_pools": ("1=own", "2=theirs"),
         "helm_charts": (f"1={CHART}", "oci://registry.example.org/other"),
         "kubernetes_namespaces": (f"1={NAMESPACE}",),
         "kubernetes_service_accounts": ("listed",),
@@ -167,6 +168,21 @@ def test_what_was_approved_is_so_for_its_application_alone(
     assert answer.status_code == 403
     assert "user" in answer.json()["message"]
     assert "outside of the image" in answer.json()["message"]
+
+
+def test_a_work_pool_is_administrators_to_choose(
+    rest: httpx.Client, manager: httpx.Client, claims: httpx.Client, made: dict[str, Any]
+) -> None:
+    """It says on which machine a job runs, and as whom."""
+    path = f"/runtemplate/{made['id']}.json"
+    answer = manager.post(path, json={"pool": "theirs"})
+    assert answer.status_code == 403, answer.text
+    assert "JOBAUTO_COMPANY_POOLS" in answer.json()["message"]
+    post(manager, path, pool="own")
+    post(rest, path, pool="theirs")
+    post(manager, path, interv="d")
+    post(manager, path, pool="jobauto")
+    granted(claims, claim_of())
 
 
 def document(**helm: Any) -> dict[str, Any]:
