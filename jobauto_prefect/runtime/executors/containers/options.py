@@ -1,5 +1,6 @@
 """From a launch and its settings to what the engine is asked for; pure."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from docker.types import LogConfig, Mount, Ulimit  # type: ignore[import-untyped]
@@ -21,8 +22,13 @@ def host_options(launch: Launch, settings: ContainerSettings) -> dict[str, Any]:
     The job's directory has the same path inside, so that each path in its environment holds. The
     engine keeps no output: it is streamed, and may hold secrets.
     """
-    options: dict[str, Any] = {
+    directory: Mapping[str, Any] = {
         "mounts": [Mount(launch.directory, launch.directory, type="bind")],
+    }
+    if launch.executor == "Podman":  # Docker takes no such options
+        directory = {"binds": [f"{launch.directory}:{launch.directory}:rw,nosuid,nodev"]}
+    options: dict[str, Any] = {
+        **directory,
         "log_config": LogConfig(type="none"),
         "security_opt": ["no-new-privileges"],
         "cap_drop": ["MKNOD"],  # others could open a device that is left in the directory
