@@ -65,12 +65,7 @@ def settle_template_approval(
     if write.who.rights.system_wide:
         approve_template(template)
     else:
-        forbid_more(unapproved(write, template), before)
-
-
-def unapproved(write: WriteRequest, template: RunTemplate) -> list[str]:
-    """Return what of a run template needs an administrator, whichever executor jobs name."""
-    return unapproved_in_template(template, template.executor_names, write.settings)
+        forbid_more(unapproved_in_template(template, write.settings), before)
 
 
 def forbid_more(lacking: Collection[str], before: Collection[str]) -> None:

@@ -54,12 +54,12 @@ from jobauto_prefect.facade.writes.executors import (
     ExecutorName,
     require_usable_executors,
     settle_template_approval,
-    unapproved,
 )
 from jobauto_prefect.facade.writes.notices import NoticesBody, apply_notices
 from jobauto_prefect.facade.writes.ownership import require_accessible, require_visible_definition
 from jobauto_prefect.facade.writes.retention import RetentionBody, authorize_retention
 from jobauto_prefect.facade.writes.topics import TopicRefs, apply_topics, require_own_topics
+from jobauto_prefect.jobs.claims.approval import unapproved_in_template
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.applications import app_usable_as, app_with_uuid
@@ -185,7 +185,7 @@ def write_template(write: WriteRequest) -> WriteResult:
         write.authorize_move(template)
     if owner is not None and (app or moved):
         require_accessible(write, app or template.app, owner, "/app_id")
-    unapproved_before = [] if created else unapproved(write, template)
+    unapproved_before = [] if created else unapproved_in_template(template, write.settings)
     if created:
         write.session.add(template)
     template.app = app or template.app

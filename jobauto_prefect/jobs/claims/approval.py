@@ -36,13 +36,18 @@ def approve_template(template: RunTemplate) -> None:
 
 
 def unapproved_in_template(
-    template: RunTemplate, executors: Collection[str], settings: Settings
+    template: RunTemplate, settings: Settings, executor: str | None = None
 ) -> list[str]:
-    """Return what of a run template, for these executors, needs an administrator, and why."""
+    """Return what of a run template needs an administrator, and why.
+
+    `executor` is the one of a job; None: whichever of the template's its jobs name.
+    """
+    names = template.executor_names if executor is None else (executor,)
+    reserved = reserved_settings(template.executor_settings, executor)
     return [
         *_pool(template, settings),
-        *_unisolated(template, executors),
-        *_reserved(template, executors, settings),
+        *_unisolated(template, names),
+        *_reserved(template, reserved, settings),
     ]
 
 
@@ -96,11 +101,11 @@ def _unisolated(template: RunTemplate, executors: Collection[str]) -> Iterator[s
 
 
 def _reserved(
-    template: RunTemplate, executors: Collection[str], settings: Settings
+    template: RunTemplate, reserved: Mapping[str, Any], settings: Settings
 ) -> Iterator[str]:
     approved = _approved(template).get("settings", {})
     accounts = settings.kubernetes_service_accounts
-    for name, value in reserved_settings(template.executor_settings, executors).items():
+    for name, value in reserved.items():
         is_free = name == "service_account" and _is_listed(value, template.company.id, accounts)
         if not is_free and (name not in approved or approved[name] != value):
             yield (

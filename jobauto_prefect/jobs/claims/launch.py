@@ -140,7 +140,7 @@ def prepare_launch(
 
 
 def _require_approved(context: ClaimContext, template: RunTemplate, job: Job) -> None:
-    lacking = unapproved_in_template(template, [job.executor], context.settings)
+    lacking = unapproved_in_template(template, context.settings, job.executor)
     if job.executor == KUBERNETES:
         app, company_id = template.app, template.company_id
         lacking += unapproved_in_definition(app, company_id, context.settings)

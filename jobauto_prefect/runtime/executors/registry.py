@@ -6,7 +6,7 @@ and it names an `ExecutorKind`.
 
 import functools
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
@@ -107,12 +107,9 @@ def isolates(name: str) -> bool:
     return kind is not None and kind.isolates
 
 
-def reserved_settings(
-    settings: Mapping[str, Any], executors: Collection[str] | None = None
-) -> dict[str, Any]:
-    """Return the settings that only administrators choose; None: of all executors."""
-    kinds = executor_kinds()
-    models = [kinds[name].settings for name in executors or kinds if name in kinds]
+def reserved_settings(settings: Mapping[str, Any], executor: str | None = None) -> dict[str, Any]:
+    """Return the settings that only administrators choose; None: of any executor."""
+    models = [kind.settings for name, kind in executor_kinds().items() if executor in (None, name)]
     reserved = {name for model in models for name in model.model_fields.keys() - model.anyones}
     return {
         name: value

@@ -40,8 +40,8 @@ def test_executors_stay_and_settings_and_helm_are_to_be_approved(engine: sa.Engi
     settings = Settings()
     with Session(engine) as session:
         (kept,) = session.scalars(sa.select(RunTemplate))
-        assert unapproved_in_template(kept, ["Native"], settings) == []
-        (reason,) = unapproved_in_template(kept, ["Docker"], settings)
+        assert unapproved_in_template(kept, settings, "Native") == []
+        (reason,) = unapproved_in_template(kept, settings, "Docker")
         assert "executor setting user" in reason
         apps = [session.get_one(App, number) for number in (owned, shared)]
         assert [bool(unapproved_in_definition(app, company, settings)) for app in apps] == [

@@ -5,7 +5,6 @@ from typing import Any
 
 import httpx
 import pytest
-from sqlalchemy import update
 
 from jobauto_prefect.facade.compat.translation import PREFIXES
 from jobauto_prefect.facade.http.addresses import CONTRACT
@@ -139,7 +138,8 @@ def test_what_reaches_further_is_for_administrators(
     # What was kept before anybody asked who chose it is asked for when it is used.
     executor = "Kubernetes" if name in ("service_account", *list(RESERVED)[5:]) else "Podman"
     with ledger.writing(SERVICE) as session:
-        session.execute(update(RunTemplate).values(executor_settings=settings, executor=executor))
+        template = session.get_one(RunTemplate, made["id"])
+        template.executor_settings, template.executor = settings, executor
     assert refused(claims, claim_of())[0] == "not_approved"
     post(rest, path, note="seen")
     post(manager, path, interv="d", executor_settings=settings)
@@ -159,7 +159,10 @@ def test_what_was_approved_is_so_for_its_application_alone(
     rest: httpx.Client, manager: httpx.Client, made: dict[str, Any]
 ) -> None:
     post(
-        rest, f"/runtemplate/{made['id']}.json", executor="Native", executor_settings={"user": "0"}
+        rest,
+        f"/runtemplate/{made['id']}.json",
+        executor="Native",
+        executor_settings={"user": "0:0"},
     )
     company = made["company_id"]
     uuid = "6a2c6d4e-30e4-4f6b-9d6e-7c8ad9f2b0ff"
