@@ -146,3 +146,9 @@ def test_prefect_finds_its_settings_in_the_files_and_names_that_nobody_reads_are
         f"nobody reads HOST in {tmp_path}/database.env; did you mean DB_HOST?",
         "nobody reads JOBAUTO_TIMEZON in the environment; did you mean JOBAUTO_TIMEZONE?",
     ]
+
+
+def test_folders_of_companies_are_not_named_by_slugs() -> None:
+    with pytest.raises(InvalidInput, match="company_id"):
+        load_settings(env_files=["/etc/jobauto/env/{company}"])
+    assert load_settings(env_files=["/env/{company_id}"]).env_files == ("/env/{company_id}",)

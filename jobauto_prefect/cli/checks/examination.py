@@ -37,6 +37,7 @@ from jobauto_prefect.engine.prefect_server.database import prefect_database_url
 from jobauto_prefect.engine.sync.deployment_drift import find_drift, stray_deployments
 from jobauto_prefect.engine.work_pools import pools
 from jobauto_prefect.errors import PrefectUnavailable
+from jobauto_prefect.jobs.claims.approval import unapproved
 from jobauto_prefect.jobs.stored_names import IdleNames, idle_names
 from jobauto_prefect.jobs.windows.closed_time import freeze_message
 from jobauto_prefect.ledger import notices
@@ -126,6 +127,8 @@ async def _ledger_findings(settings: Settings, ledger: Ledger) -> AsyncIterator[
         login_findings,
     ):
         for finding in await asyncio.to_thread(check, ledger):
+    for check in (worker_findings, approval_findings, environment_findings, notice_findings):
+        for finding in await asyncio.to_thread(check, settings, ledger):
             yield finding
     yield await asyncio.to_thread(audit_finding, ledger)
     yield await asyncio.to_thread(_maintenance_finding, ledger)
@@ -247,6 +250,20 @@ def _setting_findings(settings: Settings) -> Iterator[Finding]:
         if reason := unsafe_reason(name):
             message = f"JOBAUTO_EXTRA_ENV has {name}, which {reason}: no job is given it"
             yield Finding(ENVIRONMENT, "warning", message, "take it from JOBAUTO_EXTRA_ENV")
+
+
+def approval_findings(settings: Settings, ledger: Ledger) -> list[Finding]:
+    """Report run templates whose jobs are refused until an administrator has looked at them."""
+    with ledger.reading() as session:
+        return [
+            Finding(
+                "trust",
+                "warning",
+                f"jobs of {template.company.slug}/{template.name} don't start: {reason}",
+            )
+            for template in templates_with_context(session, None)
+            for reason in unapproved(template, settings, template.executor)
+        ]
 
 
 NOTICES = "notices"

@@ -35,6 +35,14 @@ def approve_template(template: RunTemplate) -> None:
     }
 
 
+def unapproved(template: RunTemplate, settings: Settings, executor: str) -> list[str]:
+    """Return why a job of a run template may not run by an executor before somebody approves it."""
+    lacking = unapproved_in_template(template, settings, executor)
+    if executor == "Kubernetes":
+        lacking += unapproved_in_definition(template.app, template.company.id, settings)
+    return lacking
+
+
 def unapproved_in_template(
     template: RunTemplate, settings: Settings, executor: str | None = None
 ) -> list[str]:

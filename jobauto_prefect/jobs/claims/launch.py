@@ -20,7 +20,7 @@ from jobauto_prefect.definitions import (
     to_text,
 )
 from jobauto_prefect.errors import Fault, InvalidInput, NotFound
-from jobauto_prefect.jobs.claims.approval import unapproved_in_definition, unapproved_in_template
+from jobauto_prefect.jobs.claims.approval import unapproved
 from jobauto_prefect.jobs.claims.context import ClaimContext, Refused
 from jobauto_prefect.jobs.claims.credentials import provided_layer
 from jobauto_prefect.ledger.records import App, Artifact, Company, Job, RunTemplate
@@ -140,10 +140,7 @@ def prepare_launch(
 
 
 def _require_approved(context: ClaimContext, template: RunTemplate, job: Job) -> None:
-    lacking = unapproved_in_template(template, context.settings, job.executor)
-    if job.executor == KUBERNETES:
-        app, company_id = template.app, template.company_id
-        lacking += unapproved_in_definition(app, company_id, context.settings)
+    lacking = unapproved(template, context.settings, job.executor)
     if lacking:
         raise Refused("not_approved", "; ".join(lacking), PrefectState.FAILED)
 

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from jobauto_prefect.cli.checks.examination import approval_findings
 from jobauto_prefect.facade.compat.translation import PREFIXES
 from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.ledger.audit.trail import SERVICE
@@ -128,6 +129,7 @@ def test_what_reaches_further_is_for_administrators(
     manager: httpx.Client,
     claims: httpx.Client,
     ledger: Ledger,
+    ledger_settings: Settings,
     made: dict[str, Any],
     name: str,
 ) -> None:
@@ -141,7 +143,10 @@ def test_what_reaches_further_is_for_administrators(
         template = session.get_one(RunTemplate, made["id"])
         template.executor_settings, template.executor = settings, executor
     assert refused(claims, claim_of())[0] == "not_approved"
+    (finding,) = approval_findings(ledger_settings, ledger)
+    assert f"jobs of acme/Contained don't start: the executor setting {name}" in finding.message
     post(rest, path, note="seen")
+    assert approval_findings(ledger_settings, ledger) == []
     post(manager, path, interv="d", executor_settings=settings)
     assert granted(claims, claim_of())["executor_settings"] == settings
 
