@@ -1,5 +1,6 @@
 """What needs an administrator: at the write, and again at the claim."""
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,7 +17,7 @@ from jobauto_prefect.settings import Settings
 from tests.support.claims import DEPLOYMENT, claim_of, granted, refused
 from tests.support.definitions import PROBE
 from tests.support.ports import free_port
-from tests.support.records import PROBE_IMAGE, make_template, post
+from tests.support.records import PROBE_IMAGE, make_template, ok, post
 from tests.support.servers import client, facade, member_token
 
 IMAGED = PROBE | {"ociimage": PROBE_IMAGE}
@@ -149,6 +150,26 @@ def test_what_reaches_further_is_for_administrators(
     assert approval_findings(ledger_settings, ledger) == []
     post(manager, path, interv="d", executor_settings=settings)
     assert granted(claims, claim_of())["executor_settings"] == settings
+
+
+def test_no_other_way_leads_around_it(
+    rest: httpx.Client, manager: httpx.Client, facade_url: str, made: dict[str, Any]
+) -> None:
+    path, members = f"/runtemplate/{made['id']}.json", {"executor_settings": {"user": "0:0"}}
+    manager.base_url = facade_url
+    for prefix in PREFIXES:
+        assert manager.post(f"{prefix}{path}", json=members).status_code == 403
+    new = {"kind": "runtemplate", "company": "acme", "app": "Probe", "name": "New"}
+    for more in (members, members | {"name": "Contained"}, {"executor": "Native"}, {"pool": "x"}):
+        file = {"name": "t.json", "text": json.dumps({**new, **more})}
+        asked = {"files": [file], "auto_approve": True}
+        plan = ok(manager.post("/api/v1/apply.json", json=asked))
+        assert (plan["applied"], [one["rule"] for one in plan["forbidden"]]) == (
+            False,
+            ["forbidden"],
+        )
+    shown = rest.get(path).json()
+    assert (shown["executor"], shown["executor_settings"], shown["pool"]) == ("Podman", {}, None)
 
 
 def test_the_other_settings_are_for_whoever_configures(
