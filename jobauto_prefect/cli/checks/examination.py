@@ -122,13 +122,12 @@ async def _ledger_findings(settings: Settings, ledger: Ledger) -> AsyncIterator[
     names, shared, waiting = await asyncio.to_thread(_read_pools, settings, ledger)
     for check in (
         partial(worker_findings, settings),
+        partial(approval_findings, settings),
         partial(environment_findings, settings),
         partial(notice_findings, settings),
         login_findings,
     ):
         for finding in await asyncio.to_thread(check, ledger):
-    for check in (worker_findings, approval_findings, environment_findings, notice_findings):
-        for finding in await asyncio.to_thread(check, settings, ledger):
             yield finding
     yield await asyncio.to_thread(audit_finding, ledger)
     yield await asyncio.to_thread(_maintenance_finding, ledger)
