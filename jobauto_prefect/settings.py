@@ -525,7 +525,7 @@ def _with_driver(url: str) -> str:
     return DRIVERS.get(scheme, scheme) + separator + rest
 
 
-def load_settings(files: Sequence[Path] | None = None, **values: Any) -> Settings:
+def load_settings(files: Sequence[Path] | None = None, /, **values: Any) -> Settings:
     """Read the settings once; `values` win over every source. `files` None: the usual ones.
 
     Raises:
