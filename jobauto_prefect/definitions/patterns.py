@@ -32,6 +32,11 @@ class PatternMatcher:
     def __init__(self, seconds: float = ALL_SECONDS) -> None:
         self._left = seconds
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether patterns have taken all the time: what was found is not all there is."""
+        return self._left <= 0
+
     def matching(self, pattern: str, paths: Iterable[str]) -> Iterator[str]:
         """Yield the paths that a regular expression matches whole; none where it is none.
 

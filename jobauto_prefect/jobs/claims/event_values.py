@@ -25,6 +25,7 @@ from jobauto_prefect.compiler.events.selectors import (
     root_fields,
 )
 from jobauto_prefect.definitions import Definition
+from jobauto_prefect.definitions.patterns import PatternMatcher
 from jobauto_prefect.definitions.validation.json_paths import most_steps
 from jobauto_prefect.errors import Contended, Fault
 from jobauto_prefect.ledger.audit.trail import WritingSession
@@ -38,6 +39,7 @@ LARGEST_JUDGED = 1024 * 1024
 
 LIGHT_BYTES = 256 * 1024
 LIGHT_STEPS = 20_000
+LIGHT_SECONDS = 0.1  # of patterns of files
 """What is read and followed in no time, so that it is done within the transaction."""
 
 
@@ -65,6 +67,7 @@ class ValueQuery:
     mapping: Mapping[str, str] = field(default_factory=dict)
     data: Mapping[str, Any] = field(default_factory=dict)
     contents: Mapping[str, bytes] = field(default_factory=dict)
+    patterns_are_light: bool = True
 
     @property
     def is_light(self) -> bool:
@@ -77,7 +80,8 @@ class ValueQuery:
         paths += [named["path"] for each in fields for named in each.values() if "path" in named]
         values = sum(text.count(mark) for text in texts for mark in (b",", b"[", b"{"))
         steps = sum(most_steps(path, values + 1) for path in paths)
-        return sum(map(len, texts)) <= LIGHT_BYTES and steps <= LIGHT_STEPS
+        sizes = sum(map(len, texts))
+        return self.patterns_are_light and sizes <= LIGHT_BYTES and steps <= LIGHT_STEPS
 
 
 class NotLight(Exception):
@@ -190,13 +194,18 @@ def _query(
         stdout=stdout,
         missing=missing,
         names={path: artifact.name for path, artifact in artifacts.items()},
+        matcher=PatternMatcher(LIGHT_SECONDS),
     )
     files = {name: file_of_entry(entry, left) for name, entry in entries.items() if is_kept(entry)}
+    if left.matcher.is_spent:
+        contents.update({path: artifact.content for path, artifact in artifacts.items()})
+        left = replace(left, matcher=PatternMatcher())
+        return ValueQuery(left, entries, contents=contents, patterns_are_light=False)
     large = {name for name, path in files.items() if path and artifacts[path].size > largest}
     read = {path for name, path in files.items() if path and name not in large}
     contents.update({path: artifacts[path].content for path in read})
     kept = {name: entry for name, entry in entries.items() if name not in large}
-    return ValueQuery(left, kept, contents=contents)
+    return ValueQuery(replace(left, matcher=PatternMatcher()), kept, contents=contents)
 
 
 def _stdout(session: WritingSession, job: Job) -> tuple[str, str]:

@@ -83,3 +83,12 @@ def test_what_is_missing_is_named_wherever_it_is_looked_for(chain: Chain) -> Non
     assert reason == "unresolved_mapping"
     assert "the event has no value for" in message
     assert "COUNT ($..lost)" in message
+
+
+def test_patterns_that_take_long_are_matched_outside_of_the_transaction(chain: Chain) -> None:
+    produces = produced("$[0].id", "integer")
+    produces["parts"]["patterns"] = ["(a|aa)+b", "parts.json"]
+    chain.between(produces, {}, env_mapping={"GREETING": "found"})
+    files = {"a" * 60: b"", "parts_json": b'[{"id": 7}]'}
+    launch = granted(chain.claims, chain.claim(chain.end(**files)))
+    assert launch["environment"]["GREETING"] == "7"
