@@ -177,7 +177,7 @@ def _event_operations() -> Operations:
         "Event sources", "testSource", "Test an event source",
         "Whether its adapter database answers and `changes_cache` can be read and, where changes "
         "are deleted, written. Takes at most five seconds. Needs `companies.update`.",
-        answer("What was found.", "SourceTested") | components.error_references(413, 415),
+        answer("What was found.", "SourceTested") | components.error_references(*WRITE_ERRORS),
         parameters=[SOURCE, SUFFIX],
     )  # fmt: skip
     yield "/credential/{credentialId}/reveal.{suffix}", "post", operation(

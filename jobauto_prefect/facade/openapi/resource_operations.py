@@ -22,6 +22,7 @@ from jobauto_prefect.facade.openapi.resource_writes import describe_update, desc
 from jobauto_prefect.facade.openapi.schemas import Json, reference
 from jobauto_prefect.facade.resources.job_deletion import DELETABLE_JOBS
 from jobauto_prefect.facade.resources.lists import DEFAULT_PAGE, MAX_PAGE
+from jobauto_prefect.facade.resources.natural_keys import OWNED
 from jobauto_prefect.facade.resources.registry import RESOURCES
 from jobauto_prefect.facade.resources.resource import Filter, Resource
 from jobauto_prefect.ledger.base import BIGGEST_ID
@@ -153,6 +154,7 @@ def _paging(resource: Resource) -> list[Json]:
 def _read(resource: Resource) -> Json:
     detailed = DETAIL_MODELS.get(resource.item)
     record = detailed.__name__ if detailed else schema_name(resource)
+    several = (409,) if resource.kind in OWNED else ()  # companies may have one of that name
     return {
         **describe(
             resource, "Get", singular(resource), resource.read, resource.record_kind.one + "."
@@ -166,7 +168,7 @@ def _read(resource: Resource) -> Json:
                 "description": f"The {singular(resource)}.",
                 "content": components.media_types(reference(record), FOR_RECORDS),
             },
-            **components.error_references(*COMMON_ERRORS, *SIGN_IN_ERRORS),
+            **components.error_references(*COMMON_ERRORS, *SIGN_IN_ERRORS, *several),
         },
     }
 
