@@ -27,15 +27,14 @@ def pattern_of(text: str) -> str:
 
 
 class PatternMatcher:
-    """Matches the patterns of one definition; other threads go on meanwhile."""
+    """Matches the patterns of one definition; other threads go on meanwhile.
+
+    `gave_up`: one took too long, so that what was found may not be all there is.
+    """
 
     def __init__(self, seconds: float = ALL_SECONDS) -> None:
         self._left = seconds
-
-    @property
-    def is_spent(self) -> bool:
-        """Whether patterns have taken all the time: what was found is not all there is."""
-        return self._left <= 0
+        self.gave_up = False
 
     def matching(self, pattern: str, paths: Iterable[str]) -> Iterator[str]:
         """Yield the paths that a regular expression matches whole; none where it is none.
@@ -52,10 +51,14 @@ class PatternMatcher:
         left = min(PATTERN_SECONDS, self._left)
         for path in paths:
             if left <= 0:
+                self.gave_up = True
                 raise TimeoutError
             began = time.thread_time()  # a busy machine is no fault of the pattern's
             try:
                 matched = expression.fullmatch(path, timeout=left, concurrent=True)
+            except TimeoutError:
+                self.gave_up = True
+                raise
             finally:
                 spent = time.thread_time() - began
                 left -= spent

@@ -197,7 +197,7 @@ def _query(
         matcher=PatternMatcher(LIGHT_SECONDS),
     )
     files = {name: file_of_entry(entry, left) for name, entry in entries.items() if is_kept(entry)}
-    if left.matcher.is_spent:
+    if left.matcher.gave_up:
         contents.update({path: artifact.content for path, artifact in artifacts.items()})
         left = replace(left, matcher=PatternMatcher())
         return ValueQuery(left, entries, contents=contents, patterns_are_light=False)
