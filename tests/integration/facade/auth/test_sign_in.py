@@ -2,6 +2,8 @@
 
 import base64
 import json
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from urllib.parse import quote
 
 import httpx
@@ -170,6 +172,23 @@ def test_a_forgotten_page_with_an_old_password_locks_nobody_out(
             form = page.post("/login.html", data={"login": LOGIN, "password": "old"})
             query = page.get("/api/v1/login.json", params={"login": LOGIN, "password": "old"})
             assert {one.status_code for one in (basic, json_body, form, query)} == {401}
+    assert _asked(facade_url, f"Basic {GOOD}") == 200
+    with ledger.reading() as session:
+        refused = session.scalars(select(AuditEntry).where(AuditEntry.entity_type == "Login"))
+        assert [entry.action for entry in refused] == ["refuse"]
+
+
+def test_a_page_that_asks_for_ten_things_at_once_fails_once(
+    facade_url: str, token: str, ledger: Ledger
+) -> None:
+    at_once = Barrier(10)
+
+    def ask(_number: int) -> int:
+        at_once.wait()
+        return _asked(facade_url, "Basic " + _encoded("eva:old"))
+
+    with ThreadPoolExecutor(10) as page:
+        assert set(page.map(ask, range(10))) == {401}
     assert _asked(facade_url, f"Basic {GOOD}") == 200
     with ledger.reading() as session:
         refused = session.scalars(select(AuditEntry).where(AuditEntry.entity_type == "Login"))
