@@ -5,8 +5,7 @@ import io
 import itertools
 import json
 import tarfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,45 +14,27 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from jobauto_prefect.backup.archive import Backup, open_backup, write_backup
+from jobauto_prefect.backup.archive import write_backup
 from jobauto_prefect.backup.restoration import restore_backup
 from jobauto_prefect.backup.sealed_part import _sum_of
-from jobauto_prefect.errors import BackupDamaged, Conflict, InvalidInput, NotFound, NotReady
+from jobauto_prefect.errors import BackupDamaged, InvalidInput, NotReady
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.store import open_ledger
-from tests.support.backups import PASSPHRASE, Installations
+from tests.support.backups import (
+    PASSPHRASE,
+    Entry,
+    Installations,
+    archive_of,
+    entries,
+    opened,
+    renamed,
+    taken,
+)
 
-REFUSALS = (BackupDamaged, Conflict, NotFound)
-Entry = tuple[tarfile.TarInfo, bytes]
 Made = tuple[bytes, Path, tuple[Any, ...]]
 
 SQLITE = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
 """One is enough: a file is a file."""
-
-
-@contextmanager
-def opened(path: Path) -> Iterator[Backup]:
-    with open_backup(path, lambda: PASSPHRASE) as backup:
-        yield backup
-
-
-def taken(path: Path) -> tuple[Any, ...] | None:
-    """What a reader gets of a file; None: one clear line."""
-    try:
-        with opened(path) as backup:
-            return (
-                backup.manifest,
-                backup.secrets,
-                [
-                    b"".join(iter(backup.content(name).read, b""))
-                    for name in backup.manifest.databases
-                ],
-            )
-    except REFUSALS as error:
-        said = str(error)
-    assert "\n" not in said
-    assert len(said) < 500
-    return None
 
 
 @pytest.fixture
@@ -63,24 +44,6 @@ def made(installations: Installations, tmp_path: Path) -> Made:
     whole = taken(installations.file)
     assert whole is not None
     return installations.file.read_bytes(), tmp_path / "altered", whole
-
-
-def entries(content: bytes) -> list[Entry]:
-    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
-        return [
-            (entry, archive.extractfile(entry).read())  # type: ignore[union-attr]
-            for entry in archive
-        ]
-
-
-def archive_of(
-    members: list[Entry], form: int = tarfile.PAX_FORMAT, headers: dict[str, str] | None = None
-) -> bytes:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w", format=form, pax_headers=headers) as archive:
-        for entry, content in members:
-            archive.addfile(entry, io.BytesIO(content))
-    return file.getvalue()
 
 
 def test_a_second_member_of_a_name_makes_nobody_an_administrator(
@@ -161,13 +124,6 @@ def test_bytes_cut_doubled_flipped_and_put_in_are_refused(
         assert taken(path) == (whole if altered == content else None)
 
     alter()
-
-
-def renamed(entry: Entry, **changes: Any) -> Entry:
-    copy = tarfile.TarInfo.frombuf(entry[0].tobuf(), "utf-8", "strict")
-    for name, value in changes.items():
-        setattr(copy, name, value)
-    return copy, entry[1]
 
 
 SHAPES: dict[str, Callable[[list[Entry]], list[Entry]]] = {

@@ -1,8 +1,7 @@
 """Whoever owned a database may have put anything into it: rows of ours alone are restored."""
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from jobauto_prefect.ledger.database import migration
 from jobauto_prefect.ledger.database.engine import make_engine
 from jobauto_prefect.ledger.store import open_ledger
 from jobauto_prefect.settings import Settings
-from tests.support.backups import Installations, newest_revision
+from tests.support.backups import Installations, newest_revision, two_for_prefect
 from tests.support.databases import database, migrated_database
 
 HOSTILE_SQLITE = """
@@ -212,16 +211,6 @@ def test_a_trail_that_was_altered_before_the_backup_is_found_after_the_restore(
     ledger = open_ledger(installations.empty)
     assert verify(ledger).damages
     ledger.close()
-
-
-@contextmanager
-def two_for_prefect(kind: str, folder: Path) -> Iterator[list[Database]]:
-    """Two empty databases, by the drivers of Prefect."""
-    for name in ("before", "after"):
-        (folder / name).mkdir()
-    with database(kind, folder / "before") as before, database(kind, folder / "after") as after:
-        drivers = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg"}
-        yield [Database("prefect", url.replace(kind, drivers[kind], 1)) for url in (before, after)]
 
 
 HOSTILE_PREFECT = {
