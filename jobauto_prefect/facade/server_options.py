@@ -7,6 +7,9 @@ from typing import Any
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.settings import Settings
 
+SOCKET_BYTES = 4 * 1024 * 1024
+"""Of a message in a socket."""
+
 
 def server_options(settings: Settings) -> dict[str, Any]:
     """Return what every uvicorn of this service is started with, beside address and application.
@@ -32,6 +35,8 @@ def plain_options() -> dict[str, Any]:
         "log_level": "warning",
         "log_config": None,
         "server_header": False,
+        # Sockets are Prefect's; what its clients send there is parsed by the gateway.
+        "ws_max_size": SOCKET_BYTES,
     }
 
 

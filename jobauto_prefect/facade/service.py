@@ -6,12 +6,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from anyio import CapacityLimiter
 from fastapi import Depends, Request
 
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.facade.auth.passwords import PasswordVerifier
 from jobauto_prefect.facade.auth.throttle import SignInThrottle
 from jobauto_prefect.facade.auth.token_cache import TokenCache
+from jobauto_prefect.facade.middleware.concurrency import UserConcurrency
 from jobauto_prefect.jobs.claims.credentials import layer_of
 from jobauto_prefect.ledger.audit.trail import Actor
 from jobauto_prefect.ledger.records import Credential
@@ -51,6 +53,13 @@ class AvailabilityCache:
             return availability
 
 
+MAX_FOLLOWED = 16
+"""Outputs that one user follows at once."""
+
+FOLLOWING_THREADS = 2
+"""Threads that read what is followed, by whomever: that many outputs come at once."""
+
+
 @dataclass(slots=True)
 class Service:
     """`operator` is the person at this machine's command line, who needs no password.
@@ -70,6 +79,10 @@ class Service:
     monitor: "FacadeMonitor | None" = None
     availability: AvailabilityCache = field(default_factory=AvailabilityCache)
     applying: asyncio.Lock = field(default_factory=asyncio.Lock)
+    following: UserConcurrency = field(default_factory=lambda: UserConcurrency(MAX_FOLLOWED, 0))
+    following_threads: CapacityLimiter = field(
+        default_factory=lambda: CapacityLimiter(FOLLOWING_THREADS)
+    )
 
 
 async def service_of(request: Request) -> Service:

@@ -16,7 +16,7 @@ from jobauto_prefect.engine.sync.blocks import read_block
 from jobauto_prefect.errors import Contended, Forbidden, KeyTaken, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentWorker, Identity
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.http.requests import ArtifactBody, sent
+from jobauto_prefect.facade.http.requests import RawBody, sent
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs import workers
 from jobauto_prefect.jobs.claims import decision
@@ -166,7 +166,7 @@ def artifact(
     job_id: JobId,
     claim_id: UUID,
     path: str,
-    content: ArtifactBody,
+    content: RawBody,
     who: CurrentWorker,
     service: CurrentService,
     name: str = "",

@@ -11,7 +11,7 @@ from pydantic import Field, StringConstraints
 from jobauto_prefect.engine.sync.deployment_drift import find_drift
 from jobauto_prefect.errors import StalePlan, Unavailable
 from jobauto_prefect.facade.auth.identity import CurrentUser
-from jobauto_prefect.facade.http.requests import Body, FilesBody, parse, read_json_object
+from jobauto_prefect.facade.http.requests import Body, RawBody, parse, read_json_object
 from jobauto_prefect.facade.http.responses import format_of, respond_plain
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.writes.base import NO_NUL, Labels
@@ -60,7 +60,7 @@ def add_routes(router: APIRouter) -> None:
 
 
 async def apply_files(
-    raw: FilesBody, request: Request, who: CurrentUser, service: CurrentService
+    raw: RawBody, request: Request, who: CurrentUser, service: CurrentService
 ) -> Response:
     """Return what applying files would change; with a digest or approval, do it."""
     from jobauto_prefect.facade.apply.applier import Applier, ApplyRequest, PlanChanged

@@ -26,6 +26,7 @@ from jobauto_prefect.facade.http.addresses import CONTRACT, OWN_ADDRESS
 from jobauto_prefect.facade.http.idempotency import HEADER as IDEMPOTENCY_KEY
 from jobauto_prefect.facade.http.requests import request_id_of
 from jobauto_prefect.facade.http.responses import VIEW_SINK
+from jobauto_prefect.facade.middleware.concurrency import SLOT
 from jobauto_prefect.facade.resources.lists import parse_selection
 from jobauto_prefect.facade.resources.registry import RESOURCES
 from jobauto_prefect.facade.service import Service
@@ -239,8 +240,13 @@ class Contract:
             "headers": [(name.encode(), text.encode("latin-1")) for name, text in headers.items()],
             "client": outer.get("client"),
             "server": outer.get("server"),
-            "state": {"door": DOOR, SESSION: session, **state},
+            "state": {"door": DOOR, SESSION: session, **self._slot(), **state},
         }
+
+    def _slot(self) -> Mapping[str, Any]:
+        """Return the place of the visitor's request: what it asks within itself takes no other."""
+        state = self._request.scope["state"]
+        return {SLOT: state[SLOT]} if SLOT in state else {}
 
 
 async def current_contract(request: Request, who: CurrentUser) -> Contract:

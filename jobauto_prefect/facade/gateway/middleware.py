@@ -14,7 +14,6 @@ from jobauto_prefect.engine.api import authorization
 from jobauto_prefect.errors import Forbidden, JobautoError, NotFound, PrefectFailed
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.gateway.audit import AuditRecorder, StrayRecorder
-from jobauto_prefect.facade.gateway.concurrency import UserConcurrency
 from jobauto_prefect.facade.gateway.error_responses import (
     CONTENT_SECURITY_POLICY,
     audited_door,
@@ -51,8 +50,13 @@ from jobauto_prefect.facade.gateway.route_lookup import find_route
 from jobauto_prefect.facade.gateway.routes import OPEN_PATHS, Route, ScopeRule
 from jobauto_prefect.facade.gateway.sign_in import SignIn, authorization_header
 from jobauto_prefect.facade.gateway.sockets import SocketGateway
-from jobauto_prefect.facade.http.body_sizes import refuse_too_large
+from jobauto_prefect.facade.http.body_sizes import bounded, refuse_too_large
 from jobauto_prefect.facade.http.requests import away_from_loop
+from jobauto_prefect.facade.middleware.concurrency import (
+    WORKERS_CONCURRENT,
+    WORKERS_WAITING,
+    UserConcurrency,
+)
 from jobauto_prefect.facade.middleware.transport import ROUTE
 
 API = "/api"
@@ -90,6 +94,7 @@ class GatewayMiddleware:
         self._background = background
         self._strays = StrayRecorder(sign_in.ledger)
         self._concurrency = UserConcurrency()
+        self._workers = UserConcurrency(WORKERS_CONCURRENT, WORKERS_WAITING)
         self._sockets = SocketGateway(prefect, sign_in, ownership, inner)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -104,6 +109,8 @@ class GatewayMiddleware:
         connection = HTTPConnection(scope)
         connection.state.door = audited_door(connection.headers)
         path: str = scope["path"]
+        if scope["type"] == "http":
+            receive = bounded(receive, self._limit)
         try:
             if scope["type"] == "websocket":
                 await self._sockets.serve(connection, receive, send)
@@ -144,10 +151,13 @@ class GatewayMiddleware:
         else:
             identity = await self._sign_in.identify_request(connection)
             refuse_too_large(connection.headers, self._limit)
-            if identity.worker_pools is not None:
-                await self._serve_identity(identity, path, scope, receive, send)
-                return
-            async with self._concurrency.slot(identity.user_id):
+            is_worker = identity.worker_pools is not None
+            slot = (
+                self._workers.slot(identity.actor.name)
+                if is_worker
+                else self._concurrency.slot(identity.user_id)
+            )
+            async with slot:
                 await self._serve_identity(identity, path, scope, receive, send)
 
     async def _serve_identity(
@@ -179,7 +189,7 @@ class GatewayMiddleware:
     async def _read_body(self, identity: Identity, route: Route, receive: Receive) -> Any:
         of_worker = identity.worker_pools is not None
         asks = route.action is None and route.member_rule is not None and not of_worker
-        raw = await read_body(receive, min(self._limit, MAX_ASKED_BYTES) if asks else self._limit)
+        raw = await read_body(bounded(receive, MAX_ASKED_BYTES) if asks else receive)
 
         def parse() -> Any:
             body = parse_body(raw, of_worker=of_worker)

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
-from jobauto_prefect.errors import Fault, InvalidInput, TooLarge
+from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.http.requests import read_json, refuse_constant
 
 
@@ -26,11 +26,10 @@ class ProxyRequest:
     body: Any = None
 
 
-async def read_body(receive: Receive, limit: int) -> bytes:
+async def read_body(receive: Receive) -> bytes:
     """Read the whole body.
 
     Raises:
-        TooLarge: it has more than `limit` bytes.
         ClientDisconnect: the client hung up before its end.
     """
     content = bytearray()
@@ -39,8 +38,6 @@ async def read_body(receive: Receive, limit: int) -> bytes:
         if message["type"] == "http.disconnect":
             raise ClientDisconnect
         content += message.get("body", b"")
-        if len(content) > limit:
-            raise TooLarge(limit)
         if not message.get("more_body"):
             return bytes(content)
 

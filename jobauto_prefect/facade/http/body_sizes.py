@@ -11,22 +11,39 @@ from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.settings import Settings
 
 INTERNAL = "/internal/"
-"""Where workers send artifacts, which may be larger than other bodies."""
+"""Where workers send output, reports and artifacts."""
 
+INTERNAL_BYTES = 8 * 1024 * 1024
+"""A worker's batch of output may have that many, whatever other bodies may have."""
+
+SIGN_IN_BYTES = 8 * 1024
+"""Of a login and a password: anybody may send them."""
+
+FORM_BYTES = 256 * 1024
+"""Of the sign-in page: it may bear a form that outlived its session (`sign_in_page.MAX_KEPT`)."""
+
+ARTIFACTS = re.compile(rf"{INTERNAL}v1/jobs/[^/]+/artifacts")
 FILES = re.compile(rf"{CONTRACT}/apply(\.[^/]+)?")
-"""Where files are applied: all of them are one body."""
+SIGNING_IN = re.compile(rf"{CONTRACT}/(ping|login)(\.[^/]+)?")
+SIGN_IN_PAGE = "/login.html"
 
 
 def body_limit(path: str, settings: Settings) -> int:
     """Return how many bytes the body of a request to this path may have."""
+    if SIGNING_IN.fullmatch(path):
+        return SIGN_IN_BYTES
+    if path == SIGN_IN_PAGE:
+        return FORM_BYTES
     if FILES.fullmatch(path):
         return settings.apply_limit_bytes
+    if ARTIFACTS.fullmatch(path):
+        return settings.artifact_limit_bytes
     limit = settings.body_limit_bytes
-    return max(limit, settings.artifact_limit_bytes) if path.startswith(INTERNAL) else limit
+    return max(limit, INTERNAL_BYTES) if path.startswith(INTERNAL) else limit
 
 
 def refuse_too_large(headers: Headers, limit: int) -> None:
-    """Refuse a body before it comes; who reads one counts what really comes.
+    """Refuse a body before it comes; `bounded` counts what really comes.
 
     Raises:
         TooLarge: it says that it has more than `limit` bytes.
@@ -37,6 +54,21 @@ def refuse_too_large(headers: Headers, limit: int) -> None:
         raise InvalidInput([Fault("", "length", "Content-Length must be a number")])
     if len(length) > 18 or int(length) > limit:
         raise TooLarge(limit)
+
+
+def bounded(receive: Receive, limit: int) -> Receive:
+    """Return what receives a body of at most `limit` bytes; receiving more raises TooLarge."""
+    size = 0
+
+    async def receive_bounded() -> Message:
+        nonlocal size
+        message = await receive()
+        size += len(message.get("body", b""))
+        if size > limit:
+            raise TooLarge(limit)
+        return message
+
+    return receive_bounded
 
 
 GZIP = zlib.MAX_WBITS | 16
@@ -50,6 +82,7 @@ def unpacked(receive: Receive, headers: Headers, limit: int) -> Receive:
     Raises:
         UnknownEncoding: the body is packed in another way than by gzip.
     """
+    receive = bounded(receive, limit)
     encoding = ", ".join(headers.getlist("content-encoding")).strip().lower()
     if encoding in ("", "identity"):
         return receive

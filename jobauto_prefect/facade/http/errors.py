@@ -100,6 +100,8 @@ def add_error_handlers(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def _http(request: Request, error: HTTPException) -> Response:
+        if isinstance(error.__cause__, JobautoError):  # FastAPI's, where it reads a body itself
+            return respond_to_error(request, error.__cause__)
         messages = {
             404: f"there is nothing at {requested_path(request)}; see {CONTRACT}/index.json",
             405: f"{request.method} is not possible here",

@@ -9,7 +9,6 @@ from urllib.parse import quote
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, ValidationError
-from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 
 from jobauto_prefect.definitions.storable import TOO_MANY, has_many_values, read_integer, unstorable
@@ -143,31 +142,10 @@ async def away_from_loop(size: int, work: Callable[[], T]) -> T:
 
 
 async def read_body(request: Request) -> bytes:
-    """Return the whole body, up to the limit of the settings (else 413)."""
-    return await _read_limited(request, request.app.state.service.settings.body_limit_bytes)
+    """Return the whole body; `IdentificationMiddleware` bounds it by its path (else 413)."""
+    return await request.body()
 
 
-async def read_artifact_body(request: Request) -> bytes:
-    """Return the whole body, up to the limit for a job's artifacts (else 413)."""
-    return await _read_limited(request, request.app.state.service.settings.artifact_limit_bytes)
-
-
-async def read_files_body(request: Request) -> bytes:
-    """Return the whole body, up to the limit for files that are applied (else 413)."""
-    return await _read_limited(request, request.app.state.service.settings.apply_limit_bytes)
-
-
-async def _read_limited(request: Request, limit: int) -> bytes:
-    content = bytearray()
-    async for chunk in request.stream():
-        content += chunk
-        if len(content) > limit:
-            raise HTTPException(413, f"the body is larger than {limit} bytes")
-    return bytes(content)
-
-
-ArtifactBody = Annotated[bytes, Depends(read_artifact_body)]
-FilesBody = Annotated[bytes, Depends(read_files_body)]
 RawBody = Annotated[bytes, Depends(read_body)]
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from typing import Any
 
 from fastapi import Request, Response
@@ -9,11 +10,30 @@ from starlette.concurrency import run_in_threadpool
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from jobauto_prefect.errors import JobautoError, Unauthorized
-from jobauto_prefect.facade.auth.identity import identify, require_person, require_worker
+from jobauto_prefect.facade.auth.identity import (
+    Identity,
+    identify,
+    require_person,
+    require_worker,
+)
 from jobauto_prefect.facade.console.visitor_sessions import SIGN_IN, SIGN_OUT, offers_sign_in
 from jobauto_prefect.facade.http.addresses import CONTRACT
-from jobauto_prefect.facade.http.body_sizes import INTERNAL, body_limit, refuse_too_large, unpacked
+from jobauto_prefect.facade.http.body_sizes import (
+    INTERNAL,
+    body_limit,
+    bounded,
+    refuse_too_large,
+    unpacked,
+)
 from jobauto_prefect.facade.http.errors import respond_to_error
+from jobauto_prefect.facade.middleware.concurrency import (
+    SLOT,
+    STRANGERS_CONCURRENT,
+    WORKERS_CONCURRENT,
+    WORKERS_WAITING,
+    Slot,
+    UserConcurrency,
+)
 from jobauto_prefect.facade.middleware.transport import ROUTE
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.logs import current_log_context
@@ -29,10 +49,16 @@ class IdentificationMiddleware:
     takes none.
     Belongs inside `TransportMiddleware` and `AddressMiddleware`, and outside of everything that
     reads a body, a query or a path. The identity is then in `scope["state"]["identity"]`.
+
+    Whatever reads the body gets at most as many bytes as its path takes. Each identity has its
+    own bound of requests at once, and so has each address from which strangers sign in.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._people = UserConcurrency()
+        self._workers = UserConcurrency(WORKERS_CONCURRENT, WORKERS_WAITING)
+        self._strangers = UserConcurrency(STRANGERS_CONCURRENT)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Identify who sends a request; sockets and the application's lifespan are passed on."""
@@ -40,14 +66,19 @@ class IdentificationMiddleware:
             await self._app(scope, receive, send)
             return
         request = Request(scope, receive)
-        try:
-            limit = await _identify(request)
-            if request.method != "GET":
-                receive = unpacked(receive, request.headers, limit)
-        except JobautoError as error:
-            response = await _refuse(request, error)
-            await response(scope, receive, send)
-        else:
+        async with AsyncExitStack() as stack:
+            try:
+                limit = await _identify(request)
+                if request.method == "GET":
+                    receive = bounded(receive, limit)
+                else:
+                    receive = unpacked(receive, request.headers, limit)
+                if slot := await stack.enter_async_context(self._slot(request)):
+                    scope["state"][SLOT] = slot
+            except JobautoError as error:
+                response = await _refuse(request, error)
+                await response(scope, receive, send)
+                return
             try:
                 await self._app(scope, receive, send)
             finally:
@@ -55,6 +86,19 @@ class IdentificationMiddleware:
                 if route is not None:
                     scope["state"][ROUTE] = route.path.removeprefix(CONTRACT)
                     _note_job(route.path, scope["path_params"])
+
+    def _slot(self, request: Request) -> AbstractAsyncContextManager[Slot | None]:
+        """Return the place that a request has to wait for; none within another of its requests."""
+        identity: Identity | None = getattr(request.state, "identity", None)
+        if hasattr(request.state, SLOT) or request.app.state.service.operator is not None:
+            return nullcontext()
+        if identity is None:
+            if request.method != "POST" or request.client is None:
+                return nullcontext()
+            return self._strangers.slot(request.client.host)
+        if identity.worker_pools is not None:
+            return self._workers.slot(identity.actor.name)
+        return nullcontext() if identity.user_id is None else self._people.slot(identity.user_id)
 
 
 async def _refuse(request: Request, error: JobautoError) -> Response:

@@ -3,18 +3,23 @@
 import asyncio
 import json
 import mimetypes
-from collections.abc import AsyncIterator
-from dataclasses import replace
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote
 
+from anyio import to_thread
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.types import Receive, Scope, Send
 
 from jobauto_prefect.errors import NotAcceptable
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, Boolean, Integer
 from jobauto_prefect.facade.http.responses import respond_plain
+from jobauto_prefect.facade.middleware.concurrency import SLOT, Slot
 from jobauto_prefect.facade.serializers.jobs import serialize_artifact, serialize_line
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.queries.jobs import LineSelection, last_output_of, output_of
@@ -46,6 +51,7 @@ def _get_visible_job(session: ReadingSession, job_id: int, who: Identity) -> Job
 async def output(
     job_id: Integer,
     suffix: str,
+    request: Request,
     who: CurrentUser,
     service: CurrentService,
     after: Annotated[int, Query(ge=0, le=2**31 - 1), READ_INTEGER] = 0,
@@ -62,11 +68,16 @@ async def output(
     if suffix not in ("json", "txt"):
         raise NotAcceptable(f"output is not spoken as {suffix[:40]}", ("json", "txt"))
     chosen = LineSelection(after, before, find)
-    await asyncio.to_thread(_read_batch, service, job_id, who, chosen, 1)
-    lines = _stream_batches(service, job_id, who, chosen, tail, follow=follow)
-    if suffix == "txt":
-        return StreamingResponse(_as_text(lines), media_type="text/plain; charset=utf-8")
-    return StreamingResponse(_as_json(lines, job_id, after), media_type="application/json")
+    await run_in_threadpool(_read_batch, service, job_id, who, chosen, 1)
+    form: _Text | _Json = _Text() if suffix == "txt" else _Json(job_id, after)
+    batches = _Batches(service, job_id, who, form, follow=follow)
+    content = batches.stream(chosen, tail)
+    kind = "text/plain; charset=utf-8" if suffix == "txt" else "application/json"
+    return (
+        _Followed(request, batches, content, kind)
+        if follow
+        else StreamingResponse(content, media_type=kind)
+    )
 
 
 def _read_batch(
@@ -79,52 +90,97 @@ def _read_batch(
         return state, output_of(session, job_id, chosen, BATCH_LINES)
 
 
-async def _stream_batches(
-    service: Service,
-    job_id: int,
-    who: Identity,
-    chosen: LineSelection,
-    tail: int | None,
-    *,
-    follow: bool,
-) -> AsyncIterator[tuple[str, list[OutputLine]]]:
-    """Yield the state before each batch, and its lines; the last batch is empty."""
-    while True:
-        state, lines = await asyncio.to_thread(_read_batch, service, job_id, who, chosen, tail)
-        yield state, lines
-        if lines:
-            chosen, tail = replace(chosen, after=lines[-1].seq), None
-        elif follow and state in LIVE_JOBS:
-            await asyncio.sleep(FOLLOW_SECONDS)
-        else:
-            return
+class _Text:
+    """What was written; what does not follow it there begins on a line of its own."""
 
+    begin = end = b""
 
-async def _as_text(batches: AsyncIterator[tuple[str, list[OutputLine]]]) -> AsyncIterator[bytes]:
-    """Yield what was written; what does not follow it there begins on a line of its own."""
-    follows, last = True, 0
-    async for _, lines in batches:
-        text = b""
+    def __init__(self) -> None:
+        self._follows, self._last = True, 0
+
+    def render(self, _state: str, lines: Sequence[OutputLine]) -> bytes:
+        text = bytearray()
         for line in lines:
             is_told = line.stream == "notice" or line.is_gap
-            if not follows and (is_told or line.seq != last + 1):
+            if not self._follows and (is_told or line.seq != self._last + 1):
                 text += b"\n"
             text += f"{line.text}\n".encode() if is_told else line.written
-            follows, last = text.endswith(b"\n"), line.seq
-        yield text
+            self._follows, self._last = text.endswith(b"\n"), line.seq
+        return bytes(text)
 
 
-async def _as_json(
-    batches: AsyncIterator[tuple[str, list[OutputLine]]], job_id: int, after: int
-) -> AsyncIterator[bytes]:
-    over, separator = "", ""
-    yield f'{{"job_id":{job_id},"lines":['.encode()
-    async for state, lines in batches:
-        over = state
-        for line in lines:
-            yield f"{separator}{_json(serialize_line(line))}".encode()
-            separator, after = ",", line.seq
-    yield f'],"last":{after},"state":{_json(over)}}}'.encode()
+class _Json:
+    """An object with the lines, the last number, and the state after it."""
+
+    def __init__(self, job_id: int, after: int) -> None:
+        self.begin = f'{{"job_id":{job_id},"lines":['.encode()
+        self._separator, self._after, self._state = "", after, ""
+
+    def render(self, state: str, lines: Sequence[OutputLine]) -> bytes:
+        self._state = state
+        if not lines:
+            return b""
+        text = self._separator + ",".join(_json(serialize_line(line)) for line in lines)
+        self._separator, self._after = ",", lines[-1].seq
+        return text.encode()
+
+    @property
+    def end(self) -> bytes:
+        return f'],"last":{self._after},"state":{_json(self._state)}}}'.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Batches:
+    """The output of a job, read and written in threads: of all that are followed, by a few."""
+
+    service: Service
+    job_id: int
+    who: Identity
+    form: _Text | _Json
+    follow: bool
+
+    async def stream(self, chosen: LineSelection, tail: int | None) -> AsyncIterator[bytes]:
+        """Yield batch after batch; the last one is empty."""
+        limiter = self.service.following_threads if self.follow else None
+        yield self.form.begin
+        while True:
+            batch = partial(self._render, chosen, tail)
+            state, last, text = await to_thread.run_sync(batch, limiter=limiter)
+            yield text
+            if last is not None:
+                chosen, tail = replace(chosen, after=last), None
+            elif self.follow and state in LIVE_JOBS:
+                await asyncio.sleep(FOLLOW_SECONDS)
+            else:
+                yield self.form.end
+                return
+
+    def _render(self, chosen: LineSelection, tail: int | None) -> tuple[str, int | None, bytes]:
+        state, lines = _read_batch(self.service, self.job_id, self.who, chosen, tail)
+        return state, lines[-1].seq if lines else None, self.form.render(state, lines)
+
+
+class _Followed(StreamingResponse):
+    """May last for hours: it leaves its place among the user's requests for one of its own kind."""
+
+    def __init__(
+        self, request: Request, batches: _Batches, content: AsyncIterator[bytes], kind: str
+    ) -> None:
+        super().__init__(content, media_type=kind)
+        self._slot: Slot | None = getattr(request.state, SLOT, None)
+        self._batches = batches
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the answer.
+
+        Raises:
+            TooManyRequests: the user follows as many outputs as they may.
+        """
+        if self._slot is not None:
+            self._slot.release()
+        who, following = self._batches.who, self._batches.service.following
+        async with following.slot(who.user_id if who.user_id is not None else who.actor.name):
+            await super().__call__(scope, receive, send)
 
 
 def _json(value: Any) -> str:

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from jobauto_prefect.engine.api import service_authorization
-from jobauto_prefect.facade.gateway.concurrency import MAX_CONCURRENT, MAX_WAITING
+from jobauto_prefect.facade.middleware.concurrency import MAX_CONCURRENT, MAX_WAITING
 from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway, basic
 from tests.support.servers import prefect_client
 from tests.support.waits import eventually

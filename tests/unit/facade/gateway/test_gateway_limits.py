@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from jobauto_prefect.errors import Forbidden, InvalidInput, TooManyRequests
-from jobauto_prefect.facade.gateway.concurrency import MAX_CONCURRENT, MAX_WAITING, UserConcurrency
 from jobauto_prefect.facade.gateway.policy.body_rules import (
     drop_force,
     prefix_idempotency_keys,
@@ -15,6 +14,11 @@ from jobauto_prefect.facade.gateway.policy.body_rules import (
 )
 from jobauto_prefect.facade.gateway.policy.deployment_schedules import require_schedules
 from jobauto_prefect.facade.gateway.policy.parameter_schemas import digest_of, digests_of
+from jobauto_prefect.facade.middleware.concurrency import (
+    MAX_CONCURRENT,
+    MAX_WAITING,
+    UserConcurrency,
+)
 
 ID = "0b9e9c60-5f3b-4d1c-8d3e-0123456789ab"
 OURS = [{"slug": "jobauto"}]
