@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from jobauto_prefect.definitions import ExitCode, Severity, pick_text
-from jobauto_prefect.runtime.protocol import Ending
+from jobauto_prefect.runtime.protocol import MESSAGE_LENGTH, Ending
 
 
 def severity(exit_codes: Mapping[int, ExitCode], ending: Ending, exit_code: int | None) -> Severity:
@@ -20,7 +20,6 @@ def severity(exit_codes: Mapping[int, ExitCode], ending: Ending, exit_code: int 
     return Severity.SUCCESS if exit_code == 0 else Severity.ERROR
 
 
-MESSAGE_LENGTH = 2000
 """Longer messages are cut: Prefect shows them in one line."""
 
 

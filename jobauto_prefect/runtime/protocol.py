@@ -39,6 +39,11 @@ MOST_LINES = 2_000_000_000
 ShownText = Annotated[str, AfterValidator(storable_text)]
 """Text that is only shown: what can't be kept of it is replaced, and the rest is not lost."""
 
+MESSAGE_LENGTH = 2000
+"""Characters that are kept of what a worker says of a job, or of itself: lists repeat them."""
+
+ShortText = Annotated[str, AfterValidator(lambda text: text[:MESSAGE_LENGTH])]
+
 
 class Claim(Message):
     """A worker asks whether, and with what, it may start a flow run.
@@ -258,7 +263,7 @@ class Renewal(Message):
     jobs: dict[JobId, UUID] = {}
     claims: list[UUID] = []
     unknown: dict[JobId, UUID] = {}
-    hindrances: dict[str, str] = {}
+    hindrances: dict[ShortText, ShortText] = Field(default={}, max_length=100)
     clock_ahead: float = Field(default=0.0, allow_inf_nan=False)
 
 
@@ -300,7 +305,7 @@ class Report(Message):
     worker_unable: bool = False
     exit_code: StoredInteger | None = None
     pid: StoredInteger | None = None
-    message: str = ""
+    message: ShortText = ""
     started_at: AwareDatetime | None = None
     ended_at: AwareDatetime
     lines: int = 0
@@ -325,8 +330,8 @@ class WorkerHello(Message):
     """
 
     worker: WorkerName
-    pool: str
-    host: str
+    pool: ShortText
+    host: ShortText
     instance: UUID
     same_place: bool = False
     run_as: dict[str, str] = {}

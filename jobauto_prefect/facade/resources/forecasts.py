@@ -12,6 +12,7 @@ from jobauto_prefect.compiler.scheduling.forecast import PlannedLaunch, Timing, 
 from jobauto_prefect.compiler.scheduling.schedule import Schedule
 from jobauto_prefect.compiler.scheduling.windows import count_windows
 from jobauto_prefect.engine.sync.deployment_plans import template_schedule
+from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, parse_int, parse_text
 from jobauto_prefect.facade.http.responses import respond_plain
@@ -24,6 +25,7 @@ from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.store import ReadingSession
 
 MAX_WINDOWS = 10_000
+MAX_NAMED = 100  # run templates; a name takes a query
 Days = Annotated[int, Query(ge=1, le=3660), READ_INTEGER]
 Limit = Annotated[int, Query(ge=1, le=MAX_WINDOWS), READ_INTEGER]
 Ids = Annotated[str | None, Query(pattern=r"^[^,]{1,320}(,[^,]{1,320})*$")]
@@ -46,8 +48,11 @@ def list_forecast(
     """Return the windows that start within so many days, of the active templates one may see."""
     now = service.ledger.clock()
     until = now + timedelta(days=days)
+    wanted = runtemplate_id and runtemplate_id.split(",")
+    if wanted and len(wanted) > MAX_NAMED:
+        message = f"names {len(wanted)} run templates; ask for at most {MAX_NAMED} at once"
+        raise InvalidInput([Fault("/runtemplate_id", "items", message)])
     with service.ledger.reading() as session:
-        wanted = runtemplate_id and runtemplate_id.split(",")
         ids = {_resolve_template(session, who, word) for word in wanted} if wanted else None
         templates, timings = _load_timings(session, service, who, ids, now)
     launches = list(islice(forecast(timings, now, until), limit + 1))

@@ -54,6 +54,9 @@ RecordName = Annotated[
 """The name of a record that is written; what refers to one is a `Name`."""
 
 ShortText = Annotated[str, StringConstraints(max_length=255, pattern=NO_NUL)]
+Note = Annotated[str, StringConstraints(max_length=10_000, pattern=NO_NUL)]
+"""Words for people, which lists and the audit trail repeat."""
+
 LongText = Annotated[str, StringConstraints(max_length=1_000_000, pattern=NO_NUL)]
 Slug = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
 Id = Annotated[int, Field(ge=1, le=2**31 - 1), READ_INTEGER, OrText(r"^[1-9][0-9]{0,8}$")]

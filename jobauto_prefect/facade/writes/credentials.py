@@ -20,7 +20,7 @@ from jobauto_prefect.facade.models import credentials, topics
 from jobauto_prefect.facade.writes.base import (
     CompanySlug,
     LabelledBody,
-    LongText,
+    Note,
     RecordName,
     Ref,
     WriteRequest,
@@ -249,7 +249,7 @@ class TopicBody(OwnedBody):
     record: ClassVar = topics.Topic
 
     name: RecordName | None = None
-    description: LongText | None = None
+    description: Note | None = None
     color: Annotated[
         str,
         StringConstraints(pattern=r"^[0-9A-Fa-f]{6}$"),

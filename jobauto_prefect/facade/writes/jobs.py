@@ -13,7 +13,7 @@ from jobauto_prefect.facade.http.field_types import Timestamp
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.models import jobs
-from jobauto_prefect.facade.writes.base import Id, LongText, Ref, WriteRequest, WriteResult
+from jobauto_prefect.facade.writes.base import Id, Note, Ref, WriteRequest, WriteResult
 from jobauto_prefect.facade.writes.env import (
     StoredValues,
     address_warnings,
@@ -70,8 +70,8 @@ class JobBody(Body):
     state: Literal["cancelled"] | None = Field(
         default=None, description="`cancelled` ends the job."
     )
-    reason: LongText | None = Field(default=None, description="Why it is cancelled.")
-    note: LongText | None = None
+    reason: Note | None = Field(default=None, description="Why it is cancelled.")
+    note: Note | None = None
 
     @field_validator("scheduled", mode="before")
     @classmethod

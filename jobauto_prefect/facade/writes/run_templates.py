@@ -35,8 +35,8 @@ from jobauto_prefect.facade.writes.assignments import (
 from jobauto_prefect.facade.writes.base import (
     CompanySlug,
     LabelledBody,
-    LongText,
     Name,
+    Note,
     RecordName,
     Ref,
     ShortText,
@@ -127,7 +127,7 @@ class TemplateBody(LabelledBody):
     misfire: Misfire = Misfire.LATEST
     on_contact_lost: ContactLost = ContactLost.FINISH
     on_closed: OnClosed = OnClosed.EXCUSE
-    note: LongText | None = None
+    note: Note | None = None
     topics: TopicRefs = Field(default_factory=list)
     calendars: CalendarRefs = Field(default_factory=list)
     retention: RetentionBody = Field(default_factory=RetentionBody)

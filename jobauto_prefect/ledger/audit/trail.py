@@ -1,5 +1,7 @@
 """The audit trail is written by the session, and what would get past it is refused (P2)."""
 
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -68,6 +70,10 @@ ACTOR_FIELDS = ("user_id", "door", "address", "user_agent", "request_id")
 
 SERVICE = Actor(name="service", door="service")
 
+
+LONGEST_VALUE = 20_000  # characters of a value before or after, as JSON
+KEPT_OF_LONG = 4_000
+LONGEST_AGENT = 500  # characters of a User-Agent
 
 RIGHTS_WRITTEN = "rights_written"
 """Where a session keeps that its transaction has written what somebody may do."""
@@ -265,10 +271,22 @@ def _row(
         "entity_id": entity_id,
         "company_id": company_id,
         "action": action,
-        "changes": changes,
+        "changes": {name: [*map(_bounded, values)] for name, values in changes.items()},
         "actor": session.actor.name,
         **{name: getattr(session.actor, name) for name in ACTOR_FIELDS},
+        "user_agent": (session.actor.user_agent or "")[:LONGEST_AGENT] or None,
     }
+
+
+def _bounded(value: Any) -> Any:
+    """Return a value as the trail keeps it for ever: of a long one the beginning and a digest."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    if len(text) <= LONGEST_VALUE:
+        return value
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return f"{text[:KEPT_OF_LONG]} … ({len(text)} characters, SHA-256 {digest})"
 
 
 def _company_of(record: Any) -> int | None:

@@ -1,5 +1,6 @@
 """Rules for what bodies hold: lengths, new runs and their states, declared parameters. Pure."""
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -22,8 +23,13 @@ MAX_NAME_LENGTH = 250
 MAX_TERM_LENGTH = 1_000
 """Characters of any text in a filter."""
 
+MAX_STATE_LENGTH = 10_000
+"""Characters of a new state as JSON, its message included: lists of runs repeat it for each."""
+
 _NAME = re.compile(r"(/[0-9]+)?/(name|tags/[0-9]+)")
 """Of what is written, alone or in a list; not a parameter that is called so."""
+
+_STATE = re.compile(r"(/[0-9]+)?/state")
 
 
 def require_limits(body: Any, *, is_filter: bool) -> None:
@@ -41,8 +47,32 @@ def require_limits(body: Any, *, is_filter: bool) -> None:
         if max_length is not None and isinstance(value, str) and len(value) > max_length:
             message = f"has {len(value)} characters; send at most {max_length}"
             faults.append(Fault(pointer, "length", message))
+        if not is_filter and _STATE.fullmatch(pointer) and _length(value) > MAX_STATE_LENGTH:
+            message = f"has more than {MAX_STATE_LENGTH} characters as JSON; send a shorter message"
+            faults.append(Fault(pointer, "length", message))
     if faults:
         raise InvalidInput(faults)
+
+
+def _length(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False))
+
+
+def shorten_state(body: Any) -> Any:
+    """Shorten the message and drop the result of a worker's state that is too long.
+
+    A run must come to its end, whatever its last words are.
+    """
+    state = body.get("state") if isinstance(body, dict) else None
+    if not isinstance(state, dict) or _length(state) <= MAX_STATE_LENGTH:
+        return body
+    message, name = state.get("message"), state.get("name")
+    shortened = {
+        "message": message[: MAX_STATE_LENGTH // 2] + " …" if isinstance(message, str) else None,
+        "name": name[:MAX_NAME_LENGTH] if isinstance(name, str) else None,
+        "data": None,
+    }
+    return body | {"state": state | shortened}
 
 
 def _max_length(pointer: str, is_filter: bool) -> int | None:

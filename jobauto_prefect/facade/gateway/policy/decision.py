@@ -18,6 +18,7 @@ from jobauto_prefect.facade.gateway.policy.body_rules import (
     refuse_retries,
     require_declared,
     require_scheduled_state,
+    shorten_state,
 )
 from jobauto_prefect.facade.gateway.policy.deployment_schedules import require_schedules
 from jobauto_prefect.facade.gateway.policy.owners import Owner, Ownership
@@ -95,7 +96,7 @@ async def _decide_for_worker(
     scope = ownership.scope(None, frozenset(pools))
     rule = cast("ScopeRule", route.worker_rule)  # or there is no access
     try:
-        return await apply_rule(rule, ScopedRequest(request, scope, ownership))
+        decision = await apply_rule(rule, ScopedRequest(request, scope, ownership))
     except NotFound:
         if route.content is not Content.STATE:
             raise
@@ -104,6 +105,9 @@ async def _decide_for_worker(
             raise
         # Whatever state the worker proposes: the run would wait for ever.
         return Decision({"state": {"type": "FAILED", "message": STRAY}}, stray=stray)
+    if route.content is Content.STATE:
+        return replace(decision, body=shorten_state(decision.body))
+    return decision
 
 
 async def _decide_for_administrator(
