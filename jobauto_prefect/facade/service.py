@@ -1,6 +1,5 @@
 """The services that every request can use: settings, ledger, outbox worker, caches."""
 
-import asyncio
 import threading
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -13,7 +12,7 @@ from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.facade.auth.passwords import PasswordVerifier
 from jobauto_prefect.facade.auth.throttle import SignInThrottle
 from jobauto_prefect.facade.auth.token_cache import TokenCache
-from jobauto_prefect.facade.middleware.concurrency import UserConcurrency
+from jobauto_prefect.facade.middleware.concurrency import MAX_CONCURRENT, UserConcurrency
 from jobauto_prefect.jobs.claims.credentials import layer_of
 from jobauto_prefect.ledger.audit.trail import Actor
 from jobauto_prefect.ledger.records import Credential
@@ -60,13 +59,17 @@ FOLLOWING_THREADS = 2
 """Threads that read what is followed, by whomever: that many outputs come at once."""
 
 
+APPLYING_THREADS = 4
+"""Threads that plan and apply files, one for each person."""
+
+
 @dataclass(slots=True)
 class Service:
     """`operator` is the person at this machine's command line, who needs no password.
 
     `monitor` is None in the command line's own copy of the facade.
-    `applying` is held by the request that plans or applies files: the others wait for it without
-    a connection to the database.
+    `applying` has a place for each person who plans or applies files, `following` for each output
+    that is followed; their threads are apart, so that others need not wait for them.
     """
 
     settings: Settings
@@ -78,7 +81,10 @@ class Service:
     operator: Actor | None = None
     monitor: "FacadeMonitor | None" = None
     availability: AvailabilityCache = field(default_factory=AvailabilityCache)
-    applying: asyncio.Lock = field(default_factory=asyncio.Lock)
+    applying: UserConcurrency = field(default_factory=lambda: UserConcurrency(1, MAX_CONCURRENT))
+    applying_threads: CapacityLimiter = field(
+        default_factory=lambda: CapacityLimiter(APPLYING_THREADS)
+    )
     following: UserConcurrency = field(default_factory=lambda: UserConcurrency(MAX_FOLLOWED, 0))
     following_threads: CapacityLimiter = field(
         default_factory=lambda: CapacityLimiter(FOLLOWING_THREADS)

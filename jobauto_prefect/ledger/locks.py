@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 from datetime import timedelta
 from uuid import UUID
 
-from sqlalchemy import delete, func, or_, select, update
+from sqlalchemy import Engine, delete, func, or_, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from jobauto_prefect.errors import Contended
@@ -72,6 +72,19 @@ def acquire_apply_lock(session: WritingSession, patience_seconds: float) -> None
         if time.monotonic() > until:
             raise Contended("other files are being applied for a long time; try again later")
         time.sleep(LOOK_AGAIN_SECONDS)
+
+
+PASS_SECONDS = 0.1
+"""The longest that SQLite waits before it looks again whether it may write."""
+
+
+def let_writers_pass(engine: Engine) -> None:
+    """Wait until others have begun to write, where one writes again and again.
+
+    PostgreSQL gives a lock to who has waited longest; SQLite to who looks first.
+    """
+    if engine.dialect.name == "sqlite":
+        time.sleep(PASS_SECONDS)
 
 
 def lock_run_templates(

@@ -17,7 +17,7 @@ from jobauto_prefect.facade.apply.record_kinds import KINDS, Record
 from jobauto_prefect.facade.apply.refusals import Refusals
 from jobauto_prefect.facade.apply.validation import Validator, raise_faults
 from jobauto_prefect.facade.apply.visible_records import VisibleRecords, load_visible_records
-from jobauto_prefect.facade.apply.writer import WriteOutcome, Writer, try_each, write_all
+from jobauto_prefect.facade.apply.writer import WriteOutcome, Writer, pages_of, try_each, write_all
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.ledger import locks
@@ -201,14 +201,22 @@ class Applier:
         return _CheckedFiles(read, changes, faults, refused)
 
     def _tried(self, judged: _CheckedFiles) -> WriteOutcome:
-        """Return what would come of writing: every error of it, and what who asks may not do."""
-        if judged.changes_nothing:
-            return WriteOutcome()
-        with contextlib.suppress(JobautoError):  # one is enough to look for all
-            return self._rehearsed(judged, each_alone=False)
-        return self._rehearsed(judged, each_alone=True)
+        """Return what would come of writing: every error of it, and what who asks may not do.
 
-    def _rehearsed(self, judged: _CheckedFiles, *, each_alone: bool) -> WriteOutcome:
+        Page by page: between them others write.
+        """
+        outcome = WriteOutcome()
+        for page in pages_of(judged.changes, judged.read.index):
+            try:
+                outcome.extend(self._rehearsed(page, judged, each_alone=False))
+            except JobautoError:  # one is enough to look for all
+                outcome.extend(self._rehearsed(page, judged, each_alone=True))
+            locks.let_writers_pass(self._service.ledger.engine)
+        return outcome
+
+    def _rehearsed(
+        self, page: Sequence[Change], judged: _CheckedFiles, *, each_alone: bool
+    ) -> WriteOutcome:
         outcome = WriteOutcome()
         with (
             contextlib.suppress(_RolledBack),
@@ -217,9 +225,9 @@ class Applier:
             locks.acquire_apply_lock(session, LOCK_SECONDS)
             writer = Writer(self._service, self._who, session, judged.read.index)
             if each_alone:
-                outcome = try_each(session, writer, judged.changes, judged.refused)
+                outcome = try_each(session, writer, page, judged.refused)
             else:
-                outcome = write_all(session, writer, judged.changes)
+                outcome = write_all(session, writer, page)
             raise _RolledBack
         return outcome
 

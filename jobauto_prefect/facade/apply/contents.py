@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from jobauto_prefect.errors import Fault
+from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.apply.documents import (
     Document,
     check_document,
@@ -35,8 +35,16 @@ class Contents:
         return refused
 
 
+MOST_RECORDS = 10_000
+"""Of all files together."""
+
+
 def read_contents(files: Iterable[tuple[str, bytes]]) -> Contents:
-    """Return what is in files, given by name and content."""
+    """Return what is in files, given by name and content.
+
+    Raises:
+        InvalidInput: they hold too many records.
+    """
     faults: list[Fault] = []
     read: list[Document] = []
     names: list[str] = []
@@ -45,6 +53,9 @@ def read_contents(files: Iterable[tuple[str, bytes]]) -> Contents:
         documents, unread = read_documents(name, content)
         read += documents
         faults += unread
+        if len(read) > MOST_RECORDS:
+            message = f"hold more than {MOST_RECORDS} records; apply them in several parts"
+            raise InvalidInput([Fault("/files", "records", message)])
     is_unread = bool(faults)
     valid: list[Document] = []
     invalid: list[Document] = []

@@ -1,18 +1,18 @@
 """`POST /apply`: files of records are planned, and the plan is carried out by its digest."""
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
+from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints
 
 from jobauto_prefect.engine.sync.deployment_drift import find_drift
-from jobauto_prefect.errors import StalePlan, Unavailable
-from jobauto_prefect.facade.auth.identity import CurrentUser
-from jobauto_prefect.facade.http.requests import Body, RawBody, parse, read_json_object
+from jobauto_prefect.errors import Forbidden, StalePlan, Unavailable
+from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.facade.http.requests import Body, parse, read_body, read_json_object
 from jobauto_prefect.facade.http.responses import format_of, respond_plain
+from jobauto_prefect.facade.resources.registry import BY_ITEM
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.writes.base import NO_NUL, Labels
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:  # loaded when files come: most commands bring none
     from jobauto_prefect.facade.apply.contents import Contents
     from jobauto_prefect.facade.apply.plans import Fields
     from jobauto_prefect.facade.apply.visible_records import VisibleRecords
+
+
+MOST_FILES = 10_000
 
 
 class FileBody(Body):
@@ -37,7 +40,7 @@ class FileBody(Body):
 class ApplyBody(Body):
     """Files to apply; with the `digest` of a plan, or with `auto_approve`, it is carried out."""
 
-    files: Annotated[list[FileBody], Field(max_length=100_000, description="The files.")]
+    files: Annotated[list[FileBody], Field(max_length=MOST_FILES, description="The files.")]
     labels: Labels = Field(default_factory=list, description="Given to all records of the files.")
     prune: bool = Field(
         default=False,
@@ -59,29 +62,47 @@ def add_routes(router: APIRouter) -> None:
     router.post("/apply", include_in_schema=False)(apply_files)
 
 
-async def apply_files(
-    raw: RawBody, request: Request, who: CurrentUser, service: CurrentService
-) -> Response:
-    """Return what applying files would change; with a digest or approval, do it."""
+async def apply_files(request: Request, who: CurrentUser, service: CurrentService) -> Response:
+    """Return what applying files would change; with a digest or approval, do it.
+
+    Who may write nothing is told so before their files are read, and each person has one request
+    at a time. Nobody waits for a plan: only what is written is under the lock of the ledger.
+    """
     from jobauto_prefect.facade.apply.applier import Applier, ApplyRequest, PlanChanged
     from jobauto_prefect.facade.apply.visible_records import load_visible_records
 
     format_of(request)
-    async with _exclusive(service):
-        body, contents = await asyncio.to_thread(_read, raw)
-        read = await asyncio.to_thread(load_visible_records, service.ledger, service.settings, who)
+    _require_some_write(who)
+    run = partial(to_thread.run_sync, limiter=service.applying_threads)
+    async with service.applying.slot(who.user_id if who.user_id is not None else who.actor.name):
+        body, contents = await run(_read, await read_body(request))
+        read = await run(load_visible_records, service.ledger, service.settings, who)
         compared, away = await _drift(service, contents, read)
         files = Applier(service, who, ApplyRequest(contents, body.labels, body.prune, compared))
         try:
             if body.digest is not None:
-                plan = await asyncio.to_thread(files.apply, body.digest)
+                plan = await run(files.apply, body.digest)
             else:
                 decide = files.approve if body.auto_approve else files.plan
-                plan = await asyncio.to_thread(decide, read)
+                plan = await run(decide, read)
         except PlanChanged:
-            plan = await asyncio.to_thread(files.plan)
+            plan = await run(files.plan)
             raise StalePlan(_plan_fields(plan, away)) from None
-    return respond_plain(request, who, "Plan", _plan_fields(plan, away))
+        return respond_plain(request, who, "Plan", _plan_fields(plan, away))
+
+
+def _require_some_write(who: Identity) -> None:
+    """Require the right to write some record of the kinds that files hold.
+
+    Raises:
+        Forbidden: they may write none.
+    """
+    from jobauto_prefect.facade.apply.record_kinds import KINDS
+
+    permissions = {BY_ITEM[kind].permissions for kind in KINDS}
+    writes = ("create", "update", "delete")
+    if not any(who.rights.anywhere(f"{of}.{write}") for of in permissions for write in writes):
+        raise Forbidden("you may write nothing that files hold; ask an administrator")
 
 
 def _read(raw: bytes) -> "tuple[ApplyBody, Contents]":
@@ -89,22 +110,6 @@ def _read(raw: bytes) -> "tuple[ApplyBody, Contents]":
 
     body = parse(ApplyBody, read_json_object(raw))
     return body, read_contents((file.name, file.text.encode()) for file in body.files)
-
-
-@contextlib.asynccontextmanager
-async def _exclusive(service: Service) -> AsyncIterator[None]:
-    from jobauto_prefect.facade.apply.applier import LOCK_SECONDS
-
-    try:
-        async with asyncio.timeout(LOCK_SECONDS):
-            await service.applying.acquire()
-    except TimeoutError:
-        message = "other files are being applied for a long time; try again later"
-        raise Unavailable(message) from None
-    try:
-        yield
-    finally:
-        service.applying.release()
 
 
 async def _drift(

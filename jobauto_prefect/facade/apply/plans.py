@@ -183,11 +183,12 @@ class Planner:
         return kind == "topic" and owner_in(kind, self._index.records[kind][number]) is None
 
     def _needed(self, gone: Sequence[tuple[str, int]]) -> Iterator[Fault]:
+        going = frozenset(gone)
         for kind, number in gone:
             stays = [
                 dependent
                 for dependent in self._index.dependents(kind, number)
-                if dependent not in gone
+                if dependent not in going
             ]
             if stays:
                 named = ", ".join(

@@ -1,5 +1,6 @@
 """The records there are, as files would say them."""
 
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -200,26 +201,29 @@ class RecordIndex:
 
     def dependents(self, kind: str, number: int) -> Sequence[tuple[str, int]]:
         """Return the kinds and ids of the records that refer to one."""
-        return [
-            (other, one_id)
-            for other, described in KINDS.items()
-            for one_id, record in self.records[other].items()
-            if any(
-                record[reference.member] == number
-                for reference in described.references.values()
-                if reference.kind == kind
-            )
-            or any(
-                number in record[f"{member}_ids"]
-                for member, named in described.lists.items()
-                if named == kind
-            )
-            or (kind == "topic" and number in self._borne(other, record))
-            or (kind == "calendar" and number in map(self._calendar, calendars_in(other, record)))
-        ]
+        return self._dependents.get((kind, number), [])
 
-    def _calendar(self, name: str) -> int | None:
-        return self.find_by_title("calendar", name)
+    @functools.cached_property
+    def _dependents(self) -> Mapping[tuple[str, int | None], list[tuple[str, int]]]:
+        found: dict[tuple[str, int | None], list[tuple[str, int]]] = {}
+        for other, described in KINDS.items():
+            for one_id, record in self.records[other].items():
+                referred = {
+                    *((each.kind, record[each.member]) for each in described.references.values()),
+                    *(
+                        (named, number)
+                        for member, named in described.lists.items()
+                        for number in record[f"{member}_ids"]
+                    ),
+                    *(("topic", number) for number in self._borne(other, record)),
+                    *(
+                        ("calendar", self.find_by_title("calendar", name))
+                        for name in calendars_in(other, record)
+                    ),
+                }
+                for each in referred:
+                    found.setdefault(each, []).append((other, one_id))
+        return found
 
     def _borne(self, kind: str, record: Record) -> Iterator[int | None]:
         """Yield the ids of the topics that a record bears; None for a topic that is not known."""

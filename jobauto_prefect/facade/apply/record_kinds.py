@@ -229,6 +229,13 @@ def matching_apps(template: Record, apps: Iterable[Record]) -> list[Record]:
     return [app for app in apps_meant if owner_in("app", app)] or apps_meant
 
 
+def app_words(app: Record) -> set[str]:
+    """Return the texts, in small letters, by which templates may refer to an application."""
+    name = app["name"]
+    names = name.values() if isinstance(name, Mapping) else (name,)
+    return {str(word).lower() for word in (*names, app.get("uuid") or "")}
+
+
 def refers_to(template: Record, app: Record) -> bool:
     """Whether a template's reference, by name or UUID, is to this application."""
     if "app_uuid" in template:

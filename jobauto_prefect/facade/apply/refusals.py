@@ -52,12 +52,12 @@ class Refusals:
         """Whether a document refers to one that is refused."""
         return any(
             (kind, wanted) in self._titles
-            for kind, title, company in _references(document)
+            for kind, title, company in references_in(document)
             for wanted in titles_meant(kind, title, company)
         ) or (document.kind == "runtemplate" and bool(matching_apps(document.content, self._apps)))
 
 
-def _references(document: Document) -> Iterator[tuple[str, str, str | None]]:
+def references_in(document: Document) -> Iterator[tuple[str, str, str | None]]:
     """Yield kind, title and company of what a document refers to, but for applications."""
     kind, content = document.kind or "", document.content
     described, company = KINDS[kind], company_referring(kind, content)

@@ -37,6 +37,9 @@ from jobauto_prefect.facade.apply.record_kinds import (
 from jobauto_prefect.facade.apply.refusals import Refusals
 from jobauto_prefect.wording import pluralize
 
+MOST_TOLD = 1_000
+"""Errors that are told of; the others are counted."""
+
 
 def raise_faults(faults: Sequence[Fault]) -> None:
     """Raise `InvalidInput` where there are errors."""
@@ -44,9 +47,9 @@ def raise_faults(faults: Sequence[Fault]) -> None:
         raise InvalidInput(faults, f"{faults[0].message}; nothing was changed")
     if faults:
         fault_count, files = pluralize(len(faults), "error"), len({fault.file for fault in faults})
-        raise InvalidInput(
-            faults, f"{fault_count} in {pluralize(files, 'file')}; nothing was changed"
-        )
+        told = "" if len(faults) <= MOST_TOLD else f"; these are the first {MOST_TOLD}"
+        message = f"{fault_count} in {pluralize(files, 'file')}; nothing was changed{told}"
+        raise InvalidInput(faults[:MOST_TOLD], message)
 
 
 class Validator:

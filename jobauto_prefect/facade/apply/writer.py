@@ -1,7 +1,8 @@
 """Making planned changes, one record after the other, in one transaction."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -9,9 +10,15 @@ from jobauto_prefect.errors import Fault, Forbidden, JobautoError, NotReady, Una
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.plans import Change
 from jobauto_prefect.facade.apply.record_index import RecordIndex
-from jobauto_prefect.facade.apply.record_kinds import NOUNS, definition_in, says_owner
+from jobauto_prefect.facade.apply.record_kinds import (
+    NOUNS,
+    app_words,
+    definition_in,
+    says_owner,
+    titles_meant,
+)
 from jobauto_prefect.facade.apply.references import ReferenceResolver
-from jobauto_prefect.facade.apply.refusals import Refusals
+from jobauto_prefect.facade.apply.refusals import Refusals, references_in
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.http.requests import WHOLE_BODY, Fields
 from jobauto_prefect.facade.resources.natural_keys import resolve_names
@@ -25,6 +32,9 @@ from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.database.engine import database_errors
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.soft_delete import soft_delete
+
+PAGE = 100
+"""Changes that are tried together: what one transaction writes, others can't until it ends."""
 
 
 class Writer:
@@ -112,6 +122,61 @@ class WriteOutcome:
     warnings: list[tuple[str, str, Fault]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     forbidden: list[Fault] = field(default_factory=list)
+
+    def extend(self, other: "WriteOutcome") -> None:
+        """Add what came of another page; what both wrote is told once."""
+        self.warnings = [*dict.fromkeys([*self.warnings, *other.warnings])]
+        self.faults = [*dict.fromkeys([*self.faults, *other.faults])]
+        self.forbidden = [*dict.fromkeys([*self.forbidden, *other.forbidden])]
+
+
+def pages_of(changes: Sequence[Change], index: RecordIndex) -> Iterator[list[Change]]:
+    """Yield the changes of a plan to be tried one page after the other, each by itself.
+
+    A page begins with what its changes need: records they refer to, and for a deletion what
+    refers to the record now.
+    """
+    changed = [change for change in changes if change.action != "unchanged"]
+    needed = _needed(changed, index)
+    for start in range(0, len(changed), PAGE):
+        waiting = [*range(start, min(start + PAGE, len(changed)))]
+        page: set[int] = set()
+        while waiting:
+            place = waiting.pop()
+            if place not in page:
+                page.add(place)
+                waiting += needed(place)
+        yield [changed[place] for place in sorted(page)]
+
+
+def _needed(changes: Sequence[Change], index: RecordIndex) -> Callable[[int], set[int]]:
+    """Return what finds the places of the changes that one needs, by its place."""
+    titled: dict[tuple[str, str], set[int]] = defaultdict(set)
+    numbered: dict[tuple[str, int | None], int] = {}
+    for place, change in enumerate(changes):
+        titles = {change.title}
+        if change.number is not None:  # two may exchange their titles
+            titles.add(index.title(change.kind, change.number))
+            numbered[change.kind, change.number] = place
+        if change.kind == "app" and change.document is not None:
+            titles |= app_words(change.document.content)
+        for title in titles:
+            titled[change.kind, title].add(place)
+
+    def needed(place: int) -> set[int]:
+        change = changes[place]
+        if change.document is None:
+            dependents = index.dependents(change.kind, change.number or 0)
+            return {numbered[each] for each in dependents if each in numbered}
+        wanted = {(change.kind, change.title)}
+        for kind, title, company in references_in(change.document):
+            wanted |= {(kind, meant) for meant in titles_meant(kind, title, company)}
+        if change.kind == "runtemplate":
+            content = change.document.content
+            wanted.add(("app", str(content.get("app_uuid", content.get("app"))).lower()))
+        return set().union(*(titled.get(each, ()) for each in wanted))
+
+    return needed
 
 
 def write_all(session: WritingSession, writer: Writer, changes: Sequence[Change]) -> WriteOutcome:
