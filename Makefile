@@ -39,11 +39,13 @@ check: $(READY) ## Check style, types and layers
 	$(VENV)/bin/lint-imports
 
 .PHONY: publish
-publish: $(READY) ## Write anew what is published: api/openapi.json, schemas/, docs/conformance.md
+publish: $(READY) ## Write anew what is published: api/openapi.json, schemas/, docs/conformance.md, docs/bounds.md
 	$(VENV)/bin/python -m jobauto_prefect.facade.openapi > api/openapi.json
 	cp jobauto_prefect/definitions/schemas/*.schema.json schemas/
 	$(VENV)/bin/python -m tests.conformance.table > docs/conformance.md.new
 	mv docs/conformance.md.new docs/conformance.md
+	$(VENV)/bin/python -m jobauto_prefect.facade.bounds > docs/bounds.md.new
+	mv docs/bounds.md.new docs/bounds.md
 
 .PHONY: bench
 bench: $(READY) ## Measure what the README claims: benchmarks/results.json, docs/performance.md

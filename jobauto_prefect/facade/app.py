@@ -113,15 +113,19 @@ def create_app(
     errors.add_error_handlers(app)
     app.add_middleware(IdentificationMiddleware)
     app.add_middleware(IgnoredParametersMiddleware)
+    add_routes(app, visitors=operator is None)
+    return app
+
+
+def add_routes(app: FastAPI, *, visitors: bool) -> None:
+    """Add all routes; a command's own copy has no visitors, and need not load their pages."""
     contract = build_contract_router()
     for router in (worker_api.router, docs_page.router, metrics.router, contract):
         app.router.routes.extend(router.routes)
-    if operator is None:
-        # The command line's own copy has no visitors, and need not load their pages.
+    if visitors:
         from jobauto_prefect.facade.console.pages import add_pages
 
         add_pages(app)
-    return app
 
 
 def _monitor(settings: Settings, ledger: Ledger) -> "FacadeMonitor":

@@ -1,0 +1,256 @@
+"""What one request, and one person, may take: tried on each route, and what others notice of it."""
+
+import contextlib
+import json
+import re
+import select
+import socket
+import threading
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from sqlalchemy import insert
+
+from jobauto_prefect.facade.app import create_app
+from jobauto_prefect.facade.bounds import facade_bounds, page, table
+from jobauto_prefect.facade.http.body_sizes import INTERNAL_BYTES, SIGN_IN_BYTES
+from jobauto_prefect.facade.middleware.concurrency import MAX_CONCURRENT, MAX_WAITING
+from jobauto_prefect.facade.resources.forecasts import MAX_NAMED
+from jobauto_prefect.facade.service import MAX_FOLLOWED
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.records import AuditEntry, OutputLine
+from jobauto_prefect.ledger.store import Ledger
+from jobauto_prefect.runtime.protocol import MESSAGE_LENGTH
+from jobauto_prefect.settings import Settings
+from tests.support.claims import granted, own_run_of, report
+from tests.support.console import PASSWORD, add_user
+from tests.support.gateway import basic
+from tests.support.job_records import JobRecords
+from tests.support.paths import ROOT
+from tests.support.records import post
+from tests.support.servers import client, user_token, worker_token
+from tests.support.waits import eventually
+
+CHUNK = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+SENT_TOO_MUCH = 4 * 2**20
+"""Bytes beyond the bound that buffers on the way may hold."""
+
+pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+
+
+@pytest.fixture
+def facade_settings(facade_settings: Settings) -> Settings:
+    """The bounds that are settings are small, so that all routes are tried soon."""
+    small = {"body_limit_bytes": 50_000, "apply_limit_bytes": 100_000}
+    return facade_settings.model_copy(update=small | {"artifact_limit_bytes": 80_000})
+
+
+def status_of_endless(url: str, method: str, path: str, headers: dict[str, str], most: int) -> int:
+    """The status of a request whose body says no length and never ends."""
+    parts, sent = urlsplit(url), 0
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {parts.netloc}", "Transfer-Encoding: chunked"]
+    head = "\r\n".join([*lines, *(f"{name}: {text}" for name, text in headers.items()), "", ""])
+    with socket.create_connection((str(parts.hostname), parts.port or 80), timeout=30) as peer:
+        peer.sendall(head.encode())
+        with contextlib.suppress(ConnectionError):
+            while not select.select([peer], [], [], 0)[0]:
+                assert sent < most + SENT_TOO_MUCH, f"{method} {path} takes more than {most} bytes"
+                peer.sendall(CHUNK)
+                sent += 0x10000
+        return int(peer.recv(4096).split()[1])
+
+
+def sign_in(ledger: Ledger) -> Callable[[str], dict[str, str]]:
+    """What signs in at a path: a worker's token, or a super_admin's password."""
+    add_user(ledger, "root", "super_admin")
+    worker = {"Authorization": f"Bearer {worker_token(ledger, 'jobauto')}"}
+    person = basic(f"root:{PASSWORD}")
+    return lambda path: worker if path.startswith("/internal/") else person
+
+
+def test_the_page_of_bounds_is_that_of_the_code() -> None:
+    assert (ROOT / "docs/bounds.md").read_text() == page()
+
+
+def test_every_route_that_is_served_is_in_the_table(
+    facade_settings: Settings, ledger: Ledger
+) -> None:
+    app = create_app(facade_settings, ledger)
+    served = {(row.method, row.path) for row in facade_bounds(app.routes, facade_settings)}
+    listed = {(row.method, row.path) for row in table(facade_settings) if row.door != "Prefect"}
+    assert served == listed
+    assert len(served) > 250
+
+
+def test_no_route_takes_more_than_its_bound_and_each_takes_that(
+    facade_url: str, facade_settings: Settings, ledger: Ledger
+) -> None:
+    rows = [row for row in table(facade_settings) if row.door != "Prefect"]
+    signed = sign_in(ledger)
+    with httpx.Client(timeout=60) as http:
+        for row in rows:
+            path = re.sub(r"\{suffix\}", "json", re.sub(r"\{(?!suffix)[^}]*\}", "1", row.path))
+            headers = signed(path)
+            status = status_of_endless(facade_url, row.method, path, headers, row.body)
+            assert status < 500 or status == 503, (row, status)  # Prefect is away
+            if row.method == "GET" or row.path.endswith("/output"):
+                continue
+            start, end = '{"x": "', '"}'
+            body = start + "y" * (row.body - len(start) - len(end)) + end
+            full = http.request(row.method, f"{facade_url}{path}", content=body, headers=headers)
+            assert full.status_code != 413, row
+            assert full.status_code < 500 or full.status_code == 503, (row, full.text)
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [
+        ("/api/v1/login.json", SIGN_IN_BYTES),
+        ("/internal/v1/claims", INTERNAL_BYTES),
+        ("/internal/v1/jobs/1/output", INTERNAL_BYTES),
+        ("/api/v1/app/", 50_000),
+        ("/api/v1/apply.json", 100_000),
+    ],
+)
+def test_a_body_that_is_too_large_is_413_without_a_length_too(
+    facade_url: str, ledger: Ledger, path: str, most: int
+) -> None:
+    headers = sign_in(ledger)(path)
+    assert status_of_endless(facade_url, "POST", path, headers, most) == 413
+
+
+def slow_requests(url: str, headers: dict[str, str], count: int) -> contextlib.ExitStack:
+    """So many requests whose bodies do not come."""
+    parts, stack = urlsplit(url), contextlib.ExitStack()
+    lines = ["POST /api/v1/company/ HTTP/1.1", f"Host: {parts.netloc}", "Content-Length: 2"]
+    lines += [f"{name}: {text}" for name, text in headers.items()]
+    for _ in range(count):
+        peer = socket.create_connection((str(parts.hostname), parts.port or 80), timeout=60)
+        stack.enter_context(peer)
+        peer.sendall("\r\n".join([*lines, "", ""]).encode())
+    return stack
+
+
+def test_one_users_requests_wait_for_each_other_and_nobody_elses(
+    facade_url: str, ledger: Ledger
+) -> None:
+    mine = {"Authorization": f"Bearer {user_token(ledger, 'ann')}"}
+    other = {"Authorization": f"Bearer {user_token(ledger, 'ben')}"}
+    worker = {"Authorization": f"Bearer {worker_token(ledger, 'jobauto')}"}
+    listed = f"{facade_url}/api/v1/companies.json"
+
+    def refused() -> bool:
+        try:
+            return httpx.get(listed, headers=mine, timeout=2).status_code == 429
+        except httpx.ReadTimeout:  # it waits, before some of those
+            return False
+
+    with slow_requests(facade_url, mine, MAX_CONCURRENT + MAX_WAITING):
+        eventually(refused, 60)
+        answer = httpx.get(listed, headers=mine)
+        assert (answer.headers["retry-after"], "at once" in answer.json()["message"]) == ("1", True)
+        assert httpx.get(listed, headers=other).status_code == 200
+        asked = httpx.get(f"{facade_url}/internal/v1/applications/1", headers=worker)
+        assert asked.status_code == 404
+    eventually(lambda: httpx.get(listed, headers=mine).status_code == 200)
+
+
+def test_a_page_that_asks_the_contract_takes_one_place(facade_url: str, ledger: Ledger) -> None:
+    """Else eight pages at once would wait for each other for ever."""
+    headers = {"Authorization": f"Bearer {user_token(ledger)}"}
+    statuses: list[int] = []
+
+    def visit() -> None:
+        answer = httpx.get(f"{facade_url}/console/jobs", headers=headers, timeout=30)
+        statuses.append(answer.status_code)
+
+    visitors = [threading.Thread(target=visit) for _ in range(3 * MAX_CONCURRENT)]
+    for each in visitors:
+        each.start()
+    for each in visitors:
+        each.join()
+    assert statuses == [200] * len(visitors)
+
+
+def test_who_follows_many_outputs_is_refused_more_and_does_all_else(
+    rest: httpx.Client, facade_url: str, ledger: Ledger
+) -> None:
+    job = JobRecords(rest, ledger).job(state="running")
+    path = f"/job/{job}/output.json?follow=true"
+    with contextlib.ExitStack() as stack:
+        for _ in range(MAX_FOLLOWED):
+            followed = stack.enter_context(rest.stream("GET", path))
+            assert followed.status_code == 200
+        refused = rest.get(path)
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert rest.get(f"/job/{job}/output.json").status_code == 200
+        with client(f"{facade_url}/api/v1", user_token(ledger, "ben")) as ben:
+            assert stack.enter_context(ben.stream("GET", path)).status_code == 200
+    eventually(lambda: _is_free(rest, path))
+
+
+def _is_free(rest: httpx.Client, path: str) -> bool:
+    with rest.stream("GET", path) as followed:
+        return followed.status_code == 200
+
+
+def test_long_output_comes_whole_in_both_forms(rest: httpx.Client, ledger: Ledger) -> None:
+    job, count = JobRecords(rest, ledger).job(), 12_001
+    at = ledger.clock() - timedelta(minutes=2)
+    line = {"job_id": job, "stream": "stdout", "at": at}
+    with ledger.writing(SERVICE) as session:
+        rows = [{**line, "seq": seq, "text": f"line {seq}"} for seq in range(1, count + 1)]
+        session.execute(insert(OutputLine), rows)
+    whole = rest.get(f"/job/{job}/output.json").json()
+    assert [each["seq"] for each in whole["lines"]] == [*range(1, count + 1)]
+    assert (whole["last"], whole["state"]) == (count, "failed")
+    assert rest.get(f"/job/{job}/output.txt").text.splitlines()[-1] == f"line {count}"
+
+
+def test_a_forecast_names_so_many_run_templates(rest: httpx.Client) -> None:
+    names = ",".join(f"acme/{number}" for number in range(MAX_NAMED + 1))
+    refused = rest.get("/forecast.json", params={"runtemplate_id": names})
+    assert (refused.status_code, refused.json()["details"][0]["pointer"]) == (
+        400,
+        "/runtemplate_id",
+    )
+    fewer = rest.get("/forecast.json", params={"runtemplate_id": names.rpartition(",")[0]})
+    assert fewer.json()["windows"] == []
+
+
+def entries_of(ledger: Ledger) -> list[AuditEntry]:
+    with ledger.reading() as session:
+        return [*session.query(AuditEntry).order_by(AuditEntry.id)]
+
+
+def test_what_the_trail_keeps_of_one_change_is_bounded(rest: httpx.Client, ledger: Ledger) -> None:
+    """Nobody can delete it again."""
+    records = JobRecords(rest, ledger)
+    agent = {"User-Agent": "x" * 50_000}
+    for note in ("a" * 10_000, "b" * 10_000):
+        rest.post(f"/runtemplate/{records.template}", json={"note": note}).raise_for_status()
+    logo = "data:image/png;base64," + "A" * 30_000
+    rest.post(f"/company/{records.company}", json={"logo": logo}, headers=agent).raise_for_status()
+    refused = rest.post(f"/runtemplate/{records.template}", json={"note": "c" * 10_001})
+    *_, noted, drawn = entries_of(ledger)
+    assert refused.json()["details"][0]["pointer"] == "/note"
+    assert noted.changes["note"] == ["a" * 10_000, "b" * 10_000]
+    assert drawn.changes["logo"][1].startswith(logo[:4_000])
+    assert f"({len(logo)} characters, SHA-256 " in drawn.changes["logo"][1]
+    assert len(json.dumps(drawn.changes)) < 5_000
+    assert drawn.user_agent == "x" * 500
+    assert rest.get(f"/company/{records.company}.json").json()["logo"] == logo
+
+
+def test_what_a_worker_says_of_a_job_is_bounded(
+    rest: httpx.Client, claims: httpx.Client, template: dict[str, Any], ledger: Ledger
+) -> None:
+    job = post(rest, "/job/", runtemplate_id=template["id"])
+    launch = granted(claims, own_run_of(ledger, job["id"]))
+    report(claims, launch, ending="not_started", exit_code=None, message="x" * 500_000)
+    ended = rest.get(f"/job/{launch['job_id']}.json").json()
+    assert len(ended["message"]) <= MESSAGE_LENGTH
