@@ -16,7 +16,7 @@ from jobauto_prefect.facade.auth.permissions import EVERYTHING
 from jobauto_prefect.facade.writes.memberships import set_roles
 from jobauto_prefect.ledger.access.tokens import issue_user_token, issue_worker_token
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.records import User
+from jobauto_prefect.ledger.records import Company, CompanyUser, User
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.asgi_server import serving
@@ -60,6 +60,18 @@ def member_token(rest: httpx.Client, ledger: Ledger, login: str, role: str, memb
     rest.post(f"/company/{company}/user/", json=body).raise_for_status()
     with ledger.writing(SERVICE) as session:
         return issue_user_token(session, session.get_one(User, user["id"]), None)[0]
+
+
+def manager_token(ledger: Ledger, login: str, slug: str) -> str:
+    """A bearer token of a new user who manages a new company, and nothing else."""
+    token = user_token(ledger, login, ())
+    with ledger.writing(SERVICE) as session:
+        user = session.query(User).filter_by(login=login).one()
+        company = Company(slug=slug, name=slug)
+        session.add(company)
+        session.flush()
+        session.add(CompanyUser(company_id=company.id, user_id=user.id, role="manager"))
+    return token
 
 
 def worker_token(ledger: Ledger, *pools: str) -> str:

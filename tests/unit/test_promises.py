@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from jobauto_prefect.definitions import schema
 from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, record_schema
+from jobauto_prefect.facade.bounds import page
 from jobauto_prefect.facade.models.audit_entries import AuditAction
 from jobauto_prefect.facade.resources.registry import ENTITIES
 from jobauto_prefect.facade.writes.calendars import CalendarBody
@@ -229,3 +230,7 @@ def test_every_entry_of_the_trail_can_be_asked_for_by_its_kind_and_its_action() 
     assert found
     assert {kind for kind, _ in found} <= {*ENTITIES}
     assert {action for _, action in found} <= {*get_args(AuditAction)}
+
+
+def test_the_page_of_bounds_is_that_of_the_code() -> None:
+    assert (ROOT / "docs/bounds.md").read_text() == page(), "make publish"

@@ -13,7 +13,7 @@ from jobauto_prefect.cli.connection.client import BASE, Client, call_facade
 from jobauto_prefect.cli.connection.http_connection import connect_remote
 from jobauto_prefect.errors import Conflict, InvalidInput
 from jobauto_prefect.ledger.store import Ledger
-from tests.support.servers import user_token
+from tests.support.servers import manager_token, user_token
 
 ACME = {"kind": "company", "slug": "acme", "name": "Acme"}
 
@@ -107,7 +107,7 @@ def test_somebody_who_is_always_quicker_is_not_fought_for_ever(
 def test_what_one_may_not_change_is_told_before_anybody_is_asked(
     facade_url: str, ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("JOBAUTO_TOKEN", user_token(ledger, "eve", ("viewer",)))
+    monkeypatch.setenv("JOBAUTO_TOKEN", manager_token(ledger, "eve", "elsewhere"))
     asked: list[Any] = []
 
     with pytest.raises(InvalidInput) as refused:

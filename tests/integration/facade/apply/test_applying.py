@@ -8,7 +8,7 @@ import httpx
 from jobauto_prefect.ledger.store import Ledger
 from tests.support import contract_check
 from tests.support.definitions import PROBE
-from tests.support.servers import client, user_token
+from tests.support.servers import client, manager_token, user_token
 
 ACME = "kind: company\nslug: acme\nname: Acme\n"
 NIGHTLY = "kind: runtemplate\ncompany: acme\napp: Probe\nname: Nightly\n"
@@ -82,7 +82,7 @@ def test_approval_is_for_what_is_right_and_permitted(
 ) -> None:
     wrong: dict[str, Any] = {"files": files(acme_yaml=ACME, other_yaml=NIGHTLY)}
     refused = planned(rest, 400, **wrong, auto_approve=True)
-    with client(f"{facade_url}/api/v1", user_token(ledger, "eve", ("viewer",))) as eve:
+    with client(f"{facade_url}/api/v1", manager_token(ledger, "eve", "elsewhere")) as eve:
         eve.event_hooks["response"].append(contract_check.check)
         plan = planned(eve, files=files(acme_yaml=ACME), auto_approve=True)
 
@@ -93,7 +93,8 @@ def test_approval_is_for_what_is_right_and_permitted(
     assert [(error["file"], error["rule"]) for error in plan["forbidden"]] == [
         ("acme.yaml", "forbidden")
     ]
-    assert rest.get("/companies.json").json() == {}
+    companies = rest.get("/companies.json").json().values()
+    assert [company["slug"] for company in companies] == ["elsewhere"]
 
 
 def test_a_definition_stays_byte_for_byte(rest: httpx.Client) -> None:
@@ -229,7 +230,7 @@ def test_a_person_sees_no_records_of_others_in_a_plan(
     base: dict[str, Any] = {"files": files(acme_yaml=f"{ACME}email: secret@example.org\n")}
     planned(rest, **base, digest=planned(rest, **base)["digest"])
 
-    with client(f"{facade_url}/api/v1", user_token(ledger, "eve", ("viewer",))) as eve:
+    with client(f"{facade_url}/api/v1", manager_token(ledger, "eve", "elsewhere")) as eve:
         answer = eve.post("/apply.json", json={"files": files(acme_yaml=ACME)})
 
     assert "secret@example.org" not in answer.text
