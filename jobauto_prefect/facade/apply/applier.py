@@ -17,7 +17,7 @@ from jobauto_prefect.facade.apply.record_kinds import KINDS, Record
 from jobauto_prefect.facade.apply.refusals import Refusals
 from jobauto_prefect.facade.apply.validation import Validator, raise_faults
 from jobauto_prefect.facade.apply.visible_records import VisibleRecords, load_visible_records
-from jobauto_prefect.facade.apply.writer import WriteOutcome, Writer, pages_of, try_each, write_all
+from jobauto_prefect.facade.apply.writer import Pages, WriteOutcome, Writer, try_each, write_all
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.ledger import locks
@@ -206,7 +206,7 @@ class Applier:
         Page by page: between them others write.
         """
         outcome = WriteOutcome()
-        for page in pages_of(judged.changes, judged.read.index):
+        for page in Pages(judged.changes, judged.read.index):
             try:
                 outcome.extend(self._rehearsed(page, judged, each_alone=False))
             except JobautoError:  # one is enough to look for all

@@ -52,13 +52,16 @@ class Refusals:
         """Whether a document refers to one that is refused."""
         return any(
             (kind, wanted) in self._titles
-            for kind, title, company in references_in(document)
+            for kind, title, company in (*references_in(document), *_started_by(document))
             for wanted in titles_meant(kind, title, company)
         ) or (document.kind == "runtemplate" and bool(matching_apps(document.content, self._apps)))
 
 
 def references_in(document: Document) -> Iterator[tuple[str, str, str | None]]:
-    """Yield kind, title and company of what a document refers to, but for applications."""
+    """Yield kind, title and company of what a document refers to.
+
+    Not applications, and not what actions start.
+    """
     kind, content = document.kind or "", document.content
     described, company = KINDS[kind], company_referring(kind, content)
     for name, reference in described.references.items():
@@ -70,5 +73,10 @@ def references_in(document: Document) -> Iterator[tuple[str, str, str | None]]:
     for name in topics_in(kind, content):
         yield "topic", name, company_bearing(kind, content)
     yield from (("calendar", name, None) for name in calendars_in(kind, content))
-    if kind == "runtemplate":
-        yield from ((other, title, company) for _, other, title in references(content))
+
+
+def _started_by(document: Document) -> Iterator[tuple[str, str, str | None]]:
+    """Yield kind, title and company of what the actions of a run template start."""
+    if document.kind == "runtemplate":
+        company = document.content["company"]
+        yield from ((kind, title, company) for _, kind, title in references(document.content))

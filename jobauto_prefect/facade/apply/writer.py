@@ -2,16 +2,18 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jobauto_prefect.errors import Fault, Forbidden, JobautoError, NotReady, Unavailable
+from jobauto_prefect.facade.apply.action_references import MODES, references
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.plans import Change
 from jobauto_prefect.facade.apply.record_index import RecordIndex
 from jobauto_prefect.facade.apply.record_kinds import (
     NOUNS,
+    Record,
     app_words,
     definition_in,
     says_owner,
@@ -33,8 +35,11 @@ from jobauto_prefect.ledger.database.engine import database_errors
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.soft_delete import soft_delete
 
-PAGE = 100
+PAGE = 200
 """Changes that are tried together: what one transaction writes, others can't until it ends."""
+
+JUDGED = "judged"
+"""A deletion after more others than a page has: the rights to it are looked at, nothing else."""
 
 
 class Writer:
@@ -52,7 +57,7 @@ class Writer:
     def write(self, change: Change) -> list[Fault]:
         """Make a change; return what is to be warned of."""
         if change.document is None:
-            self._delete(change.kind, change.number or 0)
+            self._delete(change.kind, change.number or 0, only_judged=change.action == JUDGED)
             return []
         if change.action == "restore":
             self._post(change.kind, {}, change.number)
@@ -76,12 +81,13 @@ class Writer:
         for number, topics in self._owing:
             self._post("company", {"topics": topics}, number)
 
-    def _delete(self, item: str, number: int) -> None:
+    def _delete(self, item: str, number: int, *, only_judged: bool) -> None:
         resource = BY_ITEM[item]
         record = get_record(self._session, resource.kind, number)
         company = company_of(record)
         self._who.rights.require(resource.permissions, "delete", company, record)
-        soft_delete(self._session, record, deactivate)
+        if not only_judged:
+            soft_delete(self._session, record, deactivate)
 
     def _post_definition(self, document: Document, number: int | None) -> WriteResult:
         content, raw = document.content, document.raw
@@ -130,53 +136,112 @@ class WriteOutcome:
         self.forbidden = [*dict.fromkeys([*self.forbidden, *other.forbidden])]
 
 
-def pages_of(changes: Sequence[Change], index: RecordIndex) -> Iterator[list[Change]]:
-    """Yield the changes of a plan to be tried one page after the other, each by itself.
+class Pages:
+    """The changes of a plan, to be tried page by page: each by itself, and the last ones, too.
 
     A page begins with what its changes need: records they refer to, and for a deletion what
-    refers to the record now.
+    refers to the record now. A run template that an action starts is there as a `_stub`, so that
+    a page is no longer because a chain is long.
     """
-    changed = [change for change in changes if change.action != "unchanged"]
-    needed = _needed(changed, index)
-    for start in range(0, len(changed), PAGE):
-        waiting = [*range(start, min(start + PAGE, len(changed)))]
-        page: set[int] = set()
-        while waiting:
-            place = waiting.pop()
-            if place not in page:
-                page.add(place)
-                waiting += needed(place)
-        yield [changed[place] for place in sorted(page)]
 
+    def __init__(self, changes: Sequence[Change], index: RecordIndex) -> None:
+        self._changes = [change for change in changes if change.action != "unchanged"]
+        self._index = index
+        self._titled: dict[tuple[str, str], set[int]] = defaultdict(set)
+        self._numbered: dict[tuple[str, int | None], int] = {}
+        self._launched: dict[tuple[str, str], list[int]] = defaultdict(list)
+        for place, change in enumerate(self._changes):
+            self._note(place, change)
 
-def _needed(changes: Sequence[Change], index: RecordIndex) -> Callable[[int], set[int]]:
-    """Return what finds the places of the changes that one needs, by its place."""
-    titled: dict[tuple[str, str], set[int]] = defaultdict(set)
-    numbered: dict[tuple[str, int | None], int] = {}
-    for place, change in enumerate(changes):
+    def _note(self, place: int, change: Change) -> None:
         titles = {change.title}
         if change.number is not None:  # two may exchange their titles
-            titles.add(index.title(change.kind, change.number))
-            numbered[change.kind, change.number] = place
-        if change.kind == "app" and change.document is not None:
-            titles |= app_words(change.document.content)
+            titles.add(self._index.title(change.kind, change.number))
+            self._numbered[change.kind, change.number] = place
+        if change.document is not None:
+            content = change.document.content
+            if change.kind == "app":
+                titles |= app_words(content)
+            if change.kind == "runtemplate" and (change.number is None or "app" in change.fields):
+                self._launched[content["company"], _app_word(content)].append(place)
         for title in titles:
-            titled[change.kind, title].add(place)
+            self._titled[change.kind, title].add(place)
 
-    def needed(place: int) -> set[int]:
-        change = changes[place]
+    def __iter__(self) -> Iterator[list[Change]]:
+        """Yield the pages, in the order of the plan."""
+        whole: set[int] = set()
+        for place in range(len(self._changes)):
+            more = self._with_needs([place])
+            if whole and len(whole | more) > PAGE:
+                yield self._page(whole)
+                whole = set()
+            if self._changes[place].document is None and len(more) > PAGE:
+                yield [replace(self._changes[place], action=JUDGED)]
+            else:
+                whole |= more
+        if whole:
+            yield self._page(whole)
+
+    def _page(self, whole: set[int]) -> list[Change]:
+        page = {place: self._changes[place] for place in whole}
+        for place in whole:
+            for target in self._started(self._changes[place]) - page.keys():
+                page[target] = _stub(self._changes[target])
+                for needed in self._with_needs(self._needed(page[target])) - page.keys():
+                    page[needed] = self._changes[needed]
+        return [page[place] for place in sorted(page)]
+
+    def _with_needs(self, places: Iterable[int]) -> set[int]:
+        found: set[int] = set()
+        waiting = [*places]
+        while waiting:
+            place = waiting.pop()
+            if place not in found:
+                found.add(place)
+                waiting += self._needed(self._changes[place])
+        return found
+
+    def _needed(self, change: Change) -> set[int]:
+        """Return the places of what has to be written before, but for what actions start."""
         if change.document is None:
-            dependents = index.dependents(change.kind, change.number or 0)
-            return {numbered[each] for each in dependents if each in numbered}
+            dependents = self._index.dependents(change.kind, change.number or 0)
+            return {self._numbered[each] for each in dependents if each in self._numbered}
         wanted = {(change.kind, change.title)}
         for kind, title, company in references_in(change.document):
             wanted |= {(kind, meant) for meant in titles_meant(kind, title, company)}
         if change.kind == "runtemplate":
             content = change.document.content
-            wanted.add(("app", str(content.get("app_uuid", content.get("app"))).lower()))
-        return set().union(*(titled.get(each, ()) for each in wanted))
+            launched = (title for _, kind, title in references(content) if kind == "app")
+            wanted |= {("app", word.lower()) for word in (_app_word(content), *launched)}
+        return set().union(*(self._titled.get(each, ()) for each in wanted))
 
-    return needed
+    def _started(self, change: Change) -> set[int]:
+        """Return the places of new run templates that its actions start."""
+        if change.kind != "runtemplate" or change.document is None:
+            return set()
+        content, started = change.document.content, set[int]()
+        for _, kind, title in references(content):
+            if kind == "app":  # the second one is too many already
+                started |= {*self._launched[content["company"], title.lower()][:2]}
+            else:
+                started |= self._titled.get((kind, title), set())
+        return {place for place in started if self._is_new(place)}
+
+    def _is_new(self, place: int) -> bool:
+        change = self._changes[place]
+        return change.number is None or "app" in change.fields
+
+
+def _app_word(template: Record) -> str:
+    return str(template.get("app_uuid", template.get("app"))).lower()
+
+
+def _stub(change: Change) -> Change:
+    """Return a run template without what it refers to itself, but for company and application."""
+    assert change.document is not None  # noqa: S101 - it is started, so it is not deleted
+    apart = {*MODES, "credentials", "topics", "calendars"}
+    content = {name: value for name, value in change.document.content.items() if name not in apart}
+    return replace(change, document=replace(change.document, content=content))
 
 
 def write_all(session: WritingSession, writer: Writer, changes: Sequence[Change]) -> WriteOutcome:
