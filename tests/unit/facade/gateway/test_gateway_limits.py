@@ -11,6 +11,7 @@ from jobauto_prefect.facade.gateway.policy.body_rules import (
     prefix_idempotency_keys,
     require_limits,
     require_scheduled_state,
+    shorten_state,
 )
 from jobauto_prefect.facade.gateway.policy.deployment_schedules import require_schedules
 from jobauto_prefect.facade.gateway.policy.parameter_schemas import digest_of, digests_of
@@ -189,3 +190,24 @@ def test_a_schema_is_known_as_it_is_as_older_pages_repeat_it_and_by_one_property
         {"definitions": {}, "properties": {"noun": y}, "pattern": "x"},
     ):
         assert digest_of(other) not in known
+
+
+def test_a_new_state_is_short_and_a_workers_is_cut() -> None:
+    long = {"type": "CANCELLED", "message": "x" * 3_900_000}
+    for body in ({"state": long}, [{"state": long}], {"state": {"type": "X", "data": [long]}}):
+        assert [rule for _, rule in rules_broken(require_limits, body, is_filter=False)] == [
+            "length"
+        ]
+    require_limits({"state": {"type": "CANCELLED", "message": "x" * 9_000}}, is_filter=False)
+    require_limits({"parameters": {"state": "x" * 20_000}}, is_filter=False)
+
+    cut = shorten_state({"state": {**long, "name": "n" * 20_000}, "force": True})
+    assert (cut["state"]["type"], cut["force"], len(cut["state"]["name"])) == (
+        "CANCELLED",
+        True,
+        250,
+    )
+    assert len(cut["state"]["message"]) < 6_000
+    short = {"state": {"type": "FAILED", "message": "no", "data": {"a": 1}}}
+    assert shorten_state(short) == short
+    assert shorten_state(None) is None
