@@ -1,6 +1,8 @@
 """A facade on a real port, for tests."""
 
 import contextlib
+import select
+import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -114,6 +116,26 @@ def prefect_client(url: str, **options: Any) -> httpx.Client:
     limits = options.pop("limits", LIMITS)
     transport = _Patient(limits=limits, verify=certificates.needs_certificates(url))
     return httpx.Client(base_url=url, transport=transport, **options)
+
+
+CHUNK = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+SENT_TOO_MUCH = 24 * 2**20
+"""Bytes beyond the bound that buffers on the way may hold."""
+
+
+def status_of_endless(url: str, method: str, path: str, headers: dict[str, str], most: int) -> int:
+    """The status of a request whose body says no length and never ends."""
+    parts, sent = urlsplit(url), 0
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {parts.netloc}", "Transfer-Encoding: chunked"]
+    head = "\r\n".join([*lines, *(f"{name}: {text}" for name, text in headers.items()), "", ""])
+    with socket.create_connection((str(parts.hostname), parts.port or 80), timeout=30) as peer:
+        peer.sendall(head.encode())
+        with contextlib.suppress(ConnectionError):
+            while not select.select([peer], [], [], 0)[0]:
+                assert sent < most + SENT_TOO_MUCH, f"{method} {path} takes more than {most} bytes"
+                peer.sendall(CHUNK)
+                sent += 0x10000
+        return int(peer.recv(4096).split()[1])
 
 
 class Serving:

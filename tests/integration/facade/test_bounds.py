@@ -3,7 +3,6 @@
 import contextlib
 import json
 import re
-import select
 import socket
 import threading
 from collections.abc import Callable
@@ -31,12 +30,8 @@ from tests.support.console import PASSWORD, add_user
 from tests.support.gateway import basic
 from tests.support.job_records import JobRecords
 from tests.support.records import post
-from tests.support.servers import client, user_token, worker_token
+from tests.support.servers import client, status_of_endless, user_token, worker_token
 from tests.support.waits import eventually
-
-CHUNK = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
-SENT_TOO_MUCH = 24 * 2**20
-"""Bytes beyond the bound that buffers on the way may hold."""
 
 pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
 
@@ -46,21 +41,6 @@ def facade_settings(facade_settings: Settings) -> Settings:
     """The bounds that are settings are small, so that all routes are tried soon."""
     small = {"body_limit_bytes": 50_000, "apply_limit_bytes": 100_000}
     return facade_settings.model_copy(update=small | {"artifact_limit_bytes": 80_000})
-
-
-def status_of_endless(url: str, method: str, path: str, headers: dict[str, str], most: int) -> int:
-    """The status of a request whose body says no length and never ends."""
-    parts, sent = urlsplit(url), 0
-    lines = [f"{method} {path} HTTP/1.1", f"Host: {parts.netloc}", "Transfer-Encoding: chunked"]
-    head = "\r\n".join([*lines, *(f"{name}: {text}" for name, text in headers.items()), "", ""])
-    with socket.create_connection((str(parts.hostname), parts.port or 80), timeout=30) as peer:
-        peer.sendall(head.encode())
-        with contextlib.suppress(ConnectionError):
-            while not select.select([peer], [], [], 0)[0]:
-                assert sent < most + SENT_TOO_MUCH, f"{method} {path} takes more than {most} bytes"
-                peer.sendall(CHUNK)
-                sent += 0x10000
-        return int(peer.recv(4096).split()[1])
 
 
 def sign_in(ledger: Ledger) -> Callable[[str], dict[str, str]]:

@@ -12,7 +12,7 @@ import pytest
 from jobauto_prefect.engine.api import service_authorization
 from jobauto_prefect.facade.middleware.concurrency import MAX_CONCURRENT, MAX_WAITING
 from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway, basic
-from tests.support.servers import prefect_client
+from tests.support.servers import prefect_client, status_of_endless
 from tests.support.waits import eventually
 
 EXPONENTIAL = {"properties": {"x": {"type": "string", "pattern": "^(a+)+$"}}}
@@ -248,3 +248,35 @@ def test_one_users_requests_wait_for_each_other_and_nobody_else_does(gate: Gatew
         assert httpx.get(f"{gate.url}{version}", headers=worker, timeout=30).status_code == 200
     with gate.as_("manager") as manager:
         eventually(lambda: manager.get(version).status_code == 200)
+
+
+def test_a_state_that_lists_repeat_is_short(gate: Gateway) -> None:
+    run, long = gate.run(OURS), {"type": "CANCELLED", "message": "x" * 3_900_000}
+    with gate.as_("runner") as user, gate.as_("manager") as manager:
+        for body in (long, {"type": "CANCELLED", "data": ["x" * 20_000]}):
+            refused = user.post(f"/flow_runs/{run}/set_state", json={"state": body})
+            assert refused.status_code == 400, refused.text
+            assert refused.json()["details"][0]["pointer"] == "/state"
+        new = f"/deployments/{gate.deployment(OURS)}/create_flow_run"
+        scheduled = {"state": {"type": "SCHEDULED", "message": "x" * 20_000}}
+        assert user.post(new, json=scheduled).status_code == 400
+        chosen = {"flow_runs": {"id": {"any_": [run]}}, "state": long}
+        assert manager.post("/flow_runs/bulk_set_state", json=chosen).status_code == 400
+        worker = basic(f"worker:{gate.worker_token}")
+        told = {"state": {"type": "FAILED", "message": "y" * 100_000}}
+        with prefect_client(gate.url, headers=worker) as own:
+            own.post(f"/flow_runs/{run}/set_state", json=told).raise_for_status()
+        shown = manager.get(f"/flow_runs/{run}").json()["state"]
+    assert shown["type"] == "FAILED"
+    assert shown["message"].startswith("yyy")
+    assert len(shown["message"]) < 10_000
+
+
+def test_a_body_without_an_end_is_counted_whoever_sends_it(gate: Gateway) -> None:
+    service = {"Authorization": service_authorization(gate.ledger.box)}
+    worker, person = basic(f"worker:{gate.worker_token}"), basic(f"manager:{PASSWORD}")
+    most = gate.settings.body_limit_bytes
+    for headers in (service, worker, person):
+        for path in ("/api/flow_runs/filter", "/api/logs/", "/api/nothing", "/docs"):
+            url = gate.url.removesuffix("/api")
+            assert 400 <= status_of_endless(url, "POST", path, headers, most) < 500, path
