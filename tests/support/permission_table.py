@@ -45,6 +45,7 @@ ELSEWHERE = {"managing member elsewhere": "manager", "member admin elsewhere": "
 WIDE = {"super_admin", "admin"}
 HERE = {person for person, (_, membership) in PEOPLE.items() if membership}
 SIGNED_IN = set(PEOPLE) - {"nobody"}
+VIEWERS = {"viewer here", "viewing member", "viewer elsewhere"}
 READERS = WIDE | HERE
 CREATORS = WIDE | {"editor here", "user here", "managing member", "member admin"}
 EDITORS = WIDE | {"editor here", "managing member", "member admin"}
@@ -163,7 +164,7 @@ def rows() -> list[Row]:
         Row("GET", "/drift.json", SIGNED_IN, SIGNED_IN, of_prefect=True),
         Row("POST", "/reconcile.json", WIDE, SIGNED_IN, of_prefect=True),
         Row("POST", "/prune.json", WIDE, SIGNED_IN, of_prefect=True),
-        Row("POST", "/apply.json", SIGNED_IN, SIGNED_IN, {"files": []}),
+        Row("POST", "/apply.json", SIGNED_IN - VIEWERS, SIGNED_IN, {"files": []}),
         Row("GET", "/pools.json", SIGNED_IN, SIGNED_IN, of_prefect=True),
         Row("GET", "/workers.json", SIGNED_IN, SIGNED_IN),
         Row("GET", "/maintenance.json", SIGNED_IN, SIGNED_IN),
