@@ -1,0 +1,34 @@
+"""The watch over event loops sees what holds one up in a part of the service."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PROGRAM = """
+import asyncio
+from jobauto_prefect.facade.console.jobs.artifact_previews import render_markdown
+
+render_markdown("once")
+
+
+async def serve():
+    {call}(render_markdown, "# Heading\\n" * 20_000)
+
+
+def run(work, text):
+    work(text)
+
+
+asyncio.run(serve())
+"""
+
+
+@pytest.mark.parametrize(("call", "is_slow"), [("run", True), ("await asyncio.to_thread", False)])
+def test_what_runs_long_in_an_event_loop_is_named(call: str, is_slow: bool, tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", PROGRAM.format(call=call), "start"]
+    subprocess.run(argv, env={**os.environ, "WATCHED_LOOPS": str(tmp_path)}, check=True)
+    lines = [line for file in tmp_path.iterdir() for line in file.read_text().splitlines()]
+    assert any("render_markdown" in line for line in lines) is is_slow
