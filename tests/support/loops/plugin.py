@@ -5,6 +5,7 @@ service that a test starts.
 """
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -46,6 +47,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workerinput"):
         return
     session.config.stash[FINDINGS] = findings()
+    shutil.rmtree(os.environ[FOLDER], ignore_errors=True)
     if session.config.stash[FINDINGS]:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

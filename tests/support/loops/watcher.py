@@ -5,6 +5,7 @@ thread looks at what runs for long meanwhile, so that its name can be told.
 """
 
 import asyncio
+import contextlib
 import gc
 import os
 import sys
@@ -90,8 +91,10 @@ class LoopWatch:
         middle = ours[len(ours) // 2]
         shown = [*middle[:3], *(place for place in middle[3:] if PACKAGE in place)]
         test = os.environ.get("PYTEST_CURRENT_TEST", "")  # or during which this process began
-        with Path(self._folder, str(os.getpid())).open("a") as file:
-            file.write(f"{spent * 1000:.0f} ms in {test}: {' < '.join(shown)}\n")
+        line = f"{spent * 1000:.0f} ms in {test}: {' < '.join(shown)}\n"
+        file = Path(self._folder, str(os.getpid()))
+        with contextlib.suppress(FileNotFoundError), file.open("a") as findings:  # or it is over
+            findings.write(line)
 
 
 def _places(frame: FrameType | None) -> list[str]:
@@ -99,7 +102,7 @@ def _places(frame: FrameType | None) -> list[str]:
     places = []
     while frame is not None and frame.f_code.co_name != "watched":
         code = frame.f_code
-        path = code.co_filename.rpartition("/site-packages/")[2]
+        path = code.co_filename.rpartition("/site-packages")[2]
         places.append(f"{path}:{code.co_qualname}:{frame.f_lineno}")
         frame = frame.f_back
     return places
