@@ -209,6 +209,8 @@ def _is_there(session: ReadingSession, who: Identity, kind: type[Any], given: An
     if number < 1:
         return True
     record = session.get(kind, number)
+    # The write reads it again, and a session knows only what somebody still holds.
+    session.info.setdefault("referred_to", []).append(record)
     gone = record is None or getattr(record, "retired_at", None) is not None
     return not gone and _can_read(who, kind, record)
 
