@@ -155,8 +155,8 @@ def test_actions_are_done_beside_one_that_says_nothing(
     template = make_template(rest)["id"]
     owed_action(ledger, change(ledger), kind="ChainRuntemplate", config={})
     owed_action(ledger, change(ledger), kind="NoSuchAction", config={})
-    sound = {"runtemplate_id": template}
-    owed_action(ledger, change(ledger), kind="ChainRuntemplate", config=sound)
+    sound, of_company = {"runtemplate_id": template}, change(ledger, company_id=1)
+    owed_action(ledger, of_company, kind="ChainRuntemplate", config=sound)
     asyncio.run(run_due_actions(ledger, facade_settings, lambda: None))
     assert states(ledger, PendingAction) == ["dead", "dead", "done"]
 
