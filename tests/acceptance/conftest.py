@@ -11,7 +11,7 @@ from tests.support.service import EXAMPLES, Service
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     """A running service with the examples applied."""
     home = tmp_path_factory.mktemp("acceptance") / "home"
-    service = Service(home, JOBAUTO_LEASE_SECONDS="5", JOBAUTO_GRACE_SECONDS="2")
+    service = Service(home, JOBAUTO_LEASE_SECONDS="10", JOBAUTO_GRACE_SECONDS="2")
     service.start()
     try:
         applied = service.jobauto("apply", str(EXAMPLES), "--yes")

@@ -1,7 +1,8 @@
 """A plugin of pytest: nothing slower than 50 ms runs in an event loop of the service.
 
-A finding fails the session. Facades within this process are watched, and so is each part of the
-service that a test starts.
+All findings are shown, and one of more than `FAILING_MS` fails the session: on a busy machine a
+callback takes more of a processor's time. Facades within this process are watched, and so is each
+part of the service that a test starts.
 """
 
 import os
@@ -15,6 +16,7 @@ import pytest
 from tests.support.loops.watcher import LoopWatch
 
 FOLDER = "WATCHED_LOOPS"
+FAILING_MS = 150
 FINDINGS = pytest.StashKey[list[str]]()
 
 
@@ -48,7 +50,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         return
     session.config.stash[FINDINGS] = findings()
     shutil.rmtree(os.environ[FOLDER], ignore_errors=True)
-    if session.config.stash[FINDINGS]:
+    if any(int(line.partition(" ")[0]) > FAILING_MS for line in session.config.stash[FINDINGS]):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 

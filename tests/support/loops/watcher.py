@@ -24,11 +24,17 @@ ONCE = (
     "uvicorn/lifespan/on.py:",
     "jinja2/environment.py:Environment.compile",
     "LateRoute.examine",
+    "openapi/schemas.py:component_schemas",
 )
 """What a process does once: it loads modules, templates and routes, and starts an application."""
 
-OTHERS = ("/tests/", "/jobauto_prefect/engine/worker/")
-"""A test's own coroutine, and a worker, whose loop nobody else waits for."""
+OTHERS = (
+    "/tests/",
+    "/jobauto_prefect/engine/worker/",
+    "/jobauto_prefect/runtime/",
+    "/jobauto_prefect/cli/",
+)
+"""A test's own coroutine, a worker and a command, whose loops nobody else waits for."""
 
 
 @dataclass(slots=True)
