@@ -107,13 +107,14 @@ def _give_block_key() -> None:
     import asyncio
 
     from jobauto_prefect.cli.connection.local_ledger import open_local_ledger
-    from jobauto_prefect.engine.prefect_server.block_encryption import VARIABLE, reencrypt_blocks
+    from jobauto_prefect.engine.prefect_server.block_encryption import reencrypt_blocks
+    from jobauto_prefect.engine.prefect_server.process import BLOCK_KEY
     from jobauto_prefect.ledger.store import prefect_key
 
-    if not os.environ.get(VARIABLE):
+    if not os.environ.get(BLOCK_KEY):
         with open_local_ledger() as ledger:
-            os.environ[VARIABLE] = prefect_key(ledger)
-    taken = asyncio.run(reencrypt_blocks(os.environ[VARIABLE]))
+            os.environ[BLOCK_KEY] = prefect_key(ledger)
+    taken = asyncio.run(reencrypt_blocks(os.environ[BLOCK_KEY]))
     if taken:
         logger.info("%d blocks are encrypted with the service's key now", taken)
 

@@ -11,7 +11,6 @@ from cryptography.fernet import Fernet, InvalidToken
 
 logger = logging.getLogger(__name__)
 
-VARIABLE = "PREFECT_SERVER_ENCRYPTION_KEY"
 OWN_KEY = "ENCRYPTION_KEY"
 """The name of its key in Prefect's table of configurations."""
 

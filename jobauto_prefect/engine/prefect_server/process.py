@@ -57,13 +57,20 @@ def prefect_environment(settings: Settings, inherited: Mapping[str, str]) -> dic
     }
 
 
+BLOCK_KEY = "PREFECT_SERVER_ENCRYPTION_KEY"
+READ_DIRECTLY = frozenset(
+    {"PREFECT_PROFILE", BLOCK_KEY, "PREFECT_FLOW_RUN_EXECUTE_SIGTERM_BEHAVIOR"}
+)
+"""What Prefect reads of its environment beside its settings."""
+
+
 def prefect_names() -> frozenset[str]:
-    """Return the names of all settings of Prefect, as variables."""
+    """Return the names of all that Prefect reads of its environment."""
     from prefect.settings import Settings as PrefectSettings
     from prefect.settings.legacy import _get_settings_fields
 
     names = _get_settings_fields(PrefectSettings)
-    return frozenset(name for name in names if name.startswith("PREFECT_")) | {"PREFECT_PROFILE"}
+    return frozenset(name for name in names if name.startswith("PREFECT_")) | READ_DIRECTLY
 
 
 async def wait_ready(api_url: str, timeout_seconds: float = 60) -> None:
