@@ -7,6 +7,7 @@ from typing import Any
 from jobauto_prefect.compiler.descriptions import describe_application, describe_template
 from jobauto_prefect.compiler.parameters import TITLES, ParameterSchema, parameters
 from jobauto_prefect.compiler.plan import (
+    TEMPLATE_LABEL,
     USUAL_QUEUE,
     DeploymentPlan,
     FlowPlan,
@@ -119,7 +120,7 @@ def deployment_plan(facts: TemplateFacts, definition: Definition) -> DeploymentP
         labels={
             **flow.labels,
             "jobauto.company": facts.company_slug,
-            "jobauto.template": facts.template_id,
+            TEMPLATE_LABEL: facts.template_id,
         },
         work_pool=facts.pool,
         work_queue=facts.queue,

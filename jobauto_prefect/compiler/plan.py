@@ -11,6 +11,10 @@ REFUSED = str.maketrans(dict.fromkeys("/%&<>", "-"))
 """Prefect answers 422 or 500 to names with these characters."""
 
 
+TEMPLATE_LABEL = "jobauto.template"
+"""The label of a deployment, and so of its flow runs, that names its run template."""
+
+
 @dataclass(frozen=True, slots=True)
 class FlowPlan:
     """One application as a Prefect flow; `tags` are in their order, labels are for machines."""
@@ -66,6 +70,12 @@ class DeploymentPlan:
     parameter_schema: Mapping[str, Any]
     schedule: SchedulePlan | None
     paused: bool
+
+
+def template_in(labels: Mapping[str, Any]) -> int | None:
+    """Return the run template that a flow run's labels name; None: none."""
+    named = labels.get(TEMPLATE_LABEL)
+    return named if type(named) is int and 0 < named < 2**31 else None
 
 
 def prefect_name(text: str) -> str:

@@ -21,6 +21,7 @@ from prefect.utilities.callables import ParameterSchema as PrefectSchema
 
 from jobauto_prefect.compiler.deployments import flow_plan
 from jobauto_prefect.compiler.parameters import REFERENCES, ParameterSchema, parameters
+from jobauto_prefect.compiler.plan import template_in
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.connection import connect
@@ -149,6 +150,7 @@ def _claim(run: FlowRun, opened: WorkerContext, worker: str) -> Claim:
         flow_run_id=run.id,
         run_number=max(1, run.run_count),
         deployment_id=run.deployment_id,
+        template_id=template_in(run.labels),
         parameters=run.parameters,
         auto_scheduled=bool(run.auto_scheduled),
         scheduled_for=run.expected_start_time,

@@ -51,7 +51,8 @@ class Claim(Message):
     `claim_id` is made by the worker: the same one asked again is given the same answer, so an
     answer that got lost does no harm. `run_number` is the `run_count` this start has once
     Running, from 1. `auto_scheduled`, `scheduled_for` and `idempotency_key` are what Prefect's
-    flow run says. With `announced` the worker has not asked Prefect for them: it heard that the run
+    flow run says, `template_id` which run template its labels name, being those of its deployment.
+    With `announced` the worker has not asked Prefect for them: it heard that the run
     was made, and the ledger knows the rest or does not. `due` is when Prefect lets the run start,
     said by a worker that heeds `wait_seconds` of the answer, and so may ask a little before; None:
     it would start the process at once. `changed_at` is when Prefect had last changed the run as the
@@ -63,6 +64,7 @@ class Claim(Message):
     flow_run_id: UUID
     run_number: int = Field(ge=1, le=2**31 - 1)
     deployment_id: UUID
+    template_id: int | None = None
     parameters: dict[str, Any] = {}
     auto_scheduled: bool = False
     scheduled_for: AwareDatetime | None = None
@@ -196,6 +198,10 @@ class RunStatus(Message):
 
 UNKNOWN_DEPLOYMENT = "unknown_deployment"
 """Why a run of a deployment is refused that is no run template's."""
+
+BEING_REGISTERED = "being_registered"
+"""Why a run of a deployment is refused that may be a run template's: Prefect has it, and the ledger
+is still to note that."""
 
 
 class Refusal(Message):

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
+from jobauto_prefect.compiler.plan import template_in
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.flow_runs.operations import (
     CANCELLED_IN_PREFECT,
@@ -36,6 +37,7 @@ from jobauto_prefect.logs import current_log_context, log_context
 from jobauto_prefect.retries import retry_until_available
 from jobauto_prefect.runtime.launch.claim import LaunchClaim
 from jobauto_prefect.runtime.protocol import (
+    BEING_REGISTERED,
     UNKNOWN_DEPLOYMENT,
     Claim,
     ClaimAnswer,
@@ -126,6 +128,8 @@ class RunDriver:
             answer = await self._claim(active, deployment_id)
             if isinstance(answer, float):
                 return answer
+            if answer.refusal is not None and answer.refusal.reason == BEING_REGISTERED:
+                return TAKEN_SECONDS  # the gateway lets no worker change it before
             if answer.refusal is not None:
                 await self._reporter.report(run.id, answer.refusal.story, RunMetadata(run.labels))
                 if answer.refusal.reason == UNKNOWN_DEPLOYMENT:
@@ -153,6 +157,7 @@ class RunDriver:
             flow_run_id=run.id,
             run_number=run.run_count + 1,
             deployment_id=deployment_id,
+            template_id=template_in(run.labels),
             parameters=dict(run.parameters),
             auto_scheduled=run.auto_scheduled,
             scheduled_for=run.scheduled_for,

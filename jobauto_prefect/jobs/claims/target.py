@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from jobauto_prefect.definitions import Overlap
@@ -18,18 +19,31 @@ from jobauto_prefect.ledger import outbox
 from jobauto_prefect.ledger.base import BIGGEST_ID
 from jobauto_prefect.ledger.jobs import attempts
 from jobauto_prefect.ledger.jobs.attempts import KnownJobs
-from jobauto_prefect.ledger.jobs.flow_runs import moved_key, run_key, window_key
+from jobauto_prefect.ledger.jobs.flow_runs import (
+    is_being_registered,
+    moved_key,
+    run_key,
+    window_key,
+)
 from jobauto_prefect.ledger.jobs.leases import may_live
 from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.records import Job, RunTemplate, Task
 from jobauto_prefect.ledger.states import JobState, TaskReason, TaskState
-from jobauto_prefect.runtime.protocol import UNKNOWN_DEPLOYMENT, Claim, PrefectState
+from jobauto_prefect.runtime.protocol import (
+    BEING_REGISTERED,
+    UNKNOWN_DEPLOYMENT,
+    Claim,
+    PrefectState,
+)
 
 OVERLAP_LOOK = timedelta(seconds=10)
 """So often a window looks whether the attempt before it has ended, where nobody tells it."""
 
 CLOSED_LOOK = timedelta(hours=1)
 """So often a job looks whether its calendars have changed."""
+
+REGISTRATION_LOOK = timedelta(seconds=5)
+"""So often a run looks whether its deployment has been noted as its run template's."""
 
 EARLY = timedelta(seconds=30)
 """By so much a worker's clock may be ahead of the ledger's."""
@@ -87,7 +101,12 @@ def _first_seen(context: ClaimContext) -> Job | None:
         return jobs.own or jobs.of_run[-1]
     named, number = jobs.named, _reference(context, "job")
     deployment_id = None if named is None else named.runtemplate.deployment_id
-    if number is not None and deployment_id != context.claim.deployment_id:
+    if (
+        number is not None
+        and deployment_id != context.claim.deployment_id
+        # Waiting runs are moved to a new deployment before the ledger notes it.
+        and (named is None or _template(context).id != named.runtemplate_id)
+    ):
         message = f"the flow run names job {number}, which is none of its run template's"
         raise Refused("foreign_job", message, PrefectState.FAILED)
     return named
@@ -142,11 +161,27 @@ def _references(context: ClaimContext) -> Mapping[str, Any]:
 
 
 def _template(context: ClaimContext) -> RunTemplate:
-    template = attempts.template_of_deployment(context.session, context.claim.deployment_id)
+    find = partial(attempts.template_of_deployment, context.session, context.claim.deployment_id)
+    template, named = find(), context.claim.template_id
+    if template is None and named is not None:
+        _require_registered(context, named)
+        template = find()  # it may have been noted between these two
     if template is None:
         message = "this deployment is none of jobauto's run templates; apply the template first"
         raise Refused(UNKNOWN_DEPLOYMENT, message, PrefectState.FAILED)
     return template
+
+
+def _require_registered(context: ClaimContext, template_id: int) -> None:
+    """Require that the ledger knows which deployment is a run template's.
+
+    Raises:
+        Refused: it is still to note that; the run is to come again.
+    """
+    if is_being_registered(context.session, template_id):
+        message = f"run template {template_id} is being registered in Prefect"
+        at = context.session.clock() + REGISTRATION_LOOK
+        raise Refused(BEING_REGISTERED, message, PrefectState.SCHEDULED, at=at)
 
 
 def _bound(context: ClaimContext, job: Job) -> Job:

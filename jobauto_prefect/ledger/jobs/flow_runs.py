@@ -4,20 +4,39 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import and_, or_, select
 from sqlalchemy.orm import Session
 
+from jobauto_prefect.ledger.outbox import OutboxKind
 from jobauto_prefect.ledger.queries.jobs import WITH_CONTEXT
-from jobauto_prefect.ledger.records import (
-    Job,
-    RunTemplate,
-)
+from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
 from jobauto_prefect.ledger.states import JobState
 
 
 def awaits_run(job: Job) -> bool:
     """Whether a job is to start and has no flow run that could start it."""
     return job.state == JobState.SCHEDULED and job.flow_run_id is None
+
+
+def is_being_registered(session: Session, template_id: int) -> bool:
+    """Whether Prefect may have a deployment of a run template that the ledger does not know yet.
+
+    Messages that make one stay until its id is noted, also where somebody dies in between.
+    """
+    jobs = select(Job.id).where(Job.runtemplate_id == template_id)
+    query = select(OutboxMessage.id).where(
+        or_(
+            and_(
+                OutboxMessage.kind == OutboxKind.APPLY_TEMPLATE,
+                OutboxMessage.subject_id == template_id,
+            ),
+            and_(
+                OutboxMessage.kind == OutboxKind.CREATE_RUN,
+                OutboxMessage.subject_id.in_(jobs),
+            ),
+        )
+    )
+    return session.scalar(query.limit(1)) is not None
 
 
 def run_key(job: Job) -> str:

@@ -12,13 +12,15 @@ from uuid import UUID
 
 from slugify import slugify
 
+from jobauto_prefect.compiler.plan import template_in
 from jobauto_prefect.definitions import Definition
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.errors import NotFound
+from jobauto_prefect.errors import NotFound, Unavailable
 from jobauto_prefect.facade.gateway.policy.parameter_schemas import digest_of, digests_of
 from jobauto_prefect.facade.gateway.route_lookup import is_uuid
 from jobauto_prefect.ledger.access import access_scope
 from jobauto_prefect.ledger.access.access_scope import AccessScope
+from jobauto_prefect.ledger.jobs.flow_runs import is_being_registered
 from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.store import Ledger, ReadingSession
 
@@ -173,10 +175,21 @@ class Ownership:
         Returns:
             Its deployment's id, or the name of its work pool; None where it is a run template's,
             or in no such pool.
+
+        Raises:
+            Unavailable: it may be a run template's, which the ledger is still to note.
         """
         run = await self.fetch(f"/flow_runs/{flow_run_id}")
         pool, deployment_id = run.get("work_pool_name"), run.get("deployment_id")
-        if pool not in pools or await self.owner(deployment_id, self.scope(None, None)):
+        template_id = template_in(run.get("labels") or {})
+        if pool not in pools:
+            return None
+        if template_id is not None and await self._read(
+            lambda session: is_being_registered(session, template_id)
+        ):
+            message = f"run template {template_id} is being registered; ask again in a moment"
+            raise Unavailable(message)
+        if await self.owner(deployment_id, self.scope(None, None)):
             return None
         return deployment_id or f"work pool {pool}"
 

@@ -3,18 +3,24 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
 
+from jobauto_prefect.ledger.audit.trail import SERVICE
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue, remove
+from jobauto_prefect.ledger.records import RunTemplate
 from tests.support.gateway import OURS, Gateway
 from tests.support.processes import running
 from tests.support.servers import worker_token
 from tests.support.waits import eventually
 
 STRAYS = 80
+ENDED_WITHIN = 30  # seconds, once a worker has begun
 
 
 @pytest.fixture
@@ -49,7 +55,8 @@ def ended(root: httpx.Client, runs: list[str]) -> dict[str, dict[str, Any]]:
         types = {run["state_type"] for run in found.values()}
         return found if types <= {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"} else {}
 
-    return eventually(over, 120)
+    eventually(lambda: {run["state_type"] for run in states(root, runs).values()} - {"SCHEDULED"})
+    return eventually(over, ENDED_WITHIN)
 
 
 @contextmanager
@@ -117,6 +124,29 @@ def test_a_stray_before_prefects_own_worker_fails_with_the_reason(
     assert {run["state_type"] for run in found.values()} == {"FAILED"}
     assert "start the run template" in found[runs[0]]["state"]["message"]
     assert len(refusals(gate, stray)) == 1
+
+
+def test_a_run_of_a_deployment_that_is_not_noted_yet_waits(
+    gate: Gateway, root: httpx.Client, tmp_path: Path
+) -> None:
+    """Who applied the run template was killed between Prefect's answer and the note of it."""
+    stray = copied(root, gate, "a copy beside it")
+    deployment, template = UUID(gate.deployment(OURS)), gate.templates[OURS]["id"]
+    with gate.ledger.writing(SERVICE) as session:
+        session.get_one(RunTemplate, template).deployment_id = None
+        killed = enqueue(session, OutboxKind.APPLY_TEMPLATE, template)
+        killed.taken_until = session.clock() + timedelta(hours=1)
+    real, after = clicked(root, str(deployment)), clicked(root, stray)
+    with gate.as_("worker", gate.worker_token) as own:  # Prefect's own worker asks again
+        body = {"state": {"type": "PENDING"}}
+        assert own.post(f"/flow_runs/{real}/set_state", json=body).status_code == 503
+    with worker(gate, tmp_path, "jobauto", "jobauto", "--limit", "1"):
+        assert ended(root, [after])[after]["state_type"] == "FAILED"
+        assert states(root, [real])[real]["state_type"] == "SCHEDULED"
+        with gate.ledger.writing(SERVICE) as session:
+            session.get_one(RunTemplate, template).deployment_id = deployment
+            remove(session, killed)
+        assert ended(root, [real])[real]["state_type"] == "COMPLETED"
 
 
 def test_a_worker_ends_no_run_of_another_pool(gate: Gateway, root: httpx.Client) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx
 import pytest
@@ -14,7 +14,15 @@ from sqlalchemy import delete, select
 from jobauto_prefect.clock import utc_now
 from jobauto_prefect.engine.services.background import Reaper
 from jobauto_prefect.ledger.audit.trail import SERVICE
-from jobauto_prefect.ledger.records import AuditEntry, Job, OutboxMessage, OutputLine, Task
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue, remove
+from jobauto_prefect.ledger.records import (
+    AuditEntry,
+    Job,
+    OutboxMessage,
+    OutputLine,
+    RunTemplate,
+    Task,
+)
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.settings import Settings
 from tests.support.claims import (
@@ -151,6 +159,32 @@ def test_nothing_inactive_is_launched(
 
 def test_a_deployment_that_is_not_ours_is_refused(claims: httpx.Client) -> None:
     assert refused(claims, claim_of())[:2] == ("unknown_deployment", "FAILED")
+
+
+def test_a_deployment_that_is_not_noted_yet_is_waited_for(
+    claims: httpx.Client, rest: httpx.Client, template: dict[str, Any], ledger: Ledger
+) -> None:
+    """Whoever made it in Prefect was killed before they noted it; their message stays."""
+    job = rest.post("/job/", json={"runtemplate_id": template["id"]}).json()["id"]
+    moved = {"parameters": {"jobauto": {"job": job}}, "template_id": template["id"]}
+    with ledger.writing(SERVICE) as session:
+        session.execute(delete(OutboxMessage))
+        killed = enqueue(session, OutboxKind.APPLY_TEMPLATE, template["id"])
+    deployment = str(uuid4())
+    for claim in (
+        claim_of(deployment_id=deployment, template_id=template["id"]),
+        claim_of(deployment_id=deployment, **moved),
+    ):
+        assert refused(claims, claim)[:2] == ("being_registered", "SCHEDULED")
+    for template_id in (None, template["id"] + 1):
+        stray = claim_of(deployment_id=deployment, template_id=template_id)
+        assert refused(claims, stray)[:2] == ("unknown_deployment", "FAILED")
+    with ledger.writing(SERVICE) as session:
+        session.get_one(RunTemplate, template["id"]).deployment_id = UUID(deployment)
+        remove(session, killed)
+    own = own_run_of(ledger, job, deployment_id=deployment, template_id=template["id"])
+    assert granted(claims, own)["job_id"] == job
+    granted(claims, claim_of(deployment_id=deployment, template_id=template["id"], worker="w2"))
 
 
 def hourly_since_ten(rest: httpx.Client, ledger: Ledger, template: dict[str, Any]) -> datetime:
