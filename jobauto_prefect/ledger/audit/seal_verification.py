@@ -16,6 +16,7 @@ from jobauto_prefect.ledger.audit.seals import (
     BEGINNING,
     BLOCK,
     SEALED,
+    UNREADABLE,
     Block,
     Mark,
     gaps_in,
@@ -30,9 +31,6 @@ PAGE = 100
 
 ASKED = 500
 """Logged seals that are looked for at once."""
-
-UNREADABLE = (ValueError, TypeError)
-"""What reading a row raises that somebody has put something else in."""
 
 
 @dataclass(frozen=True, slots=True)

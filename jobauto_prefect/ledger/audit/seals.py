@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from sqlalchemy import Row, func, select, text
+from sqlalchemy.exc import DataError
 from sqlalchemy.orm import Session
 
 from jobauto_prefect.errors import AuditDamaged, Conflict
@@ -27,6 +28,9 @@ logger = logging.getLogger(__name__)
 
 FORM = 1
 """Of what is sealed; another form would have another number."""
+
+UNREADABLE = (ValueError, TypeError, DataError)
+"""What reading a row raises that somebody has put something else in."""
 
 BLOCK = 1000
 """The most entries of one seal."""
@@ -235,12 +239,12 @@ class Sealer:
             except AuditDamaged as error:
                 message = f"{error}; nothing is sealed on top of that; run: jobauto audit verify"
                 raise AuditDamaged(message) from None
-            entries = _entries(session, before.last_id + 1, self._settled)
-        if not entries:
+            entries, last = _entries(session, before.last_id + 1, self._settled)
+        if not last:
             return None
         key, new_value = (kept_key, None) if kept_key is not None else new_audit_key(self._ledger)
         ids = [entry.id for entry in entries]
-        first, last = before.last_id + 1, ids[-1]
+        first = before.last_id + 1
         now = self._ledger.clock()
         block = Block(before.number + 1, first, last, gaps_in(first, last, ids), before.hmac, now)
         made = Mark(block.number, last, hmac_of(key, block, entries))
@@ -293,10 +297,26 @@ _WRITERS = text(
 )
 
 
-def _entries(session: Session, first_id: int, last_id: int) -> Sequence[Row[Any]]:
+def _entries(session: Session, first_id: int, last_id: int) -> tuple[Sequence[Row[Any]], int]:
+    """Return the next entries, and the last id of them; what can't be read of them is left out."""
     chosen = AuditEntry.id.between(first_id, last_id)
-    query = select(*SEALED).where(chosen).order_by(AuditEntry.id).limit(BLOCK)
-    return session.execute(query).all()
+    query = select(*SEALED).order_by(AuditEntry.id).limit(BLOCK)
+    try:
+        entries = session.execute(query.where(chosen)).all()
+        return entries, entries[-1].id if entries else 0
+    except UNREADABLE:
+        in_order = select(AuditEntry.id).where(chosen).order_by(AuditEntry.id)
+        ids = session.scalars(in_order.limit(BLOCK)).all()
+    readable: list[Row[Any]] = []
+    for entry_id in ids:
+        try:
+            readable += session.execute(query.where(AuditEntry.id == entry_id)).all()
+        except UNREADABLE:
+            logger.exception(
+                "audit entry %s can't be read, so no seal holds it; run: jobauto audit verify",
+                entry_id,
+            )
+    return readable, ids[-1]
 
 
 def _keep(session: WritingSession, block: Block, made: Mark, key: str) -> None:

@@ -265,6 +265,29 @@ def test_what_can_not_be_read_any_more_is_found(sealed: Ledger) -> None:
     ]
 
 
+def test_what_can_not_be_read_is_named_and_the_others_are_sealed(
+    unguarded: Ledger, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(seals, "BLOCK", 3)
+    _write(unguarded, 6)
+    is_sqlite = unguarded.engine.dialect.name == "sqlite"
+    poison = "changes = '{'" if is_sqlite else "created_at = 'infinity'"
+    _do(unguarded, f"UPDATE audit_entry SET {poison} WHERE id IN (2, 6)")
+    sealer = Sealer(unguarded)
+    assert sealer.seal()
+    assert _blocks(unguarded) == [(1, 3, [[2, 2]]), (4, 6, [[6, 6]])]
+    assert "audit entry 2 can't be read" in caplog.text
+    assert verify(unguarded).damages == [
+        "entries 1 to 3 (seal 1): one can't be read any more",
+        "entries 4 to 6 (seal 2): one can't be read any more",
+    ]
+    caplog.clear()
+    _write(unguarded)
+    assert sealer.seal()
+    assert _blocks(unguarded)[2:] == [(7, 7, [])]
+    assert "can't be read" not in caplog.text
+
+
 def test_an_entry_in_a_gap_is_found(unguarded: Ledger) -> None:
     _write(unguarded, 3)
     _do(unguarded, "DELETE FROM audit_entry WHERE id = 2")
