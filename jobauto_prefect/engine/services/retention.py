@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.jobs.isolation import apart
+from jobauto_prefect.jobs.isolation import CONCERNS_ALL, apart
 from jobauto_prefect.jobs.retention import KeptRuns, Kind, Step, kept_runs, steps_of
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.retention import Ended, runs_only_of
@@ -69,10 +69,14 @@ class Pruner:
         return tally
 
     async def _take(self, step: Step, tally: Tally, until: float | None) -> None:
+        nothing_left = True
         async for batch in self._batches(step, self._walked.get(step.scope)):
             began = time.monotonic()
-            await self._remove(step, batch)
-            tally.counts.update((step.kind, row.company_id) for row in batch)
+            gone = await self._remove(step, batch)
+            tally.counts.update((step.kind, row.company_id) for row in gone)
+            nothing_left &= len(gone) == len(batch)
+            if step.kind is Kind.OUTPUT and nothing_left:
+                self._walked[step.scope] = batch[-1]
             if until is not None and time.monotonic() > until:
                 tally.is_complete = False
                 return
@@ -120,7 +124,23 @@ class Pruner:
         with self._context.ledger.reading() as session:
             return step.page(session, after, BATCH)
 
-    async def _remove(self, step: Step, batch: Sequence[Ended]) -> None:
+    async def _remove(self, step: Step, batch: Sequence[Ended]) -> Sequence[Ended]:
+        """Delete records; return those that went: one that can't is found by halves, and stays."""
+        try:
+            await self._remove_together(step, batch)
+        except CONCERNS_ALL:
+            raise
+        except Exception:
+            if len(batch) > 1:
+                half = len(batch) // 2
+                halves = batch[:half], batch[half:]
+                return [row for part in halves for row in await self._remove(step, part)]
+            with apart(f"retention of {step.kind}: number {batch[0].id}"):
+                raise
+            return []
+        return batch
+
+    async def _remove_together(self, step: Step, batch: Sequence[Ended]) -> None:
         if step.kind is Kind.JOBS:
             runs = await asyncio.to_thread(self._runs_of, batch)
             for start in range(0, len(runs), RUNS_AT_ONCE):
@@ -130,8 +150,6 @@ class Pruner:
         while left:
             left = await asyncio.to_thread(self._remove_some, step, left)
             await asyncio.sleep(SHORTEST_PAUSE)
-        if step.kind is Kind.OUTPUT:
-            self._walked[step.scope] = batch[-1]
 
     def _runs_of(self, jobs: Sequence[Ended]) -> list[UUID]:
         with self._context.ledger.reading() as session:

@@ -9,6 +9,7 @@ from uuid import UUID
 from jobauto_prefect.definitions.storable import storable_text
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.errors import (
+    Forbidden,
     JobautoError,
     PrefectFailed,
     PrefectRefuses,
@@ -107,14 +108,20 @@ class LogShipper:
         except PrefectUnavailable:
             self._waiting.extendleft(reversed(batch[: MOST_WAITING - len(self._waiting)]))
             raise
-        except (PrefectRefuses, PrefectFailed) as error:
-            if len(batch) > 1:  # one line may be to blame; those of other jobs are not
-                half = len(batch) // 2
-                self._waiting.extendleft(reversed(batch[half:]))
-                await self._send(batch[:half])
-                return
+        except (Forbidden, PrefectRefuses, PrefectFailed) as error:
             run = batch[0]["flow_run_id"]
-            logger.warning("a line of flow run %s is not in Prefect's log: %s", run, error)
+            part = [line for line in batch if line["flow_run_id"] == run]
+            rest = [line for line in batch if line["flow_run_id"] != run]
+            # One line may be to blame, but a run is forbidden as a whole, such as a deleted one.
+            if not rest and not isinstance(error, Forbidden):
+                part, rest = part[: len(part) // 2], part[len(part) // 2 :]
+            if part and rest:
+                self._waiting.extendleft(reversed(rest))
+                await self._send(part)
+                return
+            logger.warning(
+                "%d lines of flow run %s are not in Prefect's log: %s", len(batch), run, error
+            )
         except JobautoError as error:
             logger.warning("%d lines of output are not in Prefect's log: %s", len(batch), error)
 

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from uuid import UUID
 
 from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.jobs.isolation import apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,11 @@ async def waiting_runs(
     if queues:
         query["work_queue_names"] = sorted(queues)
     path = f"/work_pools/{quote(pool, safe='')}/get_scheduled_flow_runs"
-    return [_run(entry["flow_run"]) for entry in await api.post(path, query)]
+    runs = list[WaitingRun]()
+    for entry in await api.post(path, query):
+        with apart(f"flow run {entry['flow_run']['id']}"):
+            runs.append(_run(entry["flow_run"]))
+    return runs
 
 
 def _run(flow_run: Mapping[str, Any]) -> WaitingRun:

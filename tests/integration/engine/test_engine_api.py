@@ -13,6 +13,7 @@ import pytest
 from jobauto_prefect.clock import utc_now
 from jobauto_prefect.engine.api import PrefectApi, authorization, environment_authorization
 from jobauto_prefect.engine.worker.log_shipper import LogShipper
+from jobauto_prefect.engine.worker.waiting_runs import waiting_runs
 from jobauto_prefect.errors import (
     Conflict,
     Forbidden,
@@ -155,6 +156,51 @@ async def test_lines_wait_for_a_prefect_that_is_away_and_keep_their_order(
     (body,) = server.bodies
     sent = [(line["level"], line["message"]) for line in json.loads(body)]
     assert sent == [(30, "one"), (20, " "), (20, "a\ufffdb")]
+
+
+async def test_lines_of_a_run_that_is_forbidden_keep_none_of_others_back(
+    server: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The gateway refuses what a batch has of a run that was deleted, and so the whole batch."""
+    gone, others = uuid4(), [uuid4(), uuid4()]
+    async with PrefectApi(server.url) as api:
+        logs = LogShipper(api)
+        for seq, run in enumerate([others[0], gone, others[1], gone, others[0]], start=1):
+            logs.add(run, OutputLines(seq=seq, stream="stdout", texts=[str(seq)], at=utc_now()))
+        server.answers = [(403, {}), (201, None), (403, {}), (403, {})]
+        await logs.flush()
+    sent = [[line["message"] for line in json.loads(body)] for body in server.bodies]
+    assert sent == [["1", "2", "3", "4", "5"], ["1", "5"], ["2", "3", "4"], ["2", "4"], ["3"]]
+    assert f"2 lines of flow run {gone}" in caplog.text
+
+
+async def test_a_line_that_prefect_refuses_keeps_no_other_back(
+    server: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = uuid4()
+    async with PrefectApi(server.url) as api:
+        logs = LogShipper(api)
+        logs.add(run, OutputLines(seq=1, stream="stdout", texts=["a", "b", "c"], at=utc_now()))
+        server.answers = [(422, {}), (201, None), (422, {}), (422, {})]
+        await logs.flush()
+    sent = [[line["message"] for line in json.loads(body)] for body in server.bodies]
+    assert sent == [["a", "b", "c"], ["a"], ["b", "c"], ["b"], ["c"]]
+    assert f"1 lines of flow run {run}" in caplog.text
+
+
+async def test_a_run_that_can_not_be_read_keeps_no_other_waiting(
+    server: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    now = utc_now().isoformat()
+    runs: list[dict[str, object]] = [
+        {"id": str(uuid4()), "run_count": 0, "next_scheduled_start_time": start}
+        for start in (None, now)
+    ]
+    server.answers = [(200, [{"flow_run": run} for run in runs])]
+    async with PrefectApi(server.url) as api:
+        (read,) = await waiting_runs(api, "pool", (), utc_now(), 9)
+    assert str(read.id) == runs[1]["id"]
+    assert f"flow run {runs[0]['id']} is put aside" in caplog.text
 
 
 async def test_what_is_asked_alike_at_once_is_asked_once(server: Scripted) -> None:

@@ -102,6 +102,65 @@ async def test_old_jobs_go_with_all_they_left_and_one_entry_each(bench: Bench) -
     assert (await pruner.prune()).counts.total() == 0
 
 
+POISON = """
+    CREATE TRIGGER poison_{table} BEFORE DELETE ON {table} WHEN OLD.{key} = {number}
+    BEGIN SELECT RAISE(ABORT, 'it is held'); END
+"""
+POISON_FUNCTION = """
+    CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql
+    AS $$ BEGIN RAISE EXCEPTION 'it is held'; END $$
+"""
+POISON_ON_POSTGRESQL = """
+    CREATE TRIGGER poison_{table} BEFORE DELETE ON {table} FOR EACH ROW
+    WHEN (OLD.{key} = {number}) EXECUTE FUNCTION hold()
+"""
+
+
+async def test_a_record_that_can_not_be_deleted_is_named_and_the_others_go(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A constraint of somebody else's, say, who reads the ledger."""
+    places = {Kind.JOBS: (Job, "id"), Kind.OUTPUT: (OutputLine, "job_id"),
+              Kind.TASKS: (Task, "id"), Kind.EVENTS: (Event, "id")}  # fmt: skip
+    with bench.ledger.writing(SERVICE) as session:
+        long_ago = session.clock() - timedelta(days=41)
+        spans = {"window_start": long_ago, "window_end": long_ago, "deadline": long_ago}
+        of_event = {"kind": "change", "operation": "any", "data": {}, "emitted_at": long_ago}
+        events = [Event(created_at=long_ago, **of_event) for _ in range(5)]
+        tasks = [
+            Task(runtemplate_id=bench.template, state="missed", **spans | {"window_start": start})
+            for start in (long_ago - timedelta(hours=number) for number in range(5))
+        ]
+        session.add_all([*events, *tasks])
+        session.flush()
+        numbers = {
+            Kind.EVENTS: [event.id for event in events],
+            Kind.TASKS: [task.id for task in tasks],
+        }
+    numbers[Kind.OUTPUT] = [ended(bench, 31) for _ in range(5)]
+    numbers[Kind.JOBS] = [ended(bench, 41) for _ in range(5)]
+    is_sqlite = bench.ledger.engine.dialect.name == "sqlite"
+    with bench.ledger.engine.begin() as connection:
+        if not is_sqlite:
+            connection.exec_driver_sql(POISON_FUNCTION)
+        for kind, (table, key) in places.items():
+            where = {"table": table.__tablename__, "key": key, "number": numbers[kind][2]}
+            statement = POISON if is_sqlite else POISON_ON_POSTGRESQL
+            connection.exec_driver_sql(statement.format(**where))
+    pruner = keep(bench, jobs_days=40, output_days=30, tasks_days=30, events_days=30)
+    gone = Counter(kind for kind, _ in (await pruner.prune()).counts.elements())
+    assert gone == {Kind.JOBS: 4, Kind.OUTPUT: 9, Kind.TASKS: 4, Kind.EVENTS: 4}
+    for kind, (table, key) in places.items():
+        poisoned = numbers[kind][2]
+        assert {*numbers[kind]} & {*left(bench, table, key)} == {poisoned}
+        assert f"retention of {kind}: number {poisoned} is put aside" in caplog.text
+    with bench.ledger.engine.begin() as connection:
+        for table, _ in places.values():
+            of = "" if is_sqlite else f" ON {table.__tablename__}"
+            connection.exec_driver_sql(f"DROP TRIGGER poison_{table.__tablename__}{of}")
+    assert (await pruner.prune()).counts.total() == len(places)
+
+
 async def test_output_goes_before_its_job(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(steps, "LINES_AT_ONCE", 1)  # as with a job of millions of lines
     old, young = ended(bench, 31), ended(bench, 29)
