@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 import jobauto_prefect
+from tests.support.paths import ROOT
 
 PACKAGE = Path(jobauto_prefect.__file__).parent
+INTEGRATION = ROOT / "tests" / "integration"
 PLACES = (
     "engine/services",
     "engine/outbox_worker.py",
@@ -43,8 +45,8 @@ WHOLE: dict[str, str] = {
     "engine/services/event_dispatch.py _ended_runs": PAGES,
     "engine/services/event_emitter.py EventEmitter._emit": "answers for each event are kept",
     "engine/services/event_emitter.py EventEmitter._record_answers": "a statement for each answer",
-    "engine/services/retention.py Pruner._remove": PAGES,
-    "engine/services/retention.py Pruner._take": "batches of one step, put aside as a whole",
+    "engine/services/retention.py Pruner._remove_together": PAGES,
+    "engine/services/retention.py Pruner._take": "batches, in which each record is put aside alone",
     "engine/services/retention.py Pruner.preview": "counts for a person, who is told what failed",
     "engine/services/window_scheduler.py WindowScheduler._catch_up.work": ONE_TRANSACTION,
     "engine/sync/credentials.py BlockTypeComparison.find": "each is read by its id or is gone",
@@ -72,6 +74,53 @@ WHOLE: dict[str, str] = {
     "ledger/tallies.py fold_tallies": "sums of the ledger's own counts",
 }
 """Loops whose items are none that anybody sends, or stand or fall together; and why."""
+
+BY_SHAPE = "that it is apart is looked at, and no item is poisoned"
+
+POISONED: dict[str, str] = {
+    "engine/flow_runs/unclaimed_runs.py UnclaimedRuns.look": BY_SHAPE,
+    "engine/services/background.py Reaper._reap_before": BY_SHAPE,
+    "engine/services/event_dispatch.py dispatch_batch": (
+        "jobs/test_isolation.py test_rules_start_beside_a_delivery_of_an_unknown_kind"
+    ),
+    "engine/services/event_emitter.py EventEmitter._claim_batch": (
+        "jobs/test_isolation.py test_prefect_is_told_of_events_beside_one_of_a_source_that_is_gone"
+    ),
+    "engine/services/reconciler.py confirm_ends": (
+        "engine/test_reconciler.py "
+        "test_a_job_that_nothing_can_be_done_with_is_named_and_the_others_are_settled"
+    ),
+    "engine/services/reconciler.py settle_waiting": (
+        "engine/test_reconciler.py "
+        "test_a_job_that_nothing_can_be_done_with_is_named_and_the_others_are_settled"
+    ),
+    "engine/services/retention.py Pruner._prune_runs": BY_SHAPE,
+    "engine/services/retention.py Pruner.prune": (
+        "engine/test_pruning.py test_a_record_that_can_not_be_deleted_is_named_and_the_others_go"
+    ),
+    "engine/services/window_scheduler.py MissingRunMonitor._bind": BY_SHAPE,
+    "engine/services/window_scheduler.py WindowScheduler._give_up": BY_SHAPE,
+    "engine/services/window_scheduler.py WindowScheduler._together": (
+        "jobs/test_isolation.py test_windows_open_beside_a_run_template_that_waits_for_ever"
+    ),
+    "engine/sync/application_flows.py delete_unused_flows": BY_SHAPE,
+    "engine/sync/drift.py Comparison.correct": BY_SHAPE,
+    "engine/sync/template_deployments.py look_ahead": BY_SHAPE,
+    "engine/worker/waiting_runs.py waiting_runs": (
+        "engine/test_engine_api.py test_a_run_that_can_not_be_read_keeps_no_other_waiting"
+    ),
+    "jobs/actions.py run_due_actions": (
+        "jobs/test_isolation.py test_actions_are_done_beside_one_that_says_nothing"
+    ),
+    "jobs/overruns.py OverrunMonitor.look": BY_SHAPE,
+    "jobs/windows/due_windows.py follow_zone": (
+        "jobs/test_isolation.py test_services_start_beside_a_run_template_that_waits_for_ever"
+    ),
+    "sources/sender.py Sender._claim": (
+        "jobs/test_isolation.py test_webhooks_are_read_beside_one_whose_secret_cannot_be"
+    ),
+}
+"""Loops that keep each item apart, and the test in `tests/integration` that poisons one."""
 
 LEDGER_NAMES = {"session", "ledger", "context"}
 LEDGER_CALLS = {"writing", "reading", "to_thread"}
@@ -108,7 +157,9 @@ def loops(path: Path) -> Iterator[tuple[str, ast.For | ast.AsyncFor]]:
         node, names = waiting.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names = (*names, node.name)
-        if isinstance(node, ast.For | ast.AsyncFor) and any(map(acts, node.body)):
+        if isinstance(node, ast.For | ast.AsyncFor) and (
+            is_apart(node) or any(map(acts, node.body))
+        ):
             yield ".".join(names), node
         waiting.extend((child, names) for child in ast.iter_child_nodes(node))
 
@@ -132,11 +183,15 @@ def test_a_loop_over_items_keeps_each_apart_or_says_why_not(name: str) -> None:
     assert name in WHOLE or all(map(is_apart, FOUND[name])), (
         "wrap what is done for each item in `apart`, or say here why one may stop all"
     )
+    assert name in WHOLE or name in POISONED, "write a test that poisons an item, and name it here"
 
 
 def test_the_table_names_what_is_there() -> None:
     apart = {name for name, there in FOUND.items() if all(map(is_apart, there))}
     assert not WHOLE.keys() - FOUND.keys() | WHOLE.keys() & apart
+    assert apart == POISONED.keys()
+    for path, name in (test.split() for test in set(POISONED.values()) - {BY_SHAPE}):
+        assert f"def {name}(" in (INTEGRATION / path).read_text(), f"{path} has no {name}"
 
 
 def test_a_new_loop_would_be_found(tmp_path: Path) -> None:

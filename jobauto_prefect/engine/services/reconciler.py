@@ -1,7 +1,6 @@
 """The reconciler: mends what differs between Prefect and the ledger after a process died."""
 
 import asyncio
-import contextlib
 import logging
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -171,7 +170,7 @@ def _overdue(context: EngineContext) -> dict[UUID, int]:
 
 def _run_ended(context: EngineContext, job_id: int, state: str | None) -> None:
     """Settle a scheduled job whose flow run is over, or gone (None), and nobody claimed it."""
-    with contextlib.suppress(Conflict), context.ledger.writing(SERVICE) as session:
+    with context.ledger.writing(SERVICE) as session:
         job = job_with_context(session, job_id)
         attempts.lock_job(session, job)
         if job.state != JobState.SCHEDULED:

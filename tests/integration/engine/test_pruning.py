@@ -29,6 +29,7 @@ from jobauto_prefect.ledger.records import (
     Task,
 )
 from tests.support.bench import Bench
+from tests.support.poison import cure, poison
 
 
 def ended(bench: Bench, days: float, **members: Any) -> int:
@@ -102,20 +103,6 @@ async def test_old_jobs_go_with_all_they_left_and_one_entry_each(bench: Bench) -
     assert (await pruner.prune()).counts.total() == 0
 
 
-POISON = """
-    CREATE TRIGGER poison_{table} BEFORE DELETE ON {table} WHEN OLD.{key} = {number}
-    BEGIN SELECT RAISE(ABORT, 'it is held'); END
-"""
-POISON_FUNCTION = """
-    CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql
-    AS $$ BEGIN RAISE EXCEPTION 'it is held'; END $$
-"""
-POISON_ON_POSTGRESQL = """
-    CREATE TRIGGER poison_{table} BEFORE DELETE ON {table} FOR EACH ROW
-    WHEN (OLD.{key} = {number}) EXECUTE FUNCTION hold()
-"""
-
-
 async def test_a_record_that_can_not_be_deleted_is_named_and_the_others_go(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -139,14 +126,9 @@ async def test_a_record_that_can_not_be_deleted_is_named_and_the_others_go(
         }
     numbers[Kind.OUTPUT] = [ended(bench, 31) for _ in range(5)]
     numbers[Kind.JOBS] = [ended(bench, 41) for _ in range(5)]
-    is_sqlite = bench.ledger.engine.dialect.name == "sqlite"
     with bench.ledger.engine.begin() as connection:
-        if not is_sqlite:
-            connection.exec_driver_sql(POISON_FUNCTION)
         for kind, (table, key) in places.items():
-            where = {"table": table.__tablename__, "key": key, "number": numbers[kind][2]}
-            statement = POISON if is_sqlite else POISON_ON_POSTGRESQL
-            connection.exec_driver_sql(statement.format(**where))
+            poison(connection, "DELETE", table.__tablename__, numbers[kind][2], key)
     pruner = keep(bench, jobs_days=40, output_days=30, tasks_days=30, events_days=30)
     gone = Counter(kind for kind, _ in (await pruner.prune()).counts.elements())
     assert gone == {Kind.JOBS: 4, Kind.OUTPUT: 9, Kind.TASKS: 4, Kind.EVENTS: 4}
@@ -156,8 +138,7 @@ async def test_a_record_that_can_not_be_deleted_is_named_and_the_others_go(
         assert f"retention of {kind}: number {poisoned} is put aside" in caplog.text
     with bench.ledger.engine.begin() as connection:
         for table, _ in places.values():
-            of = "" if is_sqlite else f" ON {table.__tablename__}"
-            connection.exec_driver_sql(f"DROP TRIGGER poison_{table.__tablename__}{of}")
+            cure(connection, table.__tablename__)
     assert (await pruner.prune()).counts.total() == len(places)
 
 

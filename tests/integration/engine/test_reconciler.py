@@ -1,5 +1,7 @@
 """Prefect and the ledger tell the same in the end: a real ledger and a real Prefect."""
 
+from datetime import timedelta
+
 import httpx
 import pytest
 
@@ -14,6 +16,7 @@ from jobauto_prefect.jobs import waits
 from jobauto_prefect.ledger.records import Job
 from tests.support.bench import Bench
 from tests.support.counting_proxy import CountingTransport
+from tests.support.poison import poison
 
 
 async def test_an_end_that_prefect_shows_otherwise_is_told_also_where_the_run_is_over(
@@ -185,3 +188,27 @@ async def test_a_run_that_prefect_refuses_for_minutes_blocks_its_job(
     blocked = bench.job(job_id)
     assert blocked.state == "blocked"
     assert "no such thing; correct what it names" in (blocked.message or "")
+
+
+async def test_a_job_that_nothing_can_be_done_with_is_named_and_the_others_are_settled(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    ended, waiting = [], []
+    for _ in range(2):
+        job_id, run = await bench.claimed()
+        bench.end(job_id)
+        ended.append((job_id, run))
+    for _ in range(2):
+        job_id, run = await bench.claimed()
+        bench.change(job_id, state="scheduled")
+        await operations.propose(bench.prefect, run, "CRASHED")
+        waiting.append(job_id)
+    with bench.ledger.engine.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE job SET state = 'odd' WHERE id = {ended[0][0]}")
+        poison(connection, "UPDATE", "job", waiting[0])
+    bench.later(timedelta(minutes=10))
+    await Reconciler(bench.context).reconcile()
+    assert await bench.state(ended[1][1]) == "COMPLETED"
+    assert bench.job(waiting[1]).state == "lost"
+    assert f"the end of job {ended[0][0]} is put aside" in caplog.text
+    assert f"job {waiting[0]} is put aside" in caplog.text

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
@@ -15,12 +16,19 @@ from sqlalchemy import select
 
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.events import deliveries, delivery_jobs
-from jobauto_prefect.ledger.events.event_store import LONGEST_CIRCLE, SourceChange, store_changes
+from jobauto_prefect.ledger.events.event_store import (
+    LONGEST_CIRCLE,
+    SourceChange,
+    store_changes,
+    store_completion,
+)
+from jobauto_prefect.ledger.jobs.attempts import new_job
 from jobauto_prefect.ledger.records import (
     Artifact,
     AuditEntry,
     Delivery,
     Event,
+    EventRule,
     EventSource,
     Job,
     RunTemplate,
@@ -597,6 +605,50 @@ def test_only_a_chain_that_goes_round_is_ended(chain: Chain, claims: httpx.Clien
     assert dead["error"] == (
         f"the chain goes round, and is {depth + 1} ends long; {LONGEST_CIRCLE} may be"
     )
+
+
+STRAIGHT = 200
+
+
+def test_a_straight_chain_runs_to_its_end_and_a_circle_stops(
+    ledger: Ledger, template: dict[str, Any]
+) -> None:
+    now = ledger.clock()
+    ledger.clock = lambda: now
+    with ledger.writing(SERVICE) as session:
+        first = session.get_one(RunTemplate, template["id"])
+        members = {"app_id": first.app_id, "company_id": first.company_id, "env": first.env}
+        others = [
+            RunTemplate(name=f"link {number}", deployment_id=uuid4(), **members)
+            for number in range(1, STRAIGHT)
+        ]
+        session.add_all(others)
+        session.flush()
+        links = [first, *others]
+        session.add_all(
+            EventRule(
+                runtemplate_source_id=before.id, runtemplate_id=after.id, on="success",
+                operation="any", env_mapping="{}",
+            )
+            for before, after in zip(links, [*others, first], strict=True)
+        )  # fmt: skip
+        job: Job | None = new_job(first, schedule=now, schedule_type="adhoc")
+        session.add(job)
+        ran: list[RunTemplate] = []
+        while job is not None:
+            now += timedelta(minutes=1)
+            ran.append(job.runtemplate)
+            job.state, job.severity, job.begin, job.end = "succeeded", "success", now, now
+            session.flush()
+            store_completion(session, job)
+            owed = session.scalars(select(Delivery).order_by(Delivery.id.desc()).limit(1)).one()
+            delivery_jobs.start_delivery(session, owed.event_id, owed.rule_id)
+            job = session.get(Job, owed.job_id) if owed.job_id else None
+        assert ran == [*links, first]  # round, to where a run template comes again
+        assert (owed.state, owed.error) == (
+            "dead",
+            f"the chain goes round, and is {STRAIGHT + 1} ends long; {LONGEST_CIRCLE} may be",
+        )
 
 
 def third(chain: Chain) -> dict[str, Any]:
