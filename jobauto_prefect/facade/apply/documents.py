@@ -158,10 +158,11 @@ def _unread(name: str, raw: bytes) -> list[Fault]:
 
 
 def is_yaml(name: str, text: str) -> bool:
-    """Whether a file is YAML, by its name; for standard input, by how it begins."""
-    if name == STANDARD_INPUT:
-        return not text.lstrip().startswith(("{", "["))
-    return Path(name).suffix in (".yaml", ".yml")
+    """Whether a file is YAML: by the end of its name, else by how its text begins."""
+    suffix = Path(name).suffix
+    if suffix in (".yaml", ".yml", ".json"):
+        return suffix != ".json"
+    return not text.lstrip().startswith(("{", "["))
 
 
 def _read_json(name: str, text: str, raw: bytes) -> tuple[list[Document], list[Fault]]:

@@ -1,8 +1,8 @@
 """YAML as JSON in other clothes: plain words mean what they mean in YAML 1.2, and have places."""
 
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar
 
 import yaml
 
@@ -28,19 +28,49 @@ class _Loader(yaml.SafeLoader):
     """`no`, `on`, `12:30` and dates are text, as in YAML 1.2 and unlike in YAML 1.1."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - as the base class has it
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {  # of the types JSON has
+        f"tag:yaml.org,2002:{name}": yaml.SafeLoader.yaml_constructors[f"tag:yaml.org,2002:{name}"]
+        for name in ("str", "seq", "map")
+    }
 
 
-_WORDS = (
-    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    ("int", r"-?(?:0|[1-9][0-9]*)", "-0123456789"),
-    ("float", r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", "-0123456789"),
-    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("merge", r"<<", "<"),
+_WORDS: tuple[tuple[str, str, Sequence[str], Callable[[str], Any] | None], ...] = (
+    ("bool", r"true|True|TRUE|false|False|FALSE", "tTfF", lambda word: word.lower() == "true"),
+    ("int", r"-?(?:0|[1-9][0-9]*)", "-0123456789", int),
+    ("float", r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?", "-0123456789", float),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""], lambda _: None),
+    ("merge", r"<<", "<", None),
 )
-for _tag, _pattern, _first in _WORDS:
-    _Loader.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first)
-    )
+
+
+def _word_constructor(
+    name: str, pattern: re.Pattern[str], convert: Callable[[str], Any]
+) -> Callable[[_Loader, yaml.ScalarNode], Any]:
+    """Return what makes the value of a word that has a tag, its own or one in the text."""
+
+    def construct(loader: _Loader, node: yaml.ScalarNode) -> Any:
+        word = str(loader.construct_scalar(node))
+        if not pattern.match(word):
+            raise YamlError(f"is no value for the tag !!{name}: {word[:40]!r}", node.start_mark)
+        try:
+            return convert(word)
+        except ValueError:  # Python converts so many digits and no more
+            raise YamlError(f"is a number of {len(word)} digits", node.start_mark) from None
+
+    return construct
+
+
+def _refuse_tag(_: _Loader, node: yaml.Node) -> Any:
+    tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+    raise YamlError(f"has the tag {tag}, which JSON has no values for", node.start_mark)
+
+
+_Loader.add_constructor(None, _refuse_tag)
+for _name, _pattern, _first, _convert in _WORDS:
+    _tag, _compiled = f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$")
+    _Loader.add_implicit_resolver(_tag, _compiled, list(_first))
+    if _convert:
+        _Loader.add_constructor(_tag, _word_constructor(_name, _compiled, _convert))
 
 
 class _Dumper(yaml.SafeDumper):
@@ -51,9 +81,9 @@ class _Dumper(yaml.SafeDumper):
         return True
 
 
-for _tag, _pattern, _first in _WORDS:
+for _name, _pattern, _first, _ in _WORDS:
     _Dumper.add_implicit_resolver(
-        f"tag:yaml.org,2002:{_tag}", re.compile(f"^(?:{_pattern})$"), list(_first)
+        f"tag:yaml.org,2002:{_name}", re.compile(f"^(?:{_pattern})$"), list(_first)
     )
 
 
@@ -83,6 +113,7 @@ def load_all(text: str) -> Iterator[tuple[Any, Places]]:
     Raises:
         YamlError: when the iteration reaches what can't be read.
     """
+    loader = None
     try:
         loader = _Loader(text)
         while loader.check_node():
@@ -93,6 +124,9 @@ def load_all(text: str) -> Iterator[tuple[Any, Places]]:
                 yield loader.construct_document(node), _places(node)
     except yaml.MarkedYAMLError as error:
         raise YamlError(f"is not YAML: {error.problem}", error.problem_mark) from None
+    except (ValueError, OverflowError):  # of an escape: the parser looks at no other values
+        mark = None if loader is None else loader.get_mark()
+        raise YamlError("has an escape that stands for no character", mark) from None
     except (yaml.YAMLError, RecursionError):
         raise YamlError("is no YAML text of reasonable depth") from None
 

@@ -78,6 +78,17 @@ def test_an_error_in_a_list_of_a_json_file_has_its_line(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["records.txt", "63"])
+def test_a_file_of_another_name_is_what_its_text_begins_like(tmp_path: Path, name: str) -> None:
+    (yaml_record,), _ = load_documents(written(tmp_path, name, TEMPLATE))
+    (json_record,), _ = load_documents(written(tmp_path, name, json.dumps(DEFINITION)))
+    nothing = load_documents(written(tmp_path, name, ""))
+
+    assert (yaml_record.kind, json_record.kind) == ("runtemplate", "app")
+    assert json_record.raw is not None
+    assert nothing == ([], [])
+
+
 def test_a_definition_may_be_written_in_yaml(tmp_path: Path) -> None:
     (document,), _ = load_documents(written(tmp_path, "x.yaml", json.dumps(DEFINITION)))
 

@@ -75,3 +75,38 @@ def test_a_key_beside_a_merged_mapping_overrides_it_where_it_stands() -> None:
 def test_a_key_that_is_twice_beside_a_merged_mapping_is_an_error() -> None:
     with pytest.raises(YamlError, match="twice"):
         list(load_all("- &base {a: 1}\n- {<<: *base, b: 1, b: 2}\n"))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("9" * 5000, "is a number of 5000 digits"),
+        ("!!int abc", "is no value for the tag !!int: 'abc'"),
+        ('!!int ""', "is no value for the tag !!int: ''"),
+        ("!!float 1:30.5", "is no value for the tag !!float"),
+        ("!!bool maybe", "is no value for the tag !!bool"),
+        ("!!timestamp 2020-13-45", "has the tag !!timestamp, which JSON has no values for"),
+        ('!!binary "aGk="', "has the tag !!binary"),
+        ("!!set {a, b}", "has the tag !!set"),
+        ("!custom x", "has the tag !custom"),
+        (r'"\U00110000"', "has an escape that stands for no character"),
+        (r'"\UFFFFFFFF"', "has an escape that stands for no character"),
+    ],
+    ids=lambda text: text[:20],
+)
+@pytest.mark.parametrize("place", ["a: {}\n", "? {}\n: a\n"], ids=["value", "key"])
+def test_what_is_no_value_of_json_is_an_error_with_its_line(
+    value: str, message: str, place: str
+) -> None:
+    with pytest.raises(YamlError) as refused:
+        list(load_all("first: 1\n" + place.replace("{}", value)))
+
+    assert message in str(refused.value)
+    assert refused.value.line == 2
+
+
+def test_a_tag_says_of_which_type_of_json_a_word_is() -> None:
+    ((content, _),) = load_all("[!!str 5, !!int 5, !!float 5, !!bool TRUE, !!null ~, !!map {}]")
+
+    assert content == ["5", 5, 5.0, True, None, {}]
+    assert isinstance(content[2], float)
