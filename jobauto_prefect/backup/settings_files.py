@@ -60,10 +60,10 @@ def _put(settings: Settings, backup: Backup, staging: Path) -> Iterable[PutFile]
     elif TAKEN in files:
         yield _beside(settings, TAKEN, files[TAKEN], why or "")
     for name in (name for name in files if name != TAKEN):
-        yield _beside(settings, name, files[name], "it names the databases of before")
+        yield _beside(settings, name, files[name], "it names the former databases")
     if variables := backup.secrets.environment:
         text = "".join(f"{name}={_quoted(value)}\n" for name, value in variables.items())
-        why = "so the command that made the backup was started"
+        why = "the environment of the command that made the backup"
         yield _beside(settings, ENVIRONMENT, text, why)
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from jobauto_prefect.cli.service.addresses import public_addresses
 from jobauto_prefect.facade.formats.negotiation import FORMATS
 from tests.support.installed import install
 from tests.support.service import EXAMPLES, Service
@@ -99,10 +100,11 @@ def test_neither_its_end_nor_its_death_leaves_a_process_and_a_new_start_finds_ev
 def test_a_running_service_goes_on_while_its_files_are_replaced(tmp_path: Path) -> None:
     programs = install(tmp_path / "venv")
     service = Service(tmp_path / "home", programs=programs, JOBAUTO_GRACE_SECONDS="1")
-    service.start()
+    service.start("--examples")
     try:
-        applied = service.jobauto("apply", str(EXAMPLES), "--yes")
-        assert applied.returncode == 0, applied.stderr
+        assert service.rest().get("/api/v1/status").json()["waiting_for_prefect"] == 0
+        for address in public_addresses(service.url, service.prefect).values():
+            assert service.rest().get(address).status_code == 200, address
         (package,) = (tmp_path / "venv").glob("lib/python*/site-packages/jobauto_prefect")
         shutil.move(package, tmp_path / "replaced")
 

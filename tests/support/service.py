@@ -77,7 +77,7 @@ class Service:
         self.events: list[dict[str, Any]] = []
         self.process: subprocess.Popen[str] | None = None
 
-    def start(self) -> None:
+    def start(self, *options: str) -> None:
         """Start it and wait until it says that it is ready."""
         ports = ["--api-port", self.url.rpartition(":")[2]]
         ports += ["--prefect-port", self.prefect.rpartition(":")[2]]
@@ -85,7 +85,7 @@ class Service:
         if not self._migrates:
             provide_prefect_database(self.home)
         self.process = subprocess.Popen(
-            [self._jobauto, "up", *ports, "--json"],
+            [self._jobauto, "up", *ports, "--json", *options],
             env=self.environment,
             stdout=subprocess.PIPE,
             text=True,

@@ -104,7 +104,11 @@ async def _server_findings(settings: Settings) -> AsyncIterator[Finding]:
 def _prefect_database_finding(settings: Settings) -> Finding:
     """Name the database that a Prefect started here has, without its password."""
     url = urlsplit(prefect_database_url(settings))
-    where = url.path if url.hostname is None else f"{url.netloc.rpartition('@')[2]}{url.path}"
+    where = (
+        url.path.removeprefix("/")
+        if url.hostname is None
+        else f"{url.netloc.rpartition('@')[2]}{url.path}"
+    )
     return Finding("Prefect database", "ok", f"{url.scheme}, {where}")
 
 

@@ -39,14 +39,15 @@ def doctor(as_json: Json = False) -> None:
     if as_json:
         print_json({"ok": healthy, "checks": [finding.as_dict() for finding in findings]})
     else:
+        width = max(len(finding.name) for finding in findings) + 2
         for finding in findings:
-            _print_finding(finding)
+            _print_finding(finding, width)
     if not healthy:
         raise typer.Exit(1)
 
 
-def _print_finding(finding: "Finding") -> None:
+def _print_finding(finding: "Finding", width: int) -> None:
     mark, style = MARKS[finding.status]
-    print_line(escape_controls(f"{mark:8}{finding.name:12}{finding.message}"), style=style)
+    print_line(escape_controls(f"{mark:8}{finding.name:{width}}{finding.message}"), style=style)
     if finding.fix:
-        print_line(escape_controls(f"{'':20}→ {finding.fix}"))
+        print_line(escape_controls(f"{'':{8 + width}}→ {finding.fix}"))

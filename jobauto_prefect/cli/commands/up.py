@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +13,7 @@ from jobauto_prefect.errors import Conflict
 from jobauto_prefect.wording import escape_controls
 
 if TYPE_CHECKING:
+    from jobauto_prefect.cli.service.process import PartPlan
     from jobauto_prefect.settings import Settings
 
 
@@ -63,8 +63,6 @@ def up(
         prepared.ledger.close()
         if prepared.password is not None:  # said first: it must not be lost with what may fail
             _print_password(prepared.password, as_json)
-        if with_examples:
-            _apply_examples(settings, as_json)
         plan = ServicePlan(
             plan_stages(settings, prepared),
             str(settings.home),
@@ -77,23 +75,21 @@ def up(
             _ready_lines(settings),
             f"Stopping; running jobs have {settings.grace_seconds:.0f} s to finish."
             " Again shortens it.",
+            _plan_examples(settings) if with_examples else None,
         )
         replace_process(plan, lock)
 
 
-def _apply_examples(settings: "Settings", as_json: bool) -> None:
-    """Start the command that applies the examples once the facade runs, and says what it did."""
+def _plan_examples(settings: "Settings") -> "PartPlan":
+    """Put the programs of the examples on the PATH of all parts; plan the command applying them."""
     from jobauto_prefect.cli.commands.demo import examples
-    from jobauto_prefect.cli.service.program import part_environment, program_command
+    from jobauto_prefect.cli.service.process import PartPlan
+    from jobauto_prefect.cli.service.program import WITHHELD, part_variables, program_command
 
     folder = examples()
     os.environ["PATH"] = os.pathsep.join([str(folder / "bin"), os.environ.get("PATH", os.defpath)])
-    subprocess.Popen(
-        program_command("apply", str(folder), "--yes"),
-        env=part_environment(settings, os.environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL if as_json else None,
-    )
+    command = program_command("apply", str(folder), "--yes")
+    return PartPlan("examples", command, part_variables(settings), WITHHELD)
 
 
 def _await_last_worker(settings: "Settings") -> None:
@@ -108,7 +104,7 @@ def _await_last_worker(settings: "Settings") -> None:
     name = worker_name(settings.pool)
     if not WorkerWorkspace.is_held(settings.work_directory, name):
         return
-    print_hint("the worker of before still ends its jobs; waiting for it …")
+    print_hint("the previous worker is still ending its jobs; waiting for it …")
     while WorkerWorkspace.is_held(settings.work_directory, name) or not _ports_are_free(settings):
         if time.monotonic() > deadline:
             return  # what is taken is said by who finds it so

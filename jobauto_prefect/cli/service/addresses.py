@@ -7,7 +7,7 @@ from jobauto_prefect.cli.service.home_lock import read_addresses
 from jobauto_prefect.cli.service.ports import read_ports
 from jobauto_prefect.variables import home, variable
 
-CONSOLE = "/console"
+CONSOLE = "/"
 PAGES = "/api/v1/index.html"
 DOCUMENTATION = "/docs"
 DEFAULT_PORTS: Mapping[str, int] = {"api_port": 8000, "prefect_port": 4200}

@@ -57,8 +57,8 @@ class ServicePlan:
     """All parts, in the order of starting, and what is printed when they are ready and when they
     end.
 
-    `ready` and `stopping` are lines for people, `event` is what
-    programs read in place of `ready`.
+    `first` is a command that runs to its end once they are ready, before that is said. `ready` and
+    `stopping` are lines for people, `event` is what programs read in place of `ready`.
     """
 
     stages: Sequence[Sequence[PartPlan]]
@@ -67,6 +67,7 @@ class ServicePlan:
     event: Mapping[str, str] = field(default_factory=dict)
     ready: Sequence[str] = ()
     stopping: str = ""
+    first: PartPlan | None = None
 
 
 @dataclass(slots=True)
@@ -206,7 +207,8 @@ def read_plan(text: str) -> ServicePlan:
     """Read a plan as `replace_process` writes it."""
     plan = json.loads(text)
     stages = [[PartPlan(**part) for part in stage] for stage in plan.pop("stages")]
-    return ServicePlan(stages=stages, **plan)
+    first = plan.pop("first")
+    return ServicePlan(stages=stages, first=first and PartPlan(**first), **plan)
 
 
 async def supervise(plan: ServicePlan) -> None:
@@ -218,10 +220,26 @@ async def supervise(plan: ServicePlan) -> None:
     stop, printer = StopRequest(), EventPrinter(plan)
     stop.listen()
     async with run_service(plan, stop, printer.part) as ready:
-        if ready:
+        if ready and (
+            plan.first is None or await stop.unless_stopped(_run_to_end(plan.first, plan.as_json))
+        ):
             printer.ready()
             await stop.stop.wait()
         printer.stopping()
+
+
+async def _run_to_end(plan: PartPlan, as_json: bool) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *plan.argv,
+        env=plan.part(os.environ).environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL if as_json else None,
+    )
+    try:
+        await process.wait()
+    finally:
+        with contextlib.suppress(ProcessLookupError):  # it is over
+            process.terminate()
 
 
 def main() -> None:

@@ -26,5 +26,6 @@ def test_it_says_where_the_directories_of_jobs_are(run_as: tuple[str, ...], text
 def test_it_says_the_addresses_that_people_open() -> None:
     lines = _ready_lines(Settings(home=Path("/srv/home"), url="https://jobs.example.org"))
 
+    assert "  Console      https://jobs.example.org/" in lines
     assert "  Pages        https://jobs.example.org/api/v1/index.html" in lines
     assert "  REST         https://jobs.example.org/docs" in lines
