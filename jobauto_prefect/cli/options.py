@@ -5,12 +5,21 @@ from typing import Annotated, Any
 
 import typer
 
+LONGEST_NUMBER = 18
+"""Digits of the largest number that a record can have."""
+
+
+def _is_number(text: str) -> bool:
+    """Whether a text is the number of a record."""
+    digits = text.isascii() and text.isdecimal() and len(text) <= LONGEST_NUMBER
+    return digits and int(text) > 0
+
 
 def number_argument(noun: str) -> Any:
     """Declare the argument of a command that takes the number of a record, and nothing else."""
 
     def parse(text: str) -> int:
-        if not (text.isascii() and text.isdecimal() and int(text)):
+        if not _is_number(text):
             raise typer.BadParameter(f"{text!r} is no number; they are in: jobauto {noun} list")
         return int(text)
 
@@ -21,8 +30,7 @@ def job_argument() -> Any:
     """Declare the argument of a command that takes a job, or a run template for its newest job."""
 
     def parse(text: str) -> str:
-        number = text.isascii() and text.isdecimal() and int(text) > 0
-        if not (number or "/" in text):
+        if not (_is_number(text) or "/" in text):
             raise typer.BadParameter(
                 f"{text!r} is no number; they are in: jobauto job list; or name a run template,"
                 " COMPANY/NAME, for its newest job"
@@ -34,17 +42,18 @@ def job_argument() -> Any:
     )
 
 
-def _require_existing(paths: list[Path]) -> list[Path]:
-    for path in paths:
-        if str(path) != "-" and not path.exists():
-            raise typer.BadParameter(f"there is no file or folder {path}")
-    return paths
+def _parse_existing(text: str) -> Path:
+    if not text:  # of a variable that is not set; as a Path it is the folder one is in
+        raise typer.BadParameter("an empty text names no file or folder; for this folder write .")
+    if text != "-" and not Path(text).exists():
+        raise typer.BadParameter(f"there is no file or folder {text}")
+    return Path(text)
 
 
 Paths = Annotated[
     list[Path],
     typer.Argument(
-        callback=_require_existing, metavar="PATH", help="Files, folders, or - for standard input."
+        parser=_parse_existing, metavar="PATH", help="Files, folders, or - for standard input."
     ),
 ]
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlsplit
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, OperationalError
@@ -22,6 +23,9 @@ from jobauto_prefect.settings import DRIVERS, Settings
 CROSSED = frozenset({"40001", "40P01"})
 """SQLSTATEs of a transaction that was taken back for another one's sake: serialization failure,
 deadlock."""
+
+NO_DATABASE = frozenset({"SQLITE_NOTADB", "SQLITE_CORRUPT"})
+"""Of a file that no waiting makes a database of."""
 
 
 def usual_limits(settings: Settings) -> Limits:
@@ -60,11 +64,11 @@ def make_engine(url: str, limits: Limits | None = None) -> Engine:
 
 def _require_supported(url: str) -> None:
     try:
-        driver = make_url(url).drivername
+        driver, _ = make_url(url).drivername, urlsplit(url).port  # which refuses one beyond 65535
     except (ArgumentError, ValueError):  # its message would have the password
         raise NotReady(
             "the address of the ledger's database can't be read; look at JOBAUTO_DATABASE_URL, or"
-            " at DB_CONNECTION, DB_HOST and DB_PORT, which is a number"
+            " at DB_CONNECTION, DB_HOST and DB_PORT, a number from 1 to 65535"
         ) from None
     if driver not in DRIVERS.values():
         raise NotReady(
@@ -134,6 +138,11 @@ def database_errors() -> Iterator[None]:
     except DBAPIError as error:
         if error.connection_invalidated:
             raise LedgerUnavailable(_unavailable(error)) from error
+        if getattr(error.orig, "sqlite_errorname", None) in NO_DATABASE:
+            raise LedgerUnavailable(
+                f"the ledger's file can't be used ({error.orig}); look at JOBAUTO_DATABASE_URL"
+                " or DB_DATABASE, or restore a backup"
+            ) from error
         raise
 
 

@@ -48,6 +48,25 @@ def test_a_home_without_key_or_tables_says_which_command_helps(empty_home: Home)
     assert (ready.returncode, ready.stdout) == (0, "{}\n")
 
 
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("sqlite:///{}/text.db", "can't be used (file is not a database)"),
+        ("postgresql://127.0.0.1:70000/x", "a number from 1 to 65535"),
+    ],
+)
+def test_a_database_that_is_none_is_told_in_one_line(
+    home_here: Home, address: str, message: str
+) -> None:
+    (home_here.path / "text.db").write_text("no database\n" * 100)
+
+    ran = home_here.run("company", "list", JOBAUTO_DATABASE_URL=address.format(home_here.path))
+
+    assert (ran.returncode, ran.stdout, ran.stderr.count("\n")) == (1, "", 1)
+    assert message in ran.stderr
+    assert "JOBAUTO_DATABASE_URL" in ran.stderr
+
+
 def test_the_check_of_the_tables_says_no_until_they_are_made(empty_home_here: Home) -> None:
     before = empty_home_here.run("db", "check", "--json")
     empty_home_here.run("db", "upgrade")
@@ -154,6 +173,7 @@ def test_applying_asks_and_where_nobody_can_answer_it_is_a_wrong_use(home_here: 
         ["nonsense"],
         ["apply"],
         ["apply", "missing.yaml", "--yes"],
+        ["apply", "", "--prune", "--yes"],
         ["run", "acme/x", "--env", "NO_VALUE"],
         ["token", "issue"],
         ["token", "issue", "--worker"],
@@ -161,8 +181,10 @@ def test_applying_asks_and_where_nobody_can_answer_it_is_a_wrong_use(home_here: 
         ["token", "issue", "--user", "a", "--ttl", "soon"],
         ["user", "create", "a"],
         ["job", "show", "x"],
+        ["job", "show", "9" * 19],
+        ["job", "cancel", "9" * 5000],
     ],
-    ids=" ".join,
+    ids=lambda words: " ".join(words)[:60],
 )
 def test_a_wrong_command_line_ends_with_2_and_says_why(
     empty_home_here: Home, words: list[str]
