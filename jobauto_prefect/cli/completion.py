@@ -24,6 +24,7 @@ BASH_SCRIPT = """
 %(complete_func)s() {
     mapfile -t COMPREPLY < <(env COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_WORD="$2" \\
         %(autocomplete_var)s=complete_bash "$1")
+    [ -n "${COMPREPLY[*]}" ] || COMPREPLY=()
 }
 
 complete -o default -F %(complete_func)s %(prog_name)s

@@ -128,6 +128,8 @@ def test_a_name_is_completed_to_one_word_and_never_run(
             name: terminal.called_with(f"jobauto topic show {quote}n{no:02}\t\r")
             for no, name in enumerate(NAMES)
         }
+        (tmp_path / "records.yaml").touch()
+        with_file = shell != "fish" and terminal.called_with(f"jobauto plan {quote}rec\t\r")
     finally:
         terminal.end()
     expected = {name: ["topic", "show", f"n{no:02}{name}"] for no, name in enumerate(NAMES)}
@@ -135,4 +137,5 @@ def test_a_name_is_completed_to_one_word_and_never_run(
         expected[WITH_TAB] = ["topic", "show", f"n{NAMES.index(WITH_TAB):02}"]
 
     assert words == expected
+    assert shell == "fish" or with_file == ["plan", "records.yaml"]
     assert list(tmp_path.rglob("ran-*")) == []
