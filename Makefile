@@ -4,7 +4,7 @@ VENV := .venv-dev
 READY := $(VENV)/.ready
 PACKAGE := pyproject.toml constraints.txt $(shell find jobauto_prefect deployments/examples -type f ! -name '*.pyc')
 
-# Tests start many processes: each would compile this package anew.
+# Tests start many processes: each would compile this package again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help
@@ -39,7 +39,7 @@ check: $(READY) ## Check style, types and layers
 	$(VENV)/bin/lint-imports
 
 .PHONY: publish
-publish: $(READY) ## Write anew what is published: api/openapi.json, schemas/, docs/conformance.md, docs/bounds.md
+publish: $(READY) ## Regenerate what is published: api/openapi.json, schemas/, docs/conformance.md, docs/bounds.md
 	$(VENV)/bin/python -m jobauto_prefect.facade.openapi > api/openapi.json
 	cp jobauto_prefect/definitions/schemas/*.schema.json schemas/
 	$(VENV)/bin/python -m tests.conformance.table > docs/conformance.md.new
