@@ -234,12 +234,14 @@ async def _run_to_end(plan: PartPlan, as_json: bool) -> None:
         env=plan.part(os.environ).environment,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL if as_json else None,
+        start_new_session=True,  # Ctrl-C reaches it through this process
     )
     try:
         await process.wait()
     finally:
-        with contextlib.suppress(ProcessLookupError):  # it is over
+        if process.returncode is None:
             process.terminate()
+            await process.wait()
 
 
 def main() -> None:
