@@ -85,8 +85,9 @@ def _require_voucher(session: WritingSession, event: Event, target: RunTemplate)
     told = vouchers.may_read(session, writer, event.company_id)
     if not (told and vouchers.may_start(session, writer, target.company_id)):
         raise ActionImpossible(
-            f"who wrote this chain belongs no more to both companies, that of run template "
-            f"{ended.id} and that of {target.id}; let somebody save its actions who does"
+            f"the user who last saved this chain may no longer start run template {target.id} "
+            f"after run template {ended.id}; ask somebody who belongs to both companies to save "
+            "the actions"
         )
 
 

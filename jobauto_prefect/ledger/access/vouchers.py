@@ -58,6 +58,6 @@ def rule_fault(
     ):
         return None
     return (
-        f"rule {rule.id} tells of another company's events, and who last wrote it may not read them"
-        " any more; let somebody save the rule who belongs to both companies"
+        f"rule {rule.id} reads another company's events, and the user who last saved it may no"
+        " longer read them; ask somebody who belongs to both companies to save the rule"
     )

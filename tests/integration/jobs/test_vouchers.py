@@ -184,7 +184,7 @@ def test_a_chain_starts_nothing_more_once_its_writer_has_left(
         ok(http.post(path, json={"fail": {"Stop": True}}), 201)
     after = ended()
     assert after["state"] == state
-    assert state == "done" or "belongs no more to both companies" in after["error"]
+    assert state == "done" or "belongs to both companies" in after["error"]
 
 
 def test_words_are_given_as_the_table_of_permissions_says(ledger: Ledger) -> None:
