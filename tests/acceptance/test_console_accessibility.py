@@ -1,4 +1,8 @@
-"""All pages of the console by the rules of axe, in a real browser: light, dark, wide, narrow."""
+"""All pages of the console by the rules of axe, in a real browser: light, dark, wide, narrow.
+
+And by a few of our own: no page scrolls sideways, no time in a list wraps, no dangerous button has
+the primary colour, and failures and warnings differ in shape.
+"""
 
 import importlib.resources
 import json
@@ -25,12 +29,35 @@ axe.run({{runOnly: {json.dumps(RULES)}}}).then(
         violation.id, violation.help, violation.nodes.slice(0, 3).map((node) => node.html)])),
     (error) => done([["axe", String(error), []]]));
 """
+OWN_RULES = """
+const broken = [];
+const page = document.documentElement;
+if (page.scrollWidth > window.innerWidth)
+    broken.push(["sideways", `${page.scrollWidth} of ${window.innerWidth} pixels`]);
+for (const time of document.querySelectorAll("td time"))
+    if (time.getClientRects().length > 1) broken.push(["a time wraps", time.outerHTML]);
+const probe = document.body.appendChild(document.createElement("i"));
+probe.style.backgroundColor = "var(--accent)";
+const accent = getComputedStyle(probe).backgroundColor;
+probe.remove();
+for (const button of document.querySelectorAll("main .danger"))
+    if (getComputedStyle(button).backgroundColor === accent)
+        broken.push(["dangerous, and as the primary button", button.outerHTML]);
+const shape = (mark) => {
+    const style = getComputedStyle(mark);
+    return style.height + style.backgroundImage.split("(")[0];
+};
+const shapes = ["warn", "bad"].map((tone) => document.querySelector(`.strip .mark.${tone}`));
+if (shapes.every(Boolean) && shape(shapes[0]) === shape(shapes[1]))
+    broken.push(["failure and warning differ by their hue alone", shape(shapes[0])]);
+return broken;
+"""
 UNFOLD = "for (const folded of document.querySelectorAll('details')) folded.open = true;"
 SIGN_IN = "/login.html"
 PARTS = ("/static/", "/log", "/artifacts/")
 """In the addresses of what pages load."""
 
-LOOKS = {"light, wide": ("light", 1280), "dark, narrow": ("dark", 400)}
+LOOKS = {"light, wide": ("light", 1280), "dark, narrow": ("dark", 390)}
 
 
 @pytest.fixture
@@ -64,9 +91,10 @@ def _sign_in(browser: webdriver.Chrome, service: Service) -> None:
 
 def _violations(browser: webdriver.Chrome) -> list[object]:
     """What breaks the rules, in what is folded, too."""
+    own = list(browser.execute_script(OWN_RULES))
     browser.execute_script(UNFOLD)
     browser.execute_script(AXE)
-    return list(browser.execute_async_script(RUN))
+    return own + list(browser.execute_async_script(RUN))
 
 
 def test_pages_keep_the_rules(service: Service, browser: webdriver.Chrome) -> None:
@@ -78,7 +106,8 @@ def test_pages_keep_the_rules(service: Service, browser: webdriver.Chrome) -> No
     for look, (colours, width) in LOOKS.items():
         scheme = {"name": "prefers-color-scheme", "value": colours}
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-        browser.set_window_size(width, 1000)
+        size = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         for path in _paths(ids):
             browser.get(f"{service.url}{path}")
             assert "Sign in" not in browser.title, path
@@ -93,21 +122,29 @@ def _records(service: Service) -> dict[str, int | str]:
     rest.post("/api/v1/credential_type/", json=kind).raise_for_status()
     credential = {"company": "acme", "credential_type": "Axe", "name": "axe", "values": {}}
     rest.post("/api/v1/credential/", json=credential).raise_for_status()
-    template = next(iter(rest.get("/api/v1/runtemplates.json").json().values()))
-    job = rest.post("/api/v1/job/", json={"runtemplate_id": template["id"]}).json()
-    rule = {"runtemplate_source_id": template["id"], "runtemplate_id": template["id"] + 1}
-    rest.post("/api/v1/eventrule/", json={**rule, "enabled": False}).raise_for_status()
+    # A warning and a failure, for the marks of a run template.
+    for code, state in ((3, "warning"), (42, "failed")):
+        body = {"runtemplate_id": "acme/Probe", "env": {"PROBE_EXIT_CODE": code}}
+        job = rest.post("/api/v1/job/", json=body).raise_for_status().json()
+        service.job_in(job["id"], state)
     rest.post("/api/v1/topic/", json={"name": "axe"}).raise_for_status()
     closed = {"name": "axe", "days": [{"date": "2026-12-24", "title": "Christmas"}]}
     rest.post("/api/v1/calendar/", json=closed).raise_for_status()
     source = {"name": "axe", "db_host": "127.0.0.1", "db_database": "axe", "enabled": False}
-    rest.post("/api/v1/eventsource/", json=source).raise_for_status()
-    eventually(lambda: rest.get(f"/api/v1/job/{job['id']}.json").json()["end"], PAGE_WITHIN)
+    source_id = rest.post("/api/v1/eventsource/", json=source).raise_for_status().json()["id"]
+    rule = {
+        "event_source_id": source_id,
+        "evidence": "polozka-faktury-vydane-do-zahranici",
+        "operation": "update",
+        "runtemplate_id": "acme/Root file system",
+        "env_mapping": {"WARN_PERCENT": "customer.address_of_delivery.country_code[0].value"},
+        "enabled": False,
+    }
+    rest.post("/api/v1/eventrule/", json=rule).raise_for_status()
     eventually(lambda: rest.get("/api/v1/tasks.json").json(), PAGE_WITHIN * 2)
     eventually(lambda: rest.get("/api/v1/events.json").json(), PAGE_WITHIN)
     lists = {
         "job": "jobs",
-        "runtemplate": "runtemplates",
         "task": "tasks",
         "event": "events",
         "entry": "auditlog",
@@ -126,4 +163,5 @@ def _records(service: Service) -> dict[str, int | str]:
         for name, collection in lists.items()
     }
     worker = next(iter(rest.get("/api/v1/workers.json").json()))
-    return ids | {"job_id": ids["job"], "task_id": ids["task"], "worker": quote(worker)}
+    ids |= {"runtemplate": job["runtemplate_id"], "job_id": ids["job"], "task_id": ids["task"]}
+    return ids | {"worker": quote(worker)}

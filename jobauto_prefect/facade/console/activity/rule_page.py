@@ -192,6 +192,8 @@ def _arrow(rule: Rule, translate: Translator) -> Arrow:
 def _occasion(rule: Rule, translate: Translator) -> str:
     """Return on what a rule starts its run template."""
     if rule["event_source_id"] is None:
+        if rule["on"] == "any":
+            return translate("After any end")
         return translate("After {outcome}", outcome=translate(rule["on"]))
     evidence = rule["evidence"] or translate("any record")
     return f"{evidence}: {translate(rule['operation'])}"
