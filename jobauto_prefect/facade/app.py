@@ -81,6 +81,7 @@ def create_app(
     prefect = PrefectApi(settings.prefect_api_url, authorization=own_authorization(ledger.box))
     outbox_worker = OutboxWorker(EngineContext(ledger, prefect, settings))
     announcements = announcements_of(settings)
+    ledger.when_rights_are_written(outbox_worker.wake)  # automations may follow
 
     @contextlib.asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:

@@ -1,12 +1,14 @@
 """Event rules as Prefect's automations: made, changed where they differ, retired."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from jobauto_prefect.compiler.events.automations import AutomationPlan, RuleFacts, automation_plan
 from jobauto_prefect.console_addresses import page_address
 from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.ledger.access.vouchers import may_tell
 from jobauto_prefect.ledger.records import EventRule, EventSource, RunTemplate
 from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
@@ -15,9 +17,12 @@ EVENT_ID = "{{ event.payload.event }}"
 
 
 def desired_automation(
-    session: ReadingSession, rule: EventRule, settings: Settings
+    session: ReadingSession, rule: EventRule, settings: Settings, now: datetime
 ) -> AutomationPlan:
-    """Compute what Prefect should hold of a rule."""
+    """Compute what Prefect should hold of a rule.
+
+    One that may not tell what it tells any more makes no flow runs, which would be refused.
+    """
     source = session.get(EventSource, rule.event_source_id) if rule.event_source_id else None
     template = (
         session.get(RunTemplate, rule.runtemplate_source_id) if rule.runtemplate_source_id else None
@@ -26,7 +31,7 @@ def desired_automation(
     return automation_plan(
         RuleFacts(
             rule_id=rule.id,
-            enabled=rule.enabled,
+            enabled=rule.enabled and may_tell(session, rule, now),
             trigger=trigger,
             target=_name(rule.runtemplate),
             company_slug=rule.runtemplate.company.slug,

@@ -66,7 +66,7 @@ def _begin(context: EngineContext, rule_id: int, me: UUID) -> Read | None:
             read = None
         else:
             read = (
-                desired_automation(session, rule, context.settings),
+                desired_automation(session, rule, context.settings, session.clock()),
                 deployment_id,
                 rule.automation_id,
             )
@@ -135,7 +135,8 @@ class AutomationComparison(Comparison[EventRule, DesiredAutomation]):
 
     def desired(self, session: ReadingSession, record: EventRule) -> DesiredAutomation:
         """Compute what Prefect should hold of an event rule."""
-        plan = desired_automation(session, record, self.context.settings)
+        context = self.context
+        plan = desired_automation(session, record, context.settings, context.ledger.clock())
         return DesiredAutomation(record.automation_id, record.runtemplate.deployment_id, plan)
 
     def company_of(self, record: EventRule) -> int:

@@ -4,8 +4,15 @@ Who writes such a rule, or such an action, belongs to both companies. That is as
 one of them does something: rights end, and what was written stays.
 """
 
+from datetime import datetime
+
+from sqlalchemy import event as sqlalchemy_event
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
 from jobauto_prefect.ledger.audit.trail import WritingSession
-from jobauto_prefect.ledger.records import Event, EventRule, User
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.records import CompanyUser, Event, EventRule, User, UserRole
 
 SYSTEM_WIDE = frozenset({"super_admin", "admin"})
 """The roles that hold in every company."""
@@ -17,23 +24,22 @@ STARTING_MEMBERSHIPS = frozenset({"admin", "manager"})
 
 def may_read(session: WritingSession, user_id: int | None, company_id: int | None) -> bool:
     """Whether somebody may read the events of a company; None: the service's operator."""
-    return _belongs(session, user_id, company_id, starts=False)
+    return _belongs(session, user_id, company_id, session.clock(), starts=False)
 
 
 def may_start(session: WritingSession, user_id: int | None, company_id: int | None) -> bool:
     """Whether somebody may start jobs of a company; None: the service's operator."""
-    return _belongs(session, user_id, company_id, starts=True)
+    return _belongs(session, user_id, company_id, session.clock(), starts=True)
 
 
 def _belongs(
-    session: WritingSession, user_id: int | None, company_id: int | None, *, starts: bool
+    session: Session, user_id: int | None, company_id: int | None, now: datetime, *, starts: bool
 ) -> bool:
     if user_id is None:
         return True
     user = session.get(User, user_id)
     if user is None or not user.enabled or user.retired_at is not None:
         return False
-    now = session.clock()
     roles = {
         assignment.role
         for assignment in user.role_assignments
@@ -44,6 +50,33 @@ def _belongs(
         return True
     starting = roles & STARTING_ROLES or memberships & STARTING_MEMBERSHIPS
     return bool(memberships and (starting or not starts))
+
+
+def may_tell(session: Session, rule: EventRule, now: datetime) -> bool:
+    """Whether a rule may tell the company of its run template of the events that start it."""
+    source, target = rule.source_company_id, rule.runtemplate.company_id
+    return source in (None, target) or _belongs(session, rule.written_by, source, now, starts=False)
+
+
+@sqlalchemy_event.listens_for(WritingSession, "before_commit", insert=True)
+def _apply_rules_anew(session: WritingSession) -> None:
+    """Have Prefect's automations follow the rights of who wrote their rules."""
+    session.flush()
+    writers = {
+        change.record.user_id
+        for change in session.written()
+        if isinstance(change.record, UserRole | CompanyUser)
+    } | {
+        change.record.id
+        for change in session.written()
+        if isinstance(change.record, User) and {"enabled", "retired_at"} & set(change.changes)
+    }
+    if writers:
+        rules = select(EventRule.id).where(
+            EventRule.written_by.in_(writers), EventRule.retired_at.is_(None)
+        )
+        for rule_id in session.scalars(rules).all():
+            enqueue(session, OutboxKind.APPLY_RULE, rule_id)
 
 
 def rule_fault(

@@ -28,9 +28,10 @@ from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import Poller
 from tests.support.adapters import AdapterDatabase, adapter_database
 from tests.support.claims import claim_of, granted, refused, report, start_workers
+from tests.support.company_pair import member_token
 from tests.support.definitions import PROBE
 from tests.support.outbox import has_no_messages
-from tests.support.records import make_template, own_name
+from tests.support.records import make_template, ok, own_name
 from tests.support.secrets import SECRET
 from tests.support.servers import client, reach_prefect, worker_token
 from tests.support.waits import eventually
@@ -173,6 +174,33 @@ def test_a_rule_is_an_automation_that_follows_its_record(world: World) -> None:
     eventually(lambda: world.automation()["name"].startswith("acme/other"))
     assert world.rest.delete(f"/eventrule/{world.rule}.json").status_code == 200
     eventually(lambda: world.prefect.get(f"/automations/{made['id']}").status_code == 404)
+
+
+def test_an_automation_rests_while_who_wrote_its_rule_may_not_read_the_source(
+    world: World, facade_url: str
+) -> None:
+    slug = f"other-{world.source}"
+    other = ok(world.rest.post("/company/", json={"slug": slug, "name": "Other"}), 201)["id"]
+    ok(world.rest.post(f"/eventsource/{world.source}.json", json={"company": slug}), 201)
+    both = {other: "manager", world.template["company_id"]: "manager"}
+    token = member_token(world.ledger, "eva", both)
+    with client(f"{facade_url}/api/v1", token) as eva:
+        me = ok(eva.post("/user/", json={"login": "eva", "firstname": "Eva"}), 201)["id"]
+        ok(eva.post(f"/eventrule/{world.rule}.json", json={"evidence": "invoice"}), 201)
+    assert world.automation()["enabled"]
+    ok(world.rest.delete(f"/company/{other}/user/{me}"))
+    eventually(lambda: not world.automation()["enabled"])
+    world.adapter.add(1)
+    (event,) = world.read()
+    world.tell()
+    world.deliver(timedelta(minutes=1))
+    world.deliver(timedelta(minutes=5))
+    dead = world.delivery(event)
+    assert (dead.state, dead.job_id, world.runs()) == ("dead", None, [])
+    assert "belongs to both companies" in str(dead.error)
+    member = {"user_id": me, "role": "manager"}
+    ok(world.rest.post(f"/company/{other}/user/", json=member), 201)
+    eventually(lambda: world.automation()["enabled"])
 
 
 @pytest.mark.spec("1.7", "1.8", "6.7", "6.8")
