@@ -9,6 +9,7 @@ from typing import Any
 
 from jobauto_prefect.engine.prefect_server.worker_type import add_worker_type
 from jobauto_prefect.errors import NotReady
+from jobauto_prefect.ledger.database.bounded_columns import bound_json, bound_text
 
 AUTHENTICATION = "PREFECT_SERVER_API_AUTH_STRING"
 
@@ -19,6 +20,7 @@ def create_app() -> Callable[..., Awaitable[Any]]:
     from prefect.server.api.server import create_app as create
 
     add_worker_type()
+    bound_states()
     return create()
 
 
@@ -37,6 +39,24 @@ def create_closed_app(login: str) -> Callable[..., Awaitable[Any]]:
     if taken is None or taken.get_secret_value() != login:
         raise NotReady(f"Prefect's settings do not take {AUTHENTICATION} from the environment")
     return create_app()
+
+
+LONGEST_STATE_TEXT = 10_000
+"""Characters that are read of a state's message, and of its data as JSON."""
+
+
+def bound_states() -> None:
+    """Have the database cut what Prefect's server of this process reads of a state.
+
+    Lists of runs repeat it for each. Prefect takes any length, and may hold states from before
+    the gateway bounded new ones. What is stored stays as it is.
+    """
+    from prefect.server.database import orm_models
+
+    for model in (orm_models.FlowRunState, orm_models.TaskRunState):
+        columns = model.__table__.columns
+        bound_text(columns["message"], LONGEST_STATE_TEXT)
+        bound_json(columns["data"], LONGEST_STATE_TEXT)
 
 
 PAUSE_SECONDS = 1.0

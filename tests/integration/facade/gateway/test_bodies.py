@@ -1,10 +1,13 @@
 """Bodies that are no JSON, that never end, or that have more in them than any honest request."""
 
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 
 import httpx
 import pytest
 
+from jobauto_prefect.engine.prefect_server.app import LONGEST_STATE_TEXT
 from tests.support.breakable import hang_up
 from tests.support.gateway import OURS, PASSWORD, Gateway, basic
 
@@ -54,3 +57,25 @@ def test_neither_prefects_document_nor_a_large_body_stops_its_event_loop(
             assert answer.status_code == status, answer.text
             assert answer.json()["details"][0]["rule"] == rule
     assert slow_callbacks() == []
+
+
+def test_states_that_were_long_before_they_were_bounded_are_read_in_part(gate: Gateway) -> None:
+    run = gate.run(OURS)
+    path = gate.settings.home / "prefect" / "prefect.db"
+    with closing(sqlite3.connect(path, timeout=30)) as connection, connection:
+        planted = connection.execute(
+            "UPDATE flow_run_state SET message = 'long ' || hex(zeroblob(2000000)),"
+            " data = json_quote(hex(zeroblob(2000000)))"
+            " WHERE flow_run_id IN (?, ?)",
+            (run, run.replace("-", "")),
+        )
+        assert planted.rowcount == 1
+    filtered = {"flow_runs": {"id": {"any_": [run]}}}
+    with gate.as_("manager") as manager:
+        (listed,) = manager.post("/flow_runs/filter", json=filtered).raise_for_status().json()
+        (state,) = manager.get("/flow_run_states/", params={"flow_run_id": run}).json()
+        alone = manager.get(f"/flow_runs/{run}").json()["state"]
+        assert manager.delete(f"/flow_runs/{run}").status_code in (204, 403)
+    for each in (listed["state"], state, alone):
+        assert (len(each["message"]), each["message"][:6]) == (LONGEST_STATE_TEXT, "long 0")
+        assert each["data"] is None
