@@ -34,6 +34,9 @@ from jobauto_prefect.ledger.store import Ledger
 WORKER = "worker"
 """The login that goes with a worker's token."""
 
+STREAM_CHECK_SECONDS = 30.0
+"""How often a stream or socket that stays open asks anew what its client may do."""
+
 NO_CREDENTIALS = "this needs a bearer token or a login and password"
 
 

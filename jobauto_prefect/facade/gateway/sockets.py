@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Send
 
 from jobauto_prefect.errors import Forbidden, JobautoError, Unauthorized, Unavailable
-from jobauto_prefect.facade.auth.identity import Identity
+from jobauto_prefect.facade.auth.identity import STREAM_CHECK_SECONDS, Identity
 from jobauto_prefect.facade.gateway.policy.body_rules import refuse_own_events
 from jobauto_prefect.facade.gateway.policy.owners import Ownership
 from jobauto_prefect.facade.gateway.policy.scope_rules import apply_rule
@@ -55,19 +55,19 @@ class SocketGateway:
             return
         await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL})
         try:
-            message_filter = await self._sign_client_in(connection, receive)
+            token = await _receive_token(receive)
+            message_filter = await self._sign_client_in(connection, token)
         except _ClientClosed:
             return
         except JobautoError as error:
             code = TRY_AGAIN if isinstance(error, Unavailable) else POLICY_VIOLATION
             await _refuse(connection, send, code, error)
             return
-        await self._forward(connection, receive, send, message_filter)
+        await self._forward(connection, receive, send, token, message_filter)
 
-    async def _sign_client_in(self, connection: HTTPConnection, receive: Receive) -> MessageFilter:
-        """Read the first message, and choose the filter for those that follow it."""
-        text = await _receive_token(receive)
-        identity = await self._sign_in.identify_socket(connection, text)
+    async def _sign_client_in(self, connection: HTTPConnection, token: str) -> MessageFilter:
+        """Identify the client, and choose the filter for the messages that follow its first."""
+        identity = await self._sign_in.identify_socket(connection, token)
         match = find_socket(connection.scope["path"].removeprefix(API))
         if match is None:
             raise Forbidden("this is no socket of Prefect that this door knows")
@@ -105,9 +105,13 @@ class SocketGateway:
         connection: HTTPConnection,
         receive: Receive,
         send: Send,
+        token: str,
         message_filter: MessageFilter,
     ) -> None:
-        """Show Prefect's application a socket that signs in as its own administrator."""
+        """Show Prefect's application a socket that signs in as its own administrator.
+
+        It is closed once its client may open it no longer.
+        """
         opening: list[Message] = [
             {"type": "websocket.connect"},
             {"type": "websocket.receive", "text": _sign_in_message(self._inner)},
@@ -131,7 +135,18 @@ class SocketGateway:
             if message["type"] != "websocket.accept" and not is_refused.is_set():
                 await send(message)
 
-        await self._prefect(connection.scope, from_client, to_client)
+        serving = asyncio.ensure_future(self._prefect(connection.scope, from_client, to_client))
+        try:
+            while not (await asyncio.wait({serving}, timeout=STREAM_CHECK_SECONDS))[0]:
+                with contextlib.suppress(Unavailable):  # nobody knows; it is asked again
+                    message_filter = await self._sign_client_in(connection, token)
+            await serving
+        except JobautoError as error:
+            is_refused.set()
+            await _refuse(connection, send, POLICY_VIOLATION, error)
+        finally:
+            serving.cancel()
+            await asyncio.wait({serving})
 
 
 class _ClientClosed(Exception):

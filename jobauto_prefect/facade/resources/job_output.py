@@ -3,6 +3,7 @@
 import asyncio
 import json
 import mimetypes
+import time
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,8 +16,13 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
-from jobauto_prefect.errors import NotAcceptable
-from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
+from jobauto_prefect.errors import Forbidden, NotAcceptable, NotFound, Unauthorized
+from jobauto_prefect.facade.auth.identity import (
+    STREAM_CHECK_SECONDS,
+    CurrentUser,
+    Identity,
+    identify,
+)
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, Boolean, Integer
 from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.middleware.concurrency import SLOT, Slot
@@ -70,7 +76,7 @@ async def output(
     chosen = LineSelection(after, before, find)
     await run_in_threadpool(_read_batch, service, job_id, who, chosen, 1)
     form: _Text | _Json = _Text() if suffix == "txt" else _Json(job_id, after)
-    batches = _Batches(service, job_id, who, form, follow=follow)
+    batches = _Batches(service, job_id, request, who, form, follow=follow)
     content = batches.stream(chosen, tail)
     kind = "text/plain; charset=utf-8" if suffix == "txt" else "application/json"
     return (
@@ -131,21 +137,36 @@ class _Json:
 
 @dataclass(frozen=True, slots=True)
 class _Batches:
-    """The output of a job, read and written in threads: of all that are followed, by a few."""
+    """The output of a job, read and written in threads: of all that are followed, by a few.
+
+    `who` asks, as the request found them.
+    """
 
     service: Service
     job_id: int
+    request: Request
     who: Identity
     form: _Text | _Json
     follow: bool
 
     async def stream(self, chosen: LineSelection, tail: int | None) -> AsyncIterator[bytes]:
-        """Yield batch after batch; the last one is empty."""
+        """Yield batch after batch; the last one is empty.
+
+        What is followed ends, too, once who asks may read it no longer.
+        """
         limiter = self.service.following_threads if self.follow else None
+        who, checked = self.who, time.monotonic()
         yield self.form.begin
         while True:
-            batch = partial(self._render, chosen, tail)
-            state, last, text = await to_thread.run_sync(batch, limiter=limiter)
+            try:
+                if self.follow and time.monotonic() - checked > STREAM_CHECK_SECONDS:
+                    who = await run_in_threadpool(identify, self.request, self.service)
+                    checked = time.monotonic()
+                batch = partial(self._render, who, chosen, tail)
+                state, last, text = await to_thread.run_sync(batch, limiter=limiter)
+            except (Unauthorized, Forbidden, NotFound):
+                yield self.form.end
+                return
             yield text
             if last is not None:
                 chosen, tail = replace(chosen, after=last), None
@@ -155,8 +176,10 @@ class _Batches:
                 yield self.form.end
                 return
 
-    def _render(self, chosen: LineSelection, tail: int | None) -> tuple[str, int | None, bytes]:
-        state, lines = _read_batch(self.service, self.job_id, self.who, chosen, tail)
+    def _render(
+        self, who: Identity, chosen: LineSelection, tail: int | None
+    ) -> tuple[str, int | None, bytes]:
+        state, lines = _read_batch(self.service, self.job_id, who, chosen, tail)
         return state, lines[-1].seq if lines else None, self.form.render(state, lines)
 
 
