@@ -10,7 +10,13 @@ from typing import Any
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Send
 
-from jobauto_prefect.errors import Forbidden, JobautoError, Unauthorized, Unavailable
+from jobauto_prefect.errors import (
+    Forbidden,
+    JobautoError,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+)
 from jobauto_prefect.facade.auth.identity import STREAM_CHECK_SECONDS, Identity
 from jobauto_prefect.facade.gateway.policy.body_rules import refuse_own_events
 from jobauto_prefect.facade.gateway.policy.owners import Ownership
@@ -20,6 +26,7 @@ from jobauto_prefect.facade.gateway.request import ProxyRequest
 from jobauto_prefect.facade.gateway.route_lookup import find_socket
 from jobauto_prefect.facade.gateway.routes import Content, ScopeRule, Socket
 from jobauto_prefect.facade.gateway.sign_in import SignIn
+from jobauto_prefect.facade.middleware.concurrency import UserConcurrency
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +37,12 @@ FIRST_WITHIN_SECONDS = 10.0
 
 MAX_FIRST_LENGTH = 64 * 1024
 """Characters of the first message; longer ones are not parsed."""
+
+MAX_SOCKETS = 128
+"""Sockets of one user that are open."""
+
+WORKERS_SOCKETS = 1024
+"""The same with one worker's token: replicas, and the runs that they start, share one."""
 
 PROTOCOL_ERROR, POLICY_VIOLATION, TRY_AGAIN = 1002, 1008, 1013
 MAX_REASON_BYTES = 120  # bytes; the protocol allows 123
@@ -46,6 +59,8 @@ class SocketGateway:
         self._sign_in = sign_in
         self._ownership = ownership
         self._inner = inner
+        self._people = UserConcurrency(MAX_SOCKETS, 0)
+        self._workers = UserConcurrency(WORKERS_SOCKETS, 0)
 
     async def serve(self, connection: HTTPConnection, receive: Receive, send: Send) -> None:
         """Serve one socket, until it is closed."""
@@ -54,18 +69,28 @@ class SocketGateway:
             await _close(send, PROTOCOL_ERROR, "the subprotocol prefect is needed to sign in")
             return
         await send({"type": "websocket.accept", "subprotocol": SUBPROTOCOL})
-        try:
-            token = await _receive_token(receive)
-            message_filter = await self._sign_client_in(connection, token)
-        except _ClientClosed:
-            return
-        except JobautoError as error:
-            code = TRY_AGAIN if isinstance(error, Unavailable) else POLICY_VIOLATION
-            await _refuse(connection, send, code, error)
-            return
-        await self._forward(connection, receive, send, token, message_filter)
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                token = await _receive_token(receive)
+                identity, message_filter = await self._sign_client_in(connection, token)
+                if identity is not None:
+                    await stack.enter_async_context(self._slot(identity))
+            except _ClientClosed:
+                return
+            except JobautoError as error:
+                is_later = isinstance(error, Unavailable | TooManyRequests)
+                await _refuse(connection, send, TRY_AGAIN if is_later else POLICY_VIOLATION, error)
+                return
+            await self._forward(connection, receive, send, token, message_filter)
 
-    async def _sign_client_in(self, connection: HTTPConnection, token: str) -> MessageFilter:
+    def _slot(self, identity: Identity) -> contextlib.AbstractAsyncContextManager[object]:
+        if identity.worker_pools is not None:
+            return self._workers.slot(identity.actor.name)
+        return self._people.slot(identity.user_id)
+
+    async def _sign_client_in(
+        self, connection: HTTPConnection, token: str
+    ) -> tuple[Identity | None, MessageFilter]:
         """Identify the client, and choose the filter for the messages that follow its first."""
         identity = await self._sign_in.identify_socket(connection, token)
         match = find_socket(connection.scope["path"].removeprefix(API))
@@ -73,8 +98,8 @@ class SocketGateway:
             raise Forbidden("this is no socket of Prefect that this door knows")
         socket, path_parameters = match
         if identity is None:
-            return _pass_through
-        return await self._choose_filter(identity, socket, path_parameters)
+            return None, _pass_through
+        return identity, await self._choose_filter(identity, socket, path_parameters)
 
     async def _choose_filter(
         self, identity: Identity, socket: Socket, path_parameters: Mapping[str, str]
@@ -139,7 +164,7 @@ class SocketGateway:
         try:
             while not (await asyncio.wait({serving}, timeout=STREAM_CHECK_SECONDS))[0]:
                 with contextlib.suppress(Unavailable):  # nobody knows; it is asked again
-                    message_filter = await self._sign_client_in(connection, token)
+                    _, message_filter = await self._sign_client_in(connection, token)
             await serving
         except JobautoError as error:
             is_refused.set()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import httpx
 import pytest
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from jobauto_prefect.facade.auth.passwords import hash_password
@@ -28,6 +28,9 @@ from tests.support.servers import user_token
 pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
 
 SOON = 0.1  # seconds
+
+OPEN = set[asyncio.Future[None]]()
+"""Sockets that are served: an event loop keeps no task alive."""
 
 
 @pytest.fixture(autouse=True)
@@ -103,24 +106,46 @@ async def quiet(scope: Scope, receive: Receive, send: Send) -> None:
         pass
 
 
-@ENDINGS
-async def test_a_socket_ends_with_the_right_to_open_it(
-    facade_settings: Settings, ledger: Ledger, signed_in: str, end: Ending
-) -> None:
-    token = credentials_of_eva(ledger, signed_in)
-    gateway = create_middleware(facade_settings, ledger, quiet, "door:secret")
+async def opened(gateway: ASGIApp, token: str) -> asyncio.Queue[Message]:
+    """What the gateway sends to a socket that it has accepted, and that has said who it is."""
     received, sent = asyncio.Queue[Message](), asyncio.Queue[Message]()
     first = json.dumps({"type": "auth", "token": token})
     received.put_nowait({"type": "websocket.connect"})
     received.put_nowait({"type": "websocket.receive", "text": first})
     scope: Scope = {"type": "websocket", "path": "/api/events/out", "headers": [],
                     "query_string": b"", "subprotocols": ["prefect"], "state": {}}  # fmt: skip
-    serving = asyncio.create_task(gateway(scope, received.get, sent.put))
+    task = asyncio.ensure_future(gateway(scope, received.get, sent.put))
+    task.add_done_callback(OPEN.discard)
+    OPEN.add(task)
+    assert (await sent.get())["type"] == "websocket.accept"
+    return sent
+
+
+@ENDINGS
+async def test_a_socket_ends_with_the_right_to_open_it(
+    facade_settings: Settings, ledger: Ledger, signed_in: str, end: Ending
+) -> None:
+    token = credentials_of_eva(ledger, signed_in)
+    gateway = create_middleware(facade_settings, ledger, quiet, "door:secret")
     async with asyncio.timeout(20):
-        assert (await sent.get())["type"] == "websocket.accept"
+        sent = await opened(gateway, token)
         await asyncio.sleep(5 * SOON)
         assert sent.empty()
         await asyncio.to_thread(change, ledger, end)
         closed = await sent.get()
-        await serving
     assert (closed["type"], closed["code"]) == ("websocket.close", 1008)
+
+
+async def test_one_user_opens_so_many_sockets_and_others_theirs(
+    facade_settings: Settings, ledger: Ledger
+) -> None:
+    gateway = create_middleware(facade_settings, ledger, quiet, "door:secret")
+    mine, other = (user_token(ledger, login, ["admin"]) for login in ("eva", "ben"))
+    async with asyncio.timeout(60):
+        opened_ones = [await opened(gateway, mine) for _ in range(sockets.MAX_SOCKETS)]
+        one_more = await opened(gateway, mine)
+        closed = await one_more.get()
+        others = await opened(gateway, other)
+        await asyncio.sleep(5 * SOON)
+    assert (closed["type"], closed["code"]) == ("websocket.close", 1013)
+    assert all(sent.empty() for sent in (*opened_ones, others))
