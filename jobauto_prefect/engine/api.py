@@ -44,6 +44,9 @@ PAGE_SIZE = 200
 """The most objects Prefect tells of in one answer; it refuses to be asked for more."""
 
 LONGEST_RETRY_WAIT = 0.05  # seconds
+ANSWER_SECONDS = 30.0
+"""How long Prefect may take for one answer."""
+
 BUSY_SECONDS = 10.0
 """How long a call is repeated while Prefect says it is busy."""
 
@@ -99,7 +102,7 @@ class PrefectApi:
         url: str,
         *,
         authorization: str | None = None,
-        timeout_seconds: float = 30,
+        timeout_seconds: float = ANSWER_SECONDS,
         verify: ssl.SSLContext | bool = True,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:

@@ -15,18 +15,32 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.routing import BaseRoute
 
+from jobauto_prefect.bounded_process import WALL_SECONDS
+from jobauto_prefect.engine.api import ANSWER_SECONDS
+from jobauto_prefect.engine.prefect_server.database import statement_seconds
 from jobauto_prefect.facade.app import add_routes
+from jobauto_prefect.facade.apply.applier import LOCK_SECONDS
 from jobauto_prefect.facade.apply.contents import MOST_RECORDS
+from jobauto_prefect.facade.auth.identity import STREAM_CHECK_SECONDS
+from jobauto_prefect.facade.gateway.forwarding import LOCKED_SECONDS
+from jobauto_prefect.facade.gateway.middleware import MAX_ASKED_BYTES
 from jobauto_prefect.facade.gateway.policy.body_rules import MAX_ITEMS
 from jobauto_prefect.facade.gateway.routes import ROUTES, SOCKETS
+from jobauto_prefect.facade.gateway.sockets import (
+    FIRST_WITHIN_SECONDS,
+    MAX_SOCKETS,
+    WORKERS_SOCKETS,
+)
 from jobauto_prefect.facade.http.addresses import CONTRACT
 from jobauto_prefect.facade.http.body_sizes import FILES, INTERNAL, body_limit
 from jobauto_prefect.facade.middleware import concurrency
 from jobauto_prefect.facade.middleware.identification import OPEN
 from jobauto_prefect.facade.openapi.document import document
+from jobauto_prefect.facade.resources.prefect_status import PRUNE_SECONDS
 from jobauto_prefect.facade.server_options import SOCKET_BYTES
 from jobauto_prefect.facade.service import APPLYING_THREADS, FOLLOWING_THREADS, MAX_FOLLOWED
 from jobauto_prefect.settings import Settings
+from jobauto_prefect.sources.probe import PROBE_SECONDS
 
 PARAMETER = re.compile(r"\{[^}]*\}")
 COUNTING = ("limit", "tail")
@@ -42,14 +56,28 @@ STRANGERS = f"{concurrency.STRANGERS_CONCURRENT} of an address, {concurrency.MAX
 APPLYING = f"1 of a user, {concurrency.MAX_CONCURRENT} wait"
 FOLLOWING = f"{PEOPLE}; {MAX_FOLLOWED} followed"
 
+ASKS_PREFECT = f"{ANSWER_SECONDS:g} s for an answer of Prefect"
+TIMES = (
+    (FILES, f"{LOCK_SECONDS:g} s for its turn"),
+    (re.compile(rf"{INTERNAL}v1/(claims|jobs/[^/]+/report)"), f"{WALL_SECONDS:g} s for paths"),
+    (
+        re.compile(rf"{CONTRACT}/job/[^/]+/output.*"),
+        f"followed until the job ends, and the rights asked for every {STREAM_CHECK_SECONDS:g} s",
+    ),
+    (re.compile(rf"{CONTRACT}/eventsource/[^/]+/test.*"), f"{PROBE_SECONDS:g} s for the test"),
+    (re.compile(rf"{CONTRACT}/prune.*"), f"{PRUNE_SECONDS:g} s to delete; {ASKS_PREFECT}"),
+    (re.compile(rf"{CONTRACT}/(drift|reconcile|pools).*"), ASKS_PREFECT),
+)
+"""What else than a statement takes long at a path, and when it ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class RouteBounds:
     """One method of one route.
 
     `body` is in bytes. `records` is of how many at most it reads or writes; None: of one, or of
-    as many as its body holds. A statement in a thread has the seconds of
-    `JOBAUTO_DATABASE_ANSWER_SECONDS`, what is in the event loop 50 milliseconds.
+    as many as its body holds. `time` says what ends it where it runs long. What is in the event
+    loop has 50 milliseconds.
     """
 
     door: str
@@ -57,13 +85,14 @@ class RouteBounds:
     path: str
     body: int
     records: int | None
+    time: str
     runs_in: str
     at_once: str
 
     @property
     def bounds(self) -> tuple[Any, ...]:
         """All but which route it is."""
-        return self.door, self.body, self.records, self.runs_in, self.at_once
+        return self.door, self.body, self.records, self.time, self.runs_in, self.at_once
 
 
 def facade_bounds(routes: Iterable[BaseRoute], settings: Settings) -> Iterator[RouteBounds]:
@@ -80,6 +109,7 @@ def facade_bounds(routes: Iterable[BaseRoute], settings: Settings) -> Iterator[R
                 route.path,
                 body_limit(route.path, settings),
                 MOST_RECORDS if FILES.fullmatch(route.path) else records.get(key),
+                "; ".join(_times(route.path, settings)),
                 _place(route),
                 _at_once(route.path),
             )
@@ -97,6 +127,11 @@ def _place(route: APIRoute) -> str:
     if "/output" in route.path and route.path.startswith(CONTRACT):
         return OUTPUT
     return "event loop" if inspect.iscoroutinefunction(route.endpoint) else "thread"
+
+
+def _times(path: str, settings: Settings) -> Iterator[str]:
+    yield f"{settings.database_answer_seconds:g} s a statement"
+    yield from (time for paths, time in TIMES if paths.fullmatch(path))
 
 
 def _at_once(path: str) -> str:
@@ -125,15 +160,27 @@ def _records_of_contract() -> Iterator[tuple[tuple[str, str], int]]:
 
 
 def gateway_bounds(settings: Settings) -> Iterator[RouteBounds]:
-    """Yield the bounds of what the gateway passes on to Prefect."""
+    """Yield the bounds of what the gateway passes on to Prefect: for people, and for workers."""
+    limit, statement = settings.body_limit_bytes, f"{statement_seconds():g} s a statement"
     for route in ROUTES:
-        who = PEOPLE if route.worker_rule is None else f"{PEOPLE}; {WORKERS}"
+        time = statement
+        if route.action is not None:
+            time += f"; {LOCKED_SECONDS:g} s more where SQLite is locked"
+        body = min(limit, MAX_ASKED_BYTES) if route.asks else limit
         most = MAX_ITEMS if route.member_rule is not None else None
-        limit = settings.body_limit_bytes
-        yield RouteBounds("Prefect", route.method, route.path, limit, most, "event loop", who)
+        loop = "event loop"
+        yield RouteBounds("Prefect", route.method, route.path, body, most, time, loop, PEOPLE)
+        if route.worker_rule is not None:
+            door = "Prefect, workers"
+            yield RouteBounds(door, route.method, route.path, limit, None, statement, loop, WORKERS)
+    who = f"{MAX_SOCKETS} of a user, {WORKERS_SOCKETS} of a worker's token"
+    time = (
+        f"{FIRST_WITHIN_SECONDS:g} s to sign in; the rights are asked for every"
+        f" {STREAM_CHECK_SECONDS:g} s"
+    )
     for socket in SOCKETS:
         yield RouteBounds(
-            "Prefect", "socket", socket.path, SOCKET_BYTES, None, "event loop", "any number"
+            "Prefect", "socket", socket.path, SOCKET_BYTES, None, time, "event loop", who
         )
 
 
@@ -149,7 +196,10 @@ ABOUT = """\
 
 Made by `make publish` from the code, with the settings as they are by default. `body` is in bytes,
 counted as they come, whatever the request says of them. `at once` is in each process: further
-requests wait, those beyond get 429. In a thread, a statement has `JOBAUTO_DATABASE_ANSWER_SECONDS`.
+requests wait, those beyond get 429. `time` is what ends a request that runs long. A statement is
+ended on PostgreSQL, of the service after `JOBAUTO_DATABASE_ANSWER_SECONDS`, of Prefect after
+`PREFECT_SERVER_DATABASE_TIMEOUT`; SQLite has no such bound. What is in an event loop takes at most
+50 ms of it at once.
 [Security](security.md) says what each identity may do.
 """
 
@@ -159,10 +209,10 @@ def page() -> str:
     groups: dict[tuple[Any, ...], list[str]] = defaultdict(list)
     for row in table(Settings.model_construct()):
         groups[row.bounds].append(f"`{row.method} {row.path}`")
-    lines = [ABOUT, "| door | body | records | runs in | at once | routes |"]
-    lines.append("|---|---|---|---|---|---|")
-    for (door, body, records, runs_in, at_once), routes in groups.items():
-        cells = (door, f"{body:,}", records or "", runs_in, at_once, ", ".join(routes))
+    lines = [ABOUT, "| door | body | records | time | runs in | at once | routes |"]
+    lines.append("|---|---|---|---|---|---|---|")
+    for (door, body, records, time, runs_in, at_once), routes in groups.items():
+        cells = (door, f"{body:,}", records or "", time, runs_in, at_once, ", ".join(routes))
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines) + "\n"
 

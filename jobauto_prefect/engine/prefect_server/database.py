@@ -26,6 +26,13 @@ def prefect_database_url(settings: Settings) -> str:
     return url.get_secret_value()
 
 
+def statement_seconds() -> float:
+    """Return how long a statement of Prefect's server may take on PostgreSQL, by default."""
+    from prefect.settings.models.server.database import ServerDatabaseSettings
+
+    return float(ServerDatabaseSettings.model_fields["timeout"].default)
+
+
 def make_prefect_tables(url: str, revision: str) -> None:
     """Make Prefect's tables of a revision in an empty database, by Prefect's own migrations.
 

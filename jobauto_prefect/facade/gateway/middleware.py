@@ -188,7 +188,7 @@ class GatewayMiddleware:
 
     async def _read_body(self, identity: Identity, route: Route, receive: Receive) -> Any:
         of_worker = identity.worker_pools is not None
-        asks = route.action is None and route.member_rule is not None and not of_worker
+        asks = route.asks and not of_worker
         raw = await read_body(bounded(receive, MAX_ASKED_BYTES) if asks else receive)
 
         def parse() -> Any:

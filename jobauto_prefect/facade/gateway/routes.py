@@ -86,6 +86,11 @@ class Route:
     content: Content | None = None
 
     @property
+    def asks(self) -> bool:
+        """Whether people only ask for something with the body, a filter in most cases."""
+        return self.action is None and self.member_rule is not None
+
+    @property
     def kind(self) -> str:
         """The kind of object the route is about: `deployment`, `work pool`."""
         words = [word for word in self.path.strip("/").split("/") if word not in ("ui", "v2")]

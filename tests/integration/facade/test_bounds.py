@@ -9,15 +9,21 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import httpx
 import pytest
 from sqlalchemy import insert
+from starlette.responses import JSONResponse
+from starlette.types import Receive, Scope, Send
 
 from jobauto_prefect.facade.app import create_app
-from jobauto_prefect.facade.bounds import facade_bounds, table
+from jobauto_prefect.facade.bounds import facade_bounds, gateway_bounds, table
+from jobauto_prefect.facade.gateway.asgi import create_middleware
+from jobauto_prefect.facade.gateway.middleware import MAX_ASKED_BYTES
 from jobauto_prefect.facade.http.body_sizes import INTERNAL_BYTES, SIGN_IN_BYTES
 from jobauto_prefect.facade.middleware.concurrency import MAX_CONCURRENT, MAX_WAITING
+from jobauto_prefect.facade.middleware.transport import TransportMiddleware
 from jobauto_prefect.facade.resources.forecasts import MAX_NAMED
 from jobauto_prefect.facade.service import MAX_FOLLOWED
 from jobauto_prefect.ledger.audit.trail import SERVICE
@@ -25,6 +31,7 @@ from jobauto_prefect.ledger.records import AuditEntry, OutputLine
 from jobauto_prefect.ledger.store import Ledger
 from jobauto_prefect.runtime.protocol import MESSAGE_LENGTH
 from jobauto_prefect.settings import Settings
+from tests.support.asgi_server import serving
 from tests.support.claims import granted, own_run_of, report
 from tests.support.console import PASSWORD, add_user
 from tests.support.gateway import basic
@@ -43,6 +50,9 @@ def facade_settings(facade_settings: Settings) -> Settings:
     return facade_settings.model_copy(update=small | {"artifact_limit_bytes": 80_000})
 
 
+FACADE = ("workers", "contract", "console")
+
+
 def sign_in(ledger: Ledger) -> Callable[[str], dict[str, str]]:
     """What signs in at a path: a worker's token, or a super_admin's password."""
     add_user(ledger, "root", "super_admin")
@@ -56,7 +66,7 @@ def test_every_route_that_is_served_is_in_the_table(
 ) -> None:
     app = create_app(facade_settings, ledger)
     served = {(row.method, row.path) for row in facade_bounds(app.routes, facade_settings)}
-    listed = {(row.method, row.path) for row in table(facade_settings) if row.door != "Prefect"}
+    listed = {(row.method, row.path) for row in table(facade_settings) if row.door in FACADE}
     assert served == listed
     assert len(served) > 250
 
@@ -64,7 +74,7 @@ def test_every_route_that_is_served_is_in_the_table(
 def test_no_route_takes_more_than_its_bound_and_each_takes_that(
     facade_url: str, facade_settings: Settings, ledger: Ledger
 ) -> None:
-    rows = [row for row in table(facade_settings) if row.door != "Prefect"]
+    rows = [row for row in table(facade_settings) if row.door in FACADE]
     signed = sign_in(ledger)
     with httpx.Client(timeout=60) as http:
         for row in rows:
@@ -79,6 +89,39 @@ def test_no_route_takes_more_than_its_bound_and_each_takes_that(
             full = http.request(row.method, f"{facade_url}{path}", content=body, headers=headers)
             assert full.status_code != 413, row
             assert full.status_code < 500 or full.status_code == 503, (row, full.text)
+
+
+async def empty(scope: Scope, receive: Receive, send: Send) -> None:
+    """Stands where Prefect would, and has nothing of what it is asked for."""
+    if scope["type"] == "http":
+        while (await receive()).get("more_body"):
+            pass
+        await JSONResponse({"detail": "nothing is here"}, 404)(scope, receive, send)
+
+
+def test_no_route_of_prefect_takes_more_than_its_bound_and_each_takes_that(
+    facade_settings: Settings, ledger: Ledger
+) -> None:
+    settings = facade_settings.model_copy(update={"body_limit_bytes": MAX_ASKED_BYTES + 50_000})
+    rows = [row for row in gateway_bounds(settings) if row.method != "socket"]
+    assert {row.body for row in rows} == {MAX_ASKED_BYTES, settings.body_limit_bytes}
+    add_user(ledger, "root", "super_admin")
+    person = basic(f"root:{PASSWORD}")
+    worker = basic(f"worker:{worker_token(ledger, 'jobauto')}")
+    middleware = create_middleware(settings, ledger, empty, "door:secret")
+    gateway = TransportMiddleware(middleware, settings)
+    with serving(gateway, settings) as port, httpx.Client(timeout=60) as http:
+        url = f"http://127.0.0.1:{port}"
+        for row in rows:
+            headers = worker if row.door.endswith("workers") else person
+            path = "/api" + re.sub(r"\{(id|schedule_id)\}", str(uuid4()), row.path)
+            path = re.sub(r"\{[^}]*\}", "1", path)
+            endless = status_of_endless(url, row.method, path, headers, row.body)
+            assert 400 <= endless < 500, (row, endless)
+            start, end = b'{"x": "', b'"}'
+            body = start + b"y" * (row.body - len(start) - len(end)) + end
+            full = http.request(row.method, f"{url}{path}", content=body, headers=headers)
+            assert (full.status_code != 413, full.status_code < 500) == (True, True), row
 
 
 @pytest.mark.parametrize(

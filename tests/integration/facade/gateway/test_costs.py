@@ -272,11 +272,13 @@ def test_a_state_that_lists_repeat_is_short(gate: Gateway) -> None:
     assert len(shown["message"]) < 10_000
 
 
-def test_a_body_without_an_end_is_counted_whoever_sends_it(gate: Gateway) -> None:
+def test_a_body_without_an_end_is_counted_at_no_route_and_of_the_service_too(
+    gate: Gateway,
+) -> None:
+    """Those of the routes are tried by `test_bounds.py`."""
     service = {"Authorization": service_authorization(gate.ledger.box)}
-    worker, person = basic(f"worker:{gate.worker_token}"), basic(f"manager:{PASSWORD}")
     most = gate.settings.body_limit_bytes
-    for headers in (service, worker, person):
-        for path in ("/api/flow_runs/filter", "/api/logs/", "/api/nothing", "/docs"):
+    for headers in (service, basic(f"manager:{PASSWORD}")):
+        for path in ("/api/nothing", "/docs"):
             url = gate.url.removesuffix("/api")
             assert 400 <= status_of_endless(url, "POST", path, headers, most) < 500, path
