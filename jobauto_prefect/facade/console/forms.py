@@ -7,7 +7,9 @@ from urllib.parse import parse_qsl
 
 from fastapi import Depends, HTTPException, Request
 
-from jobauto_prefect.facade.http.requests import RawBody
+from jobauto_prefect.facade.http.requests import RawBody, away_from_loop
+
+MAX_FIELDS = 10_000
 
 SENT_FORM = "sent_form"
 """In a request's state: the form that was sent to this page after its session had ended."""
@@ -38,8 +40,20 @@ async def read_form(raw: RawBody, request: Request) -> Form:
     """Read the fields of a form; a file that was chosen is an address with its data."""
     if request.headers.get("content-type", "").startswith("multipart/form-data"):
         return Form(await _read_parts(raw, request))
-    text = raw.decode("utf-8", "replace")
-    return Form(parse_qsl(text, keep_blank_values=True))
+    return await away_from_loop(len(raw), lambda: parse_form(raw.decode("utf-8", "replace")))
+
+
+def parse_form(text: str) -> Form:
+    """Return the fields of a text as forms without files are sent.
+
+    Raises:
+        HTTPException: it has too many.
+    """
+    try:
+        return Form(parse_qsl(text, keep_blank_values=True, max_num_fields=MAX_FIELDS))
+    except ValueError:
+        message = f"the form has more than {MAX_FIELDS} fields; send it in several parts"
+        raise HTTPException(400, message) from None
 
 
 async def _read_parts(raw: bytes, request: Request) -> list[tuple[str, str]]:

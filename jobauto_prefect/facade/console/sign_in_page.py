@@ -12,7 +12,7 @@ from jobauto_prefect.console_addresses import CONSOLE
 from jobauto_prefect.errors import TooManyRequests, Unauthorized
 from jobauto_prefect.facade.auth.identity import Identity, current_identity, sign_in
 from jobauto_prefect.facade.console.contract import PassedOn
-from jobauto_prefect.facade.console.forms import SENT_FORM, Form, read_form
+from jobauto_prefect.facade.console.forms import SENT_FORM, parse_form, read_form
 from jobauto_prefect.facade.console.moments import format_span
 from jobauto_prefect.facade.console.page_response import language_of, respond_with_page
 from jobauto_prefect.facade.console.visitor_sessions import (
@@ -208,7 +208,7 @@ def _show_again(
         "headers": headers,
         "client": outer.get("client"),
         "server": outer.get("server"),
-        "state": {SENT_FORM: Form(parse_qsl(kept, keep_blank_values=True))},
+        "state": {SENT_FORM: parse_form(kept)},
     }
     return PassedOn(request.app, scope, {"set-cookie": signed_in.headers["set-cookie"]})
 

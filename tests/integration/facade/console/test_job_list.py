@@ -2,6 +2,7 @@
 
 import html
 import re
+from collections.abc import Callable
 from datetime import timedelta
 
 import httpx
@@ -186,3 +187,15 @@ def test_the_start_page_leads_to_these_lists(operator: httpx.Client, records: Jo
     address = "/console/jobs?state=failed,lost,blocked&since=yesterday&order=-end"
     assert address in addresses
     assert sorted(_listed(operator.get(address).text)) == [job, lost]
+
+
+def test_neither_many_fields_nor_long_ones_stop_the_event_loop(
+    operator: httpx.Client, slow_callbacks: Callable[[], list[str]]
+) -> None:
+    origin = str(operator.base_url).rstrip("/")
+    headers = {"Origin": origin, "Sec-Fetch-Site": "same-origin"}
+    headers["Content-Type"] = "application/x-www-form-urlencoded"
+    for body, status in ((b"a&" * 2_000_000, 400), (b"name=" + b"%41" * 1_300_000, 303)):
+        answer = operator.post("/console/jobs/searches/add", content=body, headers=headers)
+        assert answer.status_code == status, answer.text
+    assert slow_callbacks() == []
