@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jobauto_prefect.definitions import check, validate
 from jobauto_prefect.definitions.legacy.credential_types import (
@@ -17,6 +17,9 @@ from jobauto_prefect.definitions.records.names import name_faults
 from jobauto_prefect.definitions.validation.positions import locate
 from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, check_record
 from jobauto_prefect.errors import Fault
+
+if TYPE_CHECKING:  # YAML is loaded when there is some
+    from jobauto_prefect.facade.apply.yaml_parser import Tokens
 
 STANDARD_INPUT = "-"
 """The name of what comes from standard input."""
@@ -105,14 +108,19 @@ def check_document(document: Document, kind: str | None) -> CheckedDocument:
     )
 
 
-def read_documents(name: str, raw: bytes) -> tuple[list[Document], list[Fault]]:
-    """Return the records in the content of a file of that name, or why there are none."""
+def read_documents(
+    name: str, raw: bytes, tokens: "Tokens | None" = None
+) -> tuple[list[Document], list[Fault]]:
+    """Return the records in the content of a file of that name, or why there are none.
+
+    `tokens` are what may still be read of YAML; None: it is read by itself.
+    """
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         return [], _unread(name, raw)
     documents, faults = (
-        _read_yaml(name, text) if is_yaml(name, text) else _read_json(name, text, raw)
+        _read_yaml(name, text, tokens) if is_yaml(name, text) else _read_json(name, text, raw)
     )
     return [_upgraded(each) for each in documents], faults
 
@@ -194,12 +202,12 @@ def _read_json(name: str, text: str, raw: bytes) -> tuple[list[Document], list[F
     return _each(name, content, place), repeated
 
 
-def _read_yaml(name: str, text: str) -> tuple[list[Document], list[Fault]]:
+def _read_yaml(name: str, text: str, tokens: "Tokens | None") -> tuple[list[Document], list[Fault]]:
     from jobauto_prefect.facade.apply.yaml_parser import YamlError, load_all
 
     documents: list[Document] = []
     try:
-        for content, places in load_all(text):
+        for content, places in load_all(text, tokens):
             if isinstance(content, list):
                 documents += _each(name, content, places.get)
             elif content is not None:

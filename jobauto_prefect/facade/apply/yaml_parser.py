@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import yaml
@@ -10,6 +11,9 @@ from jobauto_prefect.definitions.validation.pointers import child
 
 LINE_LENGTH = 100
 MOST_VALUES = 1_000_000  # of one document
+MOST_TOKENS = 1_000_000
+"""Of all files that are read together; a key with its value has four."""
+
 MERGE = "tag:yaml.org,2002:merge"
 Places = dict[str, tuple[int, int]]
 """JSON pointer -> line and column, both from 1."""
@@ -24,6 +28,13 @@ class YamlError(Exception):
         super().__init__(message)
 
 
+@dataclass(slots=True)
+class Tokens:
+    """How many tokens may still be read."""
+
+    left: int = field(default_factory=lambda: MOST_TOKENS)
+
+
 class _Loader(yaml.SafeLoader):
     """`no`, `on`, `12:30` and dates are text, as in YAML 1.2 and unlike in YAML 1.1."""
 
@@ -32,6 +43,22 @@ class _Loader(yaml.SafeLoader):
         f"tag:yaml.org,2002:{name}": yaml.SafeLoader.yaml_constructors[f"tag:yaml.org,2002:{name}"]
         for name in ("str", "seq", "map")
     }
+
+    def __init__(self, text: str, tokens: Tokens) -> None:
+        super().__init__(text)
+        self._allowed = tokens
+
+    def fetch_more_tokens(self) -> None:
+        """Read a token, or some; PyYAML calls it.
+
+        Raises:
+            YamlError: there are too many.
+        """
+        self._allowed.left -= 1
+        if self._allowed.left < 0:
+            message = f"has, with the files before it, more than {MOST_TOKENS} words and marks"
+            raise YamlError(f"{message}; apply them in several parts", self.get_mark())
+        super().fetch_more_tokens()
 
 
 _WORDS: tuple[tuple[str, str, Sequence[str], Callable[[str], Any] | None], ...] = (
@@ -107,15 +134,17 @@ def dump_all(documents: Iterable[Any]) -> str:
     )
 
 
-def load_all(text: str) -> Iterator[tuple[Any, Places]]:
+def load_all(text: str, tokens: Tokens | None = None) -> Iterator[tuple[Any, Places]]:
     """Yield the documents of a text, each with the places of its values.
+
+    `tokens` are what may be read; None: as many as of all files together.
 
     Raises:
         YamlError: when the iteration reaches what can't be read.
     """
     loader = None
     try:
-        loader = _Loader(text)
+        loader = _Loader(text, tokens or Tokens())
         while loader.check_node():
             node = loader.get_node()
             if node is not None:

@@ -8,12 +8,12 @@ import httpx
 import pytest
 from sqlalchemy import event
 
-from jobauto_prefect.facade.apply import writer
+from jobauto_prefect.facade.apply import writer, yaml_parser
 from jobauto_prefect.facade.apply.contents import MOST_RECORDS
-from jobauto_prefect.facade.apply.validation import MOST_TOLD
+from jobauto_prefect.facade.http.errors import MOST_TOLD
 from jobauto_prefect.ledger.store import Ledger
 from tests.support.definitions import PROBE
-from tests.support.servers import client, user_token
+from tests.support.servers import client, manager_token, user_token
 
 PAGE, COUNT = 20, 50
 
@@ -127,3 +127,16 @@ def test_records_are_bounded_and_most_errors_are_told_and_counted(rest: httpx.Cl
     assert [fault["rule"] for fault in many["details"]] == ["records"]
     assert len(wrong["details"]) == MOST_TOLD
     assert wrong["message"].startswith(f"{MOST_TOLD + 7} errors")
+
+
+@pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
+def test_yaml_is_bounded_in_all_files_together(
+    facade_url: str, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(yaml_parser, "MOST_TOKENS", 1000)
+    files = [{"name": f"{number}.yaml", "text": "a: [" + "1," * 200 + "]"} for number in range(9)]
+    with client(f"{facade_url}/api/v1", manager_token(ledger, "mary", "acme")) as manager:
+        refused = manager.post("/apply.json", json={"files": files}).json()["details"]
+
+    read = [fault["file"] for fault in refused if "several parts" not in fault["message"]]
+    assert read == ["0.yaml", "1.yaml"], refused
