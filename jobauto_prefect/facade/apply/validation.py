@@ -35,10 +35,8 @@ from jobauto_prefect.facade.apply.record_kinds import (
     topics_in,
 )
 from jobauto_prefect.facade.apply.refusals import Refusals
+from jobauto_prefect.facade.http.errors import MOST_TOLD
 from jobauto_prefect.wording import pluralize
-
-MOST_TOLD = 1_000
-"""Errors that are told of; the others are counted."""
 
 
 def raise_faults(faults: Sequence[Fault]) -> None:

@@ -42,6 +42,9 @@ PHRASES: Mapping[int, str] = {
     503: "Service Unavailable",
 }
 
+MOST_TOLD = 1_000
+"""Errors that are told of one request; the message counts all."""
+
 CHALLENGES = ('Bearer realm="jobauto"', 'Basic realm="jobauto", charset="UTF-8"')
 """A header each: of several in one, Chromium reads the first and asks nobody for a password."""
 
@@ -70,7 +73,7 @@ def _respond(
 
 def respond_to_error(request: Request, error: JobautoError) -> Response:
     """Answer with an error of ours."""
-    details: Any = [fault.as_dict() for fault in getattr(error, "faults", ())]
+    details: Any = [fault.as_dict() for fault in getattr(error, "faults", ())[:MOST_TOLD]]
     headers = {}
     if isinstance(error, TooManyRequests):
         headers["Retry-After"] = str(error.retry_after)

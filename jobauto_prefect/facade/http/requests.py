@@ -60,7 +60,14 @@ class Body(BaseModel):
                 written.description = described[name].description
 
 
+MAX_MEMBERS = 5_000
+"""Keys of an object: what is wrong with each is told, which takes long."""
+
+
 def _unique_fields(pairs: list[tuple[str, Any]]) -> Fields:
+    if len(pairs) > MAX_MEMBERS:
+        message = f"an object has {len(pairs)} keys; send at most {MAX_MEMBERS}"
+        raise InvalidInput([Fault("", "size", message)])
     members: Fields = {}
     for name, value in pairs:
         if name in members:
@@ -223,7 +230,8 @@ def parse(model: type[B], fields: Mapping[str, Any]) -> B:
     try:
         return model.model_validate(fields)
     except ValidationError as error:
-        raise InvalidInput(pydantic_faults(error.errors(include_input=False))) from None
+        errors = error.errors(include_url=False, include_context=False, include_input=False)
+        raise InvalidInput(pydantic_faults(errors)) from None
 
 
 def sent(model: type[BaseModel]) -> Any:
@@ -236,8 +244,10 @@ def sent(model: type[BaseModel]) -> Any:
 
 
 def _members(raw: bytes) -> Fields:
+    if has_many_values(raw):
+        raise InvalidInput([Fault("", "size", TOO_MANY)])
     try:
-        members: Fields = json.loads(raw)
+        members: Fields = json.loads(raw, object_pairs_hook=_unique_fields)
     except (ValueError, RecursionError):
         raise InvalidInput([Fault("", "syntax", "the body is no JSON")]) from None
     return members

@@ -17,11 +17,13 @@ from sqlalchemy import insert
 from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
+from jobauto_prefect.definitions.storable import MAX_VALUES
 from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.bounds import facade_bounds, gateway_bounds, table
 from jobauto_prefect.facade.gateway.asgi import create_middleware
 from jobauto_prefect.facade.gateway.middleware import MAX_ASKED_BYTES
 from jobauto_prefect.facade.http.body_sizes import INTERNAL_BYTES, SIGN_IN_BYTES
+from jobauto_prefect.facade.http.requests import MAX_MEMBERS
 from jobauto_prefect.facade.middleware.concurrency import MAX_CONCURRENT, MAX_WAITING
 from jobauto_prefect.facade.middleware.transport import TransportMiddleware
 from jobauto_prefect.facade.resources.forecasts import MAX_NAMED
@@ -46,7 +48,7 @@ pytestmark = pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
 @pytest.fixture
 def facade_settings(facade_settings: Settings) -> Settings:
     """The bounds that are settings are small, so that all routes are tried soon."""
-    small = {"body_limit_bytes": 50_000, "apply_limit_bytes": 100_000}
+    small = {"body_limit_bytes": 200_000, "apply_limit_bytes": 100_000}
     return facade_settings.model_copy(update=small | {"artifact_limit_bytes": 80_000})
 
 
@@ -130,7 +132,7 @@ def test_no_route_of_prefect_takes_more_than_its_bound_and_each_takes_that(
         ("/api/v1/login.json", SIGN_IN_BYTES),
         ("/internal/v1/claims", INTERNAL_BYTES),
         ("/internal/v1/jobs/1/output", INTERNAL_BYTES),
-        ("/api/v1/app/", 50_000),
+        ("/api/v1/app/", 200_000),
         ("/api/v1/apply.json", 100_000),
     ],
 )
@@ -139,6 +141,23 @@ def test_a_body_that_is_too_large_is_413_without_a_length_too(
 ) -> None:
     headers = sign_in(ledger)(path)
     assert status_of_endless(facade_url, "POST", path, headers, most) == 413
+
+
+@pytest.mark.parametrize("path", ["/internal/v1/renewals", "/api/v1/company/", "/api/v1/job/"])
+def test_what_a_body_has_is_counted_before_it_is_judged(
+    facade_url: str, ledger: Ledger, path: str
+) -> None:
+    headers, many = sign_in(ledger)(path), dict.fromkeys(map(str, range(MAX_MEMBERS + 1)))
+    for body in (many, {"env": many}):
+        refused = httpx.post(f"{facade_url}{path}", json=body, headers=headers)
+        assert refused.status_code == 400
+        assert [fault["rule"] for fault in refused.json()["details"]] == ["size"]
+
+
+def test_a_worker_sends_so_many_values_at_once(claims: httpx.Client) -> None:
+    for body in (b'{"jobs":[' + b"1," * MAX_VALUES + b"1]}", b"[" + b"[]," * MAX_VALUES + b"[]]"):
+        refused = claims.post("/renewals", content=body)
+        assert (refused.status_code, refused.json()["details"][0]["rule"]) == (400, "size")
 
 
 def slow_requests(url: str, headers: dict[str, str], count: int) -> contextlib.ExitStack:
