@@ -12,6 +12,9 @@ from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.definitions.values import coerce, to_text
 from jobauto_prefect.errors import Fault
 
+LARGEST_VALUE = 100_000
+"""Bytes; no process can be given a variable of 128 KiB."""
+
 NUMBERS = (VariableType.INTEGER, VariableType.FLOAT)
 
 
@@ -43,6 +46,9 @@ class ValueRules:
 def _value_faults(name: str, value: Any, variable: Variable | None) -> Iterable[Fault]:
     if not is_storable(to_text(value)):
         yield Fault(child("/env", name), "value", f"{name} {UNFIT}")
+    elif len(to_text(value).encode()) > LARGEST_VALUE:
+        message = f"{name} has more than {LARGEST_VALUE} bytes: no process can be given that"
+        yield Fault(child("/env", name), "size", f"{message}; hand it on as a file")
     elif variable is not None and not _fits(variable, value):
         yield Fault(child("/env", name), "type", f"{name} must be of type {variable.type}")
     elif variable is not None and not _is_offered(variable, to_text(value)):

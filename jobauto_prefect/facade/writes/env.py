@@ -13,6 +13,9 @@ from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.runtime.output.secret_forms import SHORTEST, is_too_short
 
+MOST_BYTES = 256 * 1024
+"""Of all plain values of a record: each list repeats them, and Prefect takes 512 KiB."""
+
 ADDRESSES = (VariableType.EMAIL, VariableType.URL)
 
 
@@ -49,9 +52,12 @@ def merge_values(
     secrets = {name: sealed for name, sealed in stored.secrets.items() if name not in kept}
     texts = {name: to_text(value) for name, value in kept.items() if value is not None}
     faults = list(rules.faults(dict.fromkeys([*env, *secrets, *texts]), given))
+    plain = {name: text for name, text in texts.items() if name not in secret_names}
+    if texts and sum(len(text.encode()) for text in (env | plain).values()) > MOST_BYTES:
+        message = f"the values have more than {MOST_BYTES} bytes together; shorten some"
+        faults.append(Fault("/env", "size", message))
     if faults:
         raise InvalidInput(faults)
-    plain = {name: text for name, text in texts.items() if name not in secret_names}
     sealed = {name: text for name, text in texts.items() if name in secret_names}
     return StoredValues(env | plain, secrets | box.seal(sealed))
 

@@ -9,6 +9,7 @@ from jobauto_prefect.compiler.events.event_inputs import check_formats
 from jobauto_prefect.compiler.events.fan_out import element_of, fan_out_key
 from jobauto_prefect.compiler.events.selectors import FoundFile, UnresolvedSelector
 from jobauto_prefect.definitions import Definition, to_text
+from jobauto_prefect.definitions.records.value_rules import LARGEST_VALUE
 from jobauto_prefect.definitions.storable import is_storable
 from jobauto_prefect.jobs.claims.context import ClaimContext, Refused
 from jobauto_prefect.jobs.claims.event_values import (
@@ -25,9 +26,6 @@ from jobauto_prefect.ledger.events import deliveries, delivery_jobs
 from jobauto_prefect.ledger.events.deliveries import DeliveryState
 from jobauto_prefect.ledger.records import Delivery, Job, RunTemplate
 from jobauto_prefect.runtime.protocol import PrefectState
-
-LARGEST_VALUE = 100_000
-"""Bytes; no process can be given a variable of 128 KiB."""
 
 SHOWN = 200  # characters of a forged reference
 

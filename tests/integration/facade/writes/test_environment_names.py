@@ -78,6 +78,19 @@ def test_jobs_retries_and_templates_give_declared_names_only(
             assert all("only a definition" in found[f"/env/{name}"] for name in FAMILIES)
 
 
+def test_values_have_a_length_and_so_have_all_of_a_record(
+    rest: httpx.Client, bare_template: dict[str, Any]
+) -> None:
+    many = dict.fromkeys(["GREETING", "TARGET", "COMPANY_TOWN"], "x" * 90_000)
+    for path, body in (
+        ("/job/", {"runtemplate_id": bare_template["id"]}),
+        (f"/runtemplate/{bare_template['id']}.json", {}),
+        ("/company/", {"slug": "acme"}),
+    ):
+        for env, place in (({"GREETING": "x" * 100_001}, "/env/GREETING"), (many, "/env")):
+            assert [*errors(rest.post(path, json=body | {"env": env}))] == [place], path
+
+
 def test_a_rule_maps_declared_names_only(rest: httpx.Client, bare_template: dict[str, Any]) -> None:
     body = {"runtemplate_source_id": bare_template["id"], "runtemplate_id": bare_template["id"]}
     mapping = {"GREETNG": "=x", "BASH_ENV": "=x", "TRACE_ID": "=x"}
