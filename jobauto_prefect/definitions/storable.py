@@ -54,16 +54,16 @@ def storable_text(text: str) -> str:
     return _UNFIT_TEXT.sub("\ufffd", text)
 
 
-def has_many_values(text: bytes) -> bool:
-    """Whether a JSON text has more than `MAX_VALUES` values, without making any of them.
+def has_many_values(text: bytes, most: int = MAX_VALUES) -> bool:
+    """Whether a JSON text has more than `most` values, without making any of them.
 
     One that has may go unnoticed up to twice as many; none that has not is taken for one.
     """
     bare = text.replace(rb"\\", b"").replace(rb"\"", b"")
-    if bare.count(b'"') // 2 > 2 * MAX_VALUES:  # each value has a key at most
+    if bare.count(b'"') // 2 > 2 * most:  # each value has a key at most
         return True
     outside = b"".join(bare.split(b'"')[::2])
-    return max(outside.count(b",") + 1, outside.count(b"[") + outside.count(b"{")) > MAX_VALUES
+    return max(outside.count(b",") + 1, outside.count(b"[") + outside.count(b"{")) > most
 
 
 TOO_MANY = f"the document has more than {MAX_VALUES} values"

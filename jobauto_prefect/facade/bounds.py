@@ -23,7 +23,7 @@ from jobauto_prefect.facade.apply.applier import LOCK_SECONDS
 from jobauto_prefect.facade.apply.contents import MOST_RECORDS
 from jobauto_prefect.facade.auth.identity import STREAM_CHECK_SECONDS
 from jobauto_prefect.facade.gateway.forwarding import LOCKED_SECONDS
-from jobauto_prefect.facade.gateway.middleware import MAX_ASKED_BYTES
+from jobauto_prefect.facade.gateway.middleware import MAX_MEMBERS_BYTES
 from jobauto_prefect.facade.gateway.policy.body_rules import MAX_ITEMS
 from jobauto_prefect.facade.gateway.routes import ROUTES, SOCKETS
 from jobauto_prefect.facade.gateway.sockets import (
@@ -166,7 +166,7 @@ def gateway_bounds(settings: Settings) -> Iterator[RouteBounds]:
         time = statement
         if route.action is not None:
             time += f"; {LOCKED_SECONDS:g} s more where SQLite is locked"
-        body = min(limit, MAX_ASKED_BYTES) if route.asks else limit
+        body = min(limit, MAX_MEMBERS_BYTES) if route.member_rule is not None else limit
         most = MAX_ITEMS if route.member_rule is not None else None
         loop = "event loop"
         yield RouteBounds("Prefect", route.method, route.path, body, most, time, loop, PEOPLE)

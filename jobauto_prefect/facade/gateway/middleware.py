@@ -63,8 +63,9 @@ API = "/api"
 API_PAGES = frozenset({"/docs", "/docs/oauth2-redirect", "/redoc", "/openapi.json"})
 """Pages of Prefect's application that are not files of its UI."""
 
-MAX_ASKED_BYTES = 512 * 1024
-"""Bytes of a body with which people ask for something: Prefect reads it in its event loop."""
+MAX_MEMBERS_BYTES = 512 * 1024
+"""Bytes of a body where members have a route: Prefect reads it in its event loop, and takes no more
+parameters."""
 
 SCHEDULED_RUNS = "/work_pools/{name}/get_scheduled_flow_runs"
 
@@ -188,13 +189,13 @@ class GatewayMiddleware:
 
     async def _read_body(self, identity: Identity, route: Route, receive: Receive) -> Any:
         of_worker = identity.worker_pools is not None
-        asks = route.asks and not of_worker
-        raw = await read_body(bounded(receive, MAX_ASKED_BYTES) if asks else receive)
+        is_members = route.member_rule is not None and not of_worker
+        raw = await read_body(bounded(receive, MAX_MEMBERS_BYTES) if is_members else receive)
 
         def parse() -> Any:
             body = parse_body(raw, of_worker=of_worker)
-            if route.member_rule is not None and not of_worker:
-                is_filter = asks and route.member_rule is not ScopeRule.SCHEMA
+            if is_members:
+                is_filter = route.action is None and route.member_rule is not ScopeRule.SCHEMA
                 require_limits(body, is_filter=is_filter)
             return body
 

@@ -9,8 +9,12 @@ from urllib.parse import parse_qsl
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope
 
+from jobauto_prefect.definitions.storable import MAX_VALUES, has_many_values
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.http.requests import read_json, refuse_constant
+
+WORKERS_VALUES = 2 * MAX_VALUES
+"""Of a worker's body: as many as 4 MB of the shortest log lines have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,9 @@ def parse_body(raw: bytes, *, of_worker: bool) -> Any:
         return None
     if not of_worker:
         return read_json(raw)
+    if has_many_values(raw, WORKERS_VALUES):
+        message = f"the body has more than {WORKERS_VALUES} values; send it in several parts"
+        raise InvalidInput([Fault("", "size", message)])
     try:
         return json.loads(raw, parse_constant=refuse_constant)
     except (ValueError, RecursionError):

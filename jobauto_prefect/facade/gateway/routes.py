@@ -58,6 +58,7 @@ class Content(StrEnum):
     NEW_RUNS = "new runs"  #: one, or a list of them
     STATE = "state"
     EVENTS = "events"  #: one, or a list of them
+    SHORT = "short"  #: what lists repeat of a run or a worker
     SCHEDULES = "schedules"  #: a deployment with them, one of them, or a list of new ones
 
 
@@ -84,11 +85,6 @@ class Route:
     hidden_fields: Collection[str] = field(default_factory=frozenset)
     operator_fields: Collection[str] | None = None
     content: Content | None = None
-
-    @property
-    def asks(self) -> bool:
-        """Whether people only ask for something with the body, a filter in most cases."""
-        return self.action is None and self.member_rule is not None
 
     @property
     def kind(self) -> str:
@@ -154,7 +150,10 @@ FLOWS = (
 
 FLOW_RUNS = (
     Route("POST", "/flow_runs/", SYSTEM, action=A.CREATE),
-    Route("PATCH", "/flow_runs/{id}", CHANGES, R.FLOW_RUN, R.FLOW_RUN, A.UPDATE, RUN_UPDATE_FIELDS),
+    Route(
+        "PATCH", "/flow_runs/{id}", CHANGES, R.FLOW_RUN, R.FLOW_RUN, A.UPDATE, RUN_UPDATE_FIELDS,
+        content=C.SHORT,
+    ),
     Route("GET", "/flow_runs/{id}", JOBS, R.FLOW_RUN, R.FLOW_RUN),
     Route("DELETE", "/flow_runs/{id}", REMOVES, R.FLOW_RUN, action=A.DELETE),
     Route("POST", "/flow_runs/count", JOBS, R.FILTER),
@@ -182,7 +181,7 @@ FLOW_RUNS = (
     Route("DELETE", "/flow_runs/{id}/input/{key}", CHANGES, R.FLOW_RUN, R.FLOW_RUN, A.DELETE),
     Route("POST", "/flow_runs/paginate", JOBS, R.FILTER),
     Route("GET", "/flow_runs/{id}/logs/download", JOBS, R.FLOW_RUN),
-    Route("PATCH", "/flow_runs/{id}/labels", SYSTEM, None, R.FLOW_RUN, A.UPDATE),
+    Route("PATCH", "/flow_runs/{id}/labels", SYSTEM, None, R.FLOW_RUN, A.UPDATE, content=C.SHORT),
     Route("GET", "/flow_run_states/{id}", JOBS, R.FLOW_RUN_STATE),
     Route("GET", "/flow_run_states/", JOBS, R.QUERY_FLOW_RUN, R.QUERY_FLOW_RUN),
     Route("POST", "/ui/flow_runs/history", JOBS, R.FILTER),
@@ -276,7 +275,14 @@ WORK_POOLS = (
     Route("PATCH", "/work_pools/{work_pool_name}/queues/{name}", SYSTEM, action=A.UPDATE),
     Route("DELETE", "/work_pools/{work_pool_name}/queues/{name}", SYSTEM, action=A.DELETE),
     Route("POST", "/work_pools/{work_pool_name}/queues/filter", JOBS, R.POOL, R.POOL),
-    Route("POST", "/work_pools/{work_pool_name}/workers/heartbeat", SYSTEM, None, R.POOL),
+    Route(
+        "POST",
+        "/work_pools/{work_pool_name}/workers/heartbeat",
+        SYSTEM,
+        None,
+        R.POOL,
+        content=C.SHORT,
+    ),
     Route("POST", "/work_pools/{work_pool_name}/workers/filter", JOBS, R.POOL, R.POOL),
     Route("DELETE", "/work_pools/{work_pool_name}/workers/{name}", SYSTEM, action=A.DELETE),
     Route("POST", "/task_workers/filter", SYSTEM),

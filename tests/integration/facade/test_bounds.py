@@ -21,7 +21,7 @@ from jobauto_prefect.definitions.storable import MAX_VALUES
 from jobauto_prefect.facade.app import create_app
 from jobauto_prefect.facade.bounds import facade_bounds, gateway_bounds, table
 from jobauto_prefect.facade.gateway.asgi import create_middleware
-from jobauto_prefect.facade.gateway.middleware import MAX_ASKED_BYTES
+from jobauto_prefect.facade.gateway.middleware import MAX_MEMBERS_BYTES
 from jobauto_prefect.facade.http.body_sizes import INTERNAL_BYTES, SIGN_IN_BYTES
 from jobauto_prefect.facade.http.requests import MAX_MEMBERS
 from jobauto_prefect.facade.middleware.concurrency import MAX_CONCURRENT, MAX_WAITING
@@ -104,9 +104,9 @@ async def empty(scope: Scope, receive: Receive, send: Send) -> None:
 def test_no_route_of_prefect_takes_more_than_its_bound_and_each_takes_that(
     facade_settings: Settings, ledger: Ledger
 ) -> None:
-    settings = facade_settings.model_copy(update={"body_limit_bytes": MAX_ASKED_BYTES + 50_000})
+    settings = facade_settings.model_copy(update={"body_limit_bytes": MAX_MEMBERS_BYTES + 50_000})
     rows = [row for row in gateway_bounds(settings) if row.method != "socket"]
-    assert {row.body for row in rows} == {MAX_ASKED_BYTES, settings.body_limit_bytes}
+    assert {row.body for row in rows} == {MAX_MEMBERS_BYTES, settings.body_limit_bytes}
     add_user(ledger, "root", "super_admin")
     person = basic(f"root:{PASSWORD}")
     worker = basic(f"worker:{worker_token(ledger, 'jobauto')}")

@@ -32,6 +32,24 @@ _NAME = re.compile(r"(/[0-9]+)?/(name|tags/[0-9]+)")
 _STATE = re.compile(r"(/[0-9]+)?/state")
 
 
+MAX_DESCRIPTION_LENGTH = 10_000
+"""Characters of a description: lists repeat it."""
+
+MAX_RUN_LENGTH = 64 * 1024
+"""Characters of what is changed of a run besides its state, or a worker says of itself, as JSON."""
+
+
+def require_short(body: Any) -> None:
+    """Refuse what lists repeat of a run or a worker, and is too long.
+
+    Raises:
+        InvalidInput: it is.
+    """
+    if _length(body) > MAX_RUN_LENGTH:
+        message = f"has more than {MAX_RUN_LENGTH} characters as JSON; say less"
+        raise InvalidInput([Fault("", "length", message)])
+
+
 def require_limits(body: Any, *, is_filter: bool) -> None:
     """Refuse what costs too much; `is_filter`: Prefect does not store the body.
 
@@ -59,18 +77,19 @@ def _length(value: Any) -> int:
 
 
 def shorten_state(body: Any) -> Any:
-    """Shorten the message and drop the result of a worker's state that is too long.
+    """Shorten the message of a worker's state that is too long; drop its result, and long details.
 
     A run must come to its end, whatever its last words are.
     """
     state = body.get("state") if isinstance(body, dict) else None
     if not isinstance(state, dict) or _length(state) <= MAX_STATE_LENGTH:
         return body
-    message, name = state.get("message"), state.get("name")
+    message, name, details = (state.get(key) for key in ("message", "name", "state_details"))
     shortened = {
         "message": message[: MAX_STATE_LENGTH // 2] + " …" if isinstance(message, str) else None,
         "name": name[:MAX_NAME_LENGTH] if isinstance(name, str) else None,
         "data": None,
+        "state_details": details if _length(details) <= MAX_STATE_LENGTH // 4 else None,
     }
     return body | {"state": state | shortened}
 
@@ -78,6 +97,8 @@ def shorten_state(body: Any) -> Any:
 def _max_length(pointer: str, is_filter: bool) -> int | None:
     if is_filter:
         return MAX_TERM_LENGTH
+    if pointer == "/description":
+        return MAX_DESCRIPTION_LENGTH
     return MAX_NAME_LENGTH if _NAME.fullmatch(pointer) else None
 
 

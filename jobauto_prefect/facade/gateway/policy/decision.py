@@ -18,6 +18,7 @@ from jobauto_prefect.facade.gateway.policy.body_rules import (
     refuse_retries,
     require_declared,
     require_scheduled_state,
+    require_short,
     shorten_state,
 )
 from jobauto_prefect.facade.gateway.policy.deployment_schedules import require_schedules
@@ -107,6 +108,8 @@ async def _decide_for_worker(
         return Decision({"state": {"type": "FAILED", "message": STRAY}}, stray=stray)
     if route.content is Content.STATE:
         return replace(decision, body=shorten_state(decision.body))
+    if route.content is Content.SHORT:
+        require_short(decision.body)
     return decision
 
 
@@ -174,6 +177,8 @@ def _apply_content_rules(route: Route, decision: Decision, current: Mapping[str,
         return replace(decision, body=drop_force(decision.body))
     if route.content is Content.NEW_RUNS:
         require_scheduled_state(decision.body)
+    if route.content is Content.SHORT:
+        require_short(decision.body)
     if route.content is Content.SCHEDULES:
         require_schedules(decision.body, _schedules_in(current))
     return decision

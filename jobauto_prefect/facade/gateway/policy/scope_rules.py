@@ -197,11 +197,13 @@ async def _pool_template(scoped: ScopedRequest) -> Decision:
 
 
 async def _log_lines(scoped: ScopedRequest) -> Decision:
-    lines = scoped.request.body if isinstance(scoped.request.body, list) else []
+    lines = scoped.request.body
+    if not isinstance(lines, list):
+        raise InvalidInput([Fault("", "type", "the body must be a JSON array of log lines")])
     run_ids = {require_object(line).get("flow_run_id") for line in lines}
     if len(await scoped.visible_runs(run_ids)) < len(run_ids):
         raise Forbidden("this token is not for the flow runs of these log lines")
-    return Decision(scoped.request.body)
+    return Decision(lines)
 
 
 async def _artifact_body(scoped: ScopedRequest) -> Decision:

@@ -7,9 +7,14 @@ from contextlib import closing
 import httpx
 import pytest
 
+<<<<<<< HEAD
 from jobauto_prefect.engine.prefect_server.app import LONGEST_STATE_TEXT
+=======
+from jobauto_prefect.facade.gateway.middleware import MAX_MEMBERS_BYTES
+>>>>>>> 6f9b99a (gateway: bound what lists repeat, and repeat nothing of bodies that Prefect does not take)
 from tests.support.breakable import hang_up
 from tests.support.gateway import OURS, PASSWORD, Gateway, basic
+from tests.support.servers import prefect_client
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
@@ -42,7 +47,7 @@ def test_who_hangs_up_leaves_no_run_and_no_traceback(gate: Gateway) -> None:
 def test_neither_prefects_document_nor_a_large_body_stops_its_event_loop(
     gate: Gateway, slow_callbacks: Callable[[], list[str]]
 ) -> None:
-    limit = gate.settings.body_limit_bytes
+    limit = MAX_MEMBERS_BYTES
     many = b'{"parameters": {"a": [' + b"[]," * (limit // 3 - 20) + b"0]}}"
     texts = b'{"parameters": {"a": [' + b'"x",' * 90_000 + b"0]}}"
     run = f"/deployments/{gate.deployment(OURS)}/create_flow_run"
@@ -50,7 +55,7 @@ def test_neither_prefects_document_nor_a_large_body_stops_its_event_loop(
         documents = [viewer.get(f"{gate.pages}/openapi.json").content for _ in range(2)]
         assert documents[0] == documents[1]
         assert b'"/flow_runs/filter"' in documents[0]
-        assert viewer.post("/flow_runs/filter", content=many).status_code == 413
+        assert viewer.post("/flow_runs/filter", content=b" " * (limit + 1)).status_code == 413
         assert viewer.post("/flow_runs/", content=many).status_code == 403
         for body, status, rule in ((many, 400, "size"), (texts, 400, "items")):
             answer = root.post(run, content=body)
@@ -59,6 +64,7 @@ def test_neither_prefects_document_nor_a_large_body_stops_its_event_loop(
     assert slow_callbacks() == []
 
 
+<<<<<<< HEAD
 def test_states_that_were_long_before_they_were_bounded_are_read_in_part(gate: Gateway) -> None:
     run = gate.run(OURS)
     path = gate.settings.home / "prefect" / "prefect.db"
@@ -79,3 +85,27 @@ def test_states_that_were_long_before_they_were_bounded_are_read_in_part(gate: G
     for each in (listed["state"], state, alone):
         assert (len(each["message"]), each["message"][:6]) == (LONGEST_STATE_TEXT, "long 0")
         assert each["data"] is None
+=======
+def test_a_body_that_prefect_does_not_take_is_not_repeated_in_its_event_loop(
+    gate: Gateway, slow_callbacks: Callable[[], list[str]]
+) -> None:
+    worker, run = basic(f"worker:{gate.worker_token}"), gate.run(OURS)
+    values = b"[" + b"[]," * 1_000_000 + b"0]"
+    artifact = b'{"flow_run_id": "' + run.encode() + b'", "data": ' + values + b"}"
+    with prefect_client(gate.url, headers=worker) as own, gate.as_("manager") as manager:
+        for path, body in (("/logs/", b'{"a": []}'), ("/logs/", values), ("/artifacts/", artifact)):
+            assert own.post(path, content=body).status_code == 400, path
+        for body in ({"tags": ["x" * 200] * 900}, {"labels": {"a": "x" * 100_000}}):
+            refused = own.patch(f"/flow_runs/{run}", json=body)
+            assert refused.status_code == 400, refused.text
+        described = {"description": "x" * 20_000}
+        assert manager.patch(
+            f"/deployments/{gate.deployment(OURS)}", json=described
+        ).is_client_error
+        wrong = {"tags": {str(number): [[]] * 20 for number in range(300)}}
+        answer = manager.patch(f"/flow_runs/{run}", json=wrong)
+    assert answer.status_code == 422
+    assert answer.json()["exception_detail"][0]["loc"] == ["body", "tags"]
+    assert "[[]" not in answer.text
+    assert slow_callbacks() == []
+>>>>>>> 6f9b99a (gateway: bound what lists repeat, and repeat nothing of bodies that Prefect does not take)
