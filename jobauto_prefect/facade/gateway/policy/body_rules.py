@@ -89,7 +89,7 @@ def shorten_state(body: Any) -> Any:
         "message": message[: MAX_STATE_LENGTH // 2] + " …" if isinstance(message, str) else None,
         "name": name[:MAX_NAME_LENGTH] if isinstance(name, str) else None,
         "data": None,
-        "state_details": details if _length(details) <= MAX_STATE_LENGTH // 4 else None,
+        "state_details": {} if _length(details) > MAX_STATE_LENGTH // 4 else details or {},
     }
     return body | {"state": state | shortened}
 
