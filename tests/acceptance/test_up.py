@@ -15,7 +15,7 @@ import pytest
 from jobauto_prefect.cli.service.addresses import public_addresses
 from jobauto_prefect.facade.formats.negotiation import FORMATS
 from tests.support.installed import install
-from tests.support.service import EXAMPLES, Service
+from tests.support.service import Service
 from tests.support.waits import eventually
 
 LOOK = [

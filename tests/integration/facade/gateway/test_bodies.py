@@ -7,11 +7,8 @@ from contextlib import closing
 import httpx
 import pytest
 
-<<<<<<< HEAD
 from jobauto_prefect.engine.prefect_server.app import LONGEST_STATE_TEXT
-=======
 from jobauto_prefect.facade.gateway.middleware import MAX_MEMBERS_BYTES
->>>>>>> 6f9b99a (gateway: bound what lists repeat, and repeat nothing of bodies that Prefect does not take)
 from tests.support.breakable import hang_up
 from tests.support.gateway import OURS, PASSWORD, Gateway, basic
 from tests.support.servers import prefect_client
@@ -64,7 +61,6 @@ def test_neither_prefects_document_nor_a_large_body_stops_its_event_loop(
     assert slow_callbacks() == []
 
 
-<<<<<<< HEAD
 def test_states_that_were_long_before_they_were_bounded_are_read_in_part(gate: Gateway) -> None:
     run = gate.run(OURS)
     path = gate.settings.home / "prefect" / "prefect.db"
@@ -85,7 +81,6 @@ def test_states_that_were_long_before_they_were_bounded_are_read_in_part(gate: G
     for each in (listed["state"], state, alone):
         assert (len(each["message"]), each["message"][:6]) == (LONGEST_STATE_TEXT, "long 0")
         assert each["data"] is None
-=======
 def test_a_body_that_prefect_does_not_take_is_not_repeated_in_its_event_loop(
     gate: Gateway, slow_callbacks: Callable[[], list[str]]
 ) -> None:
@@ -108,4 +103,3 @@ def test_a_body_that_prefect_does_not_take_is_not_repeated_in_its_event_loop(
     assert answer.json()["exception_detail"][0]["loc"] == ["body", "tags"]
     assert "[[]" not in answer.text
     assert slow_callbacks() == []
->>>>>>> 6f9b99a (gateway: bound what lists repeat, and repeat nothing of bodies that Prefect does not take)
