@@ -81,6 +81,8 @@ def test_states_that_were_long_before_they_were_bounded_are_read_in_part(gate: G
     for each in (listed["state"], state, alone):
         assert (len(each["message"]), each["message"][:6]) == (LONGEST_STATE_TEXT, "long 0")
         assert each["data"] is None
+
+
 def test_a_body_that_prefect_does_not_take_is_not_repeated_in_its_event_loop(
     gate: Gateway, slow_callbacks: Callable[[], list[str]]
 ) -> None:
