@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-import click
 import httpx
 from typer.main import get_command
 from typer.testing import CliRunner
@@ -141,7 +140,7 @@ def helps() -> Surfaces:
     """Return the help of every command."""
     seen: Surfaces = {}
     runner = CliRunner(env={"COLUMNS": "100", "TERM": "dumb"})
-    waiting: list[tuple[list[str], click.Command]] = [([], get_command(command_line))]
+    waiting: list[tuple[list[str], Any]] = [([], get_command(command_line))]
     while waiting:
         words, command = waiting.pop()
         seen[" ".join(["jobauto", *words, "--help"])] = runner.invoke(
