@@ -11,14 +11,16 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A field with the id of a record of `kind`; files name the record in their field `by`.
+    """A field of a body with the id of a record of `kind`; `many`: with a list of them."""
 
-    `many`: the field has a list of them.
-    """
-
+    field: str
     kind: str
-    by: str
     many: bool = False
+
+    @property
+    def by(self) -> str:
+        """The field in which files name the record: `company` for `company_id`."""
+        return self.field.removesuffix("_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ class Kind:
     known_by: str = ""
     named: str = ""
     required: tuple[tuple[str, ...], ...] = ()
-    references: Mapping[str, Reference] = field(default_factory=dict)
+    references: tuple[Reference, ...] = ()
     owner: Literal["company", "shared", ""] = ""
     key: tuple[str, ...] = ()
     values: str | None = None
@@ -80,15 +82,32 @@ class Kind:
         return self.many.lower()
 
     @property
+    def named_in_files(self) -> Mapping[str, Reference]:
+        """References to single records, by the fields of files that name them."""
+        return {each.by: each for each in self.references if not each.many}
+
+    @property
+    def lists(self) -> Mapping[str, str]:
+        """The kinds of which a field lists records of the record's own company, by field."""
+        return {
+            each.field: each.kind
+            for each in self.references
+            if each.many and KINDS[each.kind].owner == "company"
+        }
+
+    def refers_to(self, item: str) -> bool:
+        """Whether its records refer to records of a kind."""
+        return any(each.kind == item for each in self.references)
+
+    @property
     def read(self) -> str:
         """The permission that reading takes."""
         return "security.audit" if self.permissions == "security" else f"{self.permissions}.read"
 
 
-COMPANY = Reference("company", "company")
-OF_COMPANY = {"company_id": COMPANY}
-TOPICS = {"topics": Reference("topic", "topics", many=True)}
-CALENDARS = {"calendars": Reference("calendar", "calendars", many=True)}
+COMPANY = Reference("company_id", "company")
+TOPICS = Reference("topics", "topic", many=True)
+CALENDARS = Reference("calendars", "calendar", many=True)
 
 KINDS: Mapping[str, Kind] = {
     kind.item: kind
@@ -101,7 +120,7 @@ KINDS: Mapping[str, Kind] = {
             ),
             known_by="`uuid`, else its `name` within its company or among the shared ones",
             named="UUID or name; a company's own also as `company/name`",
-            references=OF_COMPANY | TOPICS,
+            references=(COMPANY, TOPICS),
             owner="shared",
             key=("uuid", "name"),
             command="app",
@@ -114,7 +133,7 @@ KINDS: Mapping[str, Kind] = {
             known_by="`slug`, without one by its `name`",
             named="slug, or code",
             required=(("name",),),
-            references=TOPICS | CALENDARS,
+            references=(TOPICS, CALENDARS),
             key=("slug",),
             values="env",
             command="company",
@@ -133,13 +152,13 @@ KINDS: Mapping[str, Kind] = {
             known_by="`name` within its company",
             named="`company/name`",
             required=(("name",), ("app_id", "app_uuid", "app"), ("company_id", "company")),
-            references={
-                **OF_COMPANY,
-                "app_id": Reference("app", "app"),
-                **TOPICS,
-                **CALENDARS,
-                "credentials": Reference("credential", "credentials", many=True),
-            },
+            references=(
+                COMPANY,
+                Reference("app_id", "app"),
+                TOPICS,
+                CALENDARS,
+                Reference("credentials", "credential", many=True),
+            ),
             owner="company",
             key=("company", "name"),
             values="env",
@@ -158,7 +177,7 @@ KINDS: Mapping[str, Kind] = {
             pages=(("Whole output", "output.txt"),),
             paged=True,
             required=(("runtemplate_id", "retry_of"),),
-            references={"runtemplate_id": Reference("runtemplate", "runtemplate")},
+            references=(Reference("runtemplate_id", "runtemplate"),),
             command="job",
             listed='--state failed --company acme --from "2026-05-01 00:00:00"',
         ),
@@ -180,10 +199,10 @@ KINDS: Mapping[str, Kind] = {
                 ("company_id", "company"),
                 ("credential_type_id", "credential_type"),
             ),
-            references={
-                **OF_COMPANY,
-                "credential_type_id": Reference("credential_type", "credential_type"),
-            },
+            references=(
+                COMPANY,
+                Reference("credential_type_id", "credential_type"),
+            ),
             owner="company",
             key=("company", "name"),
             values="values",
@@ -200,7 +219,7 @@ KINDS: Mapping[str, Kind] = {
             known_by="`uuid`, else its `code` within its company or among the shared ones",
             named="code or UUID; a company's own also as `company/code`",
             required=(("code",), ("name",)),
-            references=OF_COMPANY,
+            references=(COMPANY,),
             owner="shared",
             key=("company", "code"),
             command="credential-type",
@@ -215,7 +234,7 @@ KINDS: Mapping[str, Kind] = {
             known_by="`name` within its company or among the shared ones",
             named="name; a company's own also as `company/name`",
             required=(("name",),),
-            references=OF_COMPANY,
+            references=(COMPANY,),
             owner="shared",
             key=("company", "name"),
             command="topic",
@@ -246,12 +265,14 @@ KINDS: Mapping[str, Kind] = {
                 "target_runtemplate_id": "runtemplate_id",
             },
             required=(("runtemplate_id",), ("event_source_id", "runtemplate_source_id")),
-            references={
-                "event_source_id": Reference("eventsource", "event_source"),
-                "runtemplate_source_id": Reference("runtemplate", "runtemplate_source"),
-                "runtemplate_id": Reference("runtemplate", "runtemplate"),
-            },
-            key=("event_source", "runtemplate_source", "runtemplate", "evidence", "operation", "on"),
+            references=(
+                Reference("event_source_id", "eventsource"),
+                Reference("runtemplate_source_id", "runtemplate"),
+                Reference("runtemplate_id", "runtemplate"),
+            ),
+            key=(
+                "event_source", "runtemplate_source", "runtemplate", "evidence", "operation", "on",
+            ),
             command="rule",
             about="what a change, or the end of a run template, starts.",
             metavar="ID",
@@ -267,7 +288,7 @@ KINDS: Mapping[str, Kind] = {
             known_by="`name`",
             named="name",
             required=(("name",), ("db_database",)),
-            references=OF_COMPANY,
+            references=(COMPANY,),
             owner="shared",
             key=("company", "name"),
             command="source",
@@ -316,3 +337,6 @@ FILE_KINDS: Mapping[str, Kind] = {
     )
 }  # fmt: skip
 """Those of files, in the order of writing: each refers to those before it only."""
+
+COLLECTIONS: Mapping[str, Kind] = {kind.collection: kind for kind in KINDS.values()}
+"""By the name of the list in paths."""

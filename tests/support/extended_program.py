@@ -17,8 +17,10 @@ from pydantic import Field
 from sqlalchemy import text
 from sqlalchemy.orm import Mapped, mapped_column
 
+from jobauto_prefect.definitions import kinds
+from jobauto_prefect.definitions.kinds import Kind
 from jobauto_prefect.facade.models import topics
-from jobauto_prefect.facade.models.common import RecordKind, Timed
+from jobauto_prefect.facade.models.common import Timed
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.base import Base
@@ -44,10 +46,6 @@ class ShelfRow(Base):
 class Shelf(Timed):
     """Where books stand."""
 
-    record_kind: ClassVar = RecordKind(
-        "shelf", "shelves", "Shelf", "Shelves", columns=("id", "label", "book_count")
-    )
-
     label: str = Field(description="What is written on it.")
     book_count: int = Field(title="Books", description="How many books it holds.")
 
@@ -55,13 +53,14 @@ class Shelf(Timed):
 class Topic(topics.Topic):
     """A tag with a colour."""
 
-    record_kind: ClassVar = replace(
-        topics.Topic.record_kind, columns=(*topics.Topic.record_kind.columns, "icon_name")
-    )
-
     icon_name: str | None = Field(title="Icon", description="What is drawn beside it.")
 
 
+SHELF = Kind(
+    "shelf", "shelves", "Shelf", "Shelves", "shelfId", "applications",
+    columns=("id", "label", "book_count"), deletable=False,
+    command="shelf", about="where books stand.", listed="--json",
+)  # fmt: skip
 MIGRATION = "ALTER TABLE topic ADD COLUMN icon_name VARCHAR"
 PATHS = ("topics.json", "topics.csv", "topics.html", "topic/1.html",
          "shelves.json", "shelves.csv", "shelves.html", "shelf/1.html")  # fmt: skip
@@ -74,6 +73,9 @@ COMMANDS = (
 
 def add_field() -> None:
     """Add the field of topics: its column, and its line in the body."""
+    topic = kinds.KINDS["topic"]
+    topic = replace(topic, columns=(*topic.columns, "icon_name"))
+    kinds.KINDS["topic"] = topic  # type: ignore[index]
     records.Topic.icon_name = mapped_column(default=None)  # type: ignore[attr-defined]
     topics.Topic = Topic  # type: ignore[misc]
 
@@ -95,17 +97,13 @@ def add_kind() -> None:
     from jobauto_prefect.facade.resources.resource import Resource
     from jobauto_prefect.facade.serializers.common import serialize_fields
 
-    kind = Shelf.record_kind
+    kinds.KINDS["shelf"] = kinds.COLLECTIONS["shelves"] = SHELF  # type: ignore[index]
     catalog.RECORD_MODELS["shelf"] = Shelf  # type: ignore[index]
-    catalog.KINDS["shelf"] = catalog.COLLECTIONS["shelves"] = kind  # type: ignore[index]
-    shelves = Resource(
-        kind, "shelfId", ShelfRow, "applications",
-        lambda row, _settings: serialize_fields(Shelf, row), deletable=False,
-    )  # fmt: skip
+    shelves = Resource(SHELF, ShelfRow, lambda row, _settings: serialize_fields(Shelf, row))
     registry.RESOURCES = (*registry.RESOURCES, shelves)
 
     group = typer.Typer()
-    add_list(group, ListedKind("shelf", "shelves", "shelves", key_columns(kind.columns)))
+    add_list(group, ListedKind(SHELF, key_columns(SHELF.columns)))
     app.add_typer(group, name="shelf")
 
 

@@ -16,51 +16,17 @@ from jobauto_prefect.cli.output.terminal import error_console, print_json, print
 from jobauto_prefect.cli.records import tables
 from jobauto_prefect.cli.records.lists import ListedKind, add_list
 from jobauto_prefect.cli.records.lookup import find_id
-from jobauto_prefect.facade.apply.record_kinds import GROUPS, KINDS, NOUNS
+from jobauto_prefect.definitions.kinds import KINDS, Kind
 from jobauto_prefect.wording import escape_controls
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client
 
 
-HELP: Mapping[str, str] = {
-    "company": "Companies: who applications are run for.",
-    "runtemplate": "Run templates: how a company runs an application.",
-    "credential": "Credentials: values of a company, the secret ones encrypted.",
-    "credential_type": "Credential types: which values credentials have.",
-    "topic": "Topics: tags with a colour.",
-    "calendar": "Calendars: when windows are closed.",
-    "eventrule": "Event rules: what a change, or the end of a run template, starts.",
-    "eventsource": "Event sources: databases whose changes are events.",
-}
-EXAMPLES: Mapping[str, str] = {
-    "company": "acme email=it@acme.example --env TOWN=Prague",
-    "runtemplate": "acme/Nightly app=Probe interv=d --env COUNT=3 --secret API_KEY",
-    "credential": "acme/Bank credential_type=bank --env BANK_USER=anna --secret BANK_PIN",
-    "credential_type": 'bank name=Bank fields=\'[{"keyword": "BANK_USER"}]\'',
-    "topic": "money color=00AA00",
-    "calendar": 'Closing country=CZ days=\'[{"date": "2026-12-31", "yearly": true}]\'',
-    "eventrule": "event_source=Accounting evidence=invoice runtemplate=acme/Nightly",
-    "eventsource": "Accounting db_connection=pgsql db_database=hooks --secret db_password",
-}
-"""What may follow `create`."""
-
-NAMED: Mapping[str, str] = {
-    "company": "SLUG",
-    "runtemplate": "COMPANY/NAME",
-    "credential": "COMPANY/NAME",
-    "credential_type": "CODE",
-    "topic": "NAME",
-    "calendar": "NAME",
-    "eventsource": "NAME",
-    "eventrule": "ID",
-}
-
-
 def make_group(table: ListedKind) -> typer.Typer:
     """Make the commands of a kind of records."""
-    kind = table.item
-    group = typer.Typer(help=HELP[kind], no_args_is_help=True)
+    kind = table.kind
+    group = typer.Typer(help=f"{kind.many}: {kind.about}", no_args_is_help=True)
     add_list(group, table)
     _add_show(group, kind)
     _add_create(group, kind)
@@ -69,19 +35,19 @@ def make_group(table: ListedKind) -> typer.Typer:
     return group
 
 
-def _name_argument(kind: str) -> Any:
-    metavar = NAMED[kind]
+def _name_argument(kind: Kind) -> Any:
+    metavar = kind.metavar
     if metavar == "ID":
         return Annotated[str, typer.Argument(metavar=metavar, help="Its number.")]
     words = f"Its number, or {metavar}."
     return Annotated[
-        str, typer.Argument(metavar=metavar, help=words, autocompletion=complete_names(kind))
+        str, typer.Argument(metavar=metavar, help=words, autocompletion=complete_names(kind.item))
     ]
 
 
-def _add_show(group: typer.Typer, kind: str) -> None:
+def _add_show(group: typer.Typer, kind: Kind) -> None:
     def show(name: str, as_json: Json = False, url: Url = None) -> None:
-        _show_record(kind, name, as_json, url)
+        _show_record(kind.item, name, as_json, url)
 
     def show_or_reveal(
         name: str,
@@ -94,11 +60,11 @@ def _add_show(group: typer.Typer, kind: str) -> None:
     ) -> None:
         if reveal and not yes:
             confirm_reveal(name, as_json)
-        _show_record(kind, name, as_json, url, reveal)
+        _show_record(kind.item, name, as_json, url, reveal)
 
-    function = show_or_reveal if kind == "credential" else show
+    function = show_or_reveal if kind.item == "credential" else show
     function.__annotations__["name"] = _name_argument(kind)
-    function.__doc__ = f"Show one {NOUNS[kind]}.\n\nExample: jobauto {GROUPS[kind]} show 1"
+    function.__doc__ = f"Show one {kind.noun}.\n\nExample: jobauto {kind.command} show 1"
     group.command("show")(function)
 
 
@@ -125,7 +91,7 @@ def confirm_reveal(name: str, as_json: bool) -> None:
     typer.confirm(f"Show the secret values of {name} here? It is audited.", abort=True)
 
 
-def _add_create(group: typer.Typer, kind: str) -> None:
+def _add_create(group: typer.Typer, kind: Kind) -> None:
     def create(
         name: str,
         members: Members = None,
@@ -136,24 +102,23 @@ def _add_create(group: typer.Typer, kind: str) -> None:
     ) -> None:
         from jobauto_prefect.cli.records.edits import Edit, create_record
 
-        create_record(kind, name, Edit.of(kind, members, env, secret, ()), as_json, url)
+        create_record(kind.item, name, Edit.of(kind.item, members, env, secret, ()), as_json, url)
 
     def create_unnamed(members: Members = None, as_json: Json = False, url: Url = None) -> None:
         from jobauto_prefect.cli.records.edits import Edit, create_record
 
-        create_record(kind, None, Edit.of(kind, members, (), (), ()), as_json, url)
+        create_record(kind.item, None, Edit.of(kind.item, members, (), (), ()), as_json, url)
 
-    function = create_unnamed if NAMED[kind] == "ID" else create
+    function = create_unnamed if kind.metavar == "ID" else create
     if function is create:
-        named = Annotated[str, typer.Argument(metavar=NAMED[kind], help="What it is known by.")]
+        named = Annotated[str, typer.Argument(metavar=kind.metavar, help="What it is known by.")]
         create.__annotations__["name"] = named
-    function.__doc__ = (
-        f"Create one {NOUNS[kind]}.\n\nExample: jobauto {GROUPS[kind]} create {EXAMPLES[kind]}"
-    )
+    example = f"jobauto {kind.command} create {kind.example}"
+    function.__doc__ = f"Create one {kind.noun}.\n\nExample: {example}"
     group.command("create")(function)
 
 
-def _add_set(group: typer.Typer, kind: str) -> None:
+def _add_set(group: typer.Typer, kind: Kind) -> None:
     def set_(
         name: str,
         members: Members = None,
@@ -165,20 +130,22 @@ def _add_set(group: typer.Typer, kind: str) -> None:
     ) -> None:
         from jobauto_prefect.cli.records.edits import Edit, change_record
 
-        change_record(kind, name, Edit.of(kind, members, env, secret, unset), as_json, url)
+        change_record(
+            kind.item, name, Edit.of(kind.item, members, env, secret, unset), as_json, url
+        )
 
     set_.__annotations__["name"] = _name_argument(kind)
     example = {"values": "--secret KEY", None: "labels='[\"team\"]'"}.get(
-        KINDS[kind].values, "--env KEY=VALUE --unset OTHER"
+        kind.values, "--env KEY=VALUE --unset OTHER"
     )
     set_.__doc__ = (
-        f"Change one {NOUNS[kind]}: what is not said stays.\n\n"
-        f"Example: jobauto {GROUPS[kind]} set 1 {example}"
+        f"Change one {kind.noun}: what is not said stays.\n\n"
+        f"Example: jobauto {kind.command} set 1 {example}"
     )
     group.command("set")(set_)
 
 
-def _add_delete(group: typer.Typer, kind: str) -> None:
+def _add_delete(group: typer.Typer, kind: Kind) -> None:
     def delete(
         name: str,
         yes: Yes = False,
@@ -187,12 +154,12 @@ def _add_delete(group: typer.Typer, kind: str) -> None:
     ) -> None:
         from jobauto_prefect.cli.records.edits import delete_record
 
-        delete_record(kind, name, yes, as_json, url)
+        delete_record(kind.item, name, yes, as_json, url)
 
     delete.__annotations__["name"] = _name_argument(kind)
     delete.__doc__ = (
-        f"Delete one {NOUNS[kind]}; it is kept for history.\n\n"
-        f"Example: jobauto {GROUPS[kind]} delete 1 --yes"
+        f"Delete one {kind.noun}; it is kept for history.\n\n"
+        f"Example: jobauto {kind.command} delete 1 --yes"
     )
     group.command("delete")(delete)
 
@@ -222,7 +189,7 @@ def _add_test(group: typer.Typer) -> None:
         if not outcome["reachable"]:
             raise typer.Exit(1)
 
-    test.__annotations__["name"] = _name_argument("eventsource")
+    test.__annotations__["name"] = _name_argument(KINDS["eventsource"])
     group.command("test")(test)
 
 
@@ -263,7 +230,7 @@ def _add_import(group: typer.Typer) -> None:
 
 
 ALL: Mapping[str, typer.Typer] = {
-    GROUPS[table.item]: make_group(table)
+    table.kind.command: make_group(table)
     for table in (
         tables.COMPANIES,
         tables.TEMPLATES,

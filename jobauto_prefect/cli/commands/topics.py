@@ -95,7 +95,7 @@ def _change_topics(
     topic: str, named: list[tuple[str, str]], change: Change, as_json: bool, url: str | None
 ) -> None:
     from jobauto_prefect.cli.connection.client import Client, call_facade
-    from jobauto_prefect.facade.apply.record_kinds import NOUNS
+    from jobauto_prefect.definitions.kinds import KINDS
 
     async def work(client: Client) -> list[Any]:
         written = [await _change_record(client, topic, kind, word, change) for kind, word in named]
@@ -109,7 +109,7 @@ def _change_topics(
     for record in records:
         topics = ", ".join(record["topics"]) or "none"
         print_line(
-            escape_controls(f"{NOUNS[record['kind']]} {record['id']} has the topics {topics}")
+            escape_controls(f"{KINDS[record['kind']].noun} {record['id']} has the topics {topics}")
         )
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from jobauto_prefect.cli.files.reader import read_content, unreadable_fault
 from jobauto_prefect.cli.output.faults import format_faults
 from jobauto_prefect.cli.output.terminal import STYLES, console, print_line
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.errors import Fault
 from jobauto_prefect.facade.apply.documents import Document, check_document, read_documents
-from jobauto_prefect.facade.apply.record_kinds import NOUNS
 from jobauto_prefect.wording import escape_controls, pluralize
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def print_verdicts(verdicts: Iterable[Verdict]) -> None:
 def _count_kinds(kinds: Counter[str]) -> str:
     """Count: `1 definition`, `no definitions and 3 records (company: 1, run template: 2)`."""
     definitions = _counted(kinds["app"], "definition")
-    records = {NOUNS[kind]: number for kind, number in sorted(kinds.items()) if kind != "app"}
+    records = {KINDS[kind].noun: number for kind, number in sorted(kinds.items()) if kind != "app"}
     if not records:
         return definitions
     counts = ", ".join(f"{noun}: {number}" for noun, number in records.items())

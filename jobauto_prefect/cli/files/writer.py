@@ -55,14 +55,15 @@ def _select_of_companies(index: "RecordIndex", slugs: set[str]) -> dict[str, dic
 
     Those are applications, credential types, calendars and sources.
     """
-    from jobauto_prefect.facade.apply.record_kinds import KINDS, calendars_in
+    from jobauto_prefect.definitions.kinds import FILE_KINDS, KINDS
+    from jobauto_prefect.facade.apply.record_kinds import calendars_in
 
     chosen: dict[str, dict[int, Record]] = {}
-    for kind in reversed(list(KINDS)):  # what refers comes before what is referred to
+    for kind in reversed(list(FILE_KINDS)):  # what refers comes before what is referred to
         needed = {
-            record[reference.member]
+            record[reference.field]
             for referrer, records in chosen.items()
-            for name, reference in KINDS[referrer].references.items()
+            for name, reference in KINDS[referrer].named_in_files.items()
             if reference.kind == kind
             for record in records.values()
         }
@@ -79,7 +80,7 @@ def _select_of_companies(index: "RecordIndex", slugs: set[str]) -> dict[str, dic
             or _owner_slug(kind, record) in slugs
             or (kind == "calendar" and record["name"] in named)
         }
-    return {kind: chosen[kind] for kind in KINDS}
+    return {kind: chosen[kind] for kind in FILE_KINDS}
 
 
 def _owner_slug(kind: str, record: Record) -> str | None:
@@ -160,9 +161,9 @@ def file_content(
     index: "RecordIndex", kind: str, record: Record
 ) -> tuple[dict[str, Any], list[str]]:
     """Convert a record to what a file says of it; return the names of its secret values, too."""
+    from jobauto_prefect.definitions.kinds import KINDS
     from jobauto_prefect.definitions.mask import MASK
     from jobauto_prefect.definitions.validation.record_files import record_schema
-    from jobauto_prefect.facade.apply.record_kinds import KINDS
 
     schema, values = record_schema(kind), KINDS[kind].values
     content: dict[str, Any] = {"kind": kind}

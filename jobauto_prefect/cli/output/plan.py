@@ -10,7 +10,7 @@ from jobauto_prefect.cli.output.terminal import (
     print_json,
     print_line,
 )
-from jobauto_prefect.facade.apply.record_kinds import NOUNS
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.wording import escape_controls, pluralize
 
 Plan = Mapping[str, Any]
@@ -27,7 +27,7 @@ def print_plan(planned: Plan) -> None:
 
 def _hint_warnings(warnings: Sequence[Mapping[str, Any]]) -> None:
     print_grouped_hints(
-        (NOUNS[warning["kind"]], warning["title"], warning["message"]) for warning in warnings
+        (KINDS[warning["kind"]].noun, warning["title"], warning["message"]) for warning in warnings
     )
 
 

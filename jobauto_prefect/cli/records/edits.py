@@ -15,9 +15,10 @@ from jobauto_prefect.cli.output.terminal import (
     warning_messages,
 )
 from jobauto_prefect.cli.records.lookup import fetch_record_index, find_id
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.validation.record_files import record_schema
 from jobauto_prefect.errors import Conflict, InvalidInput, NotFound
-from jobauto_prefect.facade.apply.record_kinds import GROUPS, KINDS, NOUNS, OWNED
+from jobauto_prefect.facade.apply.record_kinds import OWNED
 from jobauto_prefect.wording import escape_controls, pluralize
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Edit:
         values |= dict.fromkeys(unset or ())
         member = KINDS[kind].values
         if values and member is None:
-            raise typer.BadParameter(f"a {NOUNS[kind]} has no values", param_hint="--env")
+            raise typer.BadParameter(f"a {KINDS[kind].noun} has no values", param_hint="--env")
         return cls(given | ({str(member): values} if values else {}), tuple(secrets or ()))
 
 
@@ -71,7 +72,7 @@ def _parse_member(kind: str, word: str) -> tuple[str, Any]:
     properties = record_schema(kind)["properties"]
     if name not in properties or name in ("kind", "$schema"):
         keys = ", ".join(key for key in properties if key not in ("kind", "$schema"))
-        message = f"a {NOUNS[kind]} has no field {name!r}; there are {keys}"
+        message = f"a {KINDS[kind].noun} has no field {name!r}; there are {keys}"
         raise typer.BadParameter(message, param_hint="FIELD=VALUE")
     return name, _parse_value(properties[name], value)
 
@@ -102,9 +103,9 @@ def create_record(kind: str, name: str | None, edit: Edit, as_json: bool, url: s
         _add_default_name(kind, content)
         _require_valid(kind, content)
         if (number := index.id_of(kind, content)) is not None:
-            group = GROUPS[kind]
+            group = KINDS[kind].command
             raise Conflict(
-                f"there is such a {NOUNS[kind]} already, {number}; "
+                f"there is such a {KINDS[kind].noun} already, {number}; "
                 f"change it: jobauto {group} set {number}"
             )
         return None, content
@@ -126,7 +127,9 @@ def change_record(kind: str, name: str, edit: Edit, as_json: bool, url: str | No
         number = await find_id(client, kind, name)
         record = index.records[kind].get(number)
         if record is None:
-            raise NotFound(f"there is no {NOUNS[kind]} {number}; see: jobauto {GROUPS[kind]} list")
+            raise NotFound(
+                f"there is no {KINDS[kind].noun} {number}; see: jobauto {KINDS[kind].command} list"
+            )
         content, _ = file_content(index, kind, record)
         if {"app", "app_uuid"} & set(edit.members):
             content.pop("app", None)
@@ -185,9 +188,9 @@ def _send(kind: str, edit: Edit, work: Any, as_json: bool, url: str | None, verb
     if as_json:
         print_json(record)
     else:
-        print_line(escape_controls(f"{NOUNS[kind]} {record['id']} is {verb}"))
+        print_line(escape_controls(f"{KINDS[kind].noun} {record['id']} is {verb}"))
         print_grouped_hints(
-            (NOUNS[kind], str(record["id"]), message) for message in warning_messages(record)
+            (KINDS[kind].noun, str(record["id"]), message) for message in warning_messages(record)
         )
 
 
@@ -233,9 +236,9 @@ def _with_address(notices: Mapping[str, Any], uri: str) -> dict[str, Any]:
 
 def _reference_keys(kind: str, edited: Mapping[str, Any]) -> Iterator[str]:
     """Yield the keys for the ids of the references among those edited."""
-    for name, reference in KINDS[kind].references.items():
+    for name, reference in KINDS[kind].named_in_files.items():
         if name in edited or (reference.kind == "app" and {"app", "app_uuid"} & edited.keys()):
-            yield reference.member
+            yield reference.field
 
 
 def _read_secrets(names: tuple[str, ...]) -> dict[str, str]:
@@ -260,7 +263,7 @@ def delete_record(kind: str, name: str, yes: bool, as_json: bool, url: str | Non
         number = await find_id(client, kind, name)
         await client.get(f"/{kind}/{number}.json")
         if not yes:
-            typer.confirm(f"Delete the {NOUNS.get(kind, kind)} {name}?", abort=True)
+            typer.confirm(f"Delete the {KINDS[kind].noun} {name}?", abort=True)
         await client.delete(f"/{kind}/{number}.json")
         await client.wait_for_prefect()
         return number
@@ -269,4 +272,4 @@ def delete_record(kind: str, name: str, yes: bool, as_json: bool, url: str | Non
     if as_json:
         print_json({"id": number, "deleted": True})
     else:
-        print_line(f"{NOUNS.get(kind, kind)} {number} is deleted")
+        print_line(f"{KINDS[kind].noun} {number} is deleted")

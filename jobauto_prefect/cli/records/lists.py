@@ -10,6 +10,7 @@ import typer
 from jobauto_prefect.cli.options import Columns, Json, Lang, Limit, Url
 from jobauto_prefect.cli.output.terminal import format_time, print_hint, print_json, print_table
 from jobauto_prefect.cli.records.lookup import find_id
+from jobauto_prefect.definitions.kinds import Kind
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client
@@ -38,20 +39,16 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class ListedKind:
-    """A record kind. `columns` are of its table; `refers` names the collections its rows need;
-    `filters` are by option. A `localized` kind has names in several languages; of one that is
-    not `whole` JSON has the newest ones only where no limit is said.
+    """How a kind is listed. `columns` are of its table; `refers` names the collections its rows
+    need; `filters` are by option. A `localized` kind has names in several languages; of a paged
+    kind JSON has the newest ones only where no limit is said.
     """
 
-    item: str
-    collection: str
-    many: str
+    kind: Kind
     columns: Mapping[str, Callable[[Record, Names], Any]]
     refers: tuple[str, ...] = ()
     filters: Mapping[str, Filter] = field(default_factory=dict)
     localized: bool = False
-    whole: bool = True
-    example: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +100,16 @@ def template_column(key: str) -> Callable[[Record, Names], Any]:
     return of
 
 
-def add_list(group: typer.Typer, kind: ListedKind) -> None:
+def add_list(group: typer.Typer, listed: ListedKind) -> None:
     """Add `list` to a group."""
 
     def command(**given: Any) -> None:
         common = {name: given[name] for name in COMMON}
         list_records(
-            kind, ListOptions(**common, filters={name: given[name] for name in kind.filters})
+            listed, ListOptions(**common, filters={name: given[name] for name in listed.filters})
         )
 
-    options = {name: _option(name, filter_) for name, filter_ in kind.filters.items()}
+    options = {name: _option(name, filter_) for name, filter_ in listed.filters.items()}
     options |= {"as_json": Json, "columns": Columns, "url": Url, "limit": Limit, "lang": Lang}
     command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]  # typer looks at it
         [
@@ -125,9 +122,10 @@ def add_list(group: typer.Typer, kind: ListedKind) -> None:
             for name, annotation in options.items()
         ]
     )
+    kind = listed.kind
     command.__doc__ = (
-        f"List {kind.many}, the newest first.\n\nColumns: {', '.join(kind.columns)}; and every "
-        f"field of the records.\n\n{kind.example}"
+        f"List {kind.nouns}, the newest first.\n\nColumns: {', '.join(listed.columns)}; and every "
+        f"field of the records.\n\nExample: jobauto {kind.command} list {kind.listed}"
     )
     group.command("list")(command)
 
@@ -144,26 +142,26 @@ def _option(name: str, filter_: Filter) -> Any:
     ]
 
 
-def list_records(kind: ListedKind, asked: ListOptions) -> None:
+def list_records(listed: ListedKind, asked: ListOptions) -> None:
     """Print the records of a kind: as a table, or as the contract's JSON."""
     from jobauto_prefect.cli.connection.client import Client, call_facade
 
-    rows = asked.limit or (None if asked.as_json and kind.whole else DEFAULT_ROWS)
+    rows = asked.limit or (None if asked.as_json and not listed.kind.paged else DEFAULT_ROWS)
 
     async def read(client: Client) -> tuple[dict[int, Any], Names]:
-        query = await _query(client, kind, asked.filters)
-        records = await client.newest(kind.collection, rows, **query)
-        needed = () if asked.as_json else kind.refers
+        query = await _query(client, listed, asked.filters)
+        records = await client.newest(listed.kind.collection, rows, **query)
+        needed = () if asked.as_json else listed.refers
         return records, {name: await client.list(name) for name in needed}
 
     records, names = call_facade(asked.url, read)
     if asked.as_json:
         print_json(records)
         return
-    if kind.localized or "apps" in names:
+    if listed.localized or "apps" in names:
         records = _localize(records, asked.lang)
         names = {name: _localize(referred, asked.lang) for name, referred in names.items()}
-    columns = _columns(kind, asked.columns, records)
+    columns = _columns(listed, asked.columns, records)
     cells = [[of(record, names) for of in columns.values()] for record in records.values()]
     print_table(list(columns), cells)
     if not records:
@@ -172,10 +170,12 @@ def list_records(kind: ListedKind, asked: ListOptions) -> None:
         print_hint(f"these are the newest {len(records)}; more with --limit")
 
 
-async def _query(client: "Client", kind: ListedKind, filters: Mapping[str, Any]) -> dict[str, Any]:
+async def _query(
+    client: "Client", listed: ListedKind, filters: Mapping[str, Any]
+) -> dict[str, Any]:
     query = {}
     for name, value in filters.items():
-        filter_ = kind.filters[name]
+        filter_ = listed.filters[name]
         if value is not None:
             wanted = await find_id(client, filter_.kind, value) if filter_.kind else value
             query[filter_.parameter] = str(wanted).lower() if filter_.flag else wanted
@@ -183,18 +183,18 @@ async def _query(client: "Client", kind: ListedKind, filters: Mapping[str, Any])
 
 
 def _columns(
-    kind: ListedKind, asked: str | None, records: Mapping[int, Record]
+    listed: ListedKind, asked: str | None, records: Mapping[int, Record]
 ) -> dict[str, Callable[[Record, Names], Any]]:
     if asked is None:
-        return dict(kind.columns)
+        return dict(listed.columns)
     members = {name: key_column(name) for record in records.values() for name in record}
-    available = {**members, **kind.columns}
+    available = {**members, **listed.columns}
     wanted = [name.strip() for name in asked.split(",") if name.strip()]
     unknown = [name for name in wanted if name not in available]
     if unknown and records:  # fields that these records lack, as definitions leave some out
         from jobauto_prefect.facade.models.catalog import RECORD_MODELS
 
-        fields = RECORD_MODELS[kind.item].field_names()
+        fields = RECORD_MODELS[listed.kind.item].field_names()
         unknown = [name for name in unknown if name not in fields]
     if unknown and records:
         raise typer.BadParameter(

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from jobauto_prefect.definitions.kinds import FILE_KINDS, KINDS
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
-from jobauto_prefect.facade.apply.record_kinds import GROUPS, KINDS, NOUNS
 
 if TYPE_CHECKING:
     from jobauto_prefect.cli.connection.client import Client
@@ -96,7 +96,9 @@ async def _find_by_title(client: "Client", kind: str, word: str) -> int:
     number = index.find_by_word(kind, word)
     if number is None:
         raise NotFound(
-            _not_found_message(NOUNS[kind], word, list(index.titles(kind)), GROUPS[kind])
+            _not_found_message(
+                KINDS[kind].noun, word, list(index.titles(kind)), KINDS[kind].command
+            )
         )
     return number
 
@@ -199,11 +201,11 @@ async def fetch_record_index(client: "Client", *kinds: str) -> "RecordIndex":
     """Fetch the records of these kinds and what they refer to; without kinds all."""
     from jobauto_prefect.facade.apply.record_index import RecordIndex, with_references
 
-    wanted = with_references(kinds or KINDS)
+    wanted = with_references(kinds or FILE_KINDS)
     return RecordIndex(
         {
             kind: await client.list(record_kind.collection)
-            for kind, record_kind in KINDS.items()
+            for kind, record_kind in FILE_KINDS.items()
             if kind in wanted
         },
         (await client.get("/status"))["extra_env"] if "runtemplate" in wanted else (),

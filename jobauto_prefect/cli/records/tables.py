@@ -14,6 +14,7 @@ from jobauto_prefect.cli.records.lists import (
     template_column,
     time_column,
 )
+from jobauto_prefect.definitions.kinds import KINDS
 
 COMPANY = Filter("company_id", "Only of this company.", "SLUG", kind="company")
 TEMPLATE = Filter("runtemplate_id", "Only of this run template.", "TEMPLATE", kind="runtemplate")
@@ -59,26 +60,18 @@ def _event_text(event: Record, _names: Names) -> str:
 
 
 APPS = ListedKind(
-    "app",
-    "apps",
-    "applications",
+    KINDS["app"],
     key_columns(("id", "name", "version", "enabled", "executable", "uuid")),
     filters={"enabled": ENABLED},
     localized=True,
-    example="Example: jobauto app list --lang cs --columns id,name,category",
 )
 COMPANIES = ListedKind(
-    "company",
-    "companies",
-    "companies",
+    KINDS["company"],
     key_columns(("id", "slug", "name", "enabled", "ic", "email")),
     filters={"enabled": ENABLED},
-    example="Example: jobauto company list --not-enabled",
 )
 TEMPLATES = ListedKind(
-    "runtemplate",
-    "runtemplates",
-    "run templates",
+    KINDS["runtemplate"],
     {
         "id": key_column("id"),
         "company": reference_column("companies", "company_id", "slug"),
@@ -94,12 +87,9 @@ TEMPLATES = ListedKind(
         "app": Filter("app_id", "Only of this application.", "APP", kind="app"),
         "active": Filter("active", "Only those that are, or are not.", flag=True),
     },
-    example="Example: jobauto template list --company acme --active --columns id,name,cron",
 )
 JOBS = ListedKind(
-    "job",
-    "jobs",
-    "jobs",
+    KINDS["job"],
     {
         "id": key_column("id"),
         "run template": template_column("runtemplate_id"),
@@ -119,13 +109,9 @@ JOBS = ListedKind(
         "from_": SINCE,
         "to": UNTIL,
     },
-    whole=False,
-    example='Example: jobauto job list --state failed --company acme --from "2026-05-01 00:00:00"',
 )
 TASKS = ListedKind(
-    "task",
-    "tasks",
-    "tasks",
+    KINDS["task"],
     {
         "id": key_column("id"),
         "run template": template_column("runtemplate_id"),
@@ -143,13 +129,9 @@ TASKS = ListedKind(
         "from_": Filter("from", "Windows that begin at this time or later.", "TIME"),
         "to": Filter("to", "Windows that begin before this time.", "TIME"),
     },
-    whole=False,
-    example="Example: jobauto task list --template acme/backup --state missed",
 )
 EVENTS = ListedKind(
-    "event",
-    "events",
-    "events",
+    KINDS["event"],
     {
         "id": key_column("id"),
         "at": time_column("created_at"),
@@ -167,13 +149,9 @@ EVENTS = ListedKind(
         "from_": Filter("from", "From this time on.", "TIME"),
         "to": Filter("to", "Before this time.", "TIME"),
     },
-    whole=False,
-    example="Example: jobauto event list --state dead",
 )
 CREDENTIALS = ListedKind(
-    "credential",
-    "credentials",
-    "credentials",
+    KINDS["credential"],
     {
         "id": key_column("id"),
         "company": reference_column("companies", "company_id", "slug"),
@@ -186,37 +164,25 @@ CREDENTIALS = ListedKind(
         "company": COMPANY,
         "type": Filter("credential_type_id", "Only of this type.", "CODE", kind="credential_type"),
     },
-    example="Example: jobauto credential list --company acme --type bank",
 )
 CREDENTIAL_TYPES = ListedKind(
-    "credential_type",
-    "credential_types",
-    "credential types",
+    KINDS["credential_type"],
     {
         **key_columns(("id", "code", "name", "version")),
         "fields": lambda record, _names: ", ".join(field["keyword"] for field in record["fields"]),
     },
-    example="Example: jobauto credential-type list --columns code,fields",
 )
 TOPICS = ListedKind(
-    "topic",
-    "topics",
-    "topics",
+    KINDS["topic"],
     key_columns(("id", "name", "color", "description")),
-    example="Example: jobauto topic list --json",
 )
 CALENDARS = ListedKind(
-    "calendar",
-    "calendars",
-    "calendars",
+    KINDS["calendar"],
     key_columns(("id", "name", "country", "subdivision", "timezone")),
     filters={"country": Filter("country", "Only those with its holidays.", "CODE")},
-    example="Example: jobauto calendar list --country CZ",
 )
 RULES = ListedKind(
-    "eventrule",
-    "eventrules",
-    "event rules",
+    KINDS["eventrule"],
     {
         "id": key_column("id"),
         "reacts to": _trigger,
@@ -236,24 +202,18 @@ RULES = ListedKind(
         ),
         "enabled": ENABLED,
     },
-    example="Example: jobauto rule list --template acme/invoices",
 )  # fmt: skip
 SOURCES = ListedKind(
-    "eventsource",
-    "eventsources",
-    "event sources",
+    KINDS["eventsource"],
     {
         **key_columns(("id", "name", "db_connection", "db_host", "db_database", "enabled")),
         "company": reference_column("companies", "company_id", "slug"),
     },
     refers=("companies",),
     filters={"company": COMPANY, "enabled": ENABLED},
-    example="Example: jobauto source list --not-enabled",
 )
 USERS = ListedKind(
-    "user",
-    "users",
-    "users",
+    KINDS["user"],
     {
         "id": key_column("id"),
         "login": key_column("login"),
@@ -262,5 +222,4 @@ USERS = ListedKind(
         "email": key_column("email"),
     },
     filters={"enabled": ENABLED},
-    example="Example: jobauto user list --enabled",
 )

@@ -5,6 +5,7 @@ from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.definitions.records.names import name_faults
 from jobauto_prefect.definitions.storable import unstorable
 from jobauto_prefect.definitions.validation.formats import is_uuid
@@ -14,16 +15,7 @@ from jobauto_prefect.errors import Fault
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-RECORD_KINDS = (
-    "credential_type",
-    "topic",
-    "calendar",
-    "company",
-    "credential",
-    "runtemplate",
-    "eventsource",
-    "eventrule",
-)
+RECORD_KINDS = tuple(item for item in FILE_KINDS if item != "app")
 """What the key `kind` of such a file may say."""
 
 

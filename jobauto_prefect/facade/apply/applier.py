@@ -8,12 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.definitions.validation.record_files import record_schema
 from jobauto_prefect.errors import Contended, Fault, JobautoError, NotReady, Unavailable
 from jobauto_prefect.facade.apply.contents import Contents
 from jobauto_prefect.facade.apply.plans import ACTIONS, Change, Fields, Planner
 from jobauto_prefect.facade.apply.record_index import RecordIndex
-from jobauto_prefect.facade.apply.record_kinds import KINDS, Record
+from jobauto_prefect.facade.apply.record_kinds import Record
 from jobauto_prefect.facade.apply.refusals import Refusals
 from jobauto_prefect.facade.apply.validation import Validator, raise_faults
 from jobauto_prefect.facade.apply.visible_records import VisibleRecords, load_visible_records
@@ -295,7 +296,7 @@ def _record(
     names = {"company", "labels", "topics"}
     if change.kind == "app":
         return {"definition": definitions[change.number], **_chosen(record, names)}
-    numbers = {reference.member for reference in KINDS[change.kind].references.values()}
+    numbers = {reference.field for reference in FILE_KINDS[change.kind].named_in_files.values()}
     return _chosen(record, names | numbers | set(record_schema(change.kind)["properties"]))
 
 

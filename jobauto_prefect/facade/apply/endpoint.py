@@ -7,6 +7,7 @@ from anyio import to_thread
 from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints
 
+from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.engine.sync.deployment_drift import find_drift
 from jobauto_prefect.errors import Forbidden, StalePlan, Unavailable
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
@@ -97,9 +98,7 @@ def _require_some_write(who: Identity) -> None:
     Raises:
         Forbidden: they may write none.
     """
-    from jobauto_prefect.facade.apply.record_kinds import KINDS
-
-    permissions = {BY_ITEM[kind].permissions for kind in KINDS}
+    permissions = {BY_ITEM[kind].kind.permissions for kind in FILE_KINDS}
     writes = ("create", "update", "delete")
     if not any(who.rights.anywhere(f"{of}.{write}") for of in permissions for write in writes):
         raise Forbidden("you may write nothing that files hold; ask an administrator")

@@ -6,12 +6,12 @@ from itertools import chain
 from typing import Any
 
 from jobauto_prefect.definitions import to_text
+from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.apply.action_references import sort_by_references
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.record_index import RecordIndex
 from jobauto_prefect.facade.apply.record_kinds import (
-    KINDS,
     NOT_MEMBERS,
     Record,
     company_bearing,
@@ -82,7 +82,7 @@ class Planner:
         self._index = index
         self._documents = [
             each
-            for kind in KINDS
+            for kind in FILE_KINDS
             for each in _in_order(
                 kind, [document for document in documents if document.kind == kind]
             )
@@ -229,7 +229,7 @@ class Planner:
                 named.add((kind, number))
         return [
             (kind, number)
-            for kind in KINDS
+            for kind in FILE_KINDS
             for number, record in self._index.records[kind].items()
             if record["labels"] and owned.issuperset(record["labels"])
             if (kind, number) not in named
@@ -245,7 +245,7 @@ def _in_order(kind: str, documents: list[Document]) -> list[Document]:
 
 
 def _compared(document: Document, record: Record) -> Iterable[tuple[str, tuple[Any, Any]]]:
-    kind, content = KINDS[document.kind or ""], document.content
+    kind, content = FILE_KINDS[document.kind or ""], document.content
     apart = {*NOT_MEMBERS, kind.values, "labels", "app", "app_uuid"}
     for name, value in content.items():
         if name not in apart and _plain(name, record.get(name)) != _plain(name, value):

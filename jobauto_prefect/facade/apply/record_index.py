@@ -4,10 +4,9 @@ import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.facade.apply.action_references import MODES, to_file_actions
 from jobauto_prefect.facade.apply.record_kinds import (
-    CLOSED,
-    KINDS,
     OWNED,
     Key,
     Record,
@@ -21,6 +20,7 @@ from jobauto_prefect.facade.apply.record_kinds import (
     reference_in,
     says_owner,
     title_of,
+    titles_listed,
     titles_meant,
     topics_in,
 )
@@ -46,7 +46,7 @@ class RecordIndex:
         self._titles: dict[str, dict[int, str]] = {}
         self._of_title: dict[str, dict[str, int]] = {}
         self.records: dict[str, dict[int, Record]] = {}
-        for kind in KINDS:
+        for kind in FILE_KINDS:
             given = listed.get(kind, {})
             records = {
                 number: self._as_file(kind, record)
@@ -78,14 +78,14 @@ class RecordIndex:
         Kinds before its own are known already.
         """
         names: dict[str, Any] = {
-            name: self._called(reference.kind, record[reference.member])
-            for name, reference in KINDS[kind].references.items()
+            name: self._called(reference.kind, record[reference.field])
+            for name, reference in FILE_KINDS[kind].named_in_files.items()
         }
         if kind == "eventrule":
             source = self.records["eventsource"].get(record["event_source_id"] or 0, {})
             if source.get("company") not in (None, company_referring(kind, names)):
                 names["event_source"] = title_of("eventsource", source)
-        for name, other in KINDS[kind].lists.items():
+        for name, other in FILE_KINDS[kind].lists.items():
             titles = self._titles[other]
             names[name] = [
                 titles.get(record_id, "/").partition("/")[2] for record_id in record[name]
@@ -176,7 +176,7 @@ class RecordIndex:
 
     def references_of(self, kind: str, content: Record) -> Iterator[tuple[str, int]]:
         """Yield the kinds and ids of the known records that a file's content refers to."""
-        for name, reference in KINDS[kind].references.items():
+        for name, reference in FILE_KINDS[kind].named_in_files.items():
             title = reference_in(kind, name, content)
             if reference.kind == "app":
                 apps = self.records["app"].values()
@@ -185,10 +185,8 @@ class RecordIndex:
                 number = self.find_by_title(reference.kind, title, company_referring(kind, content))
                 if number is not None:
                     yield reference.kind, number
-        for member, other in KINDS[kind].lists.items():
-            numbers = (
-                self.find_by_title(other, title) for title in KINDS[kind].titles(member, content)
-            )
+        for member, other in FILE_KINDS[kind].lists.items():
+            numbers = (self.find_by_title(other, title) for title in titles_listed(member, content))
             yield from ((other, number) for number in numbers if number is not None)
         for name in topics_in(kind, content):
             number = self.find_by_title("topic", name, company_bearing(kind, content))
@@ -206,10 +204,13 @@ class RecordIndex:
     @functools.cached_property
     def _dependents(self) -> Mapping[tuple[str, int | None], list[tuple[str, int]]]:
         found: dict[tuple[str, int | None], list[tuple[str, int]]] = {}
-        for other, described in KINDS.items():
+        for other, described in FILE_KINDS.items():
             for one_id, record in self.records[other].items():
                 referred = {
-                    *((each.kind, record[each.member]) for each in described.references.values()),
+                    *(
+                        (each.kind, record[each.field])
+                        for each in described.named_in_files.values()
+                    ),
                     *(
                         (named, number)
                         for member, named in described.lists.items()
@@ -227,7 +228,7 @@ class RecordIndex:
 
     def _borne(self, kind: str, record: Record) -> Iterator[int | None]:
         """Yield the ids of the topics that a record bears; None for a topic that is not known."""
-        company = company_bearing(kind, record) if KINDS[kind].bears_topics else None
+        company = company_bearing(kind, record) if FILE_KINDS[kind].refers_to("topic") else None
         for name in topics_in(kind, record):
             yield self.find_by_title("topic", name, company)
 
@@ -240,10 +241,7 @@ def with_references(kinds: Iterable[str]) -> set[str]:
         kind = waiting.pop()
         if kind not in needed:
             needed.add(kind)
-            waiting += [reference.kind for reference in KINDS[kind].references.values()]
-            waiting += KINDS[kind].lists.values()
-            waiting += ["topic"] if KINDS[kind].bears_topics else []
-            waiting += ["calendar"] if kind in CLOSED else []
+            waiting += [reference.kind for reference in FILE_KINDS[kind].references]
     return needed
 
 

@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from jobauto_prefect.definitions.kinds import FILE_KINDS
 
 Record = Mapping[str, Any]
 Key = tuple[str | None, ...]
@@ -12,108 +13,10 @@ NOT_MEMBERS = ("$schema", "kind")
 """What a file says of itself, not of its record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """A record of that kind, of which the referring record has the id in a field."""
-
-    kind: str
-    member: str
-
-
-@dataclass(frozen=True, slots=True)
-class FileKind:
-    """One kind. `key` are the fields it is known by; `values` the field that maps names to
-    values, which are compared one by one. `lists` are fields that name several records of a kind
-    within the record's company; `bears_topics`: its field `topics` names topics.
-    """
-
-    item: str
-    collection: str
-    key: tuple[str, ...]
-    references: Mapping[str, Reference] = field(default_factory=dict)
-    values: str | None = None
-    lists: Mapping[str, str] = field(default_factory=dict)
-    bears_topics: bool = False
-
-    def titles(self, member: str, content: Record) -> list[str]:
-        """Return how people call the records that one of `lists` names."""
-        return [f"{content['company']}/{name}" for name in content.get(member) or ()]
-
-
-COMPANY = Reference("company", "company_id")
-KINDS: Mapping[str, FileKind] = {
-    kind.item: kind
-    for kind in (
-        FileKind("calendar", "calendars", ("name",)),
-        FileKind("company", "companies", ("slug",), values="env", bears_topics=True),
-        FileKind("credential_type", "credential_types", ("company", "code"), {"company": COMPANY}),
-        FileKind("topic", "topics", ("company", "name"), {"company": COMPANY}),
-        FileKind("app", "apps", ("uuid", "name"), {"company": COMPANY}, bears_topics=True),
-        FileKind(
-            "credential",
-            "credentials",
-            ("company", "name"),
-            {
-                "company": COMPANY,
-                "credential_type": Reference("credential_type", "credential_type_id"),
-            },
-            values="values",
-        ),
-        FileKind(
-            "runtemplate",
-            "runtemplates",
-            ("company", "name"),
-            {"company": COMPANY, "app": Reference("app", "app_id")},
-            values="env",
-            lists={"credentials": "credential"},
-            bears_topics=True,
-        ),
-        FileKind("eventsource", "eventsources", ("company", "name"), {"company": COMPANY}),
-        FileKind(
-            "eventrule",
-            "eventrules",
-            ("event_source", "runtemplate_source", "runtemplate", "evidence", "operation", "on"),
-            {
-                "event_source": Reference("eventsource", "event_source_id"),
-                "runtemplate_source": Reference("runtemplate", "runtemplate_source_id"),
-                "runtemplate": Reference("runtemplate", "runtemplate_id"),
-            },
-        ),
-    )
-}
-"""In the order of writing: each kind refers to those before it only."""
-
-OWNED = ("credential_type", "topic", "app", "eventsource")
+OWNED = tuple(item for item, kind in FILE_KINDS.items() if kind.owner == "shared")
 """Kinds whose records are shared, or belong to the company that they say."""
 
-CLOSED = ("company", "runtemplate")
-"""Kinds whose field `calendars` names calendars."""
-
 SLUG = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-
-NOUNS: Mapping[str, str] = {
-    "app": "application",
-    "calendar": "calendar",
-    "company": "company",
-    "credential": "credential",
-    "credential_type": "credential type",
-    "eventrule": "event rule",
-    "eventsource": "event source",
-    "runtemplate": "run template",
-    "topic": "topic",
-}
-GROUPS: Mapping[str, str] = {
-    "app": "app",
-    "calendar": "calendar",
-    "company": "company",
-    "credential": "credential",
-    "credential_type": "credential-type",
-    "eventrule": "rule",
-    "eventsource": "source",
-    "runtemplate": "template",
-    "topic": "topic",
-}
-"""The commands of each kind."""
 
 DEFAULTS: Mapping[str, Any] = {"operation": "any", "on": "success"}
 """Fields of natural keys that a file may leave out."""
@@ -134,7 +37,7 @@ def key_of(kind: str, content: Record) -> Key:
     if kind == "eventrule" and content.get("event_source"):
         own = f"{company_referring(kind, content)}/"
         content = {**content, "event_source": str(content["event_source"]).removeprefix(own)}
-    return tuple(content.get(name) or DEFAULTS.get(name) for name in KINDS[kind].key)
+    return tuple(content.get(name) or DEFAULTS.get(name) for name in FILE_KINDS[kind].key)
 
 
 def title_of(kind: str, content: Record) -> str:
@@ -149,7 +52,7 @@ def title_of(kind: str, content: Record) -> str:
 def bare_title(kind: str, content: Record) -> str:
     """Return the title without the company: as records of the same company refer to it."""
     if kind in OWNED and kind != "app":
-        return str(content[KINDS[kind].key[-1]])
+        return str(content[FILE_KINDS[kind].key[-1]])
     return title_of(kind, content)
 
 
@@ -193,16 +96,21 @@ def company_referring(kind: str, content: Record) -> str | None:
     return company
 
 
+def titles_listed(member: str, content: Record) -> list[str]:
+    """Return how people call the records of its company that a record lists in a field."""
+    return [f"{content['company']}/{name}" for name in content.get(member) or ()]
+
+
 def topics_in(kind: str, content: Record) -> list[str]:
     """Return the topics that a file attaches to its record; in a definition a list of texts."""
-    named = content.get("topics") if KINDS[kind].bears_topics else None
+    named = content.get("topics") if FILE_KINDS[kind].refers_to("topic") else None
     is_list = isinstance(named, list) and all(isinstance(name, str) for name in named)
     return list(dict.fromkeys(named or ())) if is_list else []
 
 
 def calendars_in(kind: str, content: Record) -> list[str]:
     """Return the calendars that a file names."""
-    named = content.get("calendars") if kind in CLOSED else None
+    named = content.get("calendars") if FILE_KINDS[kind].refers_to("calendar") else None
     return [name for name in named or () if isinstance(name, str)]
 
 

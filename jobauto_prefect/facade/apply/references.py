@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.facade.apply.action_references import MODES, to_field_actions
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.record_index import RecordIndex
 from jobauto_prefect.facade.apply.record_kinds import (
-    KINDS,
     NOT_MEMBERS,
     OWNED,
     Record,
@@ -38,15 +38,15 @@ class ReferenceResolver:
     def members(self, document: Document) -> dict[str, Any]:
         """Return the fields of a document that is no definition, with ids in place of names."""
         content = document.content
-        apart = {*NOT_MEMBERS, "app_uuid", *KINDS[document.kind or ""].references}
+        apart = {*NOT_MEMBERS, "app_uuid", *FILE_KINDS[document.kind or ""].named_in_files}
         members = {name: value for name, value in content.items() if name not in apart}
         if document.labels is not None:
             members["labels"] = list(document.labels)
-        for name, reference in KINDS[document.kind or ""].references.items():
+        for name, reference in FILE_KINDS[document.kind or ""].named_in_files.items():
             if reference.kind == "app":
-                members[reference.member] = self._app(content)
+                members[reference.field] = self._app(content)
             elif content.get(name) is not None:
-                members[reference.member] = self._id(
+                members[reference.field] = self._id(
                     reference.kind,
                     content[name],
                     company_referring(document.kind or "", content),

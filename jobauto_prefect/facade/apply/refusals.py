@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
+from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.facade.apply.action_references import references
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.record_kinds import (
-    KINDS,
     Record,
     calendars_in,
     company_bearing,
@@ -13,6 +13,7 @@ from jobauto_prefect.facade.apply.record_kinds import (
     matching_apps,
     reference_in,
     title_of,
+    titles_listed,
     titles_meant,
     topics_in,
 )
@@ -63,13 +64,13 @@ def references_in(document: Document) -> Iterator[tuple[str, str, str | None]]:
     Not applications, and not what actions start.
     """
     kind, content = document.kind or "", document.content
-    described, company = KINDS[kind], company_referring(kind, content)
-    for name, reference in described.references.items():
+    described, company = FILE_KINDS[kind], company_referring(kind, content)
+    for name, reference in described.named_in_files.items():
         title = reference_in(kind, name, content)
         if reference.kind != "app" and title is not None:
             yield reference.kind, title, company
     for member, other in described.lists.items():
-        yield from ((other, title, None) for title in described.titles(member, content))
+        yield from ((other, title, None) for title in titles_listed(member, content))
     for name in topics_in(kind, content):
         yield "topic", name, company_bearing(kind, content)
     yield from (("calendar", name, None) for name in calendars_in(kind, content))

@@ -5,6 +5,7 @@ from typing import Any
 
 from jobauto_prefect.compiler import schedule_faults, zone_of
 from jobauto_prefect.definitions import Definition, parse, to_text
+from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.credentials import (
     addresses,
@@ -19,8 +20,6 @@ from jobauto_prefect.facade.apply.action_references import references
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.record_index import RecordIndex
 from jobauto_prefect.facade.apply.record_kinds import (
-    KINDS,
-    NOUNS,
     Key,
     Record,
     calendars_in,
@@ -31,6 +30,7 @@ from jobauto_prefect.facade.apply.record_kinds import (
     owner_in,
     reference_in,
     title_of,
+    titles_listed,
     titles_meant,
     topics_in,
 )
@@ -69,7 +69,7 @@ class Validator:
         self._secrets = secrets
         self._refused = refused or Refusals()
         self._documents = documents
-        self._given: dict[str, dict[str, Record]] = {kind: {} for kind in KINDS}
+        self._given: dict[str, dict[str, Record]] = {kind: {} for kind in FILE_KINDS}
         for each in documents:
             kind = each.kind or ""
             content = index.with_owner(kind, each.content)
@@ -114,14 +114,16 @@ class Validator:
 
     def _references(self, document: Document) -> Iterator[Fault]:
         """Check all references but those to applications."""
-        for name, reference in KINDS[document.kind or ""].references.items():
+        for name, reference in FILE_KINDS[document.kind or ""].named_in_files.items():
             title = reference_in(document.kind or "", name, document.content)
             if reference.kind == "app" or title is None:
                 continue
             company = company_referring(document.kind or "", document.content)
             if self._is_missing(reference.kind, title, company):
                 yield Fault(
-                    f"/{name}", "reference", f"there is no {NOUNS[reference.kind]} {title!r}"
+                    f"/{name}",
+                    "reference",
+                    f"there is no {FILE_KINDS[reference.kind].noun} {title!r}",
                 )
 
     def _topics(self, document: Document) -> Iterator[Fault]:
@@ -144,7 +146,7 @@ class Validator:
             if kind == "app":
                 missing = self._is_app_missing({"app": title, "company": content["company"]})
             if missing:
-                yield Fault(pointer, "reference", f"there is no {NOUNS[kind]} {title!r}")
+                yield Fault(pointer, "reference", f"there is no {FILE_KINDS[kind].noun} {title!r}")
 
     def of_company(self, content: Record) -> Iterable[Fault]:
         """Check a company: its zone, and values that all applications may be given."""
@@ -198,9 +200,9 @@ class Validator:
         return [name for name in {**stored, **given} if given.get(name, "") is not None]
 
     def _credentials(self, content: Record) -> Iterator[Fault]:
-        for place, title in enumerate(KINDS["runtemplate"].titles("credentials", content)):
+        for place, title in enumerate(titles_listed("credentials", content)):
             if self._is_missing("credential", title, None):
-                message = f"there is no {NOUNS['credential']} {title!r}"
+                message = f"there is no {FILE_KINDS['credential'].noun} {title!r}"
                 yield Fault(f"/credentials/{place}", "reference", message)
 
     def of_credential(self, content: Record) -> Iterable[Fault]:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Any
 
+from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.facade.apply.record_index import RecordIndex
-from jobauto_prefect.facade.apply.record_kinds import KINDS, Record
+from jobauto_prefect.facade.apply.record_kinds import Record
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.resources.registry import BY_ITEM
 from jobauto_prefect.ledger.queries import lists
@@ -29,10 +30,10 @@ def load_visible_records(ledger: Ledger, settings: Settings, who: Identity) -> V
     listed: dict[str, dict[int, Record]] = {}
     definitions: dict[int, Record] = {}
     with ledger.snapshot() as session:
-        for kind in KINDS:
+        for kind in FILE_KINDS:
             resource = BY_ITEM[kind]
-            seen = Selection(who.rights.companies_with(resource.read), count=False)
-            records: list[Any] = [*lists.page(session, resource.kind, seen).records]
+            seen = Selection(who.rights.companies_with(resource.kind.read), count=False)
+            records: list[Any] = [*lists.page(session, resource.record, seen).records]
             listed[kind] = {record.id: resource.show(record, settings) for record in records}
             if kind == "app":
                 definitions = {record.id: record.document for record in records}

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from jobauto_prefect.definitions.kinds import FILE_KINDS
 from jobauto_prefect.errors import Fault, Forbidden, JobautoError, NotReady, Unavailable
 from jobauto_prefect.facade.apply.action_references import MODES, references
 from jobauto_prefect.facade.apply.documents import Document
 from jobauto_prefect.facade.apply.plans import Change
 from jobauto_prefect.facade.apply.record_index import RecordIndex
 from jobauto_prefect.facade.apply.record_kinds import (
-    NOUNS,
     Record,
     app_words,
     definition_in,
@@ -83,9 +83,9 @@ class Writer:
 
     def _delete(self, item: str, number: int, *, only_judged: bool) -> None:
         resource = BY_ITEM[item]
-        record = get_record(self._session, resource.kind, number)
+        record = get_record(self._session, resource.record, number)
         company = company_of(record)
-        self._who.rights.require(resource.permissions, "delete", company, record)
+        self._who.rights.require(resource.kind.permissions, "delete", company, record)
         if not only_judged:
             soft_delete(self._session, record, deactivate)
 
@@ -313,5 +313,5 @@ def _faults_of(error: JobautoError, change: Change) -> Iterator[Fault]:
         if change.document is not None:
             yield change.document.locate_fault(replace(fault, line=None, column=None))
         else:
-            named = f"{NOUNS[change.kind]} {change.title}: {fault.message}"
+            named = f"{FILE_KINDS[change.kind].noun} {change.title}: {fault.message}"
             yield replace(fault, message=named, line=None, column=None)

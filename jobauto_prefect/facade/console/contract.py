@@ -41,7 +41,7 @@ PASSWORD = "/your_password"  # noqa: S105 - a name
 
 WRONG_PASSWORD = (STATUS[Unauthorized], STATUS[TooManyRequests])
 
-BY_COLLECTION = {resource.collection: resource for resource in RESOURCES}
+BY_COLLECTION = {resource.kind.collection: resource for resource in RESOURCES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ class Contract:
 
         def read() -> list[tuple[int, Any, str | None]]:
             with service.ledger.reading() as session:
-                return lists.names(session, resource.kind, selection)
+                return lists.names(session, resource.record, selection)
 
         return await run_in_threadpool(read)
 

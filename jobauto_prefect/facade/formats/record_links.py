@@ -1,7 +1,6 @@
 """Which kind of record a field refers to, and whether a value can be its id."""
 
-from jobauto_prefect.facade.models.catalog import KINDS
-from jobauto_prefect.facade.models.common import RecordKind
+from jobauto_prefect.definitions.kinds import KINDS, Kind
 
 _ALIASES = {
     "launched_by": "user",
@@ -11,7 +10,7 @@ _ALIASES = {
 }
 
 
-def find_referenced_kind(member: str) -> RecordKind | None:
+def find_referenced_kind(member: str) -> Kind | None:
     """Return the kind of the record whose id a field holds: `app_id`, `fulfilled_by_job_id`.
 
     None: it holds no id of a record.
@@ -25,7 +24,7 @@ def find_referenced_kind(member: str) -> RecordKind | None:
     return KINDS[max(fitting, key=len)] if fitting else None
 
 
-def find_entity_kind(name: object) -> RecordKind | None:
+def find_entity_kind(name: object) -> Kind | None:
     """Return the kind an audit entry names: `RunTemplate`, `credential_type`; None: none is so."""
     asked = str(name).replace("_", "").lower()
     return next((kind for kind in KINDS.values() if kind.item.replace("_", "") == asked), None)

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from fastapi import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.http.dialect import OWN, Dialect
 
 CONTRACT = "/api/v1"
@@ -58,7 +59,7 @@ class AddressMiddleware:
         return {**scope, "address": OWN_ADDRESS, "asked_path": path}
 
 
-OF_COMPANIES = (["credential"], ["runtemplate"])
+OF_COMPANIES = tuple([item] for item, kind in KINDS.items() if kind.owner == "company")
 """Items whose records are named `company/name` only: there the slash may be as it is."""
 
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import BaseModel, Field
 
 from jobauto_prefect.definitions import schema
-from jobauto_prefect.facade.models.common import Labelled, RecordKind
+from jobauto_prefect.facade.models.common import Labelled
 
 
 class OfferedSelector(BaseModel):
@@ -20,23 +20,6 @@ class OfferedSelector(BaseModel):
 
 class Application(Labelled):
     """An application: the fields of its definition, and ours."""
-
-    record_kind: ClassVar = RecordKind(
-        item="app",
-        collection="apps",
-        one="Application",
-        many="Applications",
-        columns=(
-            "id",
-            "name",
-            "version",
-            "description",
-            "category",
-            "enabled",
-            "company_id",
-            "updated_at",
-        ),
-    )
 
     company_id: int | None = Field(
         description="The company it belongs to, and whose run templates alone use it; null: it is "

@@ -1,10 +1,10 @@
 """The records of the audit trail, as responses show them."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from jobauto_prefect.facade.models.common import Record, RecordKind
+from jobauto_prefect.facade.models.common import Record
 
 AuditAction = Literal[
     "create",
@@ -24,14 +24,6 @@ AuditAction = Literal[
 
 class AuditEntry(Record):
     """Who changed what; never changed or deleted itself."""
-
-    record_kind: ClassVar = RecordKind(
-        item="auditlog",
-        collection="auditlog",
-        one="Audit entry",
-        many="Audit log",
-        columns=("id", "created_at", "actor", "door", "entity_type", "entity_id", "action"),
-    )
 
     actor: str = Field(
         description="The login of the user, or the name of the service or program, that did it."

@@ -1,22 +1,14 @@
 """The records of calendars, as responses show them."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
-from jobauto_prefect.facade.models.common import Labelled, RecordKind
+from jobauto_prefect.facade.models.common import Labelled
 
 
 class Calendar(Labelled):
     """When windows' jobs do not start."""
-
-    record_kind: ClassVar = RecordKind(
-        item="calendar",
-        collection="calendars",
-        one="Calendar",
-        many="Calendars",
-        columns=("id", "name", "country", "subdivision", "timezone", "updated_at"),
-    )
 
     name: str = Field(description="The name for people.")
     timezone: str | None = Field(

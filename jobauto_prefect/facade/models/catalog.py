@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from jobauto_prefect.facade.models.applications import Application
 from jobauto_prefect.facade.models.audit_entries import AuditEntry
 from jobauto_prefect.facade.models.calendars import Calendar
-from jobauto_prefect.facade.models.common import Record, RecordKind
+from jobauto_prefect.facade.models.common import Record
 from jobauto_prefect.facade.models.companies import Company
 from jobauto_prefect.facade.models.credentials import Credential, CredentialType
 from jobauto_prefect.facade.models.event_rules import EventRule, EventSource
@@ -17,36 +17,29 @@ from jobauto_prefect.facade.models.topics import Topic
 from jobauto_prefect.facade.models.users import User
 
 RECORD_MODELS: Mapping[str, type[Record]] = {
-    model.record_kind.item: model
-    for model in (
-        Application,
-        Company,
-        RunTemplate,
-        Job,
-        Task,
-        Credential,
-        CredentialType,
-        Topic,
-        Calendar,
-        EventRule,
-        EventSource,
-        User,
-        Event,
-        AuditEntry,
-    )
+    "app": Application,
+    "company": Company,
+    "runtemplate": RunTemplate,
+    "job": Job,
+    "task": Task,
+    "credential": Credential,
+    "credential_type": CredentialType,
+    "topic": Topic,
+    "calendar": Calendar,
+    "eventrule": EventRule,
+    "eventsource": EventSource,
+    "user": User,
+    "event": Event,
+    "auditlog": AuditEntry,
 }
 """By the name of a record in paths."""
 
 DETAIL_MODELS: Mapping[str, type[Record]] = {
-    model.record_kind.item: model for model in (JobWithOutput, TaskWithJobs, EventWithDeliveries)
+    "job": JobWithOutput,
+    "task": TaskWithJobs,
+    "event": EventWithDeliveries,
 }
 """Of records that have more on their own than in lists."""
-
-KINDS: Mapping[str, RecordKind] = {item: model.record_kind for item, model in RECORD_MODELS.items()}
-"""By the name of a record in paths."""
-
-COLLECTIONS: Mapping[str, RecordKind] = {kind.collection: kind for kind in KINDS.values()}
-"""By the name of the list in paths."""
 
 
 def field_titles(item: str) -> Mapping[str, str]:

@@ -1,27 +1,9 @@
 """What the models of several records share."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
-from typing import ClassVar
 
 from pydantic import BaseModel, Field
-
-
-@dataclass(frozen=True, slots=True)
-class RecordKind:
-    """A kind of record: its names in paths, its names for people, the columns of its list.
-
-    HTML lists, CSV and tables of related records show the `columns`. `pages` are the sub-pages of
-    one record: what people call them, and their path below it.
-    """
-
-    item: str
-    collection: str
-    one: str
-    many: str
-    columns: tuple[str, ...]
-    pages: tuple[tuple[str, str], ...] = ()
 
 
 class Record(BaseModel):
@@ -29,8 +11,6 @@ class Record(BaseModel):
 
     The `title` of a field is what pages call it, where that is not its name in words.
     """
-
-    record_kind: ClassVar[RecordKind]
 
     id: int = Field(description="The number of the record.")
     created_at: datetime = Field(title="Created", description="When it was made.")

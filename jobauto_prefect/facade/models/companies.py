@@ -1,13 +1,13 @@
 """The records of companies and their members, as responses show them."""
 
 from datetime import datetime
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
 from jobauto_prefect.definitions.records.notices import Occasion
 from jobauto_prefect.facade.auth.permissions import Membership
-from jobauto_prefect.facade.models.common import Labelled, RecordKind
+from jobauto_prefect.facade.models.common import Labelled
 
 CompanyBound = Literal[
     "jobs_days", "jobs_count", "output_days", "runs_days", "tasks_days", "events_days"
@@ -42,15 +42,6 @@ class Notices(BaseModel):
 
 class Company(Labelled):
     """A company; `env` are its values for all its run templates, secret ones masked."""
-
-    record_kind: ClassVar = RecordKind(
-        item="company",
-        collection="companies",
-        one="Company",
-        many="Companies",
-        columns=("id", "name", "slug", "email", "enabled", "updated_at"),
-        pages=(("Members", "users.html"),),
-    )
 
     slug: str = Field(description="Short name, unique: letters, digits, `_` and `-`.")
     name: str = Field(description="The name for people.")

@@ -1,10 +1,10 @@
 """The records of credentials and their types, as responses show them."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import BaseModel, Field
 
-from jobauto_prefect.facade.models.common import Labelled, RecordKind
+from jobauto_prefect.facade.models.common import Labelled
 
 Localized = str | dict[str, str]
 
@@ -47,14 +47,6 @@ class Availability(BaseModel):
 class CredentialType(Labelled):
     """A kind of credential: which values it has, and which of them are secret."""
 
-    record_kind: ClassVar = RecordKind(
-        item="credential_type",
-        collection="credential_types",
-        one="Credential type",
-        many="Credential types",
-        columns=("id", "name", "code", "version", "description", "company_id", "updated_at"),
-    )
-
     company_id: int | None = Field(
         description="The company it belongs to, and whose run templates alone use it; null: it is "
         "shared."
@@ -89,14 +81,6 @@ class CredentialType(Labelled):
 
 class Credential(Labelled):
     """Values of a credential type that belong to a company; secret ones are masked."""
-
-    record_kind: ClassVar = RecordKind(
-        item="credential",
-        collection="credentials",
-        one="Credential",
-        many="Credentials",
-        columns=("id", "name", "company_id", "credential_type_id", "updated_at"),
-    )
 
     name: str = Field(description="The name for people.")
     company_id: int = Field(description="The company.")

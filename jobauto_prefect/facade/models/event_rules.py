@@ -1,25 +1,17 @@
 """The records of event sources and event rules, as responses show them."""
 
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from jobauto_prefect.facade.models.common import Labelled, RecordKind
+from jobauto_prefect.facade.models.common import Labelled
 
 Operation = Literal["any", "create", "update", "delete"]
 
 
 class EventSource(Labelled):
     """A database that webhooks write changes into; its password is masked."""
-
-    record_kind: ClassVar = RecordKind(
-        item="eventsource",
-        collection="eventsources",
-        one="Event source",
-        many="Event sources",
-        columns=("id", "name", "adapter_type", "db_connection", "db_host", "enabled", "company_id"),
-    )
 
     name: str = Field(description="The name for people.")
     company_id: int | None = Field(description="The company.")
@@ -47,23 +39,6 @@ class EventSource(Labelled):
 
 class EventRule(Labelled):
     """What a change, or the end of another run template, starts."""
-
-    record_kind: ClassVar = RecordKind(
-        item="eventrule",
-        collection="eventrules",
-        one="Event rule",
-        many="Event rules",
-        columns=(
-            "id",
-            "event_source_id",
-            "runtemplate_source_id",
-            "evidence",
-            "operation",
-            "runtemplate_id",
-            "enabled",
-            "priority",
-        ),
-    )
 
     event_source_id: int | None = Field(description="The event source whose changes it reacts to.")
     runtemplate_source_id: int | None = Field(

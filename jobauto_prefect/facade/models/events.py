@@ -1,36 +1,18 @@
 """The records of events and what they owe, as responses show them."""
 
 from datetime import datetime
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from jobauto_prefect.definitions.records.actions import Action
-from jobauto_prefect.facade.models.common import Record, RecordKind
+from jobauto_prefect.facade.models.common import Record
 from jobauto_prefect.ledger.events.deliveries import DeliveryState, EventKind
 from jobauto_prefect.ledger.events.pending_actions import ActionState
 
 
 class Event(Record):
     """Something that happened: a change of an event source, or the end of a run template's job."""
-
-    record_kind: ClassVar = RecordKind(
-        item="event",
-        collection="events",
-        one="Event",
-        many="Events",
-        columns=(
-            "id",
-            "created_at",
-            "kind",
-            "event_source_id",
-            "runtemplate_id",
-            "evidence",
-            "operation",
-            "record_id",
-            "state",
-        ),
-    )
 
     kind: EventKind = Field(
         description="`change` of an event source, or `completion` of a run template's job."

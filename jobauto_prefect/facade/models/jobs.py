@@ -1,11 +1,11 @@
 """The records of jobs and their output, as responses show them."""
 
 from datetime import datetime
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from jobauto_prefect.facade.models.common import Fault, Record, RecordKind
+from jobauto_prefect.facade.models.common import Fault, Record
 from jobauto_prefect.ledger.states import JobState
 
 Severity = Literal["success", "info", "warning", "error", "critical"]
@@ -13,25 +13,6 @@ Severity = Literal["success", "info", "warning", "error", "critical"]
 
 class Job(Record):
     """One attempt to run a run template; in lists without its output."""
-
-    record_kind: ClassVar = RecordKind(
-        item="job",
-        collection="jobs",
-        one="Job",
-        many="Jobs",
-        columns=(
-            "id",
-            "runtemplate_id",
-            "company_id",
-            "state",
-            "severity",
-            "exitcode",
-            "message",
-            "begin",
-            "end",
-        ),
-        pages=(("Whole output", "output.txt"),),
-    )
 
     app_id: int = Field(description="The application.")
     company_id: int = Field(description="The company.")

@@ -1,12 +1,12 @@
 """The records of run templates, as responses show them."""
 
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from jobauto_prefect.definitions import Backoff, ContactLost, Misfire, OnClosed, Overlap
 from jobauto_prefect.definitions.records.actions import Action
-from jobauto_prefect.facade.models.common import Labelled, RecordKind
+from jobauto_prefect.facade.models.common import Labelled
 from jobauto_prefect.facade.models.companies import Notices
 
 Bound = Literal["jobs_days", "jobs_count", "output_days", "runs_days", "tasks_days"]
@@ -23,15 +23,6 @@ class TemplateBlock(BaseModel):
 
 class RunTemplate(Labelled):
     """How a company runs an application: when, where and with which values."""
-
-    record_kind: ClassVar = RecordKind(
-        item="runtemplate",
-        collection="runtemplates",
-        one="Run template",
-        many="Run templates",
-        columns=("id", "name", "app_id", "company_id", "interv", "cron", "active", "updated_at"),
-        pages=(("Suggested rules", "suggestions.html"),),
-    )
 
     app_id: int = Field(description="The application.")
     company_id: int = Field(description="The company.")

@@ -1,25 +1,16 @@
 """The records of tasks, as responses show them."""
 
 from datetime import datetime
-from typing import ClassVar
 
 from pydantic import Field
 
-from jobauto_prefect.facade.models.common import Record, RecordKind
+from jobauto_prefect.facade.models.common import Record
 from jobauto_prefect.facade.models.jobs import Job
 from jobauto_prefect.ledger.states import TaskReason, TaskState
 
 
 class Task(Record):
     """The obligation to run a template once in a window."""
-
-    record_kind: ClassVar = RecordKind(
-        item="task",
-        collection="tasks",
-        one="Task",
-        many="Tasks",
-        columns=("id", "runtemplate_id", "window_start", "window_end", "state", "attempts"),
-    )
 
     runtemplate_id: int = Field(description="The run template.")
     company_id: int = Field(description="The company of the run template.")

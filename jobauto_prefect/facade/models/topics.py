@@ -1,22 +1,12 @@
 """The records of topics, as responses show them."""
 
-from typing import ClassVar
-
 from pydantic import Field
 
-from jobauto_prefect.facade.models.common import Labelled, RecordKind
+from jobauto_prefect.facade.models.common import Labelled
 
 
 class Topic(Labelled):
     """A tag with a colour."""
-
-    record_kind: ClassVar = RecordKind(
-        item="topic",
-        collection="topics",
-        one="Topic",
-        many="Topics",
-        columns=("id", "name", "description", "color", "company_id"),
-    )
 
     company_id: int | None = Field(
         description="The company it belongs to, and whose run templates alone use it; null: it is "

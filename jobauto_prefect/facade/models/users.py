@@ -1,25 +1,15 @@
 """The records of users, their roles and tokens, as responses show them."""
 
 from datetime import datetime
-from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
 from jobauto_prefect.facade.auth.permissions import Role
-from jobauto_prefect.facade.models.common import RecordKind, Timed
+from jobauto_prefect.facade.models.common import Timed
 
 
 class User(Timed):
     """A person or program that signs in."""
-
-    record_kind: ClassVar = RecordKind(
-        item="user",
-        collection="users",
-        one="User",
-        many="Users",
-        columns=("id", "login", "firstname", "lastname", "email", "enabled", "roles"),
-        pages=(("Roles", "roles.html"),),
-    )
 
     login: str = Field(description="The name to sign in with.")
     email: str | None = Field(description="Address for mail.")

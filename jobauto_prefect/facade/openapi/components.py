@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.formats import FORMATS
 from jobauto_prefect.facade.http.errors import PHRASES
 from jobauto_prefect.facade.http.idempotency import HEADER
@@ -175,17 +176,7 @@ NUMBER: Json = {"type": "integer", "minimum": 1, "maximum": BIGGEST_ID}
 NAME: Json = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "[^0-9]"}
 """What a record is called in place of its number: not digits alone."""
 
-NATURAL_NAMES: Mapping[str, str] = {
-    "calendar": "name",
-    "application": "UUID or name; a company's own also as `company/name`",
-    "company": "slug, or code",
-    "credential": "`company/name`",
-    "credential type": "code or UUID; a company's own also as `company/code`",
-    "event source": "name",
-    "run template": "`company/name`",
-    "topic": "name; a company's own also as `company/name`",
-    "user": "login",
-}
+NATURAL_NAMES: Mapping[str, str] = {kind.noun: kind.named for kind in KINDS.values() if kind.named}
 """What records of a kind are called in place of their numbers; others have numbers only."""
 
 

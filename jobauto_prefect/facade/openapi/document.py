@@ -4,7 +4,7 @@ import json
 from functools import cache
 
 from jobauto_prefect import __version__
-from jobauto_prefect.facade.models.catalog import KINDS
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.openapi.components import error_responses, parameters
 from jobauto_prefect.facade.openapi.record_operations import record_operations
 from jobauto_prefect.facade.openapi.resource_operations import resource_operations

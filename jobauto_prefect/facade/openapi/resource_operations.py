@@ -14,9 +14,7 @@ from jobauto_prefect.facade.openapi.components import (
 )
 from jobauto_prefect.facade.openapi.resource_words import (
     describe,
-    plural,
     schema_name,
-    singular,
 )
 from jobauto_prefect.facade.openapi.resource_writes import describe_update, describe_write
 from jobauto_prefect.facade.openapi.schemas import Json, reference
@@ -31,7 +29,7 @@ Operations = Iterator[tuple[str, str, Json]]
 """Path, method, operation."""
 
 NOUNS: Mapping[type[Any], str] = {
-    resource.kind: resource.record_kind.one.lower() for resource in RESOURCES
+    resource.record: resource.kind.one.lower() for resource in RESOURCES
 }
 """What people call a record of a kind: `run template`."""
 
@@ -44,28 +42,30 @@ COLUMN_TEXTS: Mapping[str, str] = {
 def resource_operations() -> Operations:
     """Describe lists, records, writes and deletions of every kind."""
     for resource in RESOURCES:
-        item = f"/{resource.item}/{{{resource.parameter}}}.{{suffix}}"
-        yield f"/{resource.collection}.{{suffix}}", "get", _list(resource)
+        item = f"/{resource.kind.item}/{{{resource.kind.parameter}}}.{{suffix}}"
+        yield f"/{resource.kind.collection}.{{suffix}}", "get", _list(resource)
         yield item, "get", _read(resource)
         if resource.write is not None:
-            yield f"/{resource.item}/", "post", describe_write(resource)
+            yield f"/{resource.kind.item}/", "post", describe_write(resource)
             yield item, "post", describe_update(resource)
-        if resource.deletable:
+        if resource.kind.deletable:
             yield item, "delete", _delete(resource)
-        if resource.item == "job":
-            yield f"/{resource.collection}.{{suffix}}", "delete", _delete_list(resource)
+        if resource.kind.item == "job":
+            yield f"/{resource.kind.collection}.{{suffix}}", "delete", _delete_list(resource)
 
 
 def _list(resource: Resource) -> Json:
     record = schema_name(resource)
     how = (
         f"Newest first, {DEFAULT_PAGE} at a time unless `limit` says otherwise."
-        if resource.paged
+        if resource.kind.paged
         else "All of them, ordered by id, unless `limit` says otherwise."
     )
     listed = {"type": "object", "additionalProperties": reference(record)}
     return {
-        **describe(resource, "List", plural(resource), resource.read, f"An object by id. {how}"),
+        **describe(
+            resource, "List", resource.kind.nouns, resource.kind.read, f"An object by id. {how}"
+        ),
         "parameters": [
             components.suffix_parameter(FOR_LISTS),
             *(_filter_parameter(name, listed) for name, listed in resource.filters.items()),
@@ -73,7 +73,7 @@ def _list(resource: Resource) -> Json:
         ],
         "responses": {
             "200": {
-                "description": f"The {plural(resource)}, by id; empty where there are none.",
+                "description": f"The {resource.kind.nouns}, by id; empty where there are none.",
                 "headers": {"X-Total-Count": components.COUNT, "Link": components.NEXT},
                 "content": components.media_types(listed, FOR_LISTS),
             },
@@ -93,7 +93,9 @@ def _delete_list(resource: Resource) -> Json:
         "dry_run", "Only say what would be deleted.", {"type": "boolean"}
     )
     return {
-        **describe(resource, "Delete", plural(resource), f"{resource.permissions}.delete", text),
+        **describe(
+            resource, "Delete", resource.kind.nouns, f"{resource.kind.permissions}.delete", text
+        ),
         "parameters": [
             components.suffix_parameter(FOR_RECORDS),
             *(_filter_parameter(name, listed) for name, listed in DELETABLE_JOBS.filters.items()),
@@ -143,7 +145,7 @@ def _paging(resource: Resource) -> list[Json]:
     order = components.query_parameter(
         "order",
         "The field to order by, with `-` for descending.",
-        {"type": "string", "enum": orders, "default": "-id" if resource.paged else "id"},
+        {"type": "string", "enum": orders, "default": "-id" if resource.kind.paged else "id"},
     )
     return [
         components.allow_empty(order),
@@ -152,20 +154,20 @@ def _paging(resource: Resource) -> list[Json]:
 
 
 def _read(resource: Resource) -> Json:
-    detailed = DETAIL_MODELS.get(resource.item)
+    detailed = DETAIL_MODELS.get(resource.kind.item)
     record = detailed.__name__ if detailed else schema_name(resource)
-    several = (409,) if resource.kind in OWNED else ()  # companies may have one of that name
+    several = (409,) if resource.record in OWNED else ()  # companies may have one of that name
     return {
         **describe(
-            resource, "Get", singular(resource), resource.read, resource.record_kind.one + "."
+            resource, "Get", resource.kind.noun, resource.kind.read, resource.kind.one + "."
         ),
         "parameters": [
-            components.path_key(resource.parameter, singular(resource)),
+            components.path_key(resource.kind.parameter, resource.kind.noun),
             components.suffix_parameter(FOR_RECORDS),
         ],
         "responses": {
             "200": {
-                "description": f"The {singular(resource)}.",
+                "description": f"The {resource.kind.noun}.",
                 "content": components.media_types(reference(record), FOR_RECORDS),
             },
             **components.error_references(*COMMON_ERRORS, *SIGN_IN_ERRORS, *several),
@@ -178,12 +180,14 @@ def _delete(resource: Resource) -> Json:
         "Takes the record away: it is gone from lists and from Prefect, is kept for history, and "
         "its name is free again. Where active records depend on it: 409, naming them."
     )
-    if resource.item == "job":
+    if resource.kind.item == "job":
         text = "Takes a job away that is over and belongs to no task."
     return {
-        **describe(resource, "Delete", singular(resource), f"{resource.permissions}.delete", text),
+        **describe(
+            resource, "Delete", resource.kind.noun, f"{resource.kind.permissions}.delete", text
+        ),
         "parameters": [
-            components.path_key(resource.parameter, singular(resource)),
+            components.path_key(resource.kind.parameter, resource.kind.noun),
             components.suffix_parameter(FOR_RECORDS),
         ],
         "responses": {

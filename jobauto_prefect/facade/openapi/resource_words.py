@@ -5,16 +5,6 @@ from jobauto_prefect.facade.openapi.schemas import Json
 from jobauto_prefect.facade.resources.resource import Resource
 
 
-def singular(resource: Resource) -> str:
-    """Return what people call a record: `run template`."""
-    return resource.record_kind.one.lower()
-
-
-def plural(resource: Resource) -> str:
-    """Return what people call a list of records: `run templates`."""
-    return resource.record_kind.many.lower()
-
-
 def to_pascal_case(words: str) -> str:
     """Turn `run templates` into `RunTemplates`."""
     return words.title().replace(" ", "")
@@ -22,7 +12,7 @@ def to_pascal_case(words: str) -> str:
 
 def schema_name(resource: Resource) -> str:
     """Return what the document calls a record of this kind."""
-    return RECORD_MODELS[resource.item].__name__
+    return RECORD_MODELS[resource.kind.item].__name__
 
 
 def describe(resource: Resource, verb: str, words: str, permission: str, text: str) -> Json:
@@ -30,7 +20,7 @@ def describe(resource: Resource, verb: str, words: str, permission: str, text: s
     needs = f"Needs `{permission}`." if permission else ""
     return {
         "operationId": f"{verb.split(maxsplit=1)[0].lower()}{to_pascal_case(words)}",
-        "tags": [resource.record_kind.many],
+        "tags": [resource.kind.many],
         "summary": f"{verb} {words}",
         "description": f"{text} {needs}".strip(),
     }

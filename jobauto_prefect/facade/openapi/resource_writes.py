@@ -1,6 +1,6 @@
 """The operations that write records: what a body may say, and where the answer leads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from jobauto_prefect.facade.http.idempotency import REPLAYED
 from jobauto_prefect.facade.openapi import components
@@ -13,41 +13,10 @@ from jobauto_prefect.facade.openapi.components import (
 from jobauto_prefect.facade.openapi.resource_words import (
     describe,
     schema_name,
-    singular,
     to_pascal_case,
 )
 from jobauto_prefect.facade.openapi.schemas import BODIES, Json, reference
 from jobauto_prefect.facade.resources.resource import Resource
-
-NATURAL_KEYS: Mapping[str, str] = {
-    "app": "`uuid`, else its `name` within its company or among the shared ones",
-    "company": "`slug`, without one by its `name`",
-    "runtemplate": "`name` within its company",
-    "user": "`login`",
-    "credential": "`name` within its company",
-    "credential_type": "`uuid`, else its `code` within its company or among the shared ones",
-    "topic": "`name` within its company or among the shared ones",
-    "eventsource": "`name`",
-    "calendar": "`name`",
-}
-
-REQUIRED_GROUPS: Mapping[str, Sequence[Sequence[str]]] = {
-    "company": (["name"],),
-    "runtemplate": (["name"], ["app_id", "app_uuid", "app"], ["company_id", "company"]),
-    "job": (["runtemplate_id", "retry_of"],),
-    "user": (["login"],),
-    "credential": (
-        ["name"],
-        ["company_id", "company"],
-        ["credential_type_id", "credential_type"],
-    ),
-    "credential_type": (["code"], ["name"]),
-    "topic": (["name"],),
-    "calendar": (["name"],),
-    "eventrule": (["runtemplate_id"], ["event_source_id", "runtemplate_source_id"]),
-    "eventsource": (["name"], ["db_database"]),
-}
-"""What a new record needs: a field of each group."""
 
 WRITE_NOTES: Mapping[str, str] = {
     "app": " A definition that is older than the one there is needs `force`.",
@@ -74,46 +43,45 @@ BODY_LINKS: Mapping[str, Mapping[str, tuple[str, str]]] = {
 
 
 def describe_write(resource: Resource) -> Json:
-    natural_key = NATURAL_KEYS.get(resource.item)
-    key = f" Without an id it is known by its {natural_key}." if natural_key else ""
+    known_by = resource.kind.known_by
+    key = f" Without an id it is known by its {known_by}." if known_by else ""
     needed = " and ".join(
-        " or ".join(f"`{field}`" for field in group)
-        for group in REQUIRED_GROUPS.get(resource.item, ())
+        " or ".join(f"`{field}`" for field in group) for group in resource.kind.required
     )
     key += f" A new one needs {needed or 'a whole definition'}."
-    actions = f"{resource.permissions}.create` or `{resource.permissions}.update"
+    actions = f"{resource.kind.permissions}.create` or `{resource.kind.permissions}.update"
     text = (
         f"Creates or updates: an update changes only the fields given. The id may be in the query "
-        f"(`{resource.parameter}`) or in the body (`id` or `{resource.item}_id`).{key}"
-        f"{WRITE_NOTES.get(resource.item, '')}"
+        f"(`{resource.kind.parameter}`) or in the body (`id` or `{resource.kind.item}_id`).{key}"
+        f"{WRITE_NOTES.get(resource.kind.item, '')}"
     )
     named = components.query_parameter(
-        resource.parameter,
+        resource.kind.parameter,
         "The record to update.",
-        components.number_or_name(singular(resource)),
+        components.number_or_name(resource.kind.noun),
     )
     return {
-        **describe(resource, "Write", singular(resource), actions, text),
+        **describe(resource, "Write", resource.kind.noun, actions, text),
         "parameters": [
             named,
             *_body_parameters(resource),
             components.shared_parameter("IdempotencyKey"),
             components.shared_parameter("IfNoneMatch"),
         ],
-        "requestBody": components.json_body(reference(BODIES[resource.item]), required=False),
+        "requestBody": components.json_body(reference(BODIES[resource.kind.item]), required=False),
         "responses": _write_responses(resource) | components.error_references(412),
     }
 
 
 def describe_update(resource: Resource) -> Json:
-    changed = "JobChange" if resource.item == "job" else BODIES[resource.item]
+    changed = "JobChange" if resource.kind.item == "job" else BODIES[resource.kind.item]
     return {
         **describe(
-            resource, "Update", singular(resource), f"{resource.permissions}.update",
+            resource, "Update", resource.kind.noun, f"{resource.kind.permissions}.update",
             "Changes the fields given.",
         ),
         "parameters": [
-            components.path_key(resource.parameter, singular(resource)),
+            components.path_key(resource.kind.parameter, resource.kind.noun),
             components.suffix_parameter(FOR_RECORDS),
             components.shared_parameter("IdempotencyKey"),
         ],
@@ -123,7 +91,7 @@ def describe_update(resource: Resource) -> Json:
 
 
 def _body_parameters(resource: Resource) -> list[Json]:
-    if resource.item != "app":
+    if resource.kind.item != "app":
         return []
     text = (
         "The body is a definition and nothing else: fields such as `id` and `enabled` are kept "
@@ -136,11 +104,11 @@ def _write_responses(resource: Resource) -> Json:
     record = schema_name(resource)
     shown = [reference(record), reference("Written")]
     schema: Json = {"allOf": shown}
-    if resource.item == "job":
+    if resource.kind.item == "job":
         schema["properties"] = {"job_id": {"type": "integer", "description": "The same as `id`."}}
     return {
         "201": {
-            "description": f"The {singular(resource)}, whether it is new or was there.",
+            "description": f"The {resource.kind.noun}, whether it is new or was there.",
             "headers": {"Location": components.LOCATION, REPLAYED: components.REPLAYED},
             "content": components.media_types(schema, FOR_RECORDS),
             "links": _links(resource),
@@ -151,14 +119,14 @@ def _write_responses(resource: Resource) -> Json:
 
 def _links(resource: Resource) -> Json:
     """Describe where the id of a written record leads."""
-    words = to_pascal_case(singular(resource))
+    words = to_pascal_case(resource.kind.noun)
     links = {
-        verb: _link(f"{verb}{words}", resource.parameter)
-        for verb in ("get", "update", *(("delete",) if resource.deletable else ()))
+        verb: _link(f"{verb}{words}", resource.kind.parameter)
+        for verb in ("get", "update", *(("delete",) if resource.kind.deletable else ()))
     }
-    for name, (operation, parameter) in LINKS.get(resource.item, {}).items():
+    for name, (operation, parameter) in LINKS.get(resource.kind.item, {}).items():
         links[name] = _link(operation, parameter)
-    for name, (operation, field) in BODY_LINKS.get(resource.item, {}).items():
+    for name, (operation, field) in BODY_LINKS.get(resource.kind.item, {}).items():
         links[name] = {
             "operationId": operation,
             "requestBody": {field: "$response.body#/id"},

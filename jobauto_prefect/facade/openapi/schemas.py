@@ -10,6 +10,7 @@ from typing import Any
 from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 
 from jobauto_prefect.definitions import schema as definition_schema
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.apply.endpoint import ApplyBody
 from jobauto_prefect.facade.resources.event_replay import ReplayBody
 from jobauto_prefect.facade.resources.maintenance import MaintenanceBody
@@ -20,13 +21,12 @@ from jobauto_prefect.facade.resources.user_tokens import TokenBody
 from jobauto_prefect.facade.writes.application_fields import ApplicationBody
 from jobauto_prefect.facade.writes.base import NEVER_NULL
 from jobauto_prefect.ledger.base import BIGGEST_ID
-from jobauto_prefect.ledger.queries.names import LOOKS
 
 Json = dict[str, Any]
 SCHEMA_PREFIX = "#/components/schemas/"
 
 BODIES: Mapping[str, str] = {
-    **{resource.item: resource.body.__name__ for resource in RESOURCES if resource.body},
+    **{resource.kind.item: resource.body.__name__ for resource in RESOURCES if resource.body},
     "app": ApplicationBody.__name__,
 }
 """Record kind -> schema of what clients write."""
@@ -55,9 +55,6 @@ KEY: Json = {
 
 
 KEY_OR_NAME: Json = {**KEY, "anyOf": [*KEY["anyOf"], {"type": "string", "pattern": "[^0-9]"}]}
-KINDS_WITH_NAMES = frozenset(resource.item for resource in RESOURCES if resource.kind in LOOKS)
-"""The items whose records have names."""
-
 _LOCAL = re.compile(r'"#/definitions/(\w+)"')
 
 
@@ -102,7 +99,7 @@ def component_schemas() -> Json:
     _add_definition(made["Application"])
     _add_partial_definition(made["ApplicationBody"])
     for item, name in BODIES.items():
-        key = KEY_OR_NAME if item in KINDS_WITH_NAMES else KEY
+        key = KEY_OR_NAME if KINDS[item].named else KEY
         made[name]["properties"] |= {"id": key, f"{item}_id": key}
     made["JobChange"] = _job_change(made["JobBody"])
     for name, schema in made.items():

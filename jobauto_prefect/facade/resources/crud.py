@@ -81,7 +81,7 @@ def build_contract_router() -> APIRouter:
         _add_read(router, resource)
         if resource.write is not None:
             add_upsert(router, resource)
-        if resource.deletable:
+        if resource.kind.deletable:
             _add_delete(router, resource)
     return router
 
@@ -102,8 +102,8 @@ def _add_read(router: APIRouter, resource: Resource) -> None:
         view = view_of(resource, request, who, shown, title=title_of(resource, shown), names=names)
         return respond(request, format_name, view)
 
-    read.__annotations__["record_id"] = key_type(resource.kind)
-    name = resource.item
+    read.__annotations__["record_id"] = key_type(resource.record)
+    name = resource.kind.item
     router.get(f"/{name}/{{record_id}}.{{suffix}}", name=f"get {name}")(read)
     router.get(f"/{name}/{{record_id}}", include_in_schema=False)(read)
 
@@ -116,13 +116,15 @@ def _get_visible(
     Raises:
         NotFound: there is no such record, or they may not see it.
     """
-    record = get_record(session, resource.kind, record_id)
+    record = get_record(session, resource.record, record_id)
     own = isinstance(record, User) and record.id == who.user_id
-    only = address_of(request).dialect.only(resource.item)
+    only = address_of(request).dialect.only(resource.kind.item)
     there = only is None or getattr(record, only.column) in only.value
-    if there and (own or any(who.rights.may(resource.read, of) for of in companies_of(record))):
+    if there and (
+        own or any(who.rights.may(resource.kind.read, of) for of in companies_of(record))
+    ):
         return record
-    raise NotFound(f"there is no {resource.kind.__tablename__} {record_id}")
+    raise NotFound(f"there is no {resource.record.__tablename__} {record_id}")
 
 
 def require_deletion(who: Identity, resource: Resource, record: Any) -> None:
@@ -132,10 +134,10 @@ def require_deletion(who: Identity, resource: Resource, record: Any) -> None:
         NotFound: they may not even see it.
         Forbidden: they may see it and not delete it.
     """
-    seen = [of for of in companies_of(record) if who.rights.may(resource.read, of)]
-    may = [of for of in seen if who.rights.may(f"{resource.permissions}.delete", of)]
+    seen = [of for of in companies_of(record) if who.rights.may(resource.kind.read, of)]
+    may = [of for of in seen if who.rights.may(f"{resource.kind.permissions}.delete", of)]
     company_id = next(iter((*may, *seen)), company_of(record))
-    who.rights.require(resource.permissions, "delete", company_id, record)
+    who.rights.require(resource.kind.permissions, "delete", company_id, record)
 
 
 def _add_delete(router: APIRouter, resource: Resource) -> None:
@@ -144,7 +146,7 @@ def _add_delete(router: APIRouter, resource: Resource) -> None:
     ) -> Response:
         format_of(request)
         with service.ledger.writing(who.actor) as session:
-            record = get_record(session, resource.kind, record_id)
+            record = get_record(session, resource.record, record_id)
             require_deletion(who, resource, record)
             if isinstance(record, User):
                 refuse_higher_user(who, record, session.clock())
@@ -152,9 +154,9 @@ def _add_delete(router: APIRouter, resource: Resource) -> None:
             require_super_admin_left(session)
         service.outbox_worker.wake()
         gone = {"id": record_id, "deleted": True, "success": True}
-        return respond_plain(request, who, f"Deleted {resource.item} {record_id}", gone)
+        return respond_plain(request, who, f"Deleted {resource.kind.item} {record_id}", gone)
 
-    delete.__annotations__["record_id"] = key_type(resource.kind)
-    name = resource.item
+    delete.__annotations__["record_id"] = key_type(resource.record)
+    name = resource.kind.item
     router.delete(f"/{name}/{{record_id}}.{{suffix}}", name=f"delete {name}")(delete)
     router.delete(f"/{name}/{{record_id}}", include_in_schema=False)(delete)

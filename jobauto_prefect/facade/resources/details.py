@@ -48,4 +48,4 @@ def _job_details(session: ReadingSession, job: Job) -> JsonObject:
 
 def title_of(resource: Resource, shown: JsonObject) -> str:
     """Return the title of a record's page."""
-    return f"{resource.record_kind.one} {shown['id']}"
+    return f"{resource.kind.one} {shown['id']}"

@@ -26,7 +26,7 @@ from jobauto_prefect.ledger.states import JobState
 DELETE_JOBS = "delete jobs"
 """The name of the route."""
 
-JOBS = next(resource for resource in RESOURCES if resource.kind is Job)
+JOBS = next(resource for resource in RESOURCES if resource.record is Job)
 DELETABLE_JOBS = replace(
     JOBS,
     filters={
@@ -112,7 +112,7 @@ def _parse_deletion(resource: Resource, request: Request, who: Identity) -> Sele
         InvalidInput: there is no filter.
         Forbidden: they may delete none.
     """
-    permission = f"{resource.permissions}.delete"
+    permission = f"{resource.kind.permissions}.delete"
     if not who.rights.anywhere(permission):
         raise Forbidden(f"this needs the permission {permission}; ask an administrator")
     selection = parse_selection(resource, request, who)

@@ -49,7 +49,7 @@ def add_list(router: APIRouter, resource: Resource) -> None:
         if selection.limit is None:
             selection = replace(selection, limit=MAX_PAGE)
         with service.ledger.reading() as session:
-            page = lists.page(session, resource.kind, selection)
+            page = lists.page(session, resource.record, selection)
             shown = [resource.show(record, service.settings) for record in page.records]
             now = service.ledger.clock()
             add_wait_reasons(session, page.records, shown, service.settings, now)
@@ -59,19 +59,19 @@ def add_list(router: APIRouter, resource: Resource) -> None:
         view = _list_view(resource, request, who, shown, page, names)
         return respond(request, format_name, view, headers=_headers(request, page))
 
-    name = f"list {resource.collection}"
-    router.get(f"/{resource.collection}.{{suffix}}", name=name)(read_all)
-    router.get(f"/{resource.collection}", name=name, include_in_schema=False)(read_all)
+    name = f"list {resource.kind.collection}"
+    router.get(f"/{resource.kind.collection}.{{suffix}}", name=name)(read_all)
+    router.get(f"/{resource.kind.collection}", name=name, include_in_schema=False)(read_all)
     if resource.listed_at_item:
-        router.get(f"/{resource.item}/", name=f"all {resource.item}", include_in_schema=False)(
-            read_all
-        )
+        router.get(
+            f"/{resource.kind.item}/", name=f"all {resource.kind.item}", include_in_schema=False
+        )(read_all)
 
 
 def view_of(resource: Resource, request: Request, who: Identity, data: Any, **members: Any) -> View:
     """Return the view of a record kind; `members` are further fields of the view."""
     return View(
-        item=resource.item,
+        item=resource.kind.item,
         data=data,
         base=base_of(request),
         path=path_of(request),
@@ -91,13 +91,13 @@ def _list_view(
 ) -> View:
     query = dict(request.query_params)
     first = {name: value for name, value in query.items() if name not in ("cursor", "offset")}
-    titles = field_titles(resource.item)
+    titles = field_titles(resource.kind.item)
     return view_of(
         resource,
         request,
         who,
         key_by_id(shown),
-        title=resource.record_kind.many,
+        title=resource.kind.many,
         is_list=True,
         query=query,
         total=page.total,
@@ -105,7 +105,7 @@ def _list_view(
         first_query=first if first != query else None,
         filters=[looked.shown(name, titles) for name, looked in resource.filters.items()],
         orders=resource.orders,
-        columns=resource.record_kind.columns,
+        columns=resource.kind.columns,
         names=names,
     )
 
@@ -118,7 +118,7 @@ def parse_selection(resource: Resource, request: Request, who: Identity) -> Sele
     """
     dialect, query = address_of(request).dialect, read_query(request)
     faults: list[Fault] = []
-    only = dialect.only(resource.item)
+    only = dialect.only(resource.kind.item)
     conditions: list[Condition] = [only] if only else []
     for name, looked in resource.filters.items():
         if query.get(name):
@@ -130,10 +130,10 @@ def parse_selection(resource: Resource, request: Request, who: Identity) -> Sele
     limit, offset, order = _parse_paging(resource, dialect, query, faults)
     if faults:
         raise InvalidInput(faults)
-    companies = who.rights.companies_with(resource.read)
-    if resource.kind is User and companies is not None:
+    companies = who.rights.companies_with(resource.kind.read)
+    if resource.record is User and companies is not None:
         conditions.append(Condition("id", who.user_id or 0))
-    elif resource.kind not in lists.IN_COMPANIES and not who.rights.anywhere(resource.read):
+    elif resource.record not in lists.IN_COMPANIES and not who.rights.anywhere(resource.kind.read):
         conditions.append(Condition("id", 0))
     cursor = query.get("cursor") or None
     return Selection(companies, tuple(conditions), order, limit, offset, cursor)
@@ -142,8 +142,8 @@ def parse_selection(resource: Resource, request: Request, who: Identity) -> Sele
 def _parse_paging(
     resource: Resource, dialect: Dialect, query: Mapping[str, str], faults: list[Fault]
 ) -> tuple[int | None, int, str]:
-    asked = query.get("order") or ("-id" if resource.paged else "id")
-    by = dialect.member(resource.item, asked.removeprefix("-"))
+    asked = query.get("order") or ("-id" if resource.kind.paged else "id")
+    by = dialect.member(resource.kind.item, asked.removeprefix("-"))
     order = f"-{by}" if asked.startswith("-") else by
     if by not in resource.orders:
         message = f"order must be one of {', '.join(resource.orders)}, with - for descending"
@@ -151,7 +151,7 @@ def _parse_paging(
     limit, offset = _parse_number(query, "limit", faults), _parse_number(query, "offset", faults)
     if limit is not None and not 1 <= limit <= MAX_PAGE:
         faults.append(Fault("/limit", "range", f"limit must be from 1 to {MAX_PAGE}"))
-    if limit is None and (resource.paged or query.get("cursor")):
+    if limit is None and (resource.kind.paged or query.get("cursor")):
         limit = DEFAULT_PAGE
     return limit, offset or 0, order
 
@@ -182,16 +182,16 @@ def _stream_all(
     """Return a response that streams a whole list as it is read."""
     dialect = address_of(request).dialect
     with service.ledger.reading() as session:
-        total = lists.count(session, resource.kind, selection)
+        total = lists.count(session, resource.record, selection)
 
     def shown() -> Iterator[JsonObject]:
         with service.ledger.snapshot() as session:
-            for batch in lists.batches(session, resource.kind, selection):
+            for batch in lists.batches(session, resource.record, selection):
                 records = [resource.show(record, service.settings) for record in batch]
                 if dialect.counts_work:
                     add_job_counts(session, batch, records)
                 for record in records:
-                    yield dialect.show(resource.item, record)
+                    yield dialect.show(resource.kind.item, record)
 
     headers = {"X-Total-Count": str(total), "Vary": "Accept, Authorization"}
     pieces = stream_json(shown(), as_array=dialect.arrays(route_of(request)))

@@ -9,6 +9,7 @@ from urllib.parse import unquote
 from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 
+from jobauto_prefect.definitions.kinds import KINDS as WORDS
 from jobauto_prefect.definitions.records.actions import ActionMode
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
@@ -23,7 +24,6 @@ from jobauto_prefect.ledger.queries.names import LOOKS
 from jobauto_prefect.ledger.records import (
     App,
     Company,
-    CredentialType,
     EventSource,
     RunTemplate,
     User,
@@ -31,21 +31,16 @@ from jobauto_prefect.ledger.records import (
 from jobauto_prefect.ledger.store import ReadingSession
 
 PERMISSIONS: Mapping[type[Any], str] = {
-    resource.kind: resource.permissions for resource in RESOURCES
+    resource.record: resource.kind.permissions for resource in RESOURCES
 }
-KINDS: Mapping[str, type[Any]] = {resource.item: resource.kind for resource in RESOURCES}
+KINDS: Mapping[str, type[Any]] = {resource.kind.item: resource.record for resource in RESOURCES}
 
-RULE = {"runtemplate_id": RunTemplate, "runtemplate_source_id": RunTemplate}
 REFERENCES: Mapping[str, Mapping[str, type[Any]]] = {
-    "app": {"company_id": Company},
-    "credential": {"company_id": Company, "credential_type_id": CredentialType},
-    "credential_type": {"company_id": Company},
-    "eventrule": {**RULE, "event_source_id": EventSource},
-    "eventsource": {"company_id": Company},
-    "job": {"runtemplate_id": RunTemplate},
+    **{
+        item: {each.field: KINDS[each.kind] for each in kind.named_in_files.values()}
+        for item, kind in WORDS.items()
+    },
     "member": {"user_id": User, "company_id": Company},
-    "runtemplate": {"company_id": Company, "app_id": App},
-    "topic": {"company_id": Company},
 }
 """The fields of bodies that refer to records; the company comes before what may be its own."""
 

@@ -90,19 +90,21 @@ class ParameterIndex:
         for resource in RESOURCES:
             members = {
                 "id",
-                f"{resource.item}_id",
-                *resource.aliases,
-                *self._written.get(resource.item, ()),
+                f"{resource.kind.item}_id",
+                *resource.kind.aliases,
+                *self._written.get(resource.kind.item, ()),
             }
-            write, update = ("POST", f"/{resource.item}"), ("POST", f"/{resource.item}/*")
+            write, update = ("POST", f"/{resource.kind.item}"), ("POST", f"/{resource.kind.item}/*")
             if write in documented:
                 documented[write].append(partial(frozenset, members))
                 documented[update] += documented[write]
             if resource.put:
-                documented["PUT", f"/{resource.item}/*"] = documented["POST", f"/{resource.item}/*"]
+                documented["PUT", f"/{resource.kind.item}/*"] = documented[
+                    "POST", f"/{resource.kind.item}/*"
+                ]
             if resource.listed_at_item:
-                documented["GET", f"/{resource.item}"] = documented[
-                    "GET", f"/{resource.collection}"
+                documented["GET", f"/{resource.kind.item}"] = documented[
+                    "GET", f"/{resource.kind.collection}"
                 ]
         for export in ("/data-export", "/data-export-download"):
             names: Source = partial(frozenset, ("action", "format"))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.gateway.routes import AUDITED_KINDS
 from jobauto_prefect.facade.http.field_types import (
     parse_bool,
@@ -13,7 +14,6 @@ from jobauto_prefect.facade.http.field_types import (
     parse_text,
 )
 from jobauto_prefect.facade.models.audit_entries import AuditAction
-from jobauto_prefect.facade.models.catalog import KINDS
 from jobauto_prefect.facade.resources.resource import Filter, Resource
 from jobauto_prefect.facade.serializers.definitions import (
     serialize_app,
@@ -101,7 +101,7 @@ TEMPLATE_NAME = Filter("runtemplate_id", parse_text, "template")
 
 RESOURCES: Sequence[Resource] = (
     Resource(
-        KINDS["app"], "appId", App, "applications", serialize_app, write_app,
+        KINDS["app"], App, serialize_app, write_app,
         filters={
             "name": NAME,
             "enabled": Filter("enabled", parse_bool),
@@ -109,14 +109,13 @@ RESOURCES: Sequence[Resource] = (
         },
     ),
     Resource(
-        KINDS["company"], "companyId", Company, "companies", serialize_company,
+        KINDS["company"], Company, serialize_company,
         write_company,
         filters={"name": NAME, "enabled": Filter("enabled", parse_bool)},
         body=CompanyBody,
     ),
     Resource(
-        KINDS["runtemplate"], "runTemplateId", RunTemplate, "jobs",
-        serialize_template, write_template,
+        KINDS["runtemplate"], RunTemplate, serialize_template, write_template,
         filters={
             "name": NAME,
             "app_id": _reference("app_id"),
@@ -125,10 +124,10 @@ RESOURCES: Sequence[Resource] = (
             "credential_id": Filter("id", parse_int, "credential", refers_to=Credential),
             "active": Filter("active", parse_bool),
         },
-        body=TemplateBody, aliases={"iterv": "interv"}, listed_at_item=True,
+        body=TemplateBody, listed_at_item=True,
     ),
     Resource(
-        KINDS["job"], "jobId", Job, "jobs", serialize_job, write_job, paged=True,
+        KINDS["job"], Job, serialize_job, write_job,
         filters={
             "state": _choices("state", tuple(JobState)),
             "runtemplate_id": _reference("runtemplate_id"),
@@ -146,13 +145,12 @@ RESOURCES: Sequence[Resource] = (
         body=JobBody,
     ),
     Resource(
-        KINDS["user"], "userId", User, "users", serialize_user, write_user,
+        KINDS["user"], User, serialize_user, write_user,
         filters={"enabled": Filter("enabled", parse_bool), "login": Filter("login", parse_text)},
         body=UserBody,
     ),
     Resource(
-        KINDS["credential"], "credentialId", Credential, "companies",
-        serialize_credential, write_credential,
+        KINDS["credential"], Credential, serialize_credential, write_credential,
         filters={
             "name": NAME,
             "company_id": _reference("company_id"),
@@ -161,26 +159,23 @@ RESOURCES: Sequence[Resource] = (
         body=CredentialBody,
     ),
     Resource(
-        KINDS["credential_type"], "credentialTypeID", CredentialType,
-        "applications", serialize_credential_type, write_credential_type,
+        KINDS["credential_type"], CredentialType, serialize_credential_type, write_credential_type,
         filters={"company_id": _reference("company_id")},
         body=CredentialTypeBody,
     ),
     Resource(
-        KINDS["topic"], "topicId", Topic, "applications", serialize_topic,
+        KINDS["topic"], Topic, serialize_topic,
         write_topic,
         filters={"company_id": _reference("company_id")},
         body=TopicBody,
     ),
     Resource(
-        KINDS["calendar"], "calendarId", Calendar, "applications",
-        serialize_calendar, write_calendar,
+        KINDS["calendar"], Calendar, serialize_calendar, write_calendar,
         filters={"country": Filter("country", parse_text)},
         body=CalendarBody,
     ),
     Resource(
-        KINDS["task"], "taskId", Task, "jobs", serialize_task,
-        deletable=False, paged=True,
+        KINDS["task"], Task, serialize_task,
         filters={
             "state": _choices("state", tuple(TaskState)),
             "runtemplate_id": _reference("runtemplate_id"),
@@ -191,8 +186,7 @@ RESOURCES: Sequence[Resource] = (
         },
     ),
     Resource(
-        KINDS["auditlog"], "auditLogId", AuditEntry, "security",
-        serialize_audit_entry, deletable=False, paged=True,
+        KINDS["auditlog"], AuditEntry, serialize_audit_entry,
         filters={
             "user_id": _reference("user_id"),
             "entity_type": _choice("entity_type", ENTITIES),
@@ -203,7 +197,7 @@ RESOURCES: Sequence[Resource] = (
         },
     ),
     Resource(
-        KINDS["eventrule"], "eventRuleId", EventRule, "jobs", serialize_rule,
+        KINDS["eventrule"], EventRule, serialize_rule,
         write_rule,
         filters={
             "runtemplate_id": _reference("runtemplate_id"),
@@ -212,20 +206,14 @@ RESOURCES: Sequence[Resource] = (
             "enabled": Filter("enabled", parse_bool),
         },
         body=RuleBody, put=True,
-        aliases={
-            "source_runtemplate_id": "runtemplate_source_id",
-            "target_runtemplate_id": "runtemplate_id",
-        },
     ),
     Resource(
-        KINDS["eventsource"], "eventSourceId", EventSource, "companies",
-        serialize_source, write_source,
+        KINDS["eventsource"], EventSource, serialize_source, write_source,
         filters={"enabled": Filter("enabled", parse_bool), "company_id": _reference("company_id")},
         body=SourceBody,
     ),
     Resource(
-        KINDS["event"], "eventId", Event, "jobs", serialize_event, deletable=False,
-        paged=True,
+        KINDS["event"], Event, serialize_event,
         filters={
             "state": _choice("state", ("done", "owed", "dead")),
             "kind": _choice("kind", tuple(EventKind)),
@@ -238,4 +226,4 @@ RESOURCES: Sequence[Resource] = (
         },
     ),
 )  # fmt: skip
-BY_ITEM: Mapping[str, Resource] = {resource.item: resource for resource in RESOURCES}
+BY_ITEM: Mapping[str, Resource] = {resource.kind.item: resource for resource in RESOURCES}

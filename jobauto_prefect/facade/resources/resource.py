@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from jobauto_prefect.definitions.kinds import Kind
 from jobauto_prefect.facade import formats
 from jobauto_prefect.facade.http.field_types import (
     Convert,
@@ -12,7 +13,6 @@ from jobauto_prefect.facade.http.field_types import (
 )
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.models.catalog import RECORD_MODELS
-from jobauto_prefect.facade.models.common import RecordKind
 from jobauto_prefect.facade.serializers.common import JsonObject
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.ledger.queries import lists
@@ -56,47 +56,24 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One record kind.
+    """One kind of records: its words, the class of its records, how they are shown and written.
 
-    `parameter` is the query parameter that may name the record in an upsert. `permissions` is
-    the first part of its permissions' names. `paged` lists come newest first, 100 at a time; the
-    others whole. `body` is what clients write, None for
-    definitions; `aliases` are other names that some of its fields have. `put`: PUT does what POST
-    does to a record's path; `listed_at_item`: GET at the path for new records is the list. Both
-    are there for one client.
+    `body` is what clients write, None for definitions. `put`: PUT does what POST does to a record's
+    path; `listed_at_item`: GET at the path for new records is the list. Both are there for one
+    client.
     """
 
-    record_kind: RecordKind
-    parameter: str
-    kind: type[Any]
-    permissions: str
+    kind: Kind
+    record: type[Any]
     show: Callable[..., JsonObject]
     write: Callable[[WriteRequest], WriteResult] | None = None
-    deletable: bool = True
-    paged: bool = False
     filters: Mapping[str, Filter] = field(default_factory=dict)
     body: type[Body] | None = None
-    aliases: Mapping[str, str] = field(default_factory=dict)
     put: bool = False
     listed_at_item: bool = False
 
     @property
-    def item(self) -> str:
-        """The resource's name in paths of records: `runtemplate`."""
-        return self.record_kind.item
-
-    @property
-    def collection(self) -> str:
-        """The resource's name in paths of lists: `runtemplates`."""
-        return self.record_kind.collection
-
-    @property
     def orders(self) -> Sequence[str]:
         """The fields a list can be ordered by: the stored ones that are no text for people."""
-        shown = RECORD_MODELS[self.item].field_names()
-        return [name for name in lists.orderable(self.kind) if name in shown]
-
-    @property
-    def read(self) -> str:
-        """The permission that reading takes."""
-        return "security.audit" if self.permissions == "security" else f"{self.permissions}.read"
+        shown = RECORD_MODELS[self.kind.item].field_names()
+        return [name for name in lists.orderable(self.record) if name in shown]

@@ -88,7 +88,7 @@ class UpsertRequest:
 
 
 def add_upsert(router: APIRouter, resource: Resource) -> None:
-    read: Any = DefinitionFields if resource.kind is App else BodyFields
+    read: Any = DefinitionFields if resource.record is App else BodyFields
 
     def read_new(fields: Any, raw: RawBody, request: Request, who: CurrentUser) -> UpsertRequest:
         return _read(resource, fields, raw, request, who)
@@ -102,13 +102,13 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
         service: CurrentService,
     ) -> UpsertRequest:
         given = fields.get("id", record_id)
-        if not is_same_record(service, who, resource.kind, given, record_id):
+        if not is_same_record(service, who, resource.record, given, record_id):
             raise OtherId(record_id, given)
         return _read(resource, fields | {"id": record_id}, raw, request, who)
 
     for function in (read_new, read_update):  # each row has its own kind of body
         function.__annotations__["fields"] = read
-    read_update.__annotations__["record_id"] = key_type(resource.kind)
+    read_update.__annotations__["record_id"] = key_type(resource.record)
 
     def endpoint(read_request: Callable[..., UpsertRequest]) -> Callable[..., Response]:
         def write(
@@ -121,11 +121,11 @@ def add_upsert(router: APIRouter, resource: Resource) -> None:
         return write
 
     upsert, update = endpoint(read_new), endpoint(read_update)
-    name = resource.item
+    name = resource.kind.item
     post = functools.partial(
         router.post,
         status_code=201,
-        dependencies=[Depends(require_definition_writer)] if resource.kind is App else None,
+        dependencies=[Depends(require_definition_writer)] if resource.record is App else None,
     )
     post(f"/{name}/", name=f"write {name}")(upsert)
     post(f"/{name}", name=f"write {name}", include_in_schema=False)(upsert)
@@ -141,10 +141,10 @@ def _read(
     format_name = format_of(request)
     key = _pop_key(fields, resource)
     known = resource.body.model_fields if resource.body else ()
-    named = _apply_aliases(fields, resource.aliases)
-    translated = translate_input(request, resource.item, named, known)
-    once = idempotent_request(request, who.actor, f"{resource.item} {key or ''}", raw)
-    shows_work = resource.kind is Job or address_of(request).dialect.counts_work
+    named = _apply_aliases(fields, resource.kind.aliases)
+    translated = translate_input(request, resource.kind.item, named, known)
+    once = idempotent_request(request, who.actor, f"{resource.kind.item} {key or ''}", raw)
+    shows_work = resource.record is Job or address_of(request).dialect.counts_work
     return UpsertRequest(request, raw, key, translated, format_name, shows_work, once)
 
 
@@ -188,11 +188,11 @@ def _authorize_replay(
         Forbidden: they may see it and not change it.
     """
     record_id = int(first.headers["location"].rpartition("/")[2].removesuffix(".json"))
-    record = session.get(resource.kind, record_id)
+    record = session.get(resource.record, record_id)
     if record is None:
-        raise NotFound(f"there is no {resource.kind.__tablename__} {record_id} any more")
+        raise NotFound(f"there is no {resource.record.__tablename__} {record_id} any more")
     if not (isinstance(record, User) and record.id == who.user_id):
-        who.rights.require(resource.permissions, "update", company_of(record), record)
+        who.rights.require(resource.kind.permissions, "update", company_of(record), record)
 
 
 def _write_request(
@@ -203,13 +203,13 @@ def _write_request(
     service: Service,
 ) -> WriteRequest:
     key, translated = asked.key, asked.translated
-    record_id = require_id(session, who, resource.kind, key) if isinstance(key, str) else key
+    record_id = require_id(session, who, resource.record, key) if isinstance(key, str) else key
     return WriteRequest(
         session,
         service.ledger.box,
         service.settings,
         who,
-        resolve_names(session, who, resource.record_kind.item, translated.fields, record_id),
+        resolve_names(session, who, resource.kind.item, translated.fields, record_id),
         record_id,
         asked.raw,
         translated.defaults,
@@ -224,7 +224,7 @@ def _require_new(request: Request, resource: Resource, written: WriteResult) -> 
         RecordExists: there was one already; what was written of it is taken back.
     """
     if request.headers.get("if-none-match") == "*" and not written.created:
-        named = f"{resource.record_kind.one.lower()} {written.record.id}"
+        named = f"{resource.kind.one.lower()} {written.record.id}"
         raise RecordExists(f"there is one of this name already: {named}; change that one, or "
                            "choose another name")  # fmt: skip
 
@@ -236,10 +236,10 @@ def _pop_key(fields: Fields, resource: Resource) -> int | str | None:
     """
     keys = {
         name: fields.pop(name)
-        for name in (resource.parameter, "id", f"{resource.item}_id")
+        for name in (resource.kind.parameter, "id", f"{resource.kind.item}_id")
         if name in fields
     }
-    read: Convert = _parse_key if resource.kind in LOOKS else parse_int
+    read: Convert = _parse_key if resource.record in LOOKS else parse_int
     given = {name: read(name, value) for name, value in keys.items() if value is not None}
     if len(set(given.values())) > 1:
         message = f"{' and '.join(given)} name different records"
@@ -279,10 +279,10 @@ def _respond_written(
         add_wait_reasons(session, [record], [shown], settings, service.ledger.clock())
         add_job_counts(session, [record], [shown])
     body = shown | {"created": written.created}
-    if resource.item == "job":
+    if resource.kind.item == "job":
         body["job_id"] = current_log_context().job_id = shown["id"]
     if written.warnings:
         body["warnings"] = [warning.as_dict() for warning in written.warnings]
-    location = f"{base_of(request)}/{resource.item}/{shown['id']}.json"
+    location = f"{base_of(request)}/{resource.kind.item}/{shown['id']}.json"
     view = view_of(resource, request, who, body, title=title_of(resource, shown))
     return respond(request, asked.format_name, view, 201, {"Location": location})

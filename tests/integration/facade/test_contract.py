@@ -189,16 +189,16 @@ def test_jobs_come_newest_first_a_hundred_at_a_time(
 def test_a_list_is_ordered_by_each_of_its_orders_and_by_nothing_else(
     rest: httpx.Client, everything: dict[str, int], ledger: Ledger, resource: Resource
 ) -> None:
-    if resource.item == "job":
+    if resource.kind.item == "job":
         _differing_jobs(ledger, _many_jobs(ledger, everything["runtemplate"], 6))
-    whole = {record["id"] for record in _all(rest, resource.collection, limit=1000)}
+    whole = {record["id"] for record in _all(rest, resource.kind.collection, limit=1000)}
     for order in (f"{sign}{name}" for name in resource.orders for sign in ("", "-")):
-        followed = [record["id"] for record in _all(rest, resource.collection, 5, order)]
+        followed = [record["id"] for record in _all(rest, resource.kind.collection, 5, order)]
         assert sorted(followed) == sorted(whole), order
-        at_once = _all(rest, resource.collection, 1000, order)
+        at_once = _all(rest, resource.kind.collection, 1000, order)
         assert [record["id"] for record in at_once] == followed, order
     for name in ("prefect_url", "labels", "db_password", "password_hash", "nothing"):
-        (fault,) = ok(rest.get(f"/{resource.collection}.json?order={name}"), 400)["details"]
+        (fault,) = ok(rest.get(f"/{resource.kind.collection}.json?order={name}"), 400)["details"]
         assert fault["message"].startswith("order must be one of id, ")
 
 
@@ -417,7 +417,7 @@ WITHOUT_INDEX = {
 @pytest.mark.parametrize("migrated", ["sqlite"], indirect=True)
 def test_large_lists_are_read_in_order_and_not_sorted(ledger: Ledger) -> None:
     for resource in RESOURCES:
-        table = resource.kind.__tablename__
+        table = resource.record.__tablename__
         if table not in LARGE:
             continue
         for name in set(resource.orders) - WITHOUT_INDEX[table]:

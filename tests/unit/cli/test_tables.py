@@ -31,13 +31,13 @@ class Reads(dict[str, Any]):
         return super().get(key, default)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.item)
-def test_columns_read_published_keys(kind: ListedKind) -> None:
-    published = _keys(kind.item)
+@pytest.mark.parametrize("listed", KINDS, ids=lambda listed: listed.kind.item)
+def test_columns_read_published_keys(listed: ListedKind) -> None:
+    published = _keys(listed.kind.item)
     record = Reads(dict.fromkeys(published) | {"roles": [], "values": {}, "fields": []})
 
-    for column in kind.columns.values():
-        column(record, {name: {} for name in kind.refers})
+    for column in listed.columns.values():
+        column(record, {name: {} for name in listed.refers})
 
     assert record.keys_read
     assert record.keys_read - published == set()

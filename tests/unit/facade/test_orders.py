@@ -21,12 +21,12 @@ def _fields(name: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.item)
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind.item)
 def test_orders_are_the_stored_fields_but_texts_objects_and_secrets(resource: Resource) -> None:
     shown = _fields(schema_name(resource))
     stored = {
         attribute.key
-        for attribute in inspect(resource.kind).column_attrs
+        for attribute in inspect(resource.record).column_attrs
         if isinstance(attribute.columns[0], Column)
         and not isinstance(attribute.columns[0].type, JSON | Text)
     }

@@ -3,8 +3,9 @@
 import pytest
 from pydantic import BaseModel
 
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.formats import field_label
-from jobauto_prefect.facade.models.catalog import KINDS, RECORD_MODELS, field_titles
+from jobauto_prefect.facade.models.catalog import RECORD_MODELS, field_titles
 from jobauto_prefect.facade.openapi.document import document
 from jobauto_prefect.facade.resources.registry import RESOURCES
 
@@ -53,6 +54,6 @@ def test_no_title_of_a_page_is_in_the_document() -> None:
 
 
 def test_every_resource_has_a_kind() -> None:
-    assert {resource.item: resource.collection for resource in RESOURCES} == {
+    assert {resource.kind.item: resource.kind.collection for resource in RESOURCES} == {
         kind.item: kind.collection for kind in KINDS.values()
     }

@@ -181,7 +181,7 @@ def test_an_odd_accept_header_is_answered(rest: httpx.Client) -> None:
 def test_every_filter_is_answered_also_where_nothing_was_filled_in(rest: httpx.Client) -> None:
     rest.post("/company/", json={"slug": "acme", "name": "Acme", "enabled": False})
     for resource in RESOURCES:
-        path = f"/{resource.collection}.json"
+        path = f"/{resource.kind.collection}.json"
         assert rest.get(path, params=dict.fromkeys((*resource.filters, *PAGING), "")).is_success
         for name, one in resource.filters.items():
             value = one.choices[0] if one.choices else VALUES[one.convert]

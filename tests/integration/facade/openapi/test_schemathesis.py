@@ -72,13 +72,13 @@ class World:
         with self.client("root") as rest:
             found = {}
             for resource in RESOURCES:
-                if resource.item in ("auditlog", "user"):
+                if resource.kind.item in ("auditlog", "user"):
                     continue
-                answer = rest.get(f"/{resource.collection}.json?limit=1000").raise_for_status()
+                answer = rest.get(f"/{resource.kind.collection}.json?limit=1000").raise_for_status()
                 shown = answer.json()
                 for record in shown.values():
                     record.pop("waits_for", None)  # as time goes by
-                found[resource.item] = shown
+                found[resource.kind.item] = shown
             members = rest.get("/company/1/users.json").raise_for_status()
             return {**found, "member": members.json(), "user": self._users(rest)}
 

@@ -9,6 +9,7 @@ from typing import get_args
 
 import pytest
 
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS
 from jobauto_prefect.facade.console.activity.event_pages import STATES as EVENT_STATES
 from jobauto_prefect.facade.console.activity.worker_words import TONES as WORKER_STATES
@@ -25,7 +26,6 @@ from jobauto_prefect.facade.console.tasks.calendar_page import WEEKDAYS as WEEKD
 from jobauto_prefect.facade.console.tasks.window_calendar import TONES
 from jobauto_prefect.facade.formats.html.page_language import LANGUAGES, load_catalog
 from jobauto_prefect.facade.models.audit_entries import AuditAction
-from jobauto_prefect.facade.models.catalog import KINDS
 from jobauto_prefect.facade.models.event_rules import EventRule, Operation
 from jobauto_prefect.facade.models.jobs import Severity
 from jobauto_prefect.ledger.events.deliveries import DeliveryState, EventKind
