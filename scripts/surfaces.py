@@ -73,7 +73,11 @@ Surfaces = dict[str, Any]
 def record() -> Surfaces:
     """Record everything, over a facade with a ledger of its own."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(home=Path(folder), url=f"http://127.0.0.1:{free_port()}")
+        settings = Settings(
+            home=Path(folder),
+            url=f"http://127.0.0.1:{free_port()}",
+            prefect_api_url=f"http://127.0.0.1:{free_port()}/api",  # where nobody answers
+        )
         for words in (("secrets", "init"), ("db", "upgrade")):
             argv = [sys.executable, "-m", "jobauto_prefect.cli", *words]
             environment = os.environ | {"JOBAUTO_HOME": folder}

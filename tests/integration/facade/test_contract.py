@@ -185,7 +185,7 @@ def test_jobs_come_newest_first_a_hundred_at_a_time(
     assert [record["id"] for record in skipped.values()] == made[-4:-6:-1]
 
 
-@pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.collection)
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda one: one.kind.collection)
 def test_a_list_is_ordered_by_each_of_its_orders_and_by_nothing_else(
     rest: httpx.Client, everything: dict[str, int], ledger: Ledger, resource: Resource
 ) -> None:

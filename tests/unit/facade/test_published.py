@@ -39,7 +39,7 @@ FLAT, OURS_ALONE = {"app"}, {"calendar", "event"}
 
 
 def test_every_other_kind_has_a_shape() -> None:
-    assert {one.item for one in RESOURCES} - FLAT - OURS_ALONE == set(SHAPES)
+    assert {one.kind.item for one in RESOURCES} - FLAT - OURS_ALONE == set(SHAPES)
 
 
 @given(data=st.data())

@@ -19,7 +19,7 @@ from jobauto_prefect.facade.resources.registry import BY_ITEM, RESOURCES
 from tests.support import contract_check
 from tests.support.paths import ROOT
 
-LISTS = {one.item: one.collection for one in RESOURCES}
+LISTS = {one.kind.item: one.kind.collection for one in RESOURCES}
 
 
 def operations() -> list[tuple[str, str, dict[str, Any]]]:
