@@ -6,8 +6,8 @@ from typing import Any
 
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.auth.permissions import EVERYTHING
+from jobauto_prefect.facade.kinds.credential_types import write_credential_type
 from jobauto_prefect.facade.writes.base import WriteRequest
-from jobauto_prefect.facade.writes.credential_types import write_credential_type
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.queries.lookup import newest_records
 from jobauto_prefect.ledger.records import App, CredentialType, InstallationValue

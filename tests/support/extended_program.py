@@ -19,8 +19,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from jobauto_prefect.definitions import kinds
 from jobauto_prefect.definitions.kinds import Kind
-from jobauto_prefect.facade.models import topics
-from jobauto_prefect.facade.models.common import Timed
+from jobauto_prefect.facade.answers import Timed
+from jobauto_prefect.facade.kinds import topics
 from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.base import Base
@@ -79,7 +79,7 @@ def add_field() -> None:
     records.Topic.icon_name = mapped_column(default=None)  # type: ignore[attr-defined]
     topics.Topic = Topic  # type: ignore[misc]
 
-    from jobauto_prefect.facade.writes import credentials
+    from jobauto_prefect.facade.kinds import credentials
 
     class TopicBody(credentials.TopicBody):
         record: ClassVar = Topic
@@ -92,10 +92,10 @@ def add_kind() -> None:
     """Add the kind: its row in the catalog, and that in the table of resources."""
     from jobauto_prefect.cli.app import app
     from jobauto_prefect.cli.records.lists import ListedKind, add_list, key_columns
+    from jobauto_prefect.facade.answers import serialize_fields
+    from jobauto_prefect.facade.kinds.resource import Resource
     from jobauto_prefect.facade.models import catalog
     from jobauto_prefect.facade.resources import registry
-    from jobauto_prefect.facade.resources.resource import Resource
-    from jobauto_prefect.facade.serializers.common import serialize_fields
 
     kinds.KINDS["shelf"] = kinds.COLLECTIONS["shelves"] = SHELF  # type: ignore[index]
     catalog.RECORD_MODELS["shelf"] = Shelf  # type: ignore[index]

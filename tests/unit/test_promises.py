@@ -19,14 +19,16 @@ from pydantic import BaseModel
 from jobauto_prefect.definitions import schema
 from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, record_schema
 from jobauto_prefect.facade.bounds import page
-from jobauto_prefect.facade.models.audit_entries import AuditAction
+from jobauto_prefect.facade.kinds.audit_entries import AuditAction
+from jobauto_prefect.facade.kinds.calendars import CalendarBody
+from jobauto_prefect.facade.kinds.companies import CompanyBody
+from jobauto_prefect.facade.kinds.credential_types import CredentialTypeBody
+from jobauto_prefect.facade.kinds.credentials import CredentialBody
+from jobauto_prefect.facade.kinds.event_rules import RuleBody
+from jobauto_prefect.facade.kinds.event_sources import SourceBody
+from jobauto_prefect.facade.kinds.run_templates import TemplateBody
+from jobauto_prefect.facade.kinds.topics import TopicBody
 from jobauto_prefect.facade.resources.registry import ENTITIES
-from jobauto_prefect.facade.writes.calendars import CalendarBody
-from jobauto_prefect.facade.writes.companies import CompanyBody
-from jobauto_prefect.facade.writes.credential_types import CredentialTypeBody
-from jobauto_prefect.facade.writes.credentials import CredentialBody, TopicBody
-from jobauto_prefect.facade.writes.events import RuleBody, SourceBody
-from jobauto_prefect.facade.writes.run_templates import TemplateBody
 from jobauto_prefect.settings import Settings
 from tests.support.paths import ROOT
 

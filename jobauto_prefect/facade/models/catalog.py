@@ -2,19 +2,21 @@
 
 from collections.abc import Mapping
 
-from jobauto_prefect.facade.models.applications import Application
-from jobauto_prefect.facade.models.audit_entries import AuditEntry
-from jobauto_prefect.facade.models.calendars import Calendar
-from jobauto_prefect.facade.models.common import Record
-from jobauto_prefect.facade.models.companies import Company
-from jobauto_prefect.facade.models.credentials import Credential, CredentialType
-from jobauto_prefect.facade.models.event_rules import EventRule, EventSource
-from jobauto_prefect.facade.models.events import Event, EventWithDeliveries
-from jobauto_prefect.facade.models.jobs import Job, JobWithOutput
-from jobauto_prefect.facade.models.run_templates import RunTemplate
-from jobauto_prefect.facade.models.tasks import Task, TaskWithJobs
-from jobauto_prefect.facade.models.topics import Topic
-from jobauto_prefect.facade.models.users import User
+from jobauto_prefect.facade.answers import Record
+from jobauto_prefect.facade.kinds.applications import Application
+from jobauto_prefect.facade.kinds.audit_entries import AuditEntry
+from jobauto_prefect.facade.kinds.calendars import Calendar
+from jobauto_prefect.facade.kinds.companies import Company
+from jobauto_prefect.facade.kinds.credential_types import CredentialType
+from jobauto_prefect.facade.kinds.credentials import Credential
+from jobauto_prefect.facade.kinds.event_rules import EventRule
+from jobauto_prefect.facade.kinds.event_sources import EventSource
+from jobauto_prefect.facade.kinds.events import Event, EventWithDeliveries
+from jobauto_prefect.facade.kinds.jobs import Job, JobWithOutput
+from jobauto_prefect.facade.kinds.run_templates import RunTemplate
+from jobauto_prefect.facade.kinds.tasks import Task, TaskWithJobs
+from jobauto_prefect.facade.kinds.topics import Topic
+from jobauto_prefect.facade.kinds.users import User
 
 RECORD_MODELS: Mapping[str, type[Record]] = {
     "app": Application,

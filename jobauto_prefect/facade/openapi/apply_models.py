@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, Field, WithJsonSchema
 
 from jobauto_prefect.definitions.kinds import FILE_KINDS
-from jobauto_prefect.facade.models.common import ErrorSummary, Fault
+from jobauto_prefect.facade.answers import ErrorSummary, Fault
 from jobauto_prefect.facade.openapi.service_models import Difference
 
 Kind = Annotated[str, WithJsonSchema({"type": "string", "enum": [*FILE_KINDS]})]

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jobauto_prefect.facade.http.field_types import parse_bool, parse_datetime, parse_int
+from jobauto_prefect.facade.kinds.resource import Filter, Resource
 from jobauto_prefect.facade.models.catalog import DETAIL_MODELS
 from jobauto_prefect.facade.openapi import components
 from jobauto_prefect.facade.openapi.components import (
@@ -22,7 +23,6 @@ from jobauto_prefect.facade.resources.job_deletion import DELETABLE_JOBS
 from jobauto_prefect.facade.resources.lists import DEFAULT_PAGE, MAX_PAGE
 from jobauto_prefect.facade.resources.natural_keys import OWNED
 from jobauto_prefect.facade.resources.registry import RESOURCES
-from jobauto_prefect.facade.resources.resource import Filter, Resource
 from jobauto_prefect.ledger.base import BIGGEST_ID
 
 Operations = Iterator[tuple[str, str, Json]]

@@ -1,8 +1,8 @@
 """What operations on resources are called."""
 
+from jobauto_prefect.facade.kinds.resource import Resource
 from jobauto_prefect.facade.models.catalog import RECORD_MODELS
 from jobauto_prefect.facade.openapi.schemas import Json
-from jobauto_prefect.facade.resources.resource import Resource
 
 
 def to_pascal_case(words: str) -> str:

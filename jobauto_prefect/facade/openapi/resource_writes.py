@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from jobauto_prefect.facade.http.idempotency import REPLAYED
+from jobauto_prefect.facade.kinds.resource import Resource
 from jobauto_prefect.facade.openapi import components
 from jobauto_prefect.facade.openapi.components import (
     COMMON_ERRORS,
@@ -16,7 +17,6 @@ from jobauto_prefect.facade.openapi.resource_words import (
     to_pascal_case,
 )
 from jobauto_prefect.facade.openapi.schemas import BODIES, Json, reference
-from jobauto_prefect.facade.resources.resource import Resource
 
 WRITE_NOTES: Mapping[str, str] = {
     "app": " A definition that is older than the one there is needs `force`.",

@@ -5,14 +5,14 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
+from jobauto_prefect.facade.answers import ErrorSummary, Fault
 from jobauto_prefect.facade.auth.permissions import Role
-from jobauto_prefect.facade.models.applications import ApplicationVersion
-from jobauto_prefect.facade.models.audit_entries import AuditEntry
+from jobauto_prefect.facade.kinds.applications import ApplicationVersion
+from jobauto_prefect.facade.kinds.audit_entries import AuditEntry
+from jobauto_prefect.facade.kinds.companies import Member
+from jobauto_prefect.facade.kinds.jobs import Job, Output
+from jobauto_prefect.facade.kinds.users import AssignedRole, IssuedToken, Token, User
 from jobauto_prefect.facade.models.catalog import DETAIL_MODELS, RECORD_MODELS
-from jobauto_prefect.facade.models.common import ErrorSummary, Fault
-from jobauto_prefect.facade.models.companies import Member
-from jobauto_prefect.facade.models.jobs import Job, Output
-from jobauto_prefect.facade.models.users import AssignedRole, IssuedToken, Token, User
 from jobauto_prefect.facade.openapi import apply_models, suggestion_models
 from jobauto_prefect.facade.openapi.service_models import (
     Drift,

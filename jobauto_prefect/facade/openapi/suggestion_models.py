@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from jobauto_prefect.facade.models.applications import OfferedSelector
+from jobauto_prefect.facade.kinds.applications import OfferedSelector
 
 
 class SuggestedMapping(BaseModel):

@@ -11,6 +11,9 @@ from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import CONTRACT, address_of
 from jobauto_prefect.facade.http.responses import format_of, load_names, respond, respond_plain
+from jobauto_prefect.facade.kinds.jobs import add_wait_reasons
+from jobauto_prefect.facade.kinds.resource import Resource
+from jobauto_prefect.facade.kinds.run_templates import add_job_counts
 from jobauto_prefect.facade.resources import (
     credential_secrets,
     event_replay,
@@ -36,9 +39,7 @@ from jobauto_prefect.facade.resources.query_parameters import (
     refuse_unknown_parameters,
 )
 from jobauto_prefect.facade.resources.registry import RESOURCES
-from jobauto_prefect.facade.resources.resource import Resource
 from jobauto_prefect.facade.resources.upserts import add_upsert
-from jobauto_prefect.facade.serializers.jobs import add_job_counts, add_wait_reasons
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes.memberships import refuse_higher_user, require_super_admin_left
 from jobauto_prefect.jobs.windows.tasks import deactivate

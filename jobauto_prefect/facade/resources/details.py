@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from jobauto_prefect.facade.answers import JsonObject
+from jobauto_prefect.facade.kinds.events import serialize_event_details
+from jobauto_prefect.facade.kinds.jobs import serialize_job, serialize_job_details
+from jobauto_prefect.facade.kinds.resource import Resource
 from jobauto_prefect.facade.resources import suggestions
-from jobauto_prefect.facade.resources.resource import Resource
-from jobauto_prefect.facade.serializers.common import JsonObject
-from jobauto_prefect.facade.serializers.events import serialize_event_details
-from jobauto_prefect.facade.serializers.jobs import serialize_job, serialize_job_details
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.ledger.events import deliveries, pending_actions
 from jobauto_prefect.ledger.queries.jobs import artifacts_of, attempts_of, last_output_of

@@ -8,7 +8,7 @@ from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.field_types import Integer
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.serializers.events import serialize_event, serialize_event_details
+from jobauto_prefect.facade.kinds.events import serialize_event, serialize_event_details
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes.base import Id
 from jobauto_prefect.ledger.audit.trail import WritingSession

@@ -25,8 +25,8 @@ from jobauto_prefect.facade.auth.identity import (
 )
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, Boolean, Integer
 from jobauto_prefect.facade.http.responses import respond_plain
+from jobauto_prefect.facade.kinds.jobs import serialize_artifact, serialize_line
 from jobauto_prefect.facade.middleware.concurrency import SLOT, Slot
-from jobauto_prefect.facade.serializers.jobs import serialize_artifact, serialize_line
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.queries.jobs import LineSelection, last_output_of, output_of
 from jobauto_prefect.ledger.queries.lookup import get_record

@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.answers import JsonObject, key_by_id
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
-from jobauto_prefect.facade.formats import View, stream_json
+from jobauto_prefect.facade.formats import ListFilter, View, field_label, stream_json
 from jobauto_prefect.facade.http.addresses import address_of, requested_path
 from jobauto_prefect.facade.http.dialect import Dialect
-from jobauto_prefect.facade.http.field_types import parse_int
+from jobauto_prefect.facade.http.field_types import parse_datetime, parse_int
 from jobauto_prefect.facade.http.requests import read_query
 from jobauto_prefect.facade.http.responses import (
     base_of,
@@ -23,11 +24,11 @@ from jobauto_prefect.facade.http.responses import (
     respond,
     route_of,
 )
+from jobauto_prefect.facade.kinds.jobs import add_wait_reasons
+from jobauto_prefect.facade.kinds.resource import Filter, Resource
+from jobauto_prefect.facade.kinds.run_templates import add_job_counts
 from jobauto_prefect.facade.models.catalog import field_titles
 from jobauto_prefect.facade.resources.natural_keys import filter_value
-from jobauto_prefect.facade.resources.resource import Resource
-from jobauto_prefect.facade.serializers.common import JsonObject, key_by_id
-from jobauto_prefect.facade.serializers.jobs import add_job_counts, add_wait_reasons
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.queries import lists
 from jobauto_prefect.ledger.queries.lists import Condition, Selection
@@ -103,7 +104,7 @@ def _list_view(
         total=page.total,
         next_query={**first, "cursor": page.next_cursor} if page.next_cursor else None,
         first_query=first if first != query else None,
-        filters=[looked.shown(name, titles) for name, looked in resource.filters.items()],
+        filters=[_shown_filter(name, looked, titles) for name, looked in resource.filters.items()],
         orders=resource.orders,
         columns=resource.kind.columns,
         names=names,
@@ -196,3 +197,16 @@ def _stream_all(
     headers = {"X-Total-Count": str(total), "Vary": "Accept, Authorization"}
     pieces = stream_json(shown(), as_array=dialect.arrays(route_of(request)))
     return StreamingResponse(pieces, media_type="application/json", headers=headers)
+
+
+def _shown_filter(name: str, offered: Filter, titles: Mapping[str, str]) -> ListFilter:
+    """Return the filter as pages offer it; `titles` are those of the list's fields."""
+    kind: Literal["text", "choice", "time", "number"] = "choice" if offered.choices else "text"
+    if offered.convert is parse_int and offered.refers_to is None:
+        kind = "number"
+    if offered.convert is parse_datetime:
+        kind = "time"
+    label = field_label(name, titles)
+    if offered.how == "template":
+        label = f"{field_label(offered.column, titles)}, a part of its name"
+    return ListFilter(name, label, offered.choices, kind)

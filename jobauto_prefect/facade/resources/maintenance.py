@@ -9,11 +9,11 @@ from pydantic import Field, StringConstraints
 from jobauto_prefect.compiler.scheduling.deadlines import later
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.answers import JsonObject
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.field_types import as_datetime
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.serializers.common import JsonObject
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs.windows.freezes import begin_freeze, end_freeze
 from jobauto_prefect.ledger.jobs import freezes

@@ -6,19 +6,19 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field, WithJsonSchema
 
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.answers import key_by_id
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.auth.permissions import Membership
 from jobauto_prefect.facade.http.field_types import Boolean
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse_translated
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.models import companies, users
+from jobauto_prefect.facade.kinds import companies, users
+from jobauto_prefect.facade.kinds.companies import serialize_member
+from jobauto_prefect.facade.kinds.users import RoleName, serialize_role
 from jobauto_prefect.facade.resources.natural_keys import is_name, key_type, resolve_names
-from jobauto_prefect.facade.serializers.common import key_by_id
-from jobauto_prefect.facade.serializers.users import serialize_member, serialize_role
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes import memberships
 from jobauto_prefect.facade.writes.base import Id, Ref, ShortText
-from jobauto_prefect.facade.writes.users import RoleName
 from jobauto_prefect.ledger.queries.companies import members_of
 from jobauto_prefect.ledger.queries.lookup import get_record, names_of
 from jobauto_prefect.ledger.records import Company, User

@@ -15,8 +15,8 @@ from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import as_integer, parse_text
 from jobauto_prefect.facade.http.requests import Fields
+from jobauto_prefect.facade.kinds.resource import Filter
 from jobauto_prefect.facade.resources.registry import RESOURCES
-from jobauto_prefect.facade.resources.resource import Filter
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.access.ownership import OwnedRecord, company_of
 from jobauto_prefect.ledger.base import Base

@@ -13,38 +13,33 @@ from jobauto_prefect.facade.http.field_types import (
     parse_int,
     parse_text,
 )
-from jobauto_prefect.facade.models.audit_entries import AuditAction
-from jobauto_prefect.facade.resources.resource import Filter, Resource
-from jobauto_prefect.facade.serializers.definitions import (
-    serialize_app,
-    serialize_calendar,
-    serialize_company,
-    serialize_credential,
+from jobauto_prefect.facade.kinds.applications import serialize_app, write_app
+from jobauto_prefect.facade.kinds.audit_entries import AuditAction, serialize_audit_entry
+from jobauto_prefect.facade.kinds.calendars import CalendarBody, serialize_calendar, write_calendar
+from jobauto_prefect.facade.kinds.companies import CompanyBody, serialize_company, write_company
+from jobauto_prefect.facade.kinds.credential_types import (
+    CredentialTypeBody,
     serialize_credential_type,
-    serialize_template,
-    serialize_topic,
+    write_credential_type,
 )
-from jobauto_prefect.facade.serializers.events import (
-    serialize_event,
-    serialize_rule,
-    serialize_source,
-)
-from jobauto_prefect.facade.serializers.jobs import serialize_job, serialize_task
-from jobauto_prefect.facade.serializers.users import serialize_audit_entry, serialize_user
-from jobauto_prefect.facade.writes.applications import write_app
-from jobauto_prefect.facade.writes.calendars import CalendarBody, write_calendar
-from jobauto_prefect.facade.writes.companies import CompanyBody, write_company
-from jobauto_prefect.facade.writes.credential_types import CredentialTypeBody, write_credential_type
-from jobauto_prefect.facade.writes.credentials import (
+from jobauto_prefect.facade.kinds.credentials import (
     CredentialBody,
-    TopicBody,
+    serialize_credential,
     write_credential,
-    write_topic,
 )
-from jobauto_prefect.facade.writes.events import RuleBody, SourceBody, write_rule, write_source
-from jobauto_prefect.facade.writes.jobs import JobBody, write_job
-from jobauto_prefect.facade.writes.run_templates import TemplateBody, write_template
-from jobauto_prefect.facade.writes.users import UserBody, write_user
+from jobauto_prefect.facade.kinds.event_rules import RuleBody, serialize_rule, write_rule
+from jobauto_prefect.facade.kinds.event_sources import SourceBody, serialize_source, write_source
+from jobauto_prefect.facade.kinds.events import serialize_event
+from jobauto_prefect.facade.kinds.jobs import JobBody, serialize_job, write_job
+from jobauto_prefect.facade.kinds.resource import Filter, Resource
+from jobauto_prefect.facade.kinds.run_templates import (
+    TemplateBody,
+    serialize_template,
+    write_template,
+)
+from jobauto_prefect.facade.kinds.tasks import serialize_task
+from jobauto_prefect.facade.kinds.topics import TopicBody, serialize_topic, write_topic
+from jobauto_prefect.facade.kinds.users import UserBody, serialize_user, write_user
 from jobauto_prefect.ledger.events.deliveries import EventKind
 from jobauto_prefect.ledger.records import (
     App,

@@ -19,13 +19,10 @@ from jobauto_prefect.facade.http.requests import (
     refuse_unstorable,
 )
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.serializers.jobs import serialize_job
-from jobauto_prefect.facade.serializers.users import (
-    serialize_audit_entry,
-    serialize_member,
-    serialize_token,
-    serialize_user,
-)
+from jobauto_prefect.facade.kinds.audit_entries import serialize_audit_entry
+from jobauto_prefect.facade.kinds.companies import serialize_member
+from jobauto_prefect.facade.kinds.jobs import serialize_job
+from jobauto_prefect.facade.kinds.users import serialize_token, serialize_user
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.access.sign_ins import Account
 from jobauto_prefect.ledger.access.tokens import TokenKind, bearer, issue_user_token

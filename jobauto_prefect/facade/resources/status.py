@@ -8,9 +8,9 @@ from jobauto_prefect import __version__
 from jobauto_prefect.facade.auth.access import get_visible
 from jobauto_prefect.facade.auth.identity import CurrentUser
 from jobauto_prefect.facade.http.responses import respond_plain
+from jobauto_prefect.facade.kinds.applications import serialize_version
 from jobauto_prefect.facade.resources import maintenance
 from jobauto_prefect.facade.resources.natural_keys import key_type
-from jobauto_prefect.facade.serializers.definitions import serialize_version
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger import service_status
 from jobauto_prefect.ledger.database.server import database_version, is_answering

@@ -14,12 +14,12 @@ from jobauto_prefect.compiler.events.suggestions import (
     suggest_selectors,
 )
 from jobauto_prefect.definitions import Definition, pick_text
+from jobauto_prefect.facade.answers import JsonObject
 from jobauto_prefect.facade.auth.access import get_visible
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import parse_int, parse_text
 from jobauto_prefect.facade.http.responses import respond_plain
 from jobauto_prefect.facade.resources.natural_keys import is_name, key_type, require_id
-from jobauto_prefect.facade.serializers.common import JsonObject
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.queries.events import RuleTrigger, sources_for, triggers_of
 from jobauto_prefect.ledger.queries.lookup import get_record

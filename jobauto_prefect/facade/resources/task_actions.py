@@ -6,12 +6,13 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field, StringConstraints
 
 from jobauto_prefect.errors import Conflict
+from jobauto_prefect.facade.answers import JsonObject
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import Integer
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse
 from jobauto_prefect.facade.http.responses import respond_plain
-from jobauto_prefect.facade.serializers.common import JsonObject
-from jobauto_prefect.facade.serializers.jobs import serialize_job, serialize_task
+from jobauto_prefect.facade.kinds.jobs import serialize_job
+from jobauto_prefect.facade.kinds.tasks import serialize_task
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.jobs.windows import tasks
 from jobauto_prefect.ledger.jobs.attempts import inactive_reason

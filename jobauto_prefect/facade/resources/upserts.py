@@ -23,6 +23,10 @@ from jobauto_prefect.facade.http.requests import (
     translate_input,
 )
 from jobauto_prefect.facade.http.responses import base_of, format_of, respond
+from jobauto_prefect.facade.kinds.applications import read_definition
+from jobauto_prefect.facade.kinds.jobs import add_wait_reasons
+from jobauto_prefect.facade.kinds.resource import Resource
+from jobauto_prefect.facade.kinds.run_templates import add_job_counts
 from jobauto_prefect.facade.resources.details import attached_topics, title_of
 from jobauto_prefect.facade.resources.lists import view_of
 from jobauto_prefect.facade.resources.natural_keys import (
@@ -32,10 +36,7 @@ from jobauto_prefect.facade.resources.natural_keys import (
     require_id,
     resolve_names,
 )
-from jobauto_prefect.facade.resources.resource import Resource
-from jobauto_prefect.facade.serializers.jobs import add_job_counts, add_wait_reasons
 from jobauto_prefect.facade.service import CurrentService, Service
-from jobauto_prefect.facade.writes.application_fields import read_definition
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult, parse_flag
 from jobauto_prefect.ledger.access.ownership import company_of
 from jobauto_prefect.ledger.audit.trail import WritingSession

@@ -10,13 +10,13 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from jobauto_prefect.errors import Forbidden, NotFound
+from jobauto_prefect.facade.answers import key_by_id
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, Integer, OrText
 from jobauto_prefect.facade.http.requests import Body, BodyFields, parse
 from jobauto_prefect.facade.http.responses import respond_plain
+from jobauto_prefect.facade.kinds.users import serialize_token
 from jobauto_prefect.facade.resources.natural_keys import key_type
-from jobauto_prefect.facade.serializers.common import key_by_id
-from jobauto_prefect.facade.serializers.users import serialize_token
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes.memberships import refuse_higher_user
 from jobauto_prefect.ledger.access.tokens import TokenKind, issue_user_token

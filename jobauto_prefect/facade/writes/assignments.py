@@ -1,24 +1,35 @@
-"""Which credentials, and which blocks of other people in Prefect, a run template has."""
+"""The records of run templates, as responses show them."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.http.requests import Body
-from jobauto_prefect.facade.models.run_templates import TemplateBlock
 from jobauto_prefect.facade.writes.base import Id, Name, WriteRequest
 from jobauto_prefect.jobs.claims.credential_warnings import requirement_warnings, withheld_warnings
 from jobauto_prefect.ledger.queries.credentials import credential_named
 from jobauto_prefect.ledger.records import Credential, RunTemplate, TemplateCredential
 
+
+class TemplateBlock(BaseModel):
+    """A block of other people in Prefect, and which of its fields become variables."""
+
+    block: str = Field(description="Slug of the type of a block in Prefect, a slash, and its name.")
+    env: dict[str, str] = Field(
+        description="Variable to field of the block; `a.b` is the field b of a."
+    )
+
+
 BLOCKS_PERMISSION = "system.config"
 """A block belongs to no company: whoever may name any could have the secrets of all."""
 
+
 CredentialRef = Id | Name
 """The id of a credential, or its name within the run template's company."""
+
 
 Variable = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 

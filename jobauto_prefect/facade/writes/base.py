@@ -15,10 +15,10 @@ from jobauto_prefect.definitions.records.names import BLANK_END, has_blank_end
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
+from jobauto_prefect.facade.answers import Labelled
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, OrText, as_bool
 from jobauto_prefect.facade.http.requests import Body, Fields, read_json_object
-from jobauto_prefect.facade.models.common import Labelled
 from jobauto_prefect.facade.writes.env import StoredValues, merge_values
 from jobauto_prefect.ledger.access.ownership import company_of
 from jobauto_prefect.ledger.audit.trail import WritingSession

@@ -1,27 +1,61 @@
-"""The field `notices` of companies and run templates: who is told of what becomes of jobs."""
+"""The records of companies and their members, as responses show them."""
 
 import hashlib
 import hmac
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from jobauto_prefect.compiler import relative_of
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.notices import Channel, Occasion
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.answers import (
+    JsonObject,
+)
 from jobauto_prefect.facade.http.requests import Body
-from jobauto_prefect.facade.models.companies import MailNotices, Notices, SlackNotices
 from jobauto_prefect.facade.writes.base import ShortText, WriteRequest
-from jobauto_prefect.ledger.records import Company, RunTemplate
+from jobauto_prefect.ledger.records import (
+    Company,
+    RunTemplate,
+)
 from jobauto_prefect.settings import WEB_ADDRESS, MailAddress
 from jobauto_prefect.sources import fault_of_url, webhook_rules
+
+
+class MailNotices(BaseModel):
+    """Who is told by mail, and of what."""
+
+    on: list[Occasion] = Field(description="The occasions; none: nobody is told by mail.")
+    to: list[str] = Field(description="The mail addresses.")
+
+
+class SlackNotices(BaseModel):
+    """What a webhook in Slack's form is told."""
+
+    on: list[Occasion] = Field(description="The occasions; none: nobody is told there.")
+    uri: Literal["********"] | None = Field(description="Masked; null: there is none yet.")
+
+
+class Notices(BaseModel):
+    """Who is told of what becomes of jobs; a channel that is left out is not said."""
+
+    mail: MailNotices | None = Field(default=None, description="Mail to these addresses.")
+    slack: SlackNotices | None = Field(default=None, description="A webhook in Slack's form.")
+    finished_by: str | None = Field(
+        default=None,
+        description="When a window is late: so long after its start (`+3h`), or when the clock of "
+        "its zone next shows a time (`06:30`); without it, at its deadline.",
+    )
+
 
 Occasions = Annotated[
     list[Occasion], Field(max_length=len(Occasion), json_schema_extra={"uniqueItems": True})
 ]
+
+
 SlackAddress = Annotated[str, Field(max_length=2000, pattern=rf"{WEB_ADDRESS}|^\*{{8}}$")]
 
 
@@ -127,3 +161,12 @@ def _seal_address(
     key = write.box.derived("notices").encode()
     fingerprint = hmac.new(key, uri.encode(), hashlib.sha256).hexdigest()[:32]
     return fingerprint, write.box.seal({"uri": uri})["uri"]
+
+
+def serialize_notices(record: Company | RunTemplate) -> JsonObject:
+    """Return who is told of what; that there is an address of a webhook is shown, not which."""
+    shown: JsonObject = dict(record.notices)
+    if Channel.SLACK in shown:
+        uri = MASK if Channel.SLACK in record.notice_secrets else None
+        shown[Channel.SLACK] = {"on": shown[Channel.SLACK]["on"], "uri": uri}
+    return shown

@@ -27,10 +27,10 @@ from hypothesis.stateful import (
 from sqlalchemy import select
 
 from jobauto_prefect.errors import ClaimOver, Conflict
-from jobauto_prefect.facade.writes.applications import write_app
+from jobauto_prefect.facade.kinds.applications import write_app
+from jobauto_prefect.facade.kinds.companies import write_company
+from jobauto_prefect.facade.kinds.run_templates import write_template
 from jobauto_prefect.facade.writes.base import WriteRequest
-from jobauto_prefect.facade.writes.companies import write_company
-from jobauto_prefect.facade.writes.run_templates import write_template
 from jobauto_prefect.jobs import workers
 from jobauto_prefect.jobs.claims import decision
 from jobauto_prefect.jobs.claims.context import ClaimContext, NotDue

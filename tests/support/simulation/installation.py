@@ -8,10 +8,10 @@ from uuid import UUID
 
 from jobauto_prefect.compiler import Schedule, Window, windows_between
 from jobauto_prefect.engine.sync.deployment_plans import template_schedule
-from jobauto_prefect.facade.writes.applications import write_app
+from jobauto_prefect.facade.kinds.applications import write_app
+from jobauto_prefect.facade.kinds.companies import write_company
+from jobauto_prefect.facade.kinds.run_templates import write_template
 from jobauto_prefect.facade.writes.base import WriteRequest
-from jobauto_prefect.facade.writes.companies import write_company
-from jobauto_prefect.facade.writes.run_templates import write_template
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.records import RunTemplate
 from tests.support.corpus import valid_documents

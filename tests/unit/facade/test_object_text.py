@@ -5,9 +5,9 @@ import re
 import pytest
 
 from jobauto_prefect.facade.http.requests import parse
+from jobauto_prefect.facade.kinds.event_rules import RuleBody
+from jobauto_prefect.facade.kinds.run_templates import TemplateBody
 from jobauto_prefect.facade.writes.base import OBJECT_TEXT, parse_object
-from jobauto_prefect.facade.writes.events import RuleBody
-from jobauto_prefect.facade.writes.run_templates import TemplateBody
 
 BLANK = OBJECT_TEXT[-1]["pattern"]
 

@@ -22,7 +22,7 @@ from jobauto_prefect.facade.console.records.record_views import (
 from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.formats.json_yaml import dump_json
 from jobauto_prefect.facade.http import late_routes
-from jobauto_prefect.facade.models.event_rules import EventRule, Operation
+from jobauto_prefect.facade.kinds.event_rules import EventRule, Operation
 
 HERE = "Events"
 ENDS: tuple[str, ...] = get_args(EventRule.model_fields["on"].annotation)

@@ -11,6 +11,7 @@ from urllib.parse import quote, urlencode
 from fastapi import Request, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.facade.answers import prefect_link
 from jobauto_prefect.facade.console.activity.worker_words import (
     TONES,
     WORKERS,
@@ -46,7 +47,6 @@ from jobauto_prefect.facade.formats.html.cell_model import Cell
 from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import CONTRACT
-from jobauto_prefect.facade.serializers.common import prefect_link
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.ledger.states import JobState
 

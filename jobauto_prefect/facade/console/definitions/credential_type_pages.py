@@ -59,7 +59,7 @@ from jobauto_prefect.facade.formats.html.page_language import Translator
 from jobauto_prefect.facade.formats.html.scalars import parse_web_address
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import CONTRACT
-from jobauto_prefect.facade.writes.credential_types import CredentialTypeBody
+from jobauto_prefect.facade.kinds.credential_types import CredentialTypeBody
 
 ADDRESS = f"{CONSOLE}/credentialtypes"
 HERE = "Credentials"

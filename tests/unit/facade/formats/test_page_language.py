@@ -25,9 +25,9 @@ from jobauto_prefect.facade.console.success_chart import MONTHS
 from jobauto_prefect.facade.console.tasks.calendar_page import WEEKDAYS as WEEKDAY_NAMES
 from jobauto_prefect.facade.console.tasks.window_calendar import TONES
 from jobauto_prefect.facade.formats.html.page_language import LANGUAGES, load_catalog
-from jobauto_prefect.facade.models.audit_entries import AuditAction
-from jobauto_prefect.facade.models.event_rules import EventRule, Operation
-from jobauto_prefect.facade.models.jobs import Severity
+from jobauto_prefect.facade.kinds.audit_entries import AuditAction
+from jobauto_prefect.facade.kinds.event_rules import EventRule, Operation
+from jobauto_prefect.facade.kinds.jobs import Severity
 from jobauto_prefect.ledger.events.deliveries import DeliveryState, EventKind
 from jobauto_prefect.ledger.states import JobState, TaskState
 from tests.support.paths import ROOT

@@ -1,17 +1,18 @@
-"""Users."""
+"""Users, their roles and tokens: as they are shown and written."""
 
+from datetime import datetime
 from typing import Annotated, ClassVar
 
-from pydantic import Field, StringConstraints, WithJsonSchema
+from pydantic import BaseModel, Field, StringConstraints, WithJsonSchema
 
 from jobauto_prefect.definitions.records.logins import login_faults
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
+from jobauto_prefect.facade.answers import JsonObject, Timed, serialize_fields
 from jobauto_prefect.facade.auth.passwords import hash_password, password_faults
-from jobauto_prefect.facade.auth.permissions import Role
+from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS, ROLE_IDS, Role
 from jobauto_prefect.facade.http.field_types import Boolean
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
-from jobauto_prefect.facade.models import users
 from jobauto_prefect.facade.writes import memberships
 from jobauto_prefect.facade.writes.base import (
     ShortText,
@@ -20,23 +21,70 @@ from jobauto_prefect.facade.writes.base import (
     apply_fields,
     require_fields,
 )
+from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.access.tokens import TokenKind, end_tokens
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.queries.users import user_named
-from jobauto_prefect.ledger.records import User
+from jobauto_prefect.ledger.records import UserRole
+from jobauto_prefect.settings import Settings
+
+
+class User(Timed):
+    """A person or program that signs in."""
+
+    login: str = Field(description="The name to sign in with.")
+    email: str | None = Field(description="Address for mail.")
+    firstname: str | None = Field(title="First name", description="First name.")
+    lastname: str | None = Field(title="Last name", description="Last name.")
+    enabled: bool = Field(description="Whether it may be used.")
+    roles: list[Role] = Field(description="The roles, by name.")
+
+
+class AssignedRole(BaseModel):
+    """A role that a user has."""
+
+    id: int = Field(description="The number of the record.")
+    name: Role = Field(description="The role, as requests name it.")
+    display_name: str = Field(description="The name for people.")
+    description: str = Field(description="What it is for.")
+    assigned_by: str | None = Field(description="Who gave the role.")
+    assigned_at: datetime = Field(description="When the role was given.")
+    expires_at: datetime | None = Field(description="When it ends to count; null: never.")
+
+
+class Token(BaseModel):
+    """What is known of a token; its text is not."""
+
+    id: int = Field(description="The number of the record.")
+    kind: str = Field(
+        description="What it is: user; sign-in or session, which end with the password; worker."
+    )
+    expires_at: datetime | None = Field(description="When it ends to count; null: never.")
+    revoked_at: datetime | None = Field(description="When it was revoked.")
+    last_used_at: datetime | None = Field(description="When it was last used.")
+    created_at: datetime = Field(description="When it was made.")
+
+
+class IssuedToken(Token):
+    """A new token; this is the only answer that has its text."""
+
+    token: str = Field(description="Its text.")
+
 
 OWN_FIELDS = frozenset({"email", "firstname", "lastname", "password"})
 """What everybody may change of themselves."""
 
 
 Login = Annotated[str, StringConstraints(pattern=r"^[^\s:\x00-\x1f\x7f-\x9f]{1,64}$")]
+
+
 RoleName = Annotated[str, WithJsonSchema({"type": "string", "enum": [*Role]})]
 
 
 class UserBody(Body):
     """A user, known by its login."""
 
-    record: ClassVar = users.User
+    record: ClassVar = User
 
     login: Login | None = None
     email: ShortText | None = None
@@ -63,7 +111,7 @@ def write_user(write: WriteRequest) -> WriteResult:
     if user is None:
         write.authorize_create("users", None)
         require_fields(body, "login")
-        user = User()
+        user = records.User()
         write.session.add(user)
     _refuse_faults(write, body, user)
     apply_fields(user, body, except_for={"password", "roles"})
@@ -78,7 +126,7 @@ def write_user(write: WriteRequest) -> WriteResult:
     return WriteResult(user, created)
 
 
-def _refuse_faults(write: WriteRequest, body: UserBody, user: User) -> None:
+def _refuse_faults(write: WriteRequest, body: UserBody, user: records.User) -> None:
     """Refuse a new login or password that nobody may have.
 
     Raises:
@@ -94,9 +142,9 @@ def _refuse_faults(write: WriteRequest, body: UserBody, user: User) -> None:
         raise InvalidInput(faults)
 
 
-def _find_user(write: WriteRequest, body: UserBody) -> User | None:
+def _find_user(write: WriteRequest, body: UserBody) -> records.User | None:
     if write.record_id is not None:
-        user: User | None = get_record(write.session, User, write.record_id)
+        user: records.User | None = get_record(write.session, records.User, write.record_id)
     else:
         user = user_named(write.session, body.login) if body.login else None
     own = user is not None and user.id == write.who.user_id
@@ -104,14 +152,14 @@ def _find_user(write: WriteRequest, body: UserBody) -> User | None:
         return None  # whether there is a login is not for everybody to know
     if own and body.password is not None:
         write.who.require_password("your own password is changed with the present one")
-    if own and not write.who.rights.may("users.update", None):
+    if own and not write.who.rights.may("update", None):
         return _authorize_profile(write, body, user)
     write.authorize_update(user, "users")
     memberships.refuse_higher_user(write.who, user, write.session.clock())
     return user
 
 
-def _authorize_profile(write: WriteRequest, body: UserBody, user: User) -> User:
+def _authorize_profile(write: WriteRequest, body: UserBody, user: records.User) -> records.User:
     """Return the user whose own profile is changed by somebody who may not change users.
 
     Raises:
@@ -123,3 +171,27 @@ def _authorize_profile(write: WriteRequest, body: UserBody, user: User) -> User:
     if not write.who.rights.anywhere("profile.update"):
         raise Forbidden("your role does not let you change your profile")
     return user
+
+
+def serialize_user(user: records.User, _settings: Settings) -> JsonObject:
+    """Return a user as answers show it, without its password."""
+    roles = [assignment.role for assignment in user.role_assignments]
+    return serialize_fields(User, user, roles=roles)
+
+
+def serialize_role(assignment: UserRole) -> JsonObject:
+    """Return a role of a user, with the role's own id."""
+    role = Role(assignment.role)
+    return serialize_fields(
+        AssignedRole,
+        assignment,
+        id=ROLE_IDS[role],
+        name=role.value,
+        display_name=role.replace("_", " ").capitalize(),
+        description=ROLE_DESCRIPTIONS[role],
+    )
+
+
+def serialize_token(token: records.Token) -> JsonObject:
+    """Return what is known of a token; its text is not."""
+    return serialize_fields(Token, token)

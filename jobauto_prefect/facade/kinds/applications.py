@@ -1,30 +1,42 @@
-"""Applications: the definition is the record."""
+"""Applications: the record with its definition, as it is shown and written."""
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BaseModel, Field, WithJsonSchema
+from pydantic.json_schema import JsonSchemaValue
 
 from jobauto_prefect.definitions import (
     Definition,
     check,
     pick_text,
+    schema,
     validate,
     version_numbers,
 )
 from jobauto_prefect.definitions.records.names import name_faults
 from jobauto_prefect.errors import Conflict, Fault, InvalidDefinition
-from jobauto_prefect.facade.http.requests import WHOLE_BODY, Fields
-from jobauto_prefect.facade.writes.application_fields import (
-    ApplicationBody,
-    complete_document,
-    document_in,
-    parse_application,
-    read_definition,
+from jobauto_prefect.facade.answers import (
+    JsonObject,
+    Labelled,
+    prefect_link,
+    serialize_fields,
 )
-from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
+from jobauto_prefect.facade.http.field_types import Boolean
+from jobauto_prefect.facade.http.requests import WHOLE_BODY, Fields, parse, read_json_object
+from jobauto_prefect.facade.kinds.topics import (
+    TopicRefs,
+    apply_existing_topics,
+    apply_topics,
+    require_own_topics,
+)
+from jobauto_prefect.facade.writes.base import LABEL, Labels, WriteRequest, WriteResult
 from jobauto_prefect.facade.writes.env import StoredValues, seal_exposed
 from jobauto_prefect.facade.writes.executors import forbid_more
 from jobauto_prefect.facade.writes.ownership import (
+    OwnedBody,
     Owner,
     apply_owner,
     authorize_definition,
@@ -34,11 +46,6 @@ from jobauto_prefect.facade.writes.ownership import (
     resolve_owner,
     select_named,
 )
-from jobauto_prefect.facade.writes.topics import (
-    apply_existing_topics,
-    apply_topics,
-    require_own_topics,
-)
 from jobauto_prefect.jobs.claims.approval import approve_definition, unapproved_in_definition
 from jobauto_prefect.jobs.claims.credential_warnings import unknown_requirements
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
@@ -47,7 +54,198 @@ from jobauto_prefect.ledger.queries.applications import app_with_uuid, apps_name
 from jobauto_prefect.ledger.queries.companies import all_companies
 from jobauto_prefect.ledger.queries.run_templates import templates_of_app
 from jobauto_prefect.ledger.queries.topics import enqueue_bearer
-from jobauto_prefect.ledger.records import App, AppVersion, Company, RunTemplate
+from jobauto_prefect.ledger.records import (
+    App,
+    AppVersion,
+    Company,
+    RunTemplate,
+)
+from jobauto_prefect.settings import Settings
+
+
+class OfferedSelector(BaseModel):
+    """A selector; `type` is that of a field, the format of a whole value, or `file`."""
+
+    selector: str = Field(description="As `env_mapping` takes it.")
+    type: str = Field(description="The type of the value.")
+    description: str = Field(description="What it is for.")
+
+
+class Application(Labelled):
+    """An application: the fields of its definition, and ours."""
+
+    company_id: int | None = Field(
+        description="The company it belongs to, and whose run templates alone use it; null: it is "
+        "shared."
+    )
+    enabled: bool = Field(description="Whether it may be used.")
+    topics: list[str] = Field(
+        default_factory=list,
+        description="The names of the topics attached to it; left out where it bears none. "
+        "Written: names or ids; a name means the company's own topic first, then the shared one.",
+    )
+    prefect_url: str | None = Field(
+        description="Its page in Prefect's UI; null: Prefect does not know of it yet."
+    )
+    rule_selectors: list[OfferedSelector] = Field(
+        default_factory=list,
+        description="What event rules can name of the ends of its jobs; only in the record itself.",
+    )
+
+    @classmethod
+    def field_names(cls) -> Collection[str]:
+        """Return also the fields of definitions."""
+        return {*schema()["properties"], *cls.model_fields}
+
+    @classmethod
+    def field_titles(cls) -> dict[str, str]:
+        """Return also the titles that the schema of definitions has, of what they hold, too."""
+        parts = [schema(), *schema()["definitions"].values()]
+        of_definition = {
+            name: declared["title"]
+            for part in parts
+            for name, declared in part.get("properties", {}).items()
+            if "title" in declared
+        }
+        return of_definition | super().field_titles()
+
+
+class ApplicationVersion(BaseModel):
+    """A definition that a later one replaced."""
+
+    number: int = Field(description="Counts the definitions of one application, from 1.")
+    version: str | None = Field(description="Its version.")
+    replaced_at: datetime = Field(description="When the next one came.")
+    replaced_by: str = Field(description="Who brought the next one.")
+    definition: dict[str, Any] = Field(description="The definition as it was.")
+
+
+READ_ONLY = ("created_at", "updated_at", "prefect_url")
+"""What every record that was read has: where one comes back these are no keys of a document."""
+
+
+OURS = ("enabled", "company_id")
+
+
+RECORD_FIELDS = frozenset(Application.model_fields)
+"""What records have beside the definition, which may have keys of these names, too."""
+
+
+UNREADABLE = frozenset({"duplicate", "number", "text", "key", "depth", "size", "syntax"})
+
+
+REQUIRED = schema()["required"]
+"""What a whole definition has."""
+
+
+LABELS: JsonSchemaValue = {
+    "anyOf": [
+        {"type": "array", "items": {"type": "string", "pattern": f"^{LABEL}$"}, "maxItems": 20},
+        {"type": "string", "pattern": f"^({LABEL}(,{LABEL}){{0,19}})?$"},
+        {"type": "object"},
+    ]
+}
+"""An object of that name is the definition's own."""
+
+
+TOPICS: JsonSchemaValue = {
+    "anyOf": [
+        {"type": "array", "items": {"type": ["string", "integer"]}, "maxItems": 50},
+        {"type": "string"},
+    ]
+}
+
+
+class ApplicationBody(OwnedBody):
+    """A whole definition, or a part of one, which is merged into the one there is. Fields of an
+    answer that are not the definition's are read over.
+    """
+
+    record: ClassVar = Application
+
+    enabled: Boolean = True
+    labels: Annotated[Labels, WithJsonSchema(LABELS)] = Field(default_factory=list)
+    topics: Annotated[TopicRefs, WithJsonSchema(TOPICS)] = Field(
+        default_factory=list,
+        description="The topics to attach, by name or id; in the query with commas. A whole "
+        "definition's own `topics` are kept, and those there are topics for are attached.",
+    )
+    force: Boolean = Field(
+        default=False, description="Take a definition although its version is older."
+    )
+
+
+def read_definition(raw: bytes) -> Fields:
+    """Return the keys of a body that is a definition or a part of one.
+
+    Raises:
+        InvalidDefinition: it is not JSON that can be kept; every error is in it.
+    """
+    report = validate(raw)
+    unreadable = not isinstance(report.document, dict)
+    if unreadable or any(fault.rule in UNREADABLE for fault in report.faults):
+        raise InvalidDefinition(report.faults)
+    return dict(report.document)
+
+
+def parse_application(write: WriteRequest) -> ApplicationBody:
+    """Return what is said beside the definition; `force` and labels are taken from the fields.
+
+    Raises:
+        InvalidInput: with every error.
+    """
+    given = {name: write.fields[name] for name in OURS if name in write.fields}
+    if "company_id" in given:
+        given["company_id"] = given["company_id"] or None
+    if "force" in write.fields:
+        given["force"] = write.fields.pop("force")
+    if isinstance(write.fields.get("labels"), str | list):
+        labels = write.fields.pop("labels")
+        is_text = isinstance(labels, str)
+        given["labels"] = [word for word in labels.split(",") if word] if is_text else labels
+    if _says_topics(write):
+        topics = write.fields["topics"]
+        is_text = isinstance(topics, str)
+        given["topics"] = [word.strip() for word in topics.split(",")] if is_text else topics
+    return parse(ApplicationBody, given)
+
+
+def document_in(write: WriteRequest) -> Fields:
+    """Return the keys of the definition, or of a part of one, among those of a request."""
+    ours = (*OURS, *RECORD_FIELDS) if _is_record(write) else OURS
+    ours = (*ours, "topics") if _says_topics(write) else ours
+    return {name: value for name, value in write.fields.items() if name not in ours}
+
+
+def complete_document(write: WriteRequest, app: App | None, given: Fields) -> Fields:
+    """Return what is given, over what there is of it: a whole definition stands alone."""
+    if app is None:
+        return {**write.defaults, **given}
+    whole = all(name in given for name in REQUIRED)
+    if whole and _is_record(write):
+        own = {name: app.document[name] for name in app.document if name in RECORD_FIELDS}
+        return {
+            name: given.get(name, own.get(name))
+            for name in dict.fromkeys((*write.fields, *own))
+            if name in given or name in own
+        }
+    return given if whole else {**app.document, **given}
+
+
+def _says_topics(write: WriteRequest) -> bool:
+    """Whether `topics` are those attached, and not the definition's own.
+
+    They are attached in the query, in a part of a definition without its `executable`, and in a
+    record that was read.
+    """
+    if "topics" not in write.fields:
+        return False
+    is_part = "executable" not in write.fields
+    return is_part or _is_record(write) or "topics" not in read_json_object(write.raw)
+
+
+def _is_record(write: WriteRequest) -> bool:
+    return all(name in write.fields for name in READ_ONLY)
 
 
 def write_app(write: WriteRequest) -> WriteResult:
@@ -223,3 +421,18 @@ def _seal_values(write: WriteRequest, app: App, definition: Definition) -> None:
         sealed = seal_exposed(StoredValues(owner.env, owner.secrets), secret, write.box)
         if sealed.secrets != owner.secrets:
             owner.env, owner.secrets = sealed.env, sealed.secrets
+
+
+def serialize_app(app: App, settings: Settings) -> JsonObject:
+    """Return the fields of the definition, and ours."""
+    link = prefect_link(settings, "flows/flow", app.flow_id)
+    shown = dict(app.document) | serialize_fields(Application, app, prefect_url=link)
+    shown.pop("topics", None)
+    # Published clients take text there and no list: a record without topics has no such member.
+    return shown | ({"topics": app.topics} if app.topics else {})
+
+
+def serialize_version(version: AppVersion) -> JsonObject:
+    """Return a former definition, with what it said."""
+    definition = json.loads(version.source.removeprefix("\ufeff"))
+    return serialize_fields(ApplicationVersion, version, definition=definition)

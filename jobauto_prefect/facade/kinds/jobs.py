@@ -1,18 +1,26 @@
-"""POST /job/: schedule a run, change one that waits, cancel one."""
+"""Jobs, their output and artifacts: as they are shown and written."""
 
+from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, WithJsonSchema, field_validator
+from pydantic import BaseModel, Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
 
 from jobauto_prefect.definitions import EVENT_VARIABLES
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
+from jobauto_prefect.facade import answers
+from jobauto_prefect.facade.answers import (
+    JsonObject,
+    Record,
+    prefect_link,
+    serialize_fields,
+)
 from jobauto_prefect.facade.http.field_types import Timestamp
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
-from jobauto_prefect.facade.models import jobs
 from jobauto_prefect.facade.writes.base import Id, Note, Ref, WriteRequest, WriteResult
 from jobauto_prefect.facade.writes.env import (
     StoredValues,
@@ -21,15 +29,124 @@ from jobauto_prefect.facade.writes.env import (
     short_secret_warnings,
 )
 from jobauto_prefect.facade.writes.executors import ExecutorName, require_allowed_executor
+from jobauto_prefect.jobs import waits
 from jobauto_prefect.jobs.outcome.cancellation import cancel
 from jobauto_prefect.jobs.outcome.retry import inherit_values
+from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.jobs import attempts
 from jobauto_prefect.ledger.jobs.attempts import inactive_reason
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.queries.run_templates import template_with_context
-from jobauto_prefect.ledger.records import Job, RunTemplate
+from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
+from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.settings import Settings
+
+Severity = Literal["success", "info", "warning", "error", "critical"]
+
+
+class Job(Record):
+    """One attempt to run a run template; in lists without its output."""
+
+    app_id: int = Field(description="The application.")
+    company_id: int = Field(description="The company.")
+    runtemplate_id: int = Field(description="The run template.")
+    task_id: int | None = Field(description="The task; null: nobody owed this run.")
+    attempt: int = Field(description="Counts the attempts for one task, from 1.")
+    retry_of: int | None = Field(
+        description="The first attempt, where it is another one; written: a job that is over, to "
+        "run once more with its run template and its own values."
+    )
+    event_id: int | None = Field(description="The event that started it; null: none.")
+    eventrule_id: int | None = Field(description="The event rule.")
+    state: JobState = Field(description="Where it stands.")
+    severity: Severity | None = Field(description="What the exit code means.")
+    message: str | None = Field(description="One line for people.")
+    exitcode: int | None = Field(
+        title="Exit code", description="What the command returned; null: nothing yet."
+    )
+    schedule: datetime = Field(title="Scheduled for", description="When it is due.")
+    schedule_type: str = Field(description="What it comes from: a schedule, an event, or somebody.")
+    begin: datetime | None = Field(title="Began", description="When it started; null: it has not.")
+    end: datetime | None = Field(title="Ended", description="When it ended; null: it has not.")
+    executor: str = Field(
+        description="What runs the command: one of these, or one that a package adds."
+    )
+    launched_by: int | None = Field(description="The user who started it.")
+    app_version: str | None = Field(
+        title="Application version",
+        description="The version of the application's definition that ran.",
+    )
+    command: str | None = Field(description="The command line as it ran, secrets masked.")
+    env: dict[str, str] = Field(
+        title="Environment",
+        description="Values by environment key; secret ones are masked in answers. null removes a "
+        "value.",
+    )
+    undeclared: list[str] = Field(
+        description="Environment keys that had values and were left out, because the definition "
+        "does not declare them."
+    )
+    warnings: list[answers.Fault] = Field(description="What is allowed and surely wrong.")
+    worker: str | None = Field(description="The worker that runs it.")
+    pid: int | None = Field(description="The number of its process on the worker's machine.")
+    cancel_reason: str | None = Field(description="Why it was asked to end.")
+    note: str | None = Field(description="Free text.")
+    waits_for: str | None = Field(
+        description="Why a job that is due does not start; null: it is not due, or may start any "
+        "moment."
+    )
+    flow_run_id: str | None = Field(description="The flow run in Prefect.")
+    prefect_url: str | None = Field(
+        description="Its page in Prefect's UI; null: Prefect does not know of it yet."
+    )
+
+
+class Artifact(BaseModel):
+    """A file that a job left behind."""
+
+    id: int = Field(description="The number of the record.")
+    href: str = Field(description="Where to download it.")
+    name: str = Field(description="The name for people.")
+    path: str = Field(description="Relative to the job's directory.")
+    type: str = Field(description="The kind of artifact, as the definition says.")
+    content_type: str = Field(description="The media type the worker found.")
+    size: int = Field(description="In bytes.")
+    created_at: datetime = Field(description="When it was made.")
+
+
+class JobWithOutput(Job):
+    """A job with the end of its output and its artifacts."""
+
+    stdout: str = Field(
+        title="Standard output", description="The end of its standard output, at most 64 KiB."
+    )
+    stderr: str = Field(
+        title="Standard error", description="The end of its standard error, at most 64 KiB."
+    )
+    artifacts: list[Artifact] = Field(description="The files the job left behind.")
+
+
+class OutputLine(BaseModel):
+    """One line of output."""
+
+    seq: int = Field(description="Counts the lines of a job, from 1.")
+    stream: Literal["stdout", "stderr", "notice"] = Field(
+        description="Where it was written; `notice`: the worker's own word."
+    )
+    text: str = Field(description="The text without its end of line.")
+    at: datetime = Field(description="When it was written.")
+
+
+class Output(BaseModel):
+    """Lines of a job's output."""
+
+    job_id: int = Field(description="The job.")
+    lines: list[OutputLine] = Field(description="The lines, in their order.")
+    last: int = Field(description="The number of the last line: `after` for the next request.")
+    state: JobState = Field(description="Where it stands.")
+
 
 SCHEDULED: JsonSchemaValue = {
     "anyOf": [
@@ -55,7 +172,7 @@ class JobBody(Body):
     `scheduled` is "now", ISO 8601, or `Y-m-d H:i:s` in UTC.
     """
 
-    record: ClassVar = jobs.Job
+    record: ClassVar = Job
 
     runtemplate_id: Ref | None = None
     retry_of: Id | None = None
@@ -113,7 +230,7 @@ def write_job(write: WriteRequest) -> WriteResult:
     return WriteResult(job, created=True, warnings=warnings, messages=[message])
 
 
-def _job_to_retry(write: WriteRequest, body: JobBody) -> Job | None:
+def _job_to_retry(write: WriteRequest, body: JobBody) -> records.Job | None:
     """Return the job to run once more, with its template in the body; None: a job of its own.
 
     Raises:
@@ -121,7 +238,7 @@ def _job_to_retry(write: WriteRequest, body: JobBody) -> Job | None:
     """
     if body.retry_of is None:
         return None
-    job = get_record(write.session, Job, body.retry_of)
+    job = get_record(write.session, records.Job, body.retry_of)
     write.who.rights.require("jobs", "read", job.company_id, job)
     if body.runtemplate_id not in (None, job.runtemplate_id):
         message = f"job {job.id} is one of run template {job.runtemplate_id}"
@@ -144,7 +261,11 @@ def _require_active(template: RunTemplate) -> None:
 
 
 def _apply_overrides(
-    write: WriteRequest, job: Job, template: RunTemplate, body: JobBody, retried: Job | None
+    write: WriteRequest,
+    job: records.Job,
+    template: RunTemplate,
+    body: JobBody,
+    retried: records.Job | None,
 ) -> list[Fault]:
     """Apply the values of this job; return warnings: values left out, short secrets."""
     definition, extra = template.app.definition, write.settings.extra_env
@@ -166,7 +287,7 @@ def _apply_overrides(
 
 
 def _inherited_values(
-    retried: Job | None, names: EnvironmentNames
+    retried: records.Job | None, names: EnvironmentNames
 ) -> tuple[StoredValues, dict[str, str], list[Fault]]:
     """Return what a job has of the one it repeats: values, what that was told of its event.
 
@@ -194,9 +315,9 @@ def _refuse_fixed(body: JobBody) -> None:
         raise InvalidInput([Fault(f"/{name}", "fixed", message) for name in sorted(fixed)])
 
 
-def _change_job(write: WriteRequest, body: JobBody) -> Job:
+def _change_job(write: WriteRequest, body: JobBody) -> records.Job:
     """Cancel a job, or change what may change while it waits."""
-    job = get_record(write.session, Job, write.record_id or 0)
+    job = get_record(write.session, records.Job, write.record_id or 0)
     if body.state == "cancelled":
         write.who.rights.require("jobs", "execute", job.company_id, job)
         cancel(write.session, job, body.reason or f"cancelled by {write.session.actor.name}")
@@ -214,3 +335,61 @@ def _change_job(write: WriteRequest, body: JobBody) -> Job:
         job.schedule = body.scheduled or write.session.clock()
         enqueue(write.session, OutboxKind.RESCHEDULE_RUN, job.id)
     return job
+
+
+MAX_OUTPUT_BYTES = 64 * 1024
+
+
+def serialize_job(job: records.Job, settings: Settings) -> JsonObject:
+    """Return a job as lists show it: without output and artifacts.
+
+    What it waits for is others' to know: see `add_wait_reasons`.
+    """
+    link = prefect_link(settings, "runs/flow-run", job.flow_run_id)
+    return serialize_fields(Job, job, waits_for=None, prefect_url=link)
+
+
+def add_wait_reasons(
+    session: ReadingSession,
+    listed: Iterable[object],
+    shown: Iterable[JsonObject],
+    settings: Settings,
+    now: datetime,
+) -> None:
+    """Add what they wait for to records of jobs; those of other kinds stay as they are."""
+    reasons = waits.wait_reasons(
+        session, (job for job in listed if isinstance(job, records.Job)), settings, now
+    )
+    for record in shown:
+        if record.get("id") in reasons and "waits_for" in record:
+            record["waits_for"] = reasons[record["id"]]
+
+
+def serialize_job_details(
+    lines: Sequence[records.OutputLine], artifacts: Sequence[records.Artifact]
+) -> JsonObject:
+    """Return what a job's own record has beyond its row in a list."""
+    return {
+        "stdout": _tail_of(lines, "stdout"),
+        "stderr": _tail_of(lines, "stderr"),
+        "artifacts": [serialize_artifact(artifact) for artifact in artifacts],
+    }
+
+
+def serialize_artifact(artifact: records.Artifact) -> JsonObject:
+    """Return an artifact without its content."""
+    return serialize_fields(Artifact, artifact, href=f"/api/v1/artifact/{artifact.id}")
+
+
+def _tail_of(lines: Sequence[records.OutputLine], stream: str) -> str:
+    text = "".join(
+        f"{line.text}\n" if line.is_gap or line.written.endswith(b"\n") else line.text
+        for line in lines
+        if line.stream == stream
+    )
+    return text.encode()[-MAX_OUTPUT_BYTES:].decode(errors="ignore")
+
+
+def serialize_line(line: records.OutputLine) -> JsonObject:
+    """Return one line of output as answers show it."""
+    return serialize_fields(OutputLine, line)

@@ -1,9 +1,9 @@
-"""Credentials and topics."""
+"""Credentials: as they are shown and written."""
 
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, StringConstraints, WithJsonSchema, field_validator
+from pydantic import Field
 
 from jobauto_prefect.definitions import to_text
 from jobauto_prefect.definitions.mask import MASK
@@ -14,40 +14,35 @@ from jobauto_prefect.definitions.records.credentials import (
     value_faults,
 )
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
+from jobauto_prefect.facade.answers import (
+    JsonObject,
+    Labelled,
+    prefect_link,
+    serialize_fields,
+)
 from jobauto_prefect.facade.http.field_types import READ_NUMBER
 from jobauto_prefect.facade.http.requests import parse as parse_body
-from jobauto_prefect.facade.models import credentials, topics
 from jobauto_prefect.facade.writes.base import (
     CompanySlug,
     LabelledBody,
-    Note,
     RecordName,
     Ref,
     WriteRequest,
     WriteResult,
-    apply_fields,
-    require_fields,
     require_values,
     resolve_company,
 )
-from jobauto_prefect.facade.writes.env import short_secret_warnings
+from jobauto_prefect.facade.writes.env import StoredValues, short_secret_warnings
 from jobauto_prefect.facade.writes.ownership import (
-    OWNER,
-    OwnedBody,
-    apply_owner,
-    authorize_definition,
-    namesake_warnings,
     require_accessible,
-    require_administrator,
     require_visible_definition,
-    resolve_owner,
-    select_named,
 )
 from jobauto_prefect.facade.writes.secret_destinations import (
     Destination,
     destination_of,
     resubmission_fault,
 )
+from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.credentials import (
@@ -55,9 +50,30 @@ from jobauto_prefect.ledger.queries.credentials import (
     credential_type_usable_as,
     templates_with,
 )
-from jobauto_prefect.ledger.queries.topics import bearers_of, rename_in, topics_named
-from jobauto_prefect.ledger.records import Company, Credential, CredentialType, Topic
+from jobauto_prefect.ledger.records import (
+    Company,
+    CredentialType,
+)
+from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import availability, external_values
+
+
+class Credential(Labelled):
+    """Values of a credential type that belong to a company; secret ones are masked."""
+
+    name: str = Field(description="The name for people.")
+    company_id: int = Field(description="The company.")
+    credential_type_id: int = Field(description="The credential type.")
+    max_jobs: int | None = Field(
+        description="How many jobs may use it at a time; null: as many as like."
+    )
+    values: dict[str, str] = Field(
+        description="Its values by keyword; secret ones are masked in answers, and blank or "
+        "masked ones stay as they are."
+    )
+    prefect_url: str | None = Field(
+        description="The page of its block in Prefect's UI; null: Prefect does not know of it yet."
+    )
 
 
 class CredentialBody(LabelledBody):
@@ -69,7 +85,7 @@ class CredentialBody(LabelledBody):
     jobs as `max_jobs` may use it at a time; null: as many as like.
     """
 
-    record: ClassVar = credentials.Credential
+    record: ClassVar = Credential
 
     name: RecordName | None = None
     company_id: Ref | None = None
@@ -110,7 +126,7 @@ def write_credential(write: WriteRequest) -> WriteResult:
     ):
         require_accessible(write, used, owner, "/credential_type_id")
     if credential is None:
-        credential = Credential(values={}, secrets={})
+        credential = records.Credential(values={}, secrets={})
         write.session.add(credential)
     before = _destination_of(write, credential) if credential.secrets else None
     credential.name = body.name or credential.name
@@ -127,14 +143,16 @@ def write_credential(write: WriteRequest) -> WriteResult:
     return WriteResult(credential, created, warnings)
 
 
-def enqueue_sync(session: WritingSession, credential: Credential) -> None:
+def enqueue_sync(session: WritingSession, credential: records.Credential) -> None:
     """Enqueue a credential's block, and the run templates whose parameters leave out its values."""
     enqueue(session, OutboxKind.APPLY_CREDENTIAL, credential.id)
     for template in templates_with(session, [credential.id]):
         enqueue(session, OutboxKind.APPLY_TEMPLATE, template.id)
 
 
-def _apply_company(write: WriteRequest, credential: Credential, company: Company | None) -> None:
+def _apply_company(
+    write: WriteRequest, credential: records.Credential, company: Company | None
+) -> None:
     if company is None or company.id == credential.company_id:
         return
     users = templates_with(write.session, [credential.id]) if credential.id else ()
@@ -145,7 +163,7 @@ def _apply_company(write: WriteRequest, credential: Credential, company: Company
     credential.company_id = company.id
 
 
-def _values_of(credential: Credential, body: CredentialBody) -> dict[str, Any]:
+def _values_of(credential: records.Credential, body: CredentialBody) -> dict[str, Any]:
     if "value" not in body.model_fields_set:
         return body.values
     names = [field["keyword"] for field in credential.credential_type.fields]
@@ -174,21 +192,21 @@ def _resolve_type(
 
 def _find_credential(
     write: WriteRequest, body: CredentialBody, company: Company | None
-) -> Credential | None:
+) -> records.Credential | None:
     if write.record_id is not None or company is None or body.name is None:
-        return write.get_for_update(Credential, "companies")
+        return write.get_for_update(records.Credential, "companies")
     credential = credential_named(write.session, company.id, body.name)
     return write.authorize_update(credential, "companies") if credential else None
 
 
-def _destination_of(write: WriteRequest, credential: Credential) -> Destination:
+def _destination_of(write: WriteRequest, credential: records.Credential) -> Destination:
     kind = credential.credential_type
     return destination_of(kind, credential.values, credential.secrets, write.box)
 
 
 def _apply_values(
     write: WriteRequest,
-    credential: Credential,
+    credential: records.Credential,
     given: dict[str, Any],
     before: Destination | None,
     *,
@@ -243,46 +261,8 @@ def _missing_warnings(lacking: Sequence[str]) -> Iterator[Fault]:
         yield Fault(f"/values/{name}", "required", message)
 
 
-class TopicBody(OwnedBody):
-    """A topic, known by its name; `color` is six hexadecimal digits."""
-
-    record: ClassVar = topics.Topic
-
-    name: RecordName | None = None
-    description: Note | None = None
-    color: Annotated[
-        str,
-        StringConstraints(pattern=r"^[0-9A-Fa-f]{6}$"),
-        WithJsonSchema({"type": "string", "pattern": "^#?[0-9A-Fa-f]{6}$"}),
-    ] = "C0C0C0"
-
-    @field_validator("color", mode="before")
-    @classmethod
-    def _without_hash(cls, value: Any) -> Any:
-        return value.removeprefix("#") if isinstance(value, str) else value
-
-
-def write_topic(write: WriteRequest) -> WriteResult:
-    """Write a topic."""
-    body = parse_body(TopicBody, write.fields)
-    owner = resolve_owner(write, body)
-    named = topics_named(write.session, body.name) if body.name else ()
-    topic = write.get_for_update(Topic, "applications") or (
-        select_named(write, owner, named) if write.record_id is None else None
-    )
-    created, warnings = topic is None, list[Fault]()
-    if topic is None:
-        authorize_definition(write, owner)
-        require_fields(body, "name")
-        topic = Topic(company_id=owner.company_id)
-        warnings += [] if owner.is_said else namesake_warnings(write, topic, named)
-        write.session.add(topic)
-    elif body.name is not None:
-        require_administrator(write, topic, {"name"} if body.name != topic.name else ())
-    is_renamed = not created and body.name not in (None, topic.name)
-    before, bearers = topic.name, bearers_of(write.session, topic) if is_renamed else []
-    apply_fields(topic, body, except_for=OWNER)
-    rename_in(write.session, bearers, before, topic.name)
-    apply_owner(write, topic, owner)
-    write.session.flush()
-    return WriteResult(topic, created, warnings)
+def serialize_credential(credential: records.Credential, settings: Settings) -> JsonObject:
+    """Return a credential as answers show it; secret values are masked."""
+    values = StoredValues(credential.values, credential.secrets).shown()
+    link = prefect_link(settings, "blocks/block", credential.block_document_id)
+    return serialize_fields(Credential, credential, values=values, prefect_url=link)

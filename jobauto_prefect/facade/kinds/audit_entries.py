@@ -1,10 +1,12 @@
-"""The records of the audit trail, as responses show them."""
+"""Entries of the audit trail: as they are shown."""
 
 from typing import Any, Literal
 
 from pydantic import Field
 
-from jobauto_prefect.facade.models.common import Record
+from jobauto_prefect.facade.answers import JsonObject, Record, serialize_fields
+from jobauto_prefect.ledger import records
+from jobauto_prefect.settings import Settings
 
 AuditAction = Literal[
     "create",
@@ -45,3 +47,8 @@ class AuditEntry(Record):
     changes: dict[str, list[Any]] = Field(
         description="Field by field `[before, after]`; of secrets only that they changed."
     )
+
+
+def serialize_audit_entry(entry: records.AuditEntry, _settings: Settings) -> JsonObject:
+    """Return an audit entry as answers show it."""
+    return serialize_fields(AuditEntry, entry)

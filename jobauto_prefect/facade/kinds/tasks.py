@@ -1,12 +1,14 @@
-"""The records of tasks, as responses show them."""
+"""Tasks: as they are shown."""
 
 from datetime import datetime
 
 from pydantic import Field
 
-from jobauto_prefect.facade.models.common import Record
-from jobauto_prefect.facade.models.jobs import Job
+from jobauto_prefect.facade.answers import JsonObject, Record, serialize_fields
+from jobauto_prefect.facade.kinds.jobs import Job
+from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.states import TaskReason, TaskState
+from jobauto_prefect.settings import Settings
 
 
 class Task(Record):
@@ -35,3 +37,8 @@ class TaskWithJobs(Task):
     """A task with all its attempts."""
 
     jobs: list[Job] = Field(description="Its attempts, the first one first.")
+
+
+def serialize_task(task: records.Task, _settings: Settings) -> JsonObject:
+    """Return a task as answers show it; its own record has its attempts besides."""
+    return serialize_fields(Task, task, company_id=task.runtemplate.company_id)

@@ -1,18 +1,26 @@
-"""Credential types."""
+"""Credential types: as they are shown and written."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
+from jobauto_prefect.compiler.blocks import block_type_slug
 from jobauto_prefect.definitions import pick_text
 from jobauto_prefect.definitions.environment_names import unsafe_reason
 from jobauto_prefect.definitions.records.credentials import secret_keywords
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.answers import (
+    JsonObject,
+    Labelled,
+    prefect_link,
+    serialize_fields,
+)
 from jobauto_prefect.facade.http.field_types import READ_NUMBER, Boolean
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
-from jobauto_prefect.facade.models import credentials
+from jobauto_prefect.facade.kinds import credentials
+from jobauto_prefect.facade.kinds.credentials import enqueue_sync
 from jobauto_prefect.facade.writes.base import (
     LongText,
     RecordName,
@@ -23,7 +31,6 @@ from jobauto_prefect.facade.writes.base import (
     apply_fields,
     require_fields,
 )
-from jobauto_prefect.facade.writes.credentials import enqueue_sync
 from jobauto_prefect.facade.writes.env import StoredValues, seal_exposed
 from jobauto_prefect.facade.writes.ownership import (
     OWNER,
@@ -38,20 +45,102 @@ from jobauto_prefect.facade.writes.ownership import (
     select_named,
 )
 from jobauto_prefect.facade.writes.secret_destinations import Destination, destination_of
+from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.credentials import (
     credential_type_with_uuid,
     credential_types_coded,
     credentials_of_type,
 )
-from jobauto_prefect.ledger.records import CredentialType
+from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources.availability import fault_of_check
 from jobauto_prefect.sources.external_values import faults_of_type
 
+Localized = str | dict[str, str]
+
+
+class CredentialTypeField(BaseModel):
+    """One field of a credential type; `keyword` is the environment key it fills."""
+
+    keyword: str = Field(description="The environment key.")
+    type: str = Field(description="The type of the value.")
+    name: Localized | None = Field(default=None, description="The name for people.")
+    description: Localized | None = Field(default=None, description="What it is for.")
+    hint: Localized | None = Field(
+        default=None,
+        description="An example or advice for the person who fills it in.",
+    )
+    default_value: Any = Field(default=None, description="Used where a credential says nothing.")
+    required: bool = Field(description="Whether it must have a value.")
+    options: dict[str, Any] | list[Any] | None = Field(
+        default=None,
+        description="The values to choose from: an object of value and label, or an array of "
+        "values.",
+    )
+
+
+class Availability(BaseModel):
+    """How to find out whether what a credential opens is there."""
+
+    url: str | None = Field(
+        default=None,
+        description="It is there when this answers with 2xx; `{KEYWORD}` is a field.",
+    )
+    command: list[str] | None = Field(
+        default=None,
+        description="It is there when this argument vector ends with 0.",
+    )
+    timeout_seconds: float = Field(description="Seconds until it counts as not there.")
+    retry_seconds: float = Field(description="Seconds until a job that waits asks again.")
+
+
+class CredentialType(Labelled):
+    """A kind of credential: which values it has, and which of them are secret."""
+
+    company_id: int | None = Field(
+        description="The company it belongs to, and whose run templates alone use it; null: it is "
+        "shared."
+    )
+    uuid: str | None = Field(description="Identifies it in all installations.")
+    code: str = Field(description="Short name, unique.")
+    name: str = Field(description="The name for people.")
+    description: str | None = Field(description="What it is for.")
+    version: str | None = Field(description="Its version.")
+    url: str | None = Field(description="Address of what it signs in to.")
+    homepage: str | None = Field(description="Where it is at home.")
+    logo: str | None = Field(description="An image: its address, or a data URL.")
+    translations: dict[str, dict[str, str]] = Field(
+        description="The texts in several languages: field, language, text."
+    )
+    tags: list[str] = Field(description="Keywords.")
+    fields: list[CredentialTypeField] = Field(description="Its fields.")
+    availability: Availability | None = Field(
+        description="How to find out whether what a credential opens is there; null: it always is."
+    )
+    source: str | None = Field(
+        description="Where further values come from when a job starts; null: there are none."
+    )
+    stock: bool = Field(
+        description="Whether it came with the first start, and nobody has written it since."
+    )
+    prefect_url: str | None = Field(
+        description="The page of its block type in Prefect's UI; null: Prefect does not know of it "
+        "yet."
+    )
+
+
 UUID = r"^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$"
+
+
 Language = Annotated[str, StringConstraints(pattern=r"^[a-z]{2}$")]
+
+
 LocalizedName = RecordName | Annotated[dict[Language, RecordName], Field(min_length=1)]
+
+
 LocalizedText = LongText | Annotated[dict[Language, LongText], Field(min_length=1)]
+
+
 LOCALIZED = ("name", "description")
 """Fields that may be in several languages."""
 
@@ -138,7 +227,7 @@ def write_credential_type(write: WriteRequest) -> WriteResult:
     if kind is None:
         authorize_definition(write, owner)
         require_fields(body, "code", "name")
-        kind = CredentialType(fields=[], translations={}, company_id=owner.company_id)
+        kind = records.CredentialType(fields=[], translations={}, company_id=owner.company_id)
         warnings += _namesakes(write, kind, body, owner)
     destinations, identity = _destinations(write, kind), _identity(kind)
     apply_fields(kind, body, except_for=APART)
@@ -163,14 +252,14 @@ def write_credential_type(write: WriteRequest) -> WriteResult:
     return WriteResult(kind, created, warnings)
 
 
-def _identity(kind: CredentialType) -> Mapping[str, Any]:
+def _identity(kind: records.CredentialType) -> Mapping[str, Any]:
     """Return what tells types apart."""
     names = kind.translations.get("name", kind.name)
     return {"code": kind.code, "uuid": kind.uuid and kind.uuid.lower(), "name": names}
 
 
 def _namesakes(
-    write: WriteRequest, kind: CredentialType, body: CredentialTypeBody, owner: Owner
+    write: WriteRequest, kind: records.CredentialType, body: CredentialTypeBody, owner: Owner
 ) -> list[Fault]:
     if owner.is_said or body.code is None:
         return []
@@ -178,7 +267,7 @@ def _namesakes(
 
 
 def _faults(
-    write: WriteRequest, body: CredentialTypeBody, kind: CredentialType | None
+    write: WriteRequest, body: CredentialTypeBody, kind: records.CredentialType | None
 ) -> Iterator[Fault]:
     seen = set[str]()
     for place, field in enumerate(body.fields):
@@ -199,7 +288,7 @@ def _faults(
     yield from faults_of_type(source, [field["keyword"] for field in fields])
 
 
-def _destinations(write: WriteRequest, kind: CredentialType) -> dict[int, Destination]:
+def _destinations(write: WriteRequest, kind: records.CredentialType) -> dict[int, Destination]:
     """Return where the secrets of this type's credentials are sent.
 
     Those alone are in it that hold secrets which who writes may not read.
@@ -235,7 +324,9 @@ def _refuse_other_destinations(
         raise InvalidInput(faults)
 
 
-def _apply_texts(write: WriteRequest, kind: CredentialType, body: CredentialTypeBody) -> None:
+def _apply_texts(
+    write: WriteRequest, kind: records.CredentialType, body: CredentialTypeBody
+) -> None:
     """Set one text for lists, and all of them where there are several."""
     translations = dict(kind.translations)
     for member in LOCALIZED:
@@ -252,7 +343,7 @@ def _apply_texts(write: WriteRequest, kind: CredentialType, body: CredentialType
     kind.translations = translations
 
 
-def _update_credentials(write: WriteRequest, kind: CredentialType) -> None:
+def _update_credentials(write: WriteRequest, kind: records.CredentialType) -> None:
     secret = secret_keywords(kind.fields)
     for credential in credentials_of_type(write.session, kind.id):
         sealed = seal_exposed(
@@ -265,9 +356,9 @@ def _update_credentials(write: WriteRequest, kind: CredentialType) -> None:
 
 def _find_type(
     write: WriteRequest, body: CredentialTypeBody, owner: Owner
-) -> CredentialType | None:
+) -> records.CredentialType | None:
     if write.record_id is not None:
-        return write.get_for_update(CredentialType, "applications")
+        return write.get_for_update(records.CredentialType, "applications")
     if body.uuid is not None:
         of_uuid = credential_type_with_uuid(write.session, body.uuid)
         if (kind := authorize_visible(write, of_uuid)) is not None:
@@ -276,3 +367,10 @@ def _find_type(
         return None
     coded = credential_types_coded(write.session, body.code)
     return select_named(write, owner, coded)
+
+
+def serialize_credential_type(kind: records.CredentialType, settings: Settings) -> JsonObject:
+    """Return a credential type as answers show it."""
+    slug = block_type_slug(kind.code, kind.id) if kind.block_type_id else None
+    link = prefect_link(settings, "blocks/catalog", slug)
+    return serialize_fields(credentials.CredentialType, kind, prefect_url=link)

@@ -1,18 +1,27 @@
-"""Companies."""
+"""Companies: as they are shown and written."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from itertools import count
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
 from jobauto_prefect.definitions.records.slugs import append_number, code_of, slug_of
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Forbidden
+from jobauto_prefect.facade.answers import (
+    JsonObject,
+    Labelled,
+    serialize_fields,
+    tag_link,
+)
+from jobauto_prefect.facade.auth.permissions import Membership
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
-from jobauto_prefect.facade.models import companies
+from jobauto_prefect.facade.kinds.calendars import CalendarRefs, apply_calendars
+from jobauto_prefect.facade.kinds.topics import TopicRefs, apply_topics
 from jobauto_prefect.facade.writes.base import (
     LabelledBody,
     LongText,
@@ -25,19 +34,82 @@ from jobauto_prefect.facade.writes.base import (
     apply_fields,
     require_fields,
 )
-from jobauto_prefect.facade.writes.calendars import CalendarRefs, apply_calendars
-from jobauto_prefect.facade.writes.env import short_secret_warnings
-from jobauto_prefect.facade.writes.notices import NoticesBody, apply_notices
+from jobauto_prefect.facade.writes.env import StoredValues, short_secret_warnings
+from jobauto_prefect.facade.writes.notices import (
+    Notices,
+    NoticesBody,
+    apply_notices,
+    serialize_notices,
+)
 from jobauto_prefect.facade.writes.retention import CompanyRetentionBody, authorize_retention
-from jobauto_prefect.facade.writes.topics import TopicRefs, apply_topics
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
+from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.applications import apps_usable_by
 from jobauto_prefect.ledger.queries.companies import companies_named
 from jobauto_prefect.ledger.queries.credentials import credentials_of_company
 from jobauto_prefect.ledger.queries.names import company_with_slug, find_company
 from jobauto_prefect.ledger.queries.run_templates import templates_of_company
-from jobauto_prefect.ledger.records import Company
+from jobauto_prefect.ledger.records import (
+    CompanyUser,
+)
+from jobauto_prefect.settings import Settings
+
+CompanyBound = Literal[
+    "jobs_days", "jobs_count", "output_days", "runs_days", "tasks_days", "events_days"
+]
+
+
+class Company(Labelled):
+    """A company; `env` are its values for all its run templates, secret ones masked."""
+
+    slug: str = Field(description="Short name, unique: letters, digits, `_` and `-`.")
+    name: str = Field(description="The name for people.")
+    enabled: bool = Field(description="Whether it may be used.")
+    ic: str | None = Field(title="Registration number", description="Registration number.")
+    email: str | None = Field(description="Address for mail.")
+    logo: str | None = Field(description="An image: its address, or a data URL.")
+    settings: str | None = Field(description="Free text for clients.")
+    customer: int | None = Field(description="The number of the customer in another system.")
+    timezone: str | None = Field(
+        description="IANA name of the zone of its schedules; null: that of the service."
+    )
+    topics: list[str] = Field(
+        description="The names of the topics attached to it. Written: names or ids; a name means "
+        "the company's own topic first, then the shared one."
+    )
+    calendars: list[str] = Field(
+        description="The names of the calendars by which windows are closed. Written: names or ids."
+    )
+    retention: dict[CompanyBound, int] = Field(
+        description="Bounds of what is kept that it sets itself, 0 for none: the days that ended "
+        "jobs (`jobs_days`), their output (`output_days`), their flow runs in Prefect "
+        "(`runs_days`), tasks and events stay, and how many ended jobs of a run template "
+        "(`jobs_count`)."
+    )
+    notices: Notices = Field(
+        description="Who is told of what becomes of its jobs, by channel; of a run template, a "
+        "channel that is left out is as its company says. Written as a whole."
+    )
+    env: dict[str, str] = Field(
+        title="Environment",
+        description="Values by environment key; secret ones are masked in answers. null removes a "
+        "value.",
+    )
+    prefect_url: str = Field(
+        description="Its page in Prefect's UI; null: Prefect does not know of it yet."
+    )
+
+
+class Member(BaseModel):
+    """A user's membership of a company."""
+
+    id: int = Field(description="The number of the record.")
+    company_id: int = Field(description="The company.")
+    user_id: int = Field(description="The user.")
+    role: Membership = Field(description="The role in the company.")
+    login: str | None = Field(description="The login of the user.")
+    created_at: datetime = Field(description="When it was made.")
 
 
 class CompanyBody(LabelledBody):
@@ -45,7 +117,7 @@ class CompanyBody(LabelledBody):
     templates.
     """
 
-    record: ClassVar = companies.Company
+    record: ClassVar = Company
 
     slug: Slug | None = None
     name: RecordName | None = None
@@ -81,7 +153,7 @@ def write_company(write: WriteRequest) -> WriteResult:
         write.authorize_create("companies", None)
         require_fields(body, "name")
         slug = body.slug or _free_slug(write, body.name or "")
-        company = Company(env={}, secrets={}, notices={}, notice_secrets={}, slug=slug)
+        company = records.Company(env={}, secrets={}, notices={}, notice_secrets={}, slug=slug)
         write.session.add(company)
     as_read = created or body.slug == code_of(company.slug, company.id)
     renamed = not as_read and body.slug not in (None, company.slug)
@@ -115,12 +187,12 @@ def write_company(write: WriteRequest) -> WriteResult:
     return WriteResult(company, created, [*warnings, *short_secret_warnings(body.env, secret)])
 
 
-def _find_company(write: WriteRequest, body: CompanyBody) -> Company | None:
+def _find_company(write: WriteRequest, body: CompanyBody) -> records.Company | None:
     if write.record_id is not None:
-        return write.get_for_update(Company, "companies")
+        return write.get_for_update(records.Company, "companies")
     if body.slug:
         company = find_company(write.session, body.slug)
-        named: Sequence[Company] = [company] if company else []
+        named: Sequence[records.Company] = [company] if company else []
     else:
         named = companies_named(write.session, body.name) if body.name is not None else ()
     # That others have one of this slug or name is not for everybody to know.
@@ -141,9 +213,25 @@ def _free_slug(write: WriteRequest, name: str) -> str:
     )
 
 
-def _secret_names(write: WriteRequest, company: Company, body: CompanyBody) -> set[str]:
+def _secret_names(write: WriteRequest, company: records.Company, body: CompanyBody) -> set[str]:
     """Return the names of a company's values that its applications declare as passwords."""
     if not body.env:
         return set()
     apps = apps_usable_by(write.session, company.id)
     return {key for app in apps for key in app.definition.secret_keys}
+
+
+def serialize_company(company: records.Company, settings: Settings) -> JsonObject:
+    """Return a company as answers show it; secret values are masked."""
+    return serialize_fields(
+        Company,
+        company,
+        notices=serialize_notices(company),
+        env=StoredValues(company.env, company.secrets).shown(),
+        prefect_url=tag_link(settings, f"company:{company.slug}"),
+    )
+
+
+def serialize_member(member: CompanyUser, login: str | None) -> JsonObject:
+    """Return a membership as answers show it."""
+    return serialize_fields(Member, member, login=login)

@@ -1,7 +1,7 @@
-"""Run templates."""
+"""Run templates: as they are shown and written."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StringConstraints, WithJsonSchema
 
@@ -15,18 +15,27 @@ from jobauto_prefect.definitions import (
     Overlap,
     to_text,
 )
-from jobauto_prefect.definitions.records.actions import ActionMode
+from jobauto_prefect.definitions.mask import MASK
+from jobauto_prefect.definitions.records.actions import Action, ActionMode
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
+from jobauto_prefect.facade.answers import (
+    JsonObject,
+    Labelled,
+    isoformat,
+    prefect_link,
+    serialize_fields,
+)
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, READ_NUMBER, Boolean, OrText
 from jobauto_prefect.facade.http.requests import Fields
 from jobauto_prefect.facade.http.requests import parse as parse_body
-from jobauto_prefect.facade.models import run_templates
-from jobauto_prefect.facade.serializers.definitions import serialize_template
+from jobauto_prefect.facade.kinds.calendars import CalendarRefs, apply_calendars
+from jobauto_prefect.facade.kinds.topics import TopicRefs, apply_topics, require_own_topics
 from jobauto_prefect.facade.writes.actions import Actions, ActionsBody, apply_actions
 from jobauto_prefect.facade.writes.assignments import (
     BlockBody,
     CredentialRef,
+    TemplateBlock,
     apply_blocks,
     apply_credentials,
     assignment_warnings,
@@ -48,39 +57,184 @@ from jobauto_prefect.facade.writes.base import (
     require_values,
     resolve_company,
 )
-from jobauto_prefect.facade.writes.calendars import CalendarRefs, apply_calendars
-from jobauto_prefect.facade.writes.env import address_warnings, short_secret_warnings
+from jobauto_prefect.facade.writes.env import StoredValues, address_warnings, short_secret_warnings
 from jobauto_prefect.facade.writes.executors import (
     ExecutorName,
     require_usable_executors,
     settle_template_approval,
 )
-from jobauto_prefect.facade.writes.notices import NoticesBody, apply_notices
+from jobauto_prefect.facade.writes.notices import (
+    Notices,
+    NoticesBody,
+    apply_notices,
+    serialize_notices,
+)
 from jobauto_prefect.facade.writes.ownership import require_accessible, require_visible_definition
 from jobauto_prefect.facade.writes.retention import RetentionBody, authorize_retention
-from jobauto_prefect.facade.writes.topics import TopicRefs, apply_topics, require_own_topics
 from jobauto_prefect.jobs.claims.approval import unapproved_in_template
 from jobauto_prefect.jobs.windows.due_windows import keep_windows
+from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.applications import app_usable_as, app_with_uuid
 from jobauto_prefect.ledger.queries.names import template_named
-from jobauto_prefect.ledger.records import App, Company, RunTemplate
+from jobauto_prefect.ledger.queries.run_templates import work_of_templates
+from jobauto_prefect.ledger.records import (
+    App,
+    Company,
+)
+from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.runtime.executors.registry import settings_schema
+from jobauto_prefect.settings import Settings
+
+Bound = Literal["jobs_days", "jobs_count", "output_days", "runs_days", "tasks_days"]
+
+
+class RunTemplate(Labelled):
+    """How a company runs an application: when, where and with which values."""
+
+    app_id: int = Field(description="The application.")
+    company_id: int = Field(description="The company.")
+    name: str = Field(description="The name for people.")
+    active: bool = Field(description="Whether it runs at all.")
+    interv: Literal["n", "i", "h", "d", "w", "m", "y", "c"] = Field(
+        title="Interval",
+        description="How often: n never, i each minute, h hour, d day, w week, m month, y year, c "
+        "as `cron` says.",
+    )
+    cron: str | None = Field(
+        description="Five fields of cron, or a nickname like `@daily`, for the interval `c`."
+    )
+    timezone: str | None = Field(
+        description="IANA name of the zone of schedules; null: the company's, else the service's."
+    )
+    delay: int = Field(description="Seconds from the start of a window to the start of its job.")
+    executor: str = Field(
+        description="What runs the command: one of these, or one that a package adds."
+    )
+    executors: list[str] = Field(
+        description="Those that a job may name instead of `executor`; none: its own alone."
+    )
+    executor_settings: dict[str, Any] = Field(
+        description="What executors are told; each takes its own, so that `executor` alone has to "
+        "be changed. Replaced as a whole."
+    )
+    pool: str | None = Field(description="The work pool; null: the service's default.")
+    queue: str | None = Field(description="The work queue of its work pool; null: the default one.")
+    queue_priority: int | None = Field(
+        description="The priority that its queue is given: the lowest number comes first where "
+        "workers are full; null: as it is."
+    )
+    timeout_seconds: float | None = Field(
+        description="Seconds it may run; null: the service's default."
+    )
+    deadline_offset: str | None = Field(
+        description="Deadline of a window: so long after its start (`+3h`, `+1h30m`), or when the "
+        "clock next shows a time (`HH:MM`); null: the end of the window."
+    )
+    allow_late: bool = Field(
+        description="Whether a success after the deadline counts: `fulfilled_late`, not `failed`."
+    )
+    max_attempts: int | None = Field(
+        description="How many attempts a window has in all; null: 3 of what is worth another."
+    )
+    retry_backoff: Backoff = Field(
+        description="How the waits between attempts grow: `none` and `fixed` not at all, `linear` "
+        "by the gap, `exponential` twofold."
+    )
+    retry_min_gap: int = Field(description="Seconds between two attempts, at least.")
+    retry_undeclared: bool = Field(
+        description="Whether a non-zero exit code that the definition does not declare is worth "
+        "another attempt."
+    )
+    overlap: Overlap = Field(
+        description="When a window opens while a job of an earlier one runs: `wait` for it, "
+        "`skip` the window, or run in `parallel`."
+    )
+    misfire: Misfire = Field(
+        description="What runs of the windows that passed in an outage: the `latest` one, `all`, "
+        "or none (`skip`)."
+    )
+    on_contact_lost: ContactLost = Field(
+        description="A job whose worker has no contact with the service for one lease: let it "
+        "`finish`, or `stop` it."
+    )
+    on_closed: OnClosed = Field(
+        description="Windows whose jobs would start in closed time: `excuse` them, or `move` the "
+        "newest one to its end (with `misfire` `all` each one)."
+    )
+    note: str | None = Field(description="Free text.")
+    topics: list[str] = Field(
+        description="The names of the topics attached to it. Written: names or ids; a name means "
+        "the company's own topic first, then the shared one."
+    )
+    calendars: list[str] = Field(
+        description="The names of the calendars by which windows are closed. Written: names or ids."
+    )
+    all_topics: list[str] | None = Field(
+        default=None,
+        description="Its own topics, its application's and its company's, without doubles; only "
+        "in the record itself.",
+    )
+    retention: dict[Bound, int] = Field(
+        description="Bounds of what is kept that it sets itself, 0 for none: the days that ended "
+        "jobs (`jobs_days`), their output (`output_days`), their flow runs in Prefect "
+        "(`runs_days`), tasks and events stay, and how many ended jobs of a run template "
+        "(`jobs_count`)."
+    )
+    notices: Notices = Field(
+        description="Who is told of what becomes of its jobs, by channel; of a run template, a "
+        "channel that is left out is as its company says. Written as a whole."
+    )
+    success: dict[Action, dict[str, Any]] = Field(
+        description="Actions after a success or a warning, by their names."
+    )
+    fail: dict[Action, dict[str, Any]] = Field(
+        description="Actions after an error, by their names."
+    )
+    env: dict[str, str] = Field(
+        title="Environment",
+        description="Values by environment key; secret ones are masked in answers. null removes a "
+        "value.",
+    )
+    credentials: list[int] = Field(
+        description="The credentials whose values its jobs get; of one name the later one counts."
+    )
+    blocks: list[TemplateBlock] = Field(
+        description="Blocks of other people in Prefect; naming them needs `system.config`."
+    )
+    prefect_url: str | None = Field(
+        description="Its page in Prefect's UI; null: Prefect does not know of it yet."
+    )
+
 
 SettingsBody = Annotated[dict[str, Any], WithJsonSchema(settings_schema())]
+
+
 YEAR = 365 * 24 * 3600  # seconds
+
+
 Seconds = Annotated[
     float, Field(gt=0, le=YEAR), READ_NUMBER, OrText(r"^[1-9][0-9]{0,6}(\.[0-9]{1,6})?$")
 ]
+
+
 WholeSeconds = Annotated[int, Field(ge=0, le=YEAR), READ_INTEGER, OrText(r"^(0|[1-9][0-9]{0,6})$")]
+
+
 Attempts = Annotated[int, Field(ge=1, le=1000), READ_INTEGER, OrText(r"^[1-9][0-9]{0,2}$")]
+
+
 QueueName = Annotated[
     str, StringConstraints(min_length=1, max_length=250, pattern=r"^[^/%&<>\x00]+$")
 ]
 """What Prefect takes for the name of a work queue."""
+
+
 QueuePriority = Annotated[
     int, Field(ge=1, le=1_000_000), READ_INTEGER, OrText(r"^[1-9][0-9]{0,5}$")
 ]
+
+
 TIMES = ("interv", "cron", "timezone", "delay", "deadline_offset")
 
 
@@ -91,7 +245,7 @@ class TemplateBody(LabelledBody):
     `company` (its slug).
     """
 
-    record: ClassVar = run_templates.RunTemplate
+    record: ClassVar = RunTemplate
 
     app_id: Ref | None = None
     app_uuid: str | None = Field(
@@ -145,6 +299,8 @@ class TemplateBody(LabelledBody):
 
 
 REFERENCES = frozenset({"app_id", "app_uuid", "app", "company_id", "company"})
+
+
 APART = {
     *REFERENCES,
     *("env", "credentials", "blocks", "topics", "calendars", "success", "fail", "notices"),
@@ -153,6 +309,8 @@ APART = {
 
 CONFIGURE = "companies", "update"
 """The permission to say what a company's run templates run, and how; a `user` runs them."""
+
+
 OPERATED = frozenset({"active", "note"})
 """Fields that `jobs.update` is enough for."""
 
@@ -173,7 +331,7 @@ def write_template(write: WriteRequest) -> WriteResult:
     if template is None:
         app_reference = body.app_id or body.app_uuid or body.app
         require_values({"name": body.name, "app_id": app_reference, "company_id": company})
-        template = RunTemplate(
+        template = records.RunTemplate(
             env={}, secrets={}, success={}, fail={}, action_secrets={}, assignments=[],
             notices={}, notice_secrets={}, approved={},
         )  # fmt: skip
@@ -217,7 +375,7 @@ def write_template(write: WriteRequest) -> WriteResult:
 
 def _require_configuring(
     write: WriteRequest,
-    template: RunTemplate,
+    template: records.RunTemplate,
     body: TemplateBody,
     app: App | None,
     company: Company | None,
@@ -253,7 +411,7 @@ def _is_unchanged(name: str, fields: Fields, body: TemplateBody, shown: Mapping[
     return shown[name] in (fields.get(name), getattr(body, name))
 
 
-def _apply_env(write: WriteRequest, template: RunTemplate, given: Fields) -> list[Fault]:
+def _apply_env(write: WriteRequest, template: records.RunTemplate, given: Fields) -> list[Fault]:
     """Apply the values given; return warnings of such as can't be right, or be masked."""
     definition = template.app.definition
     rules = ValueRules(definition, write.settings.extra_env)
@@ -265,7 +423,7 @@ def _apply_env(write: WriteRequest, template: RunTemplate, given: Fields) -> lis
 
 
 def _apply_provisions(
-    write: WriteRequest, template: RunTemplate, body: TemplateBody, *, created: bool
+    write: WriteRequest, template: records.RunTemplate, body: TemplateBody, *, created: bool
 ) -> None:
     """Apply credentials, blocks and topics; what it keeps is to be there in its company too."""
     faults: list[Fault] = []
@@ -308,16 +466,53 @@ def _resolve_app(write: WriteRequest, body: TemplateBody, company: Company | Non
 
 def _find_template(
     write: WriteRequest, body: TemplateBody, company: Company | None
-) -> RunTemplate | None:
+) -> records.RunTemplate | None:
     if write.record_id is not None or company is None or body.name is None:
-        return write.get_for_update(RunTemplate, "jobs")
+        return write.get_for_update(records.RunTemplate, "jobs")
     template = template_named(write.session, company.slug, body.name)
     return write.authorize_update(template, "jobs") if template else None
 
 
-def _validate(template: RunTemplate, zone: str) -> None:
+def _validate(template: records.RunTemplate, zone: str) -> None:
     times = {name: getattr(template, name) for name in TIMES}
     faults = schedule_faults(times, template.company.timezone or zone)
     if faults:
         raise InvalidInput(faults)
     require_usable_executors(template)
+
+
+def serialize_template(template: records.RunTemplate, settings: Settings) -> JsonObject:
+    """Return a run template as answers show it; `env` are its own values, secret ones masked."""
+    return serialize_fields(
+        RunTemplate,
+        template,
+        env=StoredValues(template.env, template.secrets).shown(),
+        credentials=[assignment.credential_id for assignment in template.assignments],
+        notices=serialize_notices(template),
+        prefect_url=prefect_link(settings, "deployments/deployment", template.deployment_id),
+        **{mode.value: _serialize_actions(template, mode) for mode in ActionMode},
+    )
+
+
+def _serialize_actions(template: records.RunTemplate, mode: ActionMode) -> JsonObject:
+    """Return the actions of an end; that a webhook is signed is shown, not with what."""
+    shown: JsonObject = dict(getattr(template, mode))
+    if mode in template.action_secrets:
+        shown[Action.WEBHOOK] = shown[Action.WEBHOOK] | {"secret": MASK}
+    return shown
+
+
+def add_job_counts(
+    session: ReadingSession, records: Sequence[object], shown: Sequence[JsonObject]
+) -> None:
+    """Add what became of their jobs to records of run templates; other kinds stay as they are."""
+    templates = {record.id: record for record in records if isinstance(record, RunTemplate)}
+    if not templates:
+        return
+    work_by_template = work_of_templates(session, list(templates))
+    for record in shown:
+        work = work_by_template[record["id"]]
+        record["successfull_jobs_count"] = work.succeeded
+        record["failed_jobs_count"] = work.failed
+        record["last_schedule"] = isoformat(work.last_schedule)
+        record["next_schedule"] = isoformat(templates[record["id"]].next_schedule)

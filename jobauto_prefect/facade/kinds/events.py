@@ -1,14 +1,18 @@
-"""The records of events and what they owe, as responses show them."""
+"""Events, and what they owe: as they are shown."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
 from jobauto_prefect.definitions.records.actions import Action
-from jobauto_prefect.facade.models.common import Record
+from jobauto_prefect.facade.answers import JsonObject, Record, serialize_fields
+from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.events.deliveries import DeliveryState, EventKind
 from jobauto_prefect.ledger.events.pending_actions import ActionState
+from jobauto_prefect.ledger.records import PendingAction
+from jobauto_prefect.settings import Settings
 
 
 class Event(Record):
@@ -82,3 +86,25 @@ class EventWithDeliveries(Event):
     actions: list[OwedAction] = Field(
         description="What it has the service do, beside starting rules."
     )
+
+
+def serialize_event(event: records.Event, _settings: Settings) -> JsonObject:
+    """Return an event as answers show it."""
+    return serialize_fields(Event, event)
+
+
+def serialize_event_details(
+    event: records.Event, deliveries: Sequence[records.Delivery], actions: Sequence[PendingAction]
+) -> JsonObject:
+    """Return what is known of an event, and what it owes."""
+    shown = [
+        serialize_fields(Delivery, delivery, eventrule_id=delivery.rule_id)
+        for delivery in deliveries
+    ]
+    return {"data": event.data, "deliveries": shown, "actions": list(map(_owed_action, actions))}
+
+
+def _owed_action(action: PendingAction) -> JsonObject:
+    """Return one action; the query of a webhook's address may be a secret and is not shown."""
+    target = action.target.partition("?")[0] or None
+    return serialize_fields(OwedAction, action, target=target)

@@ -1,7 +1,7 @@
-"""Event sources and event rules."""
+"""Event sources: as they are shown and written."""
 
-import json
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, WithJsonSchema, field_validator
@@ -13,12 +13,12 @@ from jobauto_prefect.definitions.records.source_addresses import (
     USUAL_PORTS,
     changed_address_fields,
 )
-from jobauto_prefect.errors import Conflict, Fault, Forbidden, InvalidInput
-from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, UNSIGNED, Boolean, OrText
+from jobauto_prefect.errors import Conflict, Fault, InvalidInput
+from jobauto_prefect.facade.answers import JsonObject, Labelled, serialize_fields
+from jobauto_prefect.facade.http.field_types import READ_INTEGER, UNSIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
-from jobauto_prefect.facade.models import event_rules
+from jobauto_prefect.facade.kinds import event_rules
 from jobauto_prefect.facade.writes.base import (
-    OBJECT_TEXT,
     LabelledBody,
     Name,
     RecordName,
@@ -27,24 +27,55 @@ from jobauto_prefect.facade.writes.base import (
     WriteRequest,
     WriteResult,
     apply_fields,
-    parse_object,
     require_fields,
     resolve_company,
 )
-from jobauto_prefect.facade.writes.rule_checks import check_rule
 from jobauto_prefect.facade.writes.secret_destinations import resubmission_fault
+from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.base import BIGGEST_ID
-from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.events import sources_named
-from jobauto_prefect.ledger.records import Company, EventRule, EventSource, RunTemplate
+from jobauto_prefect.ledger.records import Company
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.settings import Settings
 from jobauto_prefect.sources import fault_of, source_rules, source_target
 
+
+class EventSource(Labelled):
+    """A database that webhooks write changes into; its password is masked."""
+
+    name: str = Field(description="The name for people.")
+    company_id: int | None = Field(description="The company.")
+    adapter_type: str = Field(description="What writes the changes into the database.")
+    db_connection: Literal["mysql", "pgsql", "sqlite"] = Field(description="The kind of database.")
+    db_host: str = Field(description="Its host.")
+    db_port: str = Field(description="Its port; empty in a body means the usual one.")
+    db_database: str = Field(description="Name of the database; of SQLite the path of its file.")
+    db_username: str | None = Field(description="Its user.")
+    db_password: Literal["********"] | None = Field(
+        description="Its password, masked in answers; blank or masked: stays as it is."
+    )
+    enabled: bool = Field(description="Whether it may be used.")
+    poll_interval: int = Field(description="Seconds between two looks.")
+    consume: Literal["delete", "keep"] = Field(
+        description="What becomes of changes that were stored: they are deleted from the adapter "
+        "database, or kept."
+    )
+    last_processed_id: int = Field(
+        description="The highest change that was read; written: the one to begin after."
+    )
+    poll_error: str | None = Field(description="Why the last look failed; null: it did not.")
+    polled_at: datetime | None = Field(description="When it was last looked at; null: never.")
+
+
 Interval = Annotated[int, Field(ge=1, le=86_400), READ_INTEGER, OrText(r"^[1-9][0-9]{0,3}$")]
+
+
 Position = Annotated[int, Field(ge=0, le=BIGGEST_ID), READ_INTEGER, OrText(UNSIGNED)]
+
+
 PORT = r"^([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])?$"
 """1 to 65535, or nothing."""
+
 
 PORTS: JsonSchemaValue = {
     "anyOf": [
@@ -89,6 +120,8 @@ class SourceBody(LabelledBody):
 
 
 PASSWORD = "db_password"  # noqa: S105 - the name of a field
+
+
 APART = {"company_id", "company", PASSWORD, "last_processed_id"}
 
 
@@ -104,7 +137,7 @@ def write_source(write: WriteRequest) -> WriteResult:
             write.authorize_move(source)
     if source is None:
         require_fields(body, "name", "db_database")
-        source = EventSource()
+        source = records.EventSource()
         write.session.add(source)
     before = {name: getattr(source, name) for name in ADDRESS_FIELDS}
     apply_fields(source, body, except_for=APART)
@@ -124,7 +157,7 @@ def write_source(write: WriteRequest) -> WriteResult:
     return WriteResult(source, created)
 
 
-def _usual_port(source: EventSource, body: SourceBody, before: Mapping[str, Any]) -> str:
+def _usual_port(source: records.EventSource, body: SourceBody, before: Mapping[str, Any]) -> str:
     """Return the port where none is given: that of the kind, unless a body keeps another one."""
     kept = None if "db_port" in body.model_fields_set else before["db_port"]
     if kept and kept != USUAL_PORTS.get(before["db_connection"]):
@@ -133,7 +166,7 @@ def _usual_port(source: EventSource, body: SourceBody, before: Mapping[str, Any]
 
 
 def _apply_password(
-    write: WriteRequest, source: EventSource, body: SourceBody, changed: list[str]
+    write: WriteRequest, source: records.EventSource, body: SourceBody, changed: list[str]
 ) -> Iterator[Fault]:
     """Store or forget a source's password.
 
@@ -147,7 +180,9 @@ def _apply_password(
         source.db_password = None
 
 
-def _target_faults(source: EventSource, box: SecretBox, settings: Settings) -> Iterator[Fault]:
+def _target_faults(
+    source: records.EventSource, box: SecretBox, settings: Settings
+) -> Iterator[Fault]:
     fault = fault_of(source_target(source, box), source_rules(settings))
     if fault is not None:
         member = "db_database" if source.db_connection == "sqlite" else "db_host"
@@ -156,14 +191,14 @@ def _target_faults(source: EventSource, box: SecretBox, settings: Settings) -> I
 
 def _find_source(
     write: WriteRequest, body: SourceBody, company: Company | None
-) -> EventSource | None:
+) -> records.EventSource | None:
     """Return the source that is meant: by its name that of the company, where one is said.
 
     Raises:
         Conflict: no company is said, and several of who asks have one of this name.
     """
     if write.record_id is not None or not body.name:
-        return write.get_for_update(EventSource, "companies")
+        return write.get_for_update(records.EventSource, "companies")
     owner_id, is_said = company and company.id, body.model_fields_set & {"company_id", "company"}
     named = [
         source
@@ -176,83 +211,7 @@ def _find_source(
     return write.authorize_update(named[0], "companies") if named else None
 
 
-MAPPING: JsonSchemaValue = {"anyOf": [{"type": ["object", "null"]}, *OBJECT_TEXT]}
-
-
-class RuleBody(LabelledBody):
-    """An event rule: a change of `event_source_id`, or the end of `runtemplate_source_id`, starts
-    `runtemplate_id`. `env_mapping` is an object, or its JSON text; with `fan_out` there is a job
-    for each element of a list in it.
-    """
-
-    record: ClassVar = event_rules.EventRule
-
-    event_source_id: Ref | None = None
-    runtemplate_source_id: Ref | None = None
-    runtemplate_id: Ref | None = None
-    evidence: ShortText | None = None
-    operation: Literal["any", "create", "update", "delete"] = "any"
-    on: Literal["success", "warning", "failure", "any"] = "success"
-    env_mapping: Annotated[dict[str, Any], WithJsonSchema(MAPPING)] = Field(default_factory=dict)
-    fan_out: Boolean = False
-    enabled: Boolean = True
-    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1), READ_INTEGER, OrText(SIGNED)] = 0
-
-    @field_validator("env_mapping", mode="before")
-    @classmethod
-    def _read_text(cls, value: Any) -> Any:
-        return {} if value is None else parse_object(value)
-
-
-def write_rule(write: WriteRequest) -> WriteResult:
-    """Write an event rule."""
-    body = parse_body(RuleBody, write.fields)
-    rule = write.get_for_update(EventRule, "jobs")
-    created = rule is None
-    _check_references(write, body)
-    if rule is None:
-        require_fields(body, "runtemplate_id")
-        rule = EventRule(env_mapping="{}")
-        write.session.add(rule)
-    elif not _may_vouch(write, rule) and (more := body.model_fields_set - OPERATED):
-        raise Forbidden(
-            f"this rule tells of a company's events that you may not read: you can change "
-            f"{', '.join(sorted(OPERATED))} of it, not {', '.join(sorted(more))}"
-        )
-    apply_fields(rule, body, except_for={"env_mapping"})
-    if "env_mapping" in body.model_fields_set:
-        rule.env_mapping = json.dumps(body.env_mapping, ensure_ascii=False)
-    write.session.flush()
-    write.session.expire(rule, ["runtemplate", "runtemplate_source", "event_source"])
-    if _may_vouch(write, rule):
-        rule.written_by = write.who.user_id
-    check_rule(write.session, rule, write.settings.extra_env)
-    enqueue(
-        write.session, OutboxKind.APPLY_TEMPLATE, rule.runtemplate_id
-    )  # what runs may leave out
-    enqueue(write.session, OutboxKind.APPLY_RULE, rule.id)
-    return WriteResult(rule, created)
-
-
-OPERATED = frozenset({"enabled", "labels", "priority"})
-"""Fields of a rule that change nothing of what it tells."""
-
-
-def _may_vouch(write: WriteRequest, rule: EventRule) -> bool:
-    """Whether who asks may read the events that a rule tells of."""
-    kind = "jobs" if rule.runtemplate_source_id is not None else "companies"
-    owners = rule.source_company_id, rule.runtemplate.company_id
-    return owners[0] == owners[1] or write.who.rights.may_read(kind, owners[0])
-
-
-def _check_references(write: WriteRequest, body: RuleBody) -> None:
-    if body.runtemplate_id is not None:
-        target = write.resolve_reference(
-            RunTemplate, body.runtemplate_id, "/runtemplate_id", "jobs"
-        )
-        write.authorize_create("jobs", target.company_id)
-    if body.event_source_id is not None:
-        write.resolve_reference(EventSource, body.event_source_id, "/event_source_id", "companies")
-    if body.runtemplate_source_id is not None:
-        pointer = "/runtemplate_source_id"
-        write.resolve_reference(RunTemplate, body.runtemplate_source_id, pointer, "jobs")
+def serialize_source(source: records.EventSource, _settings: Settings) -> JsonObject:
+    """Return an event source as answers show it; its password is masked."""
+    password = MASK if source.db_password else None
+    return serialize_fields(event_rules.EventSource, source, db_password=password)

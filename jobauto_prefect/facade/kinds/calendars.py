@@ -1,4 +1,4 @@
-"""Calendars, and which ones companies and run templates have."""
+"""Calendars: as they are shown, written, and named by other records."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime
@@ -9,10 +9,10 @@ from pydantic import ConfigDict, Field, StringConstraints
 from jobauto_prefect.compiler.scheduling.calendars import countries
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
 from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.answers import JsonObject, Labelled, serialize_fields
 from jobauto_prefect.facade.http.field_types import Boolean
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
-from jobauto_prefect.facade.models import calendars
 from jobauto_prefect.facade.writes.base import (
     Id,
     LabelledBody,
@@ -26,6 +26,7 @@ from jobauto_prefect.facade.writes.base import (
 )
 from jobauto_prefect.jobs.windows.closed_time import calendar_plan
 from jobauto_prefect.jobs.windows.due_windows import recheck_closed_time
+from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.jobs import windows
 from jobauto_prefect.ledger.queries.calendars import (
     Keeper,
@@ -33,14 +34,44 @@ from jobauto_prefect.ledger.queries.calendars import (
     keepers_of,
     templates_under,
 )
-from jobauto_prefect.ledger.records import Calendar
+from jobauto_prefect.settings import Settings
+
+
+class Calendar(Labelled):
+    """When windows' jobs do not start."""
+
+    name: str = Field(description="The name for people.")
+    timezone: str | None = Field(
+        description="IANA name of the zone of its days and times; null: that of each run template."
+    )
+    country: str | None = Field(
+        description="Whose public holidays are closed (ISO 3166-1); null: nobody's."
+    )
+    subdivision: str | None = Field(description="Whose holidays besides, within the country.")
+    days: list[dict[str, Any]] = Field(
+        description="Closed days: `date`, `until`, `yearly`, `title`."
+    )
+    times: list[dict[str, Any]] = Field(
+        description="Closed times of day: `from`, `to`, `weekdays`, `title`."
+    )
+    periods: list[dict[str, Any]] = Field(
+        description="Closed periods that come once: `start`, `end`, `title`."
+    )
+
 
 PERMISSIONS = "applications"
+
+
 CalendarRefs = Annotated[list[Id | Name], Field(max_length=20)]
 """Ids of calendars, or their names."""
 
+
 Day = Annotated[str, StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$")]
+
+
 Clock = Annotated[str, StringConstraints(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+
+
 Moment = Annotated[
     str,
     StringConstraints(
@@ -48,11 +79,17 @@ Moment = Annotated[
         r"(Z|[+-][0-9]{2}:[0-9]{2})?$"
     ),
 ]
+
+
 Title = Annotated[
     Annotated[str, StringConstraints(max_length=255)] | None,
     Field(description="Why, for people."),
 ]
+
+
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+
+
 MAX_YEARLY_DAYS = 364  # days between the first and the last one
 
 
@@ -100,7 +137,7 @@ class CalendarBody(LabelledBody):
     public holidays; this needs the extra `holidays`.
     """
 
-    record: ClassVar = calendars.Calendar
+    record: ClassVar = Calendar
 
     name: RecordName | None = None
     timezone: ShortText | None = None
@@ -133,7 +170,7 @@ def write_calendar(write: WriteRequest) -> WriteResult:
         InvalidInput: with every error.
     """
     body = parse_body(CalendarBody, write.fields)
-    calendar = write.get_for_update(Calendar, PERMISSIONS)
+    calendar = write.get_for_update(records.Calendar, PERMISSIONS)
     if calendar is None and write.record_id is None and body.name is not None:
         named = calendars_named(write.session, [body.name])
         calendar = write.authorize_update(named[0], PERMISSIONS) if named else None
@@ -141,7 +178,7 @@ def write_calendar(write: WriteRequest) -> WriteResult:
     if calendar is None:
         write.authorize_create(PERMISSIONS, None)
         require_fields(body, "name")
-        calendar = Calendar()
+        calendar = records.Calendar()
         write.session.add(calendar)
     before = calendar.name
     apply_fields(calendar, body, except_for=frozenset(LISTS))
@@ -156,7 +193,7 @@ def write_calendar(write: WriteRequest) -> WriteResult:
     return WriteResult(calendar, created)
 
 
-def _update_bearers(write: WriteRequest, calendar: Calendar, before: str) -> None:
+def _update_bearers(write: WriteRequest, calendar: records.Calendar, before: str) -> None:
     """Update those who bear the calendar: they know it by its name, and go by what it says now."""
     for keeper in keepers_of(write.session, before):
         if calendar.name != before:
@@ -196,11 +233,11 @@ def apply_calendars(write: WriteRequest, keeper: Keeper, given: Sequence[int | s
 
 
 def _find_name(write: WriteRequest, record_id: int) -> str | None:
-    calendar = write.session.get(Calendar, record_id)
+    calendar = write.session.get(records.Calendar, record_id)
     return calendar.name if calendar is not None and calendar.retired_at is None else None
 
 
-def _require_valid(calendar: Calendar) -> None:
+def _require_valid(calendar: records.Calendar) -> None:
     """Require what no pattern tells of a calendar.
 
     Raises:
@@ -244,7 +281,7 @@ def _faults_of_periods(periods: Sequence[dict[str, Any]]) -> Iterable[Fault]:
                 yield Fault(f"/periods/{place}/{name}", "time", "there is no such time")
 
 
-def _faults_of_country(calendar: Calendar) -> Iterable[Fault]:
+def _faults_of_country(calendar: records.Calendar) -> Iterable[Fault]:
     if calendar.country is None:
         if calendar.subdivision is not None:
             yield Fault("/subdivision", "required", "it needs a country")
@@ -266,3 +303,8 @@ def _parse_iso(kind: type[date] | type[datetime], text: str) -> Any:
         return kind.fromisoformat(text)
     except ValueError:
         return None
+
+
+def serialize_calendar(calendar: records.Calendar, _settings: Settings) -> JsonObject:
+    """Return a calendar as answers show it."""
+    return serialize_fields(Calendar, calendar)

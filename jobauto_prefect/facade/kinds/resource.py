@@ -2,18 +2,15 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 from jobauto_prefect.definitions.kinds import Kind
-from jobauto_prefect.facade import formats
+from jobauto_prefect.facade.answers import JsonObject
 from jobauto_prefect.facade.http.field_types import (
     Convert,
-    parse_datetime,
-    parse_int,
 )
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.models.catalog import RECORD_MODELS
-from jobauto_prefect.facade.serializers.common import JsonObject
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.ledger.queries import lists
 from jobauto_prefect.ledger.queries.lists import Condition
@@ -33,18 +30,6 @@ class Filter:
     choices: Sequence[str] = ()
     refers_to: type[Any] | None = None
     several: bool = False
-
-    def shown(self, name: str, titles: Mapping[str, str]) -> formats.ListFilter:
-        """Return the filter as pages offer it; `titles` are those of the list's fields."""
-        kind: Literal["text", "choice", "time", "number"] = "choice" if self.choices else "text"
-        if self.convert is parse_int and self.refers_to is None:
-            kind = "number"
-        if self.convert is parse_datetime:
-            kind = "time"
-        label = formats.field_label(name, titles)
-        if self.how == "template":
-            label = f"{formats.field_label(self.column, titles)}, a part of its name"
-        return formats.ListFilter(name, label, self.choices, kind)
 
     def condition(self, name: str, given: str) -> Condition:
         """Return the condition a request asks for. Raises InvalidInput."""

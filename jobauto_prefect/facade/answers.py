@@ -1,0 +1,113 @@
+"""What answers of all records share: fields, and how they are read from a record."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any
+from urllib.parse import urlencode
+from uuid import UUID
+
+from pydantic import BaseModel, Field
+
+from jobauto_prefect.settings import Settings
+
+
+class Record(BaseModel):
+    """What has an address of its own, and a list.
+
+    The `title` of a field is what pages call it, where that is not its name in words.
+    """
+
+    id: int = Field(description="The number of the record.")
+    created_at: datetime = Field(title="Created", description="When it was made.")
+
+    @classmethod
+    def field_names(cls) -> Collection[str]:
+        """Return the names of all fields that answers have."""
+        return cls.model_fields
+
+    @classmethod
+    def field_titles(cls) -> dict[str, str]:
+        """Return the titles of the fields that have one."""
+        return {name: field.title for name, field in cls.model_fields.items() if field.title}
+
+
+class Timed(Record):
+    """What changes over time."""
+
+    updated_at: datetime = Field(title="Changed", description="When it was last changed.")
+
+
+class Labelled(Timed):
+    """What files can own."""
+
+    labels: list[str] = Field(
+        description="The sets of files that own the record; see `jobauto apply --prune`."
+    )
+
+
+class ErrorSummary(BaseModel):
+    """What every error says, whatever its details."""
+
+    error: str = Field(description="The name of the status.")
+    message: str = Field(description="One line for people.")
+    request_id: str = Field(
+        description="The request, as the service's log and the audit log name it."
+    )
+
+
+class Fault(BaseModel):
+    """One thing wrong: with a request, or with what a job produced."""
+
+    pointer: str = Field(description="JSON pointer to the error; empty: the request as a whole.")
+    rule: str = Field(description="Short name of the rule that is broken.")
+    message: str = Field(description="One line for people.")
+    line: int | None = Field(default=None, description="Line in the body, from 1.")
+    column: int | None = Field(default=None, description="Column in the body, from 1.")
+
+
+JsonObject = dict[str, Any]
+
+
+def serialize_fields(model: type[BaseModel], record: object, **computed: Any) -> JsonObject:
+    """Return the fields that a model names: those computed, the others as the record has them.
+
+    A field with a default is left out: it is added elsewhere.
+    """
+    return {
+        name: computed[name] if name in computed else _to_json(getattr(record, name))
+        for name in _names_of(model)
+    }
+
+
+@cache
+def _names_of(model: type[BaseModel]) -> Sequence[str]:
+    """List the fields that are always shown; those that all kinds share are the last but `id`."""
+    names = [name for name, declared in model.model_fields.items() if declared.is_required()]
+    return sorted(names, key=lambda name: name in Labelled.model_fields and name != "id")
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    return str(value) if isinstance(value, UUID) else value
+
+
+def isoformat(instant: datetime | None) -> str | None:
+    """Write a time in ISO 8601; None stays None."""
+    return instant.isoformat() if instant else None
+
+
+def key_by_id(records: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return a list as clients get it: record id -> record."""
+    return {str(record["id"]): record for record in records}
+
+
+def prefect_link(settings: Settings, path: str, object_id: object) -> str | None:
+    """Return the address of an object in Prefect's pages; None where there is no object yet."""
+    return f"{settings.prefect_ui}/{path}/{object_id}" if object_id else None
+
+
+def tag_link(settings: Settings, tag: str) -> str:
+    """Return the address of the deployments that bear a tag."""
+    return f"{settings.prefect_ui}/deployments?{urlencode({'deployments.tags.name': tag})}"

@@ -1,0 +1,1 @@
+"""The kinds of records: what of each is shown, written and listed."""

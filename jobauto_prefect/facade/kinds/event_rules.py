@@ -1,0 +1,148 @@
+"""Event rules: as they are shown and written."""
+
+import json
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import Field, WithJsonSchema, field_validator
+from pydantic.json_schema import JsonSchemaValue
+
+from jobauto_prefect.errors import Forbidden
+from jobauto_prefect.facade.answers import JsonObject, Labelled, prefect_link, serialize_fields
+from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, Boolean, OrText
+from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.writes.base import (
+    OBJECT_TEXT,
+    LabelledBody,
+    Ref,
+    ShortText,
+    WriteRequest,
+    WriteResult,
+    apply_fields,
+    parse_object,
+    require_fields,
+)
+from jobauto_prefect.facade.writes.rule_checks import check_rule
+from jobauto_prefect.ledger import records
+from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.records import RunTemplate
+from jobauto_prefect.settings import Settings
+
+Operation = Literal["any", "create", "update", "delete"]
+
+
+class EventRule(Labelled):
+    """What a change, or the end of another run template, starts."""
+
+    event_source_id: int | None = Field(description="The event source whose changes it reacts to.")
+    runtemplate_source_id: int | None = Field(
+        title="After run template", description="The run template whose end it reacts to."
+    )
+    runtemplate_id: int = Field(description="The run template.")
+    evidence: str | None = Field(description="The kind of record whose changes count; null: any.")
+    operation: Operation = Field(description="Which changes count.")
+    on: Literal["success", "warning", "failure", "any"] = Field(description="Which ends count.")
+    fan_out: bool = Field(
+        description="Whether there is a job for each element of the one list among the mapped "
+        "values."
+    )
+    enabled: bool = Field(description="Whether it may be used.")
+    priority: int = Field(description="Rules with a higher one come first.")
+    env_mapping: dict[str, Any] = Field(
+        description="Environment key to selector in the event. Read: an object; written: an "
+        "object, or the JSON text of one."
+    )
+    prefect_url: str | None = Field(
+        description="The page of its automation in Prefect's UI; null: Prefect does not know of it "
+        "yet."
+    )
+
+
+MAPPING: JsonSchemaValue = {"anyOf": [{"type": ["object", "null"]}, *OBJECT_TEXT]}
+
+
+class RuleBody(LabelledBody):
+    """An event rule: a change of `event_source_id`, or the end of `runtemplate_source_id`, starts
+    `runtemplate_id`. `env_mapping` is an object, or its JSON text; with `fan_out` there is a job
+    for each element of a list in it.
+    """
+
+    record: ClassVar = EventRule
+
+    event_source_id: Ref | None = None
+    runtemplate_source_id: Ref | None = None
+    runtemplate_id: Ref | None = None
+    evidence: ShortText | None = None
+    operation: Literal["any", "create", "update", "delete"] = "any"
+    on: Literal["success", "warning", "failure", "any"] = "success"
+    env_mapping: Annotated[dict[str, Any], WithJsonSchema(MAPPING)] = Field(default_factory=dict)
+    fan_out: Boolean = False
+    enabled: Boolean = True
+    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1), READ_INTEGER, OrText(SIGNED)] = 0
+
+    @field_validator("env_mapping", mode="before")
+    @classmethod
+    def _read_text(cls, value: Any) -> Any:
+        return {} if value is None else parse_object(value)
+
+
+def write_rule(write: WriteRequest) -> WriteResult:
+    """Write an event rule."""
+    body = parse_body(RuleBody, write.fields)
+    rule = write.get_for_update(records.EventRule, "jobs")
+    created = rule is None
+    _check_references(write, body)
+    if rule is None:
+        require_fields(body, "runtemplate_id")
+        rule = records.EventRule(env_mapping="{}")
+        write.session.add(rule)
+    elif not _may_vouch(write, rule) and (more := body.model_fields_set - OPERATED):
+        raise Forbidden(
+            f"this rule tells of a company's events that you may not read: you can change "
+            f"{', '.join(sorted(OPERATED))} of it, not {', '.join(sorted(more))}"
+        )
+    apply_fields(rule, body, except_for={"env_mapping"})
+    if "env_mapping" in body.model_fields_set:
+        rule.env_mapping = json.dumps(body.env_mapping, ensure_ascii=False)
+    write.session.flush()
+    write.session.expire(rule, ["runtemplate", "runtemplate_source", "event_source"])
+    if _may_vouch(write, rule):
+        rule.written_by = write.who.user_id
+    check_rule(write.session, rule, write.settings.extra_env)
+    enqueue(
+        write.session, OutboxKind.APPLY_TEMPLATE, rule.runtemplate_id
+    )  # what runs may leave out
+    enqueue(write.session, OutboxKind.APPLY_RULE, rule.id)
+    return WriteResult(rule, created)
+
+
+OPERATED = frozenset({"enabled", "labels", "priority"})
+"""Fields of a rule that change nothing of what it tells."""
+
+
+def _may_vouch(write: WriteRequest, rule: records.EventRule) -> bool:
+    """Whether who asks may read the events that a rule tells of."""
+    kind = "jobs" if rule.runtemplate_source_id is not None else "companies"
+    owners = rule.source_company_id, rule.runtemplate.company_id
+    return owners[0] == owners[1] or write.who.rights.may_read(kind, owners[0])
+
+
+def _check_references(write: WriteRequest, body: RuleBody) -> None:
+    if body.runtemplate_id is not None:
+        target = write.resolve_reference(
+            RunTemplate, body.runtemplate_id, "/runtemplate_id", "jobs"
+        )
+        write.authorize_create("jobs", target.company_id)
+    if body.event_source_id is not None:
+        write.resolve_reference(
+            records.EventSource, body.event_source_id, "/event_source_id", "companies"
+        )
+    if body.runtemplate_source_id is not None:
+        pointer = "/runtemplate_source_id"
+        write.resolve_reference(RunTemplate, body.runtemplate_source_id, pointer, "jobs")
+
+
+def serialize_rule(rule: records.EventRule, settings: Settings) -> JsonObject:
+    """Return an event rule as answers show it."""
+    mapping = json.loads(rule.env_mapping)
+    link = prefect_link(settings, "automations/automation", rule.automation_id)
+    return serialize_fields(EventRule, rule, env_mapping=mapping, prefect_url=link)

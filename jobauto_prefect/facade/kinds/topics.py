@@ -1,0 +1,173 @@
+"""Topics: as they are shown, written, and attached to other records."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, StringConstraints, WithJsonSchema, field_validator
+
+from jobauto_prefect.errors import Fault, InvalidInput
+from jobauto_prefect.facade.answers import (
+    JsonObject,
+    Labelled,
+    serialize_fields,
+    tag_link,
+)
+from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.writes.base import (
+    Id,
+    Name,
+    Note,
+    RecordName,
+    WriteRequest,
+    WriteResult,
+    apply_fields,
+    require_fields,
+)
+from jobauto_prefect.facade.writes.ownership import (
+    OWNER,
+    OwnedBody,
+    apply_owner,
+    authorize_definition,
+    namesake_warnings,
+    require_administrator,
+    resolve_owner,
+    select_named,
+)
+from jobauto_prefect.ledger import records
+from jobauto_prefect.ledger.access.ownership import is_usable
+from jobauto_prefect.ledger.queries.topics import (
+    Bearer,
+    bearers_of,
+    company_bearing,
+    rename_in,
+    resolve_topic,
+    topics_named,
+)
+from jobauto_prefect.settings import Settings
+
+
+class Topic(Labelled):
+    """A tag with a colour."""
+
+    company_id: int | None = Field(
+        description="The company it belongs to, and whose run templates alone use it; null: it is "
+        "shared."
+    )
+    name: str = Field(description="The name for people.")
+    description: str | None = Field(description="What it is for.")
+    color: str = Field(title="Colour", description="Six hexadecimal digits.")
+    prefect_url: str = Field(
+        description="Its page in Prefect's UI; null: Prefect does not know of it yet."
+    )
+
+
+TopicRef = Id | Name
+"""The id of a topic, or its name: the company's own first, then the shared one."""
+
+
+TopicRefs = Annotated[list[TopicRef], Field(max_length=50)]
+
+
+def apply_topics(write: WriteRequest, record: Bearer, given: Sequence[int | str]) -> bool:
+    """Replace the topics of a record; return whether they are others now.
+
+    Raises:
+        InvalidInput: naming each that is not there, or is another company's.
+    """
+    topics = [_find_topic(write, record, each) for each in given]
+    faults = [
+        Fault(f"/topics/{place}", "reference", f"there is no topic {each!r}")
+        for place, (topic, each) in enumerate(zip(topics, given, strict=True))
+        if topic is None
+    ]
+    if faults:
+        raise InvalidInput(faults)
+    return _store(record, [topic.name for topic in topics if topic is not None])
+
+
+def apply_existing_topics(write: WriteRequest, record: Bearer, named: Sequence[str]) -> list[Fault]:
+    """Apply those of the names that there are topics for; return a warning for each other."""
+    unknown = [name for name in named if _find_topic(write, record, name) is None]
+    _store(record, [name for name in named if name not in unknown])
+    message = "there is no topic {}: make it and import the definition again, to attach it"
+    return [Fault("/topics", "reference", message.format(repr(name))) for name in unknown]
+
+
+def require_own_topics(write: WriteRequest, record: Bearer) -> None:
+    """Refuse that a record takes topics along to another company, or to everybody.
+
+    Raises:
+        InvalidInput: it bears one that is not there for it.
+    """
+    gone = [name for name in record.topics or () if _find_topic(write, record, name) is None]
+    message = "the topic {} is another company's; say topics without it"
+    if gone:
+        raise InvalidInput([Fault("/topics", "reference", message.format(name)) for name in gone])
+
+
+def _find_topic(write: WriteRequest, record: Bearer, given: int | str) -> records.Topic | None:
+    company_id = company_bearing(record)
+    if isinstance(given, str):
+        return resolve_topic(write.session, given, company_id)
+    topic = write.session.get(records.Topic, given)
+    there = topic is not None and topic.retired_at is None and is_usable(topic, company_id)
+    return topic if there else None
+
+
+def _store(record: Bearer, names: Sequence[str]) -> bool:
+    wanted = list(dict.fromkeys(names))
+    if wanted == (record.topics or []):
+        return False
+    record.topics = wanted
+    return True
+
+
+class TopicBody(OwnedBody):
+    """A topic, known by its name; `color` is six hexadecimal digits."""
+
+    record: ClassVar = Topic
+
+    name: RecordName | None = None
+    description: Note | None = None
+    color: Annotated[
+        str,
+        StringConstraints(pattern=r"^[0-9A-Fa-f]{6}$"),
+        WithJsonSchema({"type": "string", "pattern": "^#?[0-9A-Fa-f]{6}$"}),
+    ] = "C0C0C0"
+
+    @field_validator("color", mode="before")
+    @classmethod
+    def _without_hash(cls, value: Any) -> Any:
+        return value.removeprefix("#") if isinstance(value, str) else value
+
+
+def write_topic(write: WriteRequest) -> WriteResult:
+    """Write a topic."""
+    body = parse_body(TopicBody, write.fields)
+    owner = resolve_owner(write, body)
+    named = topics_named(write.session, body.name) if body.name else ()
+    topic = write.get_for_update(records.Topic, "applications") or (
+        select_named(write, owner, named) if write.record_id is None else None
+    )
+    created, warnings = topic is None, list[Fault]()
+    if topic is None:
+        authorize_definition(write, owner)
+        require_fields(body, "name")
+        topic = records.Topic(company_id=owner.company_id)
+        warnings += [] if owner.is_said else namesake_warnings(write, topic, named)
+        write.session.add(topic)
+    elif body.name is not None:
+        require_administrator(write, topic, {"name"} if body.name != topic.name else ())
+    is_renamed = not created and body.name not in (None, topic.name)
+    before, bearers = topic.name, bearers_of(write.session, topic) if is_renamed else []
+    apply_fields(topic, body, except_for=OWNER)
+    rename_in(write.session, bearers, before, topic.name)
+    apply_owner(write, topic, owner)
+    write.session.flush()
+    return WriteResult(topic, created, warnings)
+
+
+def serialize_topic(topic: records.Topic, settings: Settings) -> JsonObject:
+    """Return a topic as answers show it."""
+    link = tag_link(settings, f"topic:{topic.name}")
+    return serialize_fields(Topic, topic, prefect_url=link)
