@@ -79,28 +79,26 @@ def add_field() -> None:
     records.Topic.icon_name = mapped_column(default=None)  # type: ignore[attr-defined]
     topics.Topic = Topic  # type: ignore[misc]
 
-    from jobauto_prefect.facade.kinds import credentials
-
-    class TopicBody(credentials.TopicBody):
+    class TopicBody(topics.TopicBody):
         record: ClassVar = Topic
         icon_name: str | None = None
 
-    credentials.TopicBody = TopicBody  # type: ignore[misc]
+    topics.TopicBody = TopicBody  # type: ignore[misc]
+    topics.RESOURCE = replace(topics.RESOURCE, kind=topic, answer=Topic, body=TopicBody)
 
 
 def add_kind() -> None:
-    """Add the kind: its row in the catalog, and that in the table of resources."""
+    """Add the kind: its words, and how its records are shown."""
     from jobauto_prefect.cli.app import app
     from jobauto_prefect.cli.records.lists import ListedKind, add_list, key_columns
     from jobauto_prefect.facade.answers import serialize_fields
+    from jobauto_prefect.facade.kinds import registry
     from jobauto_prefect.facade.kinds.resource import Resource
-    from jobauto_prefect.facade.models import catalog
-    from jobauto_prefect.facade.resources import registry
 
     kinds.KINDS["shelf"] = kinds.COLLECTIONS["shelves"] = SHELF  # type: ignore[index]
-    catalog.RECORD_MODELS["shelf"] = Shelf  # type: ignore[index]
-    shelves = Resource(SHELF, ShelfRow, lambda row, _settings: serialize_fields(Shelf, row))
+    shelves = Resource(SHELF, ShelfRow, Shelf, lambda row, _: serialize_fields(Shelf, row))
     registry.RESOURCES = (*registry.RESOURCES, shelves)
+    registry.BY_ITEM["shelf"] = shelves  # type: ignore[index]
 
     group = typer.Typer()
     add_list(group, ListedKind(SHELF, key_columns(SHELF.columns)))

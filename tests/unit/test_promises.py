@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from jobauto_prefect.definitions import schema
 from jobauto_prefect.definitions.validation.record_files import RECORD_KINDS, record_schema
 from jobauto_prefect.facade.bounds import page
-from jobauto_prefect.facade.kinds.audit_entries import AuditAction
+from jobauto_prefect.facade.kinds.audit_entries import ENTITIES, AuditAction
 from jobauto_prefect.facade.kinds.calendars import CalendarBody
 from jobauto_prefect.facade.kinds.companies import CompanyBody
 from jobauto_prefect.facade.kinds.credential_types import CredentialTypeBody
@@ -28,7 +28,6 @@ from jobauto_prefect.facade.kinds.event_rules import RuleBody
 from jobauto_prefect.facade.kinds.event_sources import SourceBody
 from jobauto_prefect.facade.kinds.run_templates import TemplateBody
 from jobauto_prefect.facade.kinds.topics import TopicBody
-from jobauto_prefect.facade.resources.registry import ENTITIES
 from jobauto_prefect.settings import Settings
 from tests.support.paths import ROOT
 

@@ -192,9 +192,9 @@ def _columns(
     wanted = [name.strip() for name in asked.split(",") if name.strip()]
     unknown = [name for name in wanted if name not in available]
     if unknown and records:  # fields that these records lack, as definitions leave some out
-        from jobauto_prefect.facade.models.catalog import RECORD_MODELS
+        from jobauto_prefect.facade.kinds.registry import BY_ITEM
 
-        fields = RECORD_MODELS[listed.kind.item].field_names()
+        fields = BY_ITEM[listed.kind.item].answer.field_names()
         unknown = [name for name in unknown if name not in fields]
     if unknown and records:
         raise typer.BadParameter(

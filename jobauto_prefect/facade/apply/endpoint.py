@@ -13,7 +13,7 @@ from jobauto_prefect.errors import Forbidden, StalePlan, Unavailable
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.requests import Body, parse, read_body, read_json_object
 from jobauto_prefect.facade.http.responses import format_of, respond_plain
-from jobauto_prefect.facade.resources.registry import BY_ITEM
+from jobauto_prefect.facade.kinds.registry import BY_ITEM
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.facade.writes.base import NO_NUL, Labels
 

@@ -26,9 +26,9 @@ from jobauto_prefect.facade.http.addresses import CONTRACT, OWN_ADDRESS
 from jobauto_prefect.facade.http.idempotency import HEADER as IDEMPOTENCY_KEY
 from jobauto_prefect.facade.http.requests import request_id_of
 from jobauto_prefect.facade.http.responses import VIEW_SINK
+from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.middleware.concurrency import SLOT
 from jobauto_prefect.facade.resources.lists import parse_selection
-from jobauto_prefect.facade.resources.registry import RESOURCES
 from jobauto_prefect.facade.service import Service
 from jobauto_prefect.http_statuses import STATUS
 from jobauto_prefect.ledger.queries import lists

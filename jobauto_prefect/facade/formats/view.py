@@ -1,6 +1,6 @@
 """What there is to show, whatever the format."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -23,6 +23,11 @@ class PageLink:
     href: str
 
 
+def no_titles(_item: str) -> Mapping[str, str]:
+    """Return no titles: fields are called by their names."""
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """One answer.
@@ -41,7 +46,7 @@ class View:
     `{"app": {"3": "Invoice import"}}`. `languages` are those that pages prefer for texts in
     several, the best first. `as_array`: JSON and YAML show what is keyed by id as an array.
     `language` is that of a page's own words. `session`: the visitor signed in at the console, so
-    that the page leads there and signs out.
+    that the page leads there and signs out. `titles_of` gives the titles of a kind's fields.
     """
 
     title: str
@@ -64,3 +69,4 @@ class View:
     as_array: bool = False
     language: str = "en"
     session: bool = False
+    titles_of: Callable[[str], Mapping[str, str]] = no_titles

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, Field, WithJsonSchema
 from pydantic.json_schema import JsonSchemaValue
 
+from jobauto_prefect.compiler.events.suggestions import suggest_selectors
 from jobauto_prefect.definitions import (
     Definition,
     check,
@@ -16,6 +17,7 @@ from jobauto_prefect.definitions import (
     validate,
     version_numbers,
 )
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.names import name_faults
 from jobauto_prefect.errors import Conflict, Fault, InvalidDefinition
 from jobauto_prefect.facade.answers import (
@@ -26,6 +28,7 @@ from jobauto_prefect.facade.answers import (
 )
 from jobauto_prefect.facade.http.field_types import Boolean
 from jobauto_prefect.facade.http.requests import WHOLE_BODY, Fields, parse, read_json_object
+from jobauto_prefect.facade.kinds.resource import ENABLED, NAME, Resource, reference
 from jobauto_prefect.facade.kinds.topics import (
     TopicRefs,
     apply_existing_topics,
@@ -60,6 +63,7 @@ from jobauto_prefect.ledger.records import (
     Company,
     RunTemplate,
 )
+from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
 
 
@@ -436,3 +440,20 @@ def serialize_version(version: AppVersion) -> JsonObject:
     """Return a former definition, with what it said."""
     definition = json.loads(version.source.removeprefix("\ufeff"))
     return serialize_fields(ApplicationVersion, version, definition=definition)
+
+
+def _details(_session: ReadingSession, app: App, settings: Settings) -> JsonObject:
+    offered = suggest_selectors(app.definition, settings.language)
+    return {
+        "rule_selectors": [
+            {"selector": offer.selector, "type": offer.type, "description": offer.description}
+            for offer in offered
+        ]
+    }
+
+
+RESOURCE = Resource(
+    KINDS["app"], App, Application, serialize_app, write_app,
+    filters={"name": NAME, "enabled": ENABLED, "company_id": reference("company")},
+    details=_details,
+)  # fmt: skip

@@ -1,10 +1,14 @@
 """Entries of the audit trail: as they are shown."""
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import Field
 
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.answers import JsonObject, Record, serialize_fields
+from jobauto_prefect.facade.gateway.routes import AUDITED_KINDS
+from jobauto_prefect.facade.http.field_types import parse_int
+from jobauto_prefect.facade.kinds.resource import Filter, Resource, choice, period, reference
 from jobauto_prefect.ledger import records
 from jobauto_prefect.settings import Settings
 
@@ -52,3 +56,22 @@ class AuditEntry(Record):
 def serialize_audit_entry(entry: records.AuditEntry, _settings: Settings) -> JsonObject:
     """Return an audit entry as answers show it."""
     return serialize_fields(AuditEntry, entry)
+
+
+ENTITIES = (
+    "App", "AuditTrail", "Backup", "Calendar", "Company", "CompanyUser", "Credential",
+    "CredentialType", "EventRule", "EventSource", "Freeze", "Job", "Key", "RunTemplate",
+    "RunTemplateCredential", "Task", "Token",
+    "Topic", "User", "UserRole", "Login", "Worker", *(f"Prefect {kind}" for kind in AUDITED_KINDS),
+)  # fmt: skip
+
+RESOURCE = Resource(
+    KINDS["auditlog"], records.AuditEntry, AuditEntry, serialize_audit_entry,
+    filters={
+        "user_id": reference("user"),
+        "entity_type": choice("entity_type", ENTITIES),
+        "entity_id": Filter("entity_id", parse_int),
+        "action": choice("action", get_args(AuditAction)),
+        **period("created_at"),
+    },
+)  # fmt: skip

@@ -8,11 +8,13 @@ from pydantic import ConfigDict, Field, StringConstraints
 
 from jobauto_prefect.compiler.scheduling.calendars import countries
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.answers import JsonObject, Labelled, serialize_fields
-from jobauto_prefect.facade.http.field_types import Boolean
+from jobauto_prefect.facade.http.field_types import Boolean, parse_text
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.kinds.resource import Filter, Resource
 from jobauto_prefect.facade.writes.base import (
     Id,
     LabelledBody,
@@ -308,3 +310,10 @@ def _parse_iso(kind: type[date] | type[datetime], text: str) -> Any:
 def serialize_calendar(calendar: records.Calendar, _settings: Settings) -> JsonObject:
     """Return a calendar as answers show it."""
     return serialize_fields(Calendar, calendar)
+
+
+RESOURCE = Resource(
+    KINDS["calendar"], records.Calendar, Calendar, serialize_calendar, write_calendar,
+    filters={"country": Filter("country", parse_text)},
+    body=CalendarBody,
+)  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, Field
 
 from jobauto_prefect.compiler.scheduling.schedule import zone_of
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.slugs import append_number, code_of, slug_of
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Forbidden
@@ -21,6 +22,7 @@ from jobauto_prefect.facade.auth.permissions import Membership
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.kinds.calendars import CalendarRefs, apply_calendars
+from jobauto_prefect.facade.kinds.resource import ENABLED, NAME, Resource
 from jobauto_prefect.facade.kinds.topics import TopicRefs, apply_topics
 from jobauto_prefect.facade.writes.base import (
     LabelledBody,
@@ -235,3 +237,10 @@ def serialize_company(company: records.Company, settings: Settings) -> JsonObjec
 def serialize_member(member: CompanyUser, login: str | None) -> JsonObject:
     """Return a membership as answers show it."""
     return serialize_fields(Member, member, login=login)
+
+
+RESOURCE = Resource(
+    KINDS["company"], records.Company, Company, serialize_company, write_company,
+    filters={"name": NAME, "enabled": ENABLED},
+    body=CompanyBody,
+)  # fmt: skip

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from jobauto_prefect.compiler.blocks import block_type_slug
 from jobauto_prefect.definitions import pick_text
 from jobauto_prefect.definitions.environment_names import unsafe_reason
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.credentials import secret_keywords
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.answers import (
@@ -19,8 +20,8 @@ from jobauto_prefect.facade.answers import (
 from jobauto_prefect.facade.http.field_types import READ_NUMBER, Boolean
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
-from jobauto_prefect.facade.kinds import credentials
 from jobauto_prefect.facade.kinds.credentials import enqueue_sync
+from jobauto_prefect.facade.kinds.resource import Resource, reference
 from jobauto_prefect.facade.writes.base import (
     LongText,
     RecordName,
@@ -148,7 +149,7 @@ LOCALIZED = ("name", "description")
 class CredentialField(Body):
     """One field of a credential type; `keyword` is the environment key it fills."""
 
-    record: ClassVar = credentials.CredentialTypeField
+    record: ClassVar = CredentialTypeField
 
     keyword: Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
     type: Literal[
@@ -174,7 +175,7 @@ class AvailabilityBody(Body):
     there, jobs wait `retry_seconds` until they ask again.
     """
 
-    record: ClassVar = credentials.Availability
+    record: ClassVar = Availability
 
     url: Annotated[str, StringConstraints(max_length=2000, pattern=r"^[^\x00\s]+$")] | None = None
     command: Annotated[list[Word], Field(min_length=1, max_length=50)] | None = None
@@ -185,7 +186,7 @@ class AvailabilityBody(Body):
 class CredentialTypeBody(OwnedBody):
     """A credential type, known by its uuid, else its code in any case."""
 
-    record: ClassVar = credentials.CredentialType
+    record: ClassVar = CredentialType
 
     uuid: Annotated[str, StringConstraints(pattern=UUID)] | None = None
     code: Annotated[Slug, StringConstraints(min_length=2)] | None = None
@@ -373,4 +374,12 @@ def serialize_credential_type(kind: records.CredentialType, settings: Settings) 
     """Return a credential type as answers show it."""
     slug = block_type_slug(kind.code, kind.id) if kind.block_type_id else None
     link = prefect_link(settings, "blocks/catalog", slug)
-    return serialize_fields(credentials.CredentialType, kind, prefect_url=link)
+    return serialize_fields(CredentialType, kind, prefect_url=link)
+
+
+RESOURCE = Resource(
+    KINDS["credential_type"], records.CredentialType, CredentialType, serialize_credential_type,
+    write_credential_type,
+    filters={"company_id": reference("company")},
+    body=CredentialTypeBody,
+)  # fmt: skip

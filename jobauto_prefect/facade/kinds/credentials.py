@@ -6,6 +6,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field
 
 from jobauto_prefect.definitions import to_text
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.credentials import (
     field_defaults,
@@ -22,6 +23,7 @@ from jobauto_prefect.facade.answers import (
 )
 from jobauto_prefect.facade.http.field_types import READ_NUMBER
 from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.kinds.resource import NAME, Resource, reference
 from jobauto_prefect.facade.writes.base import (
     CompanySlug,
     LabelledBody,
@@ -266,3 +268,14 @@ def serialize_credential(credential: records.Credential, settings: Settings) -> 
     values = StoredValues(credential.values, credential.secrets).shown()
     link = prefect_link(settings, "blocks/block", credential.block_document_id)
     return serialize_fields(Credential, credential, values=values, prefect_url=link)
+
+
+RESOURCE = Resource(
+    KINDS["credential"], records.Credential, Credential, serialize_credential, write_credential,
+    filters={
+        "name": NAME,
+        "company_id": reference("company"),
+        "credential_type_id": reference("credential_type"),
+    },
+    body=CredentialBody,
+)  # fmt: skip

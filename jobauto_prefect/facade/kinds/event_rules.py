@@ -6,10 +6,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
 
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.errors import Forbidden
 from jobauto_prefect.facade.answers import JsonObject, Labelled, prefect_link, serialize_fields
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, SIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.kinds.resource import ENABLED, Resource, reference
 from jobauto_prefect.facade.writes.base import (
     OBJECT_TEXT,
     LabelledBody,
@@ -146,3 +148,15 @@ def serialize_rule(rule: records.EventRule, settings: Settings) -> JsonObject:
     mapping = json.loads(rule.env_mapping)
     link = prefect_link(settings, "automations/automation", rule.automation_id)
     return serialize_fields(EventRule, rule, env_mapping=mapping, prefect_url=link)
+
+
+RESOURCE = Resource(
+    KINDS["eventrule"], records.EventRule, EventRule, serialize_rule, write_rule,
+    filters={
+        "runtemplate_id": reference("runtemplate"),
+        "runtemplate_source_id": reference("runtemplate", "runtemplate_source_id"),
+        "event_source_id": reference("eventsource", "event_source_id"),
+        "enabled": ENABLED,
+    },
+    body=RuleBody, put=True,
+)  # fmt: skip

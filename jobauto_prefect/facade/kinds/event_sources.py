@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, WithJsonSchema, field_validator
 from pydantic.json_schema import JsonSchemaValue
 
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.source_addresses import (
     ADDRESS_FIELDS,
@@ -17,7 +18,7 @@ from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 from jobauto_prefect.facade.answers import JsonObject, Labelled, serialize_fields
 from jobauto_prefect.facade.http.field_types import READ_INTEGER, UNSIGNED, Boolean, OrText
 from jobauto_prefect.facade.http.requests import parse as parse_body
-from jobauto_prefect.facade.kinds import event_rules
+from jobauto_prefect.facade.kinds.resource import ENABLED, Resource, reference
 from jobauto_prefect.facade.writes.base import (
     LabelledBody,
     Name,
@@ -91,7 +92,7 @@ class SourceBody(LabelledBody):
     null where there is none any more.
     """
 
-    record: ClassVar = event_rules.EventSource
+    record: ClassVar = EventSource
 
     name: RecordName | None = None
     company_id: Ref | None = None
@@ -214,4 +215,11 @@ def _find_source(
 def serialize_source(source: records.EventSource, _settings: Settings) -> JsonObject:
     """Return an event source as answers show it; its password is masked."""
     password = MASK if source.db_password else None
-    return serialize_fields(event_rules.EventSource, source, db_password=password)
+    return serialize_fields(EventSource, source, db_password=password)
+
+
+RESOURCE = Resource(
+    KINDS["eventsource"], records.EventSource, EventSource, serialize_source, write_source,
+    filters={"enabled": ENABLED, "company_id": reference("company")},
+    body=SourceBody,
+)  # fmt: skip

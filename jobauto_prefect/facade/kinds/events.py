@@ -6,12 +6,17 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.actions import Action
 from jobauto_prefect.facade.answers import JsonObject, Record, serialize_fields
+from jobauto_prefect.facade.http.field_types import parse_text
+from jobauto_prefect.facade.kinds.resource import Filter, Resource, choice, period, reference
 from jobauto_prefect.ledger import records
+from jobauto_prefect.ledger.events import deliveries, pending_actions
 from jobauto_prefect.ledger.events.deliveries import DeliveryState, EventKind
 from jobauto_prefect.ledger.events.pending_actions import ActionState
 from jobauto_prefect.ledger.records import PendingAction
+from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
 
 
@@ -108,3 +113,23 @@ def _owed_action(action: PendingAction) -> JsonObject:
     """Return one action; the query of a webhook's address may be a secret and is not shown."""
     target = action.target.partition("?")[0] or None
     return serialize_fields(OwedAction, action, target=target)
+
+
+def _details(session: ReadingSession, event: records.Event, _settings: Settings) -> JsonObject:
+    owed = deliveries.deliveries_of_event(session, event.id)
+    return serialize_event_details(event, owed, pending_actions.actions_of_event(session, event.id))
+
+
+RESOURCE = Resource(
+    KINDS["event"], records.Event, Event, serialize_event,
+    filters={
+        "state": choice("state", ("done", "owed", "dead")),
+        "kind": choice("kind", tuple(EventKind)),
+        "event_source_id": reference("eventsource", "event_source_id"),
+        "runtemplate_id": reference("runtemplate"),
+        "company_id": reference("company"),
+        "evidence": Filter("evidence", parse_text),
+        **period("created_at"),
+    },
+    detail=EventWithDeliveries, details=_details,
+)  # fmt: skip

@@ -9,6 +9,7 @@ from pydantic.json_schema import JsonSchemaValue
 
 from jobauto_prefect.definitions import EVENT_VARIABLES
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.value_rules import ValueRules
 from jobauto_prefect.errors import Conflict, Fault, InvalidInput
 from jobauto_prefect.facade import answers
@@ -18,9 +19,17 @@ from jobauto_prefect.facade.answers import (
     prefect_link,
     serialize_fields,
 )
-from jobauto_prefect.facade.http.field_types import Timestamp
+from jobauto_prefect.facade.http.field_types import Timestamp, parse_int, parse_text
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.kinds.resource import (
+    TEMPLATE_NAME,
+    Filter,
+    Resource,
+    choices,
+    period,
+    reference,
+)
 from jobauto_prefect.facade.writes.base import Id, Note, Ref, WriteRequest, WriteResult
 from jobauto_prefect.facade.writes.env import (
     StoredValues,
@@ -36,11 +45,13 @@ from jobauto_prefect.ledger import records
 from jobauto_prefect.ledger.jobs import attempts
 from jobauto_prefect.ledger.jobs.attempts import inactive_reason
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
+from jobauto_prefect.ledger.queries.jobs import artifacts_of, last_output_of
 from jobauto_prefect.ledger.queries.lookup import get_record
 from jobauto_prefect.ledger.queries.run_templates import template_with_context
 from jobauto_prefect.ledger.records import RunTemplate
 from jobauto_prefect.ledger.states import LIVE_JOBS, JobState
 from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.logs import current_log_context
 from jobauto_prefect.settings import Settings
 
 Severity = Literal["success", "info", "warning", "error", "critical"]
@@ -393,3 +404,33 @@ def _tail_of(lines: Sequence[records.OutputLine], stream: str) -> str:
 def serialize_line(line: records.OutputLine) -> JsonObject:
     """Return one line of output as answers show it."""
     return serialize_fields(OutputLine, line)
+
+
+def _written(job: records.Job) -> JsonObject:
+    """Return the id by its published name; log lines of the request name the job, too."""
+    current_log_context().job_id = job.id
+    return {"job_id": job.id}
+
+
+def _details(session: ReadingSession, job: records.Job, _settings: Settings) -> JsonObject:
+    if job.begin is None:
+        return serialize_job_details((), ())  # it has left nothing yet
+    return serialize_job_details(last_output_of(session, job.id), artifacts_of(session, job.id))
+
+
+RESOURCE = Resource(
+    KINDS["job"], records.Job, Job, serialize_job, write_job,
+    filters={
+        "state": choices("state", tuple(JobState)),
+        "runtemplate_id": reference("runtemplate"),
+        "runtemplate": TEMPLATE_NAME,
+        "company_id": reference("company"),
+        "app_id": reference("app"),
+        **period("schedule"),
+        **period("end", "ended_"),
+        "message": Filter("message", parse_text, "contains"),
+        "worker": Filter("worker", parse_text),
+        "retry_of": Filter("retry_of", parse_int),
+    },
+    body=JobBody, detail=JobWithOutput, details=_details, written=_written,
+)  # fmt: skip

@@ -5,30 +5,37 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jobauto_prefect.definitions.kinds import Kind
-from jobauto_prefect.facade.answers import JsonObject
+from jobauto_prefect.facade.answers import JsonObject, Record
 from jobauto_prefect.facade.http.field_types import (
     Convert,
+    parse_bool,
+    parse_datetime,
+    parse_enum,
+    parse_enums,
+    parse_int,
+    parse_text,
 )
 from jobauto_prefect.facade.http.requests import Body
-from jobauto_prefect.facade.models.catalog import RECORD_MODELS
 from jobauto_prefect.facade.writes.base import WriteRequest, WriteResult
 from jobauto_prefect.ledger.queries import lists
 from jobauto_prefect.ledger.queries.lists import Condition
+from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
     """A query parameter of a list: the column it looks at, and how.
 
-    `refers_to` is the kind of record whose id or name it is. `several`: it may be some of the
-    choices, with commas between them.
+    `refers_to` is the kind of record whose id or name it is ("": none). `several`: it may be some
+    of the choices, with commas between them.
     """
 
     column: str
     convert: Convert
     how: str = "eq"
     choices: Sequence[str] = ()
-    refers_to: type[Any] | None = None
+    refers_to: str = ""
     several: bool = False
 
     def condition(self, name: str, given: str) -> Condition:
@@ -39,10 +46,49 @@ class Filter:
         return Condition(self.column, value[0] if self.several else value, self.how)
 
 
+NAME = Filter("name", parse_text, "contains")
+ENABLED = Filter("enabled", parse_bool)
+TEMPLATE_NAME = Filter("runtemplate_id", parse_text, "template")
+
+
+def reference(kind: str, column: str = "") -> Filter:
+    """Return a filter by the id, or the name, of a record of a kind; `column` as `company_id`."""
+    return Filter(column or f"{kind}_id", parse_int, refers_to=kind)
+
+
+def choice(column: str, choices: Sequence[str]) -> Filter:
+    """Return a filter by one of some values."""
+    return Filter(column, parse_enum(choices), choices=choices)
+
+
+def choices(column: str, among: Sequence[str]) -> Filter:
+    """Return a filter by some of some values, with commas between them."""
+    return Filter(column, parse_enums(among), choices=among, several=True)
+
+
+def period(column: str, prefix: str = "") -> Mapping[str, Filter]:
+    """Return the filters by a time from which on, and before which, a record's is."""
+    return {
+        f"{prefix}from": Filter(column, parse_datetime, "ge"),
+        f"{prefix}to": Filter(column, parse_datetime, "lt"),
+    }
+
+
+def _no_details(_session: ReadingSession, _record: Any, _settings: Settings) -> JsonObject:
+    return {}
+
+
+def _nothing(_record: Any) -> JsonObject:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One kind of records: its words, the class of its records, how they are shown and written.
+    """One kind of records in REST: its words, the class of its records, how they are shown and
+    written.
 
+    `answer` is what lists show of a record, `detail` what its own address shows (None: the same):
+    `details` reads what is shown beyond a list's row. `written` adds to the answer of a write.
     `body` is what clients write, None for definitions. `put`: PUT does what POST does to a record's
     path; `listed_at_item`: GET at the path for new records is the list. Both are there for one
     client.
@@ -50,15 +96,19 @@ class Resource:
 
     kind: Kind
     record: type[Any]
+    answer: type[Record]
     show: Callable[..., JsonObject]
     write: Callable[[WriteRequest], WriteResult] | None = None
     filters: Mapping[str, Filter] = field(default_factory=dict)
     body: type[Body] | None = None
+    detail: type[Record] | None = None
+    details: Callable[[ReadingSession, Any, Settings], JsonObject] = _no_details
+    written: Callable[[Any], JsonObject] = _nothing
     put: bool = False
     listed_at_item: bool = False
 
     @property
     def orders(self) -> Sequence[str]:
         """The fields a list can be ordered by: the stored ones that are no text for people."""
-        shown = RECORD_MODELS[self.kind.item].field_names()
+        shown = self.answer.field_names()
         return [name for name in lists.orderable(self.record) if name in shown]

@@ -15,6 +15,7 @@ from jobauto_prefect.definitions import (
     Overlap,
     to_text,
 )
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.mask import MASK
 from jobauto_prefect.definitions.records.actions import Action, ActionMode
 from jobauto_prefect.definitions.records.value_rules import ValueRules
@@ -26,10 +27,19 @@ from jobauto_prefect.facade.answers import (
     prefect_link,
     serialize_fields,
 )
-from jobauto_prefect.facade.http.field_types import READ_INTEGER, READ_NUMBER, Boolean, OrText
+from jobauto_prefect.facade.http.field_types import (
+    READ_INTEGER,
+    READ_NUMBER,
+    Boolean,
+    OrText,
+    parse_bool,
+    parse_int,
+    parse_text,
+)
 from jobauto_prefect.facade.http.requests import Fields
 from jobauto_prefect.facade.http.requests import parse as parse_body
 from jobauto_prefect.facade.kinds.calendars import CalendarRefs, apply_calendars
+from jobauto_prefect.facade.kinds.resource import NAME, Filter, Resource, reference
 from jobauto_prefect.facade.kinds.topics import TopicRefs, apply_topics, require_own_topics
 from jobauto_prefect.facade.writes.actions import Actions, ActionsBody, apply_actions
 from jobauto_prefect.facade.writes.assignments import (
@@ -78,6 +88,7 @@ from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.queries.applications import app_usable_as, app_with_uuid
 from jobauto_prefect.ledger.queries.names import template_named
 from jobauto_prefect.ledger.queries.run_templates import work_of_templates
+from jobauto_prefect.ledger.queries.topics import topics_of
 from jobauto_prefect.ledger.records import (
     App,
     Company,
@@ -503,10 +514,10 @@ def _serialize_actions(template: records.RunTemplate, mode: ActionMode) -> JsonO
 
 
 def add_job_counts(
-    session: ReadingSession, records: Sequence[object], shown: Sequence[JsonObject]
+    session: ReadingSession, listed: Sequence[object], shown: Sequence[JsonObject]
 ) -> None:
     """Add what became of their jobs to records of run templates; other kinds stay as they are."""
-    templates = {record.id: record for record in records if isinstance(record, RunTemplate)}
+    templates = {record.id: record for record in listed if isinstance(record, records.RunTemplate)}
     if not templates:
         return
     work_by_template = work_of_templates(session, list(templates))
@@ -516,3 +527,23 @@ def add_job_counts(
         record["failed_jobs_count"] = work.failed
         record["last_schedule"] = isoformat(work.last_schedule)
         record["next_schedule"] = isoformat(templates[record["id"]].next_schedule)
+
+
+def _all_topics(template: records.RunTemplate) -> JsonObject:
+    """Return the topics it has of its own, its application and its company."""
+    return {"all_topics": [*topics_of(template)]}
+
+
+RESOURCE = Resource(
+    KINDS["runtemplate"], records.RunTemplate, RunTemplate, serialize_template, write_template,
+    filters={
+        "name": NAME,
+        "app_id": reference("app"),
+        "company_id": reference("company"),
+        "topic": Filter("topics", parse_text, "has"),
+        "credential_id": Filter("id", parse_int, "credential", refers_to="credential"),
+        "active": Filter("active", parse_bool),
+    },
+    body=TemplateBody, written=_all_topics, listed_at_item=True,
+    details=lambda _session, template, _settings: _all_topics(template),
+)  # fmt: skip

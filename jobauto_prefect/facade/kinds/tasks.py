@@ -4,10 +4,22 @@ from datetime import datetime
 
 from pydantic import Field
 
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.answers import JsonObject, Record, serialize_fields
-from jobauto_prefect.facade.kinds.jobs import Job
+from jobauto_prefect.facade.http.field_types import parse_int
+from jobauto_prefect.facade.kinds.jobs import Job, serialize_job
+from jobauto_prefect.facade.kinds.resource import (
+    TEMPLATE_NAME,
+    Filter,
+    Resource,
+    choices,
+    period,
+    reference,
+)
 from jobauto_prefect.ledger import records
+from jobauto_prefect.ledger.queries.jobs import attempts_of
 from jobauto_prefect.ledger.states import TaskReason, TaskState
+from jobauto_prefect.ledger.store import ReadingSession
 from jobauto_prefect.settings import Settings
 
 
@@ -42,3 +54,20 @@ class TaskWithJobs(Task):
 def serialize_task(task: records.Task, _settings: Settings) -> JsonObject:
     """Return a task as answers show it; its own record has its attempts besides."""
     return serialize_fields(Task, task, company_id=task.runtemplate.company_id)
+
+
+def _details(session: ReadingSession, task: records.Task, settings: Settings) -> JsonObject:
+    return {"jobs": [serialize_job(job, settings) for job in attempts_of(session, task.id)]}
+
+
+RESOURCE = Resource(
+    KINDS["task"], records.Task, Task, serialize_task,
+    filters={
+        "state": choices("state", tuple(TaskState)),
+        "runtemplate_id": reference("runtemplate"),
+        "runtemplate": TEMPLATE_NAME,
+        "company_id": Filter("company_id", parse_int, "company", refers_to="company"),
+        **period("window_start"),
+    },
+    detail=TaskWithJobs, details=_details,
+)  # fmt: skip

@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, StringConstraints, WithJsonSchema, field_validator
 
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.answers import (
     JsonObject,
@@ -13,6 +14,7 @@ from jobauto_prefect.facade.answers import (
     tag_link,
 )
 from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.kinds.resource import Resource, reference
 from jobauto_prefect.facade.writes.base import (
     Id,
     Name,
@@ -171,3 +173,10 @@ def serialize_topic(topic: records.Topic, settings: Settings) -> JsonObject:
     """Return a topic as answers show it."""
     link = tag_link(settings, f"topic:{topic.name}")
     return serialize_fields(Topic, topic, prefect_url=link)
+
+
+RESOURCE = Resource(
+    KINDS["topic"], records.Topic, Topic, serialize_topic, write_topic,
+    filters={"company_id": reference("company")},
+    body=TopicBody,
+)  # fmt: skip

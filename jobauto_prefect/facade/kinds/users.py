@@ -5,14 +5,16 @@ from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, Field, StringConstraints, WithJsonSchema
 
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.definitions.records.logins import login_faults
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.answers import JsonObject, Timed, serialize_fields
 from jobauto_prefect.facade.auth.passwords import hash_password, password_faults
 from jobauto_prefect.facade.auth.permissions import ROLE_DESCRIPTIONS, ROLE_IDS, Role
-from jobauto_prefect.facade.http.field_types import Boolean
+from jobauto_prefect.facade.http.field_types import Boolean, parse_text
 from jobauto_prefect.facade.http.requests import Body
 from jobauto_prefect.facade.http.requests import parse as parse_body
+from jobauto_prefect.facade.kinds.resource import ENABLED, Filter, Resource
 from jobauto_prefect.facade.writes import memberships
 from jobauto_prefect.facade.writes.base import (
     ShortText,
@@ -195,3 +197,10 @@ def serialize_role(assignment: UserRole) -> JsonObject:
 def serialize_token(token: records.Token) -> JsonObject:
     """Return what is known of a token; its text is not."""
     return serialize_fields(Token, token)
+
+
+RESOURCE = Resource(
+    KINDS["user"], records.User, User, serialize_user, write_user,
+    filters={"enabled": ENABLED, "login": Filter("login", parse_text)},
+    body=UserBody,
+)  # fmt: skip

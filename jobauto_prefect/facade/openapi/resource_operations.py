@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.http.field_types import parse_bool, parse_datetime, parse_int
+from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.kinds.resource import Filter, Resource
-from jobauto_prefect.facade.models.catalog import DETAIL_MODELS
 from jobauto_prefect.facade.openapi import components
 from jobauto_prefect.facade.openapi.components import (
     COMMON_ERRORS,
@@ -22,16 +23,10 @@ from jobauto_prefect.facade.openapi.schemas import Json, reference
 from jobauto_prefect.facade.resources.job_deletion import DELETABLE_JOBS
 from jobauto_prefect.facade.resources.lists import DEFAULT_PAGE, MAX_PAGE
 from jobauto_prefect.facade.resources.natural_keys import OWNED
-from jobauto_prefect.facade.resources.registry import RESOURCES
 from jobauto_prefect.ledger.base import BIGGEST_ID
 
 Operations = Iterator[tuple[str, str, Json]]
 """Path, method, operation."""
-
-NOUNS: Mapping[type[Any], str] = {
-    resource.record: resource.kind.one.lower() for resource in RESOURCES
-}
-"""What people call a record of a kind: `run template`."""
 
 COLUMN_TEXTS: Mapping[str, str] = {
     "begun_or_due": "`begin` (where a job has not begun: `schedule`)",
@@ -123,8 +118,8 @@ def _filter_parameter(name: str, listed: Filter) -> Json:
     if listed.several:
         words = "|".join(listed.choices)
         schema = {"type": "string", "pattern": f"^({words})(,({words}))*$"}
-    if listed.refers_to is not None:
-        schema = components.number_or_name(NOUNS[listed.refers_to], lowest=0)
+    if listed.refers_to:
+        schema = components.number_or_name(KINDS[listed.refers_to].noun, lowest=0)
     column = COLUMN_TEXTS.get(listed.column, f"`{listed.column}`")
     texts = {
         "ge": f"Only those whose {column} is not before this time.",
@@ -154,7 +149,7 @@ def _paging(resource: Resource) -> list[Json]:
 
 
 def _read(resource: Resource) -> Json:
-    detailed = DETAIL_MODELS.get(resource.kind.item)
+    detailed = resource.detail
     record = detailed.__name__ if detailed else schema_name(resource)
     several = (409,) if resource.record in OWNED else ()  # companies may have one of that name
     return {

@@ -1,7 +1,6 @@
 """What operations on resources are called."""
 
 from jobauto_prefect.facade.kinds.resource import Resource
-from jobauto_prefect.facade.models.catalog import RECORD_MODELS
 from jobauto_prefect.facade.openapi.schemas import Json
 
 
@@ -12,7 +11,7 @@ def to_pascal_case(words: str) -> str:
 
 def schema_name(resource: Resource) -> str:
     """Return what the document calls a record of this kind."""
-    return RECORD_MODELS[resource.kind.item].__name__
+    return resource.answer.__name__
 
 
 def describe(resource: Resource, verb: str, words: str, permission: str, text: str) -> Json:

@@ -11,8 +11,8 @@ from jobauto_prefect.facade.kinds.applications import ApplicationVersion
 from jobauto_prefect.facade.kinds.audit_entries import AuditEntry
 from jobauto_prefect.facade.kinds.companies import Member
 from jobauto_prefect.facade.kinds.jobs import Job, Output
+from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.kinds.users import AssignedRole, IssuedToken, Token, User
-from jobauto_prefect.facade.models.catalog import DETAIL_MODELS, RECORD_MODELS
 from jobauto_prefect.facade.openapi import apply_models, suggestion_models
 from jobauto_prefect.facade.openapi.service_models import (
     Drift,
@@ -165,8 +165,8 @@ class DataExport(BaseModel):
 
 
 SHAPES: tuple[type[BaseModel], ...] = (
-    *RECORD_MODELS.values(),
-    *DETAIL_MODELS.values(),
+    *(resource.answer for resource in RESOURCES),
+    *(resource.detail for resource in RESOURCES if resource.detail),
     ApplicationVersion,
     AssignedRole,
     Member,

@@ -13,10 +13,10 @@ from jobauto_prefect.definitions import schema as definition_schema
 from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.apply.endpoint import ApplyBody
 from jobauto_prefect.facade.kinds.applications import ApplicationBody
+from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.resources.event_replay import ReplayBody
 from jobauto_prefect.facade.resources.maintenance import MaintenanceBody
 from jobauto_prefect.facade.resources.memberships import MemberBody, RolesBody
-from jobauto_prefect.facade.resources.registry import RESOURCES
 from jobauto_prefect.facade.resources.task_actions import ExcuseBody
 from jobauto_prefect.facade.resources.user_tokens import TokenBody
 from jobauto_prefect.facade.writes.base import NEVER_NULL

@@ -12,6 +12,7 @@ from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import CONTRACT, address_of
 from jobauto_prefect.facade.http.responses import format_of, load_names, respond, respond_plain
 from jobauto_prefect.facade.kinds.jobs import add_wait_reasons
+from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.kinds.resource import Resource
 from jobauto_prefect.facade.kinds.run_templates import add_job_counts
 from jobauto_prefect.facade.resources import (
@@ -31,14 +32,12 @@ from jobauto_prefect.facade.resources import (
     user_tokens,
     workers,
 )
-from jobauto_prefect.facade.resources.details import details_of, title_of
 from jobauto_prefect.facade.resources.lists import add_list, view_of
 from jobauto_prefect.facade.resources.natural_keys import key_type
 from jobauto_prefect.facade.resources.query_parameters import (
     refuse_conditions,
     refuse_unknown_parameters,
 )
-from jobauto_prefect.facade.resources.registry import RESOURCES
 from jobauto_prefect.facade.resources.upserts import add_upsert
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.facade.writes.memberships import refuse_higher_user, require_super_admin_left
@@ -94,13 +93,17 @@ def _add_read(router: APIRouter, resource: Resource) -> None:
         format_name = format_of(request)
         with service.ledger.reading() as session:
             record = _get_visible(session, resource, record_id, who, request)
-            shown = resource.show(record, service.settings) | details_of(session, record, service)
+            shown = resource.show(record, service.settings) | resource.details(
+                session, record, service.settings
+            )
             now = service.ledger.clock()
             add_wait_reasons(session, [record], [shown], service.settings, now)
             if address_of(request).dialect.counts_work:
                 add_job_counts(session, [record], [shown])
             names = load_names(session, who, [shown]) if format_name == "html" else {}
-        view = view_of(resource, request, who, shown, title=title_of(resource, shown), names=names)
+        view = view_of(
+            resource, request, who, shown, title=f"{resource.kind.one} {shown['id']}", names=names
+        )
         return respond(request, format_name, view)
 
     read.__annotations__["record_id"] = key_type(resource.record)

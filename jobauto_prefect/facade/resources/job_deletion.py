@@ -9,9 +9,9 @@ from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import Boolean, parse_datetime
 from jobauto_prefect.facade.http.responses import respond_plain
+from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.kinds.resource import Filter, Resource
 from jobauto_prefect.facade.resources.lists import MAX_PAGE, parse_selection
-from jobauto_prefect.facade.resources.registry import RESOURCES
 from jobauto_prefect.facade.service import CurrentService
 from jobauto_prefect.jobs.outcome.cancellation import cancel
 from jobauto_prefect.jobs.windows.tasks import deactivate

@@ -25,9 +25,9 @@ from jobauto_prefect.facade.http.responses import (
     route_of,
 )
 from jobauto_prefect.facade.kinds.jobs import add_wait_reasons
+from jobauto_prefect.facade.kinds.registry import field_titles
 from jobauto_prefect.facade.kinds.resource import Filter, Resource
 from jobauto_prefect.facade.kinds.run_templates import add_job_counts
-from jobauto_prefect.facade.models.catalog import field_titles
 from jobauto_prefect.facade.resources.natural_keys import filter_value
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.queries import lists
@@ -78,6 +78,7 @@ def view_of(resource: Resource, request: Request, who: Identity, data: Any, **me
         path=path_of(request),
         user=who.actor.name,
         languages=languages_of(request),
+        titles_of=field_titles,
         **members,
     )
 
@@ -202,7 +203,7 @@ def _stream_all(
 def _shown_filter(name: str, offered: Filter, titles: Mapping[str, str]) -> ListFilter:
     """Return the filter as pages offer it; `titles` are those of the list's fields."""
     kind: Literal["text", "choice", "time", "number"] = "choice" if offered.choices else "text"
-    if offered.convert is parse_int and offered.refers_to is None:
+    if offered.convert is parse_int and not offered.refers_to:
         kind = "number"
     if offered.convert is parse_datetime:
         kind = "time"

@@ -15,8 +15,8 @@ from jobauto_prefect.errors import Conflict, Fault, InvalidInput, NotFound
 from jobauto_prefect.facade.auth.identity import CurrentUser, Identity
 from jobauto_prefect.facade.http.field_types import as_integer, parse_text
 from jobauto_prefect.facade.http.requests import Fields
+from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.kinds.resource import Filter
-from jobauto_prefect.facade.resources.registry import RESOURCES
 from jobauto_prefect.facade.service import CurrentService, Service
 from jobauto_prefect.ledger.access.ownership import OwnedRecord, company_of
 from jobauto_prefect.ledger.base import Base
@@ -139,12 +139,12 @@ def _select_meant(who: Identity, records: list[Any], company_id: int | None) -> 
 
 def filter_value(request: Request, who: Identity, looked: Filter, given: str) -> str:
     """Return what a filter compares with: the id for a name, 0 where nothing has that name."""
-    if looked.refers_to is None or not is_name(given):
+    if not looked.refers_to or not is_name(given):
         return given
     service: Service = request.app.state.service
     word = parse_text(looked.column, given)
     with service.ledger.reading() as session:
-        return str(find_id(session, who, looked.refers_to, word) or 0)
+        return str(find_id(session, who, KINDS[looked.refers_to], word) or 0)
 
 
 def resolve_names(

@@ -15,11 +15,11 @@ from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.http.addresses import CONTRACT, address_of
 from jobauto_prefect.facade.http.dialect import OWN
 from jobauto_prefect.facade.http.requests import IGNORED_PARAMETERS, MAX_WARNED, SAFE
+from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.openapi.components import parameters
 from jobauto_prefect.facade.openapi.document import paths
 from jobauto_prefect.facade.openapi.schemas import component_schemas
 from jobauto_prefect.facade.resources.job_deletion import DELETE_JOBS
-from jobauto_prefect.facade.resources.registry import RESOURCES
 
 PUBLISHED_ON_WRITES = ("limit", "token")
 """What the published document names of writes, to which it says nothing; of the deletion of many

@@ -11,7 +11,6 @@ from jobauto_prefect.compiler.events.suggestions import (
     parse_trigger,
     suggest_change_mapping,
     suggest_mapping,
-    suggest_selectors,
 )
 from jobauto_prefect.definitions import Definition, pick_text
 from jobauto_prefect.facade.answers import JsonObject
@@ -41,15 +40,6 @@ def add_routes(router: APIRouter) -> None:
     ):
         router.get(f"{path}.{{suffix}}", name=function.__name__)(function)
         router.get(path, include_in_schema=False)(function)
-
-
-def rule_selectors(app: App, language: str) -> list[JsonObject]:
-    """Return the selectors that rules can use for the ends of an application's jobs."""
-    offered = suggest_selectors(app.definition, language)
-    return [
-        {"selector": offer.selector, "type": offer.type, "description": offer.description}
-        for offer in offered
-    ]
 
 
 def mapping(

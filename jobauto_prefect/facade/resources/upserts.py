@@ -27,7 +27,6 @@ from jobauto_prefect.facade.kinds.applications import read_definition
 from jobauto_prefect.facade.kinds.jobs import add_wait_reasons
 from jobauto_prefect.facade.kinds.resource import Resource
 from jobauto_prefect.facade.kinds.run_templates import add_job_counts
-from jobauto_prefect.facade.resources.details import attached_topics, title_of
 from jobauto_prefect.facade.resources.lists import view_of
 from jobauto_prefect.facade.resources.natural_keys import (
     is_name,
@@ -43,7 +42,6 @@ from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.queries.names import LOOKS
 from jobauto_prefect.ledger.records import App, Job, User
 from jobauto_prefect.ledger.store import ReadingSession
-from jobauto_prefect.logs import current_log_context
 
 
 def read_definition_fields(raw: RawBody, request: Request) -> Fields:
@@ -275,15 +273,13 @@ def _respond_written(
     written: WriteResult,
 ) -> Response:
     request, record, settings = asked.request, written.record, service.settings
-    shown = resource.show(record, settings) | attached_topics(record)
+    shown = resource.show(record, settings) | resource.written(record)
     if asked.shows_work:
         add_wait_reasons(session, [record], [shown], settings, service.ledger.clock())
         add_job_counts(session, [record], [shown])
     body = shown | {"created": written.created}
-    if resource.kind.item == "job":
-        body["job_id"] = current_log_context().job_id = shown["id"]
     if written.warnings:
         body["warnings"] = [warning.as_dict() for warning in written.warnings]
     location = f"{base_of(request)}/{resource.kind.item}/{shown['id']}.json"
-    view = view_of(resource, request, who, body, title=title_of(resource, shown))
+    view = view_of(resource, request, who, body, title=f"{resource.kind.one} {shown['id']}")
     return respond(request, asked.format_name, view, 201, {"Location": location})

@@ -16,8 +16,8 @@ from sqlalchemy import select
 from sqlalchemy import text as sql
 
 from jobauto_prefect.facade.compat.translation import PREFIXES
+from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.kinds.resource import Resource
-from jobauto_prefect.facade.resources.registry import RESOURCES
 from jobauto_prefect.ledger import service_status
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.attempts import new_job

@@ -8,7 +8,7 @@ import pytest
 
 from jobauto_prefect.cli.records import tables
 from jobauto_prefect.cli.records.lists import ListedKind
-from jobauto_prefect.facade.models.catalog import RECORD_MODELS
+from jobauto_prefect.facade.kinds.registry import BY_ITEM
 from tests.support.paths import ROOT
 
 CONTRACT = ROOT / "api" / "openapi.json"
@@ -49,7 +49,7 @@ def test_every_list_of_the_command_line_is_looked_at() -> None:
 
 def _keys(item: str) -> set[str]:
     schemas = json.loads(CONTRACT.read_text())["components"]["schemas"]
-    return set(_properties(schemas, schemas[RECORD_MODELS[item].__name__]))
+    return set(_properties(schemas, schemas[BY_ITEM[item].answer.__name__]))
 
 
 def _properties(schemas: dict[str, Any], schema: dict[str, Any]) -> Iterator[str]:

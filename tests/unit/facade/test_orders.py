@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 from sqlalchemy import JSON, Column, Text, inspect
 
+from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.kinds.resource import Resource
 from jobauto_prefect.facade.openapi import document
 from jobauto_prefect.facade.openapi.resource_operations import schema_name
-from jobauto_prefect.facade.resources.registry import RESOURCES
 
 
 def _fields(name: str) -> set[str]:

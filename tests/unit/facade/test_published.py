@@ -11,7 +11,7 @@ from jobauto_prefect.facade.compat.applications import from_flat_record, to_flat
 from jobauto_prefect.facade.compat.fields import ELLIPSIS
 from jobauto_prefect.facade.compat.records import SHAPES
 from jobauto_prefect.facade.compat.translation import translate_input
-from jobauto_prefect.facade.resources.registry import RESOURCES
+from jobauto_prefect.facade.kinds.registry import RESOURCES
 from tests.support.corpus import usable_documents
 from tests.support.definitions import PROBE
 

@@ -5,16 +5,16 @@ from pydantic import BaseModel
 
 from jobauto_prefect.definitions.kinds import KINDS
 from jobauto_prefect.facade.formats import field_label
-from jobauto_prefect.facade.models.catalog import RECORD_MODELS, field_titles
+from jobauto_prefect.facade.kinds.registry import RESOURCES, field_titles
+from jobauto_prefect.facade.kinds.resource import Resource
 from jobauto_prefect.facade.openapi.document import document
-from jobauto_prefect.facade.resources.registry import RESOURCES
 
-MODELS = {model.__name__: model for model in RECORD_MODELS.values()}
+MODELS = {model.__name__: model for model in (resource.answer for resource in RESOURCES)}
 
 
-@pytest.mark.parametrize("item", RECORD_MODELS)
-def test_columns_are_fields_of_the_record(item: str) -> None:
-    assert set(KINDS[item].columns) <= set(RECORD_MODELS[item].field_names())
+@pytest.mark.parametrize("resource", RESOURCES, ids=lambda resource: resource.kind.item)
+def test_columns_are_fields_of_the_record(resource: Resource) -> None:
+    assert set(resource.kind.columns) <= set(resource.answer.field_names())
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=str)
@@ -48,7 +48,7 @@ def test_pages_label_a_field_by_its_title_else_by_its_name(
 
 
 def test_no_title_of_a_page_is_in_the_document() -> None:
-    for name in (model.__name__ for model in RECORD_MODELS.values()):
+    for name in (model.__name__ for model in (resource.answer for resource in RESOURCES)):
         properties = document()["components"]["schemas"][name]["properties"]
         assert all("title" not in schema for schema in properties.values())
 

@@ -35,8 +35,7 @@ from jobauto_prefect.facade.formats.html.scalars import TONES
 from jobauto_prefect.facade.formats.record_links import find_entity_kind
 from jobauto_prefect.facade.http import late_routes
 from jobauto_prefect.facade.http.addresses import CONTRACT
-from jobauto_prefect.facade.kinds.audit_entries import AuditAction
-from jobauto_prefect.facade.resources.registry import ENTITIES
+from jobauto_prefect.facade.kinds.audit_entries import ENTITIES, AuditAction
 from jobauto_prefect.facade.service import CurrentService
 
 ADDRESS = f"{CONSOLE}/audit"

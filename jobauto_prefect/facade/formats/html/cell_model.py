@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jobauto_prefect.facade.formats.json_yaml import Record
+from jobauto_prefect.facade.formats.view import no_titles
 
 CellKind = Literal[
     "none",
@@ -47,7 +48,7 @@ class CellContext:
     """Where a value stands: in a record of kind `item`, `depth` tables deep.
 
     `brief`: in a list, where a value has one line. `names` and `languages` are those of the view,
-    `titles` those of the kind's fields.
+    `titles` those of the kind's fields, `titles_of` gives those of others.
     """
 
     item: str
@@ -56,6 +57,7 @@ class CellContext:
     depth: int = 0
     names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     languages: Sequence[str] = ()
+    titles_of: Callable[[str], Mapping[str, str]] = no_titles
     titles: Mapping[str, str] = field(default_factory=dict)
 
 

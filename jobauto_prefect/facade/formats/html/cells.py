@@ -17,7 +17,6 @@ from jobauto_prefect.facade.formats.html.cell_model import (
 from jobauto_prefect.facade.formats.html.labels import field_label
 from jobauto_prefect.facade.formats.html.scalars import draw_list_name, draw_scalar
 from jobauto_prefect.facade.formats.json_yaml import Record, dump_json
-from jobauto_prefect.facade.models.catalog import field_titles
 from jobauto_prefect.wording import pluralize
 
 MAX_DEPTH = 4  # tables inside each other; below them is JSON
@@ -114,7 +113,9 @@ def _records(member: FieldValue) -> Cell | None:
     if not all(isinstance(record, dict) for record in records):
         return None
     item = _nested_kind(member)
-    below = replace(_nest(member), item=item, titles=field_titles(item) or member.place.titles)
+    below = replace(
+        _nest(member), item=item, titles=member.place.titles_of(item) or member.place.titles
+    )
     columns = _columns(records, below.item)
     if not columns or (len(columns) > MAX_COLUMNS and not below.item):
         return None

@@ -17,7 +17,6 @@ from jobauto_prefect.facade.formats.html.page import is_error, page_address, ren
 from jobauto_prefect.facade.formats.html.scalars import parse_web_address
 from jobauto_prefect.facade.formats.json_yaml import Record, list_records, to_plain
 from jobauto_prefect.facade.formats.view import ListFilter, PageLink, View
-from jobauto_prefect.facade.models.catalog import field_titles
 
 PAGING_PARAMETERS = ("cursor", "offset")
 """Query fields that say where in a list one is: another order or filter begins anew."""
@@ -82,7 +81,8 @@ def _list_parts(view: View) -> dict[str, Any]:
         brief=True,
         names=view.names,
         languages=view.languages,
-        titles=field_titles(view.item),
+        titles_of=view.titles_of,
+        titles=view.titles_of(view.item),
     )
     beginning = _first_page_query(view)
     names = {listed.name for listed in view.filters}
@@ -147,9 +147,14 @@ def _filter_value(listed: ListFilter, query: Mapping[str, str]) -> str:
 
 
 def _record_parts(view: View, data: Record) -> dict[str, Any]:
-    titles = field_titles(view.item)
+    titles = view.titles_of(view.item)
     place = CellContext(
-        view.item, view.base, names=view.names, languages=view.languages, titles=titles
+        view.item,
+        view.base,
+        names=view.names,
+        languages=view.languages,
+        titles_of=view.titles_of,
+        titles=titles,
     )
     cells = {name: draw_field(data, name, place) for name in data}
     link = data.get("prefect_url") if view.item else None

@@ -18,9 +18,9 @@ from jobauto_prefect.facade.http.field_types import (
     parse_text,
 )
 from jobauto_prefect.facade.http.requests import IGNORED_PARAMETERS
+from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.resources.lists import PAGING
 from jobauto_prefect.facade.resources.query_parameters import ParameterIndex
-from jobauto_prefect.facade.resources.registry import RESOURCES
 from tests.support.permission_table import TABLE, Row, fill_in
 from tests.support.records import ok
 from tests.support.secrets import secret

@@ -10,12 +10,12 @@ from fastapi.routing import APIRoute
 from jsonschema import Draft202012Validator
 
 from jobauto_prefect.facade.http.addresses import CONTRACT
+from jobauto_prefect.facade.kinds.registry import BY_ITEM, RESOURCES
 from jobauto_prefect.facade.openapi import document
 from jobauto_prefect.facade.openapi.document import document_text
 from jobauto_prefect.facade.openapi.resource_operations import schema_name
 from jobauto_prefect.facade.openapi.schemas import BODIES, load_examples
 from jobauto_prefect.facade.resources.crud import build_contract_router
-from jobauto_prefect.facade.resources.registry import BY_ITEM, RESOURCES
 from tests.support import contract_check
 from tests.support.paths import ROOT
 

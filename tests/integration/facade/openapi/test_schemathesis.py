@@ -20,8 +20,8 @@ import httpx
 import pytest
 
 from jobauto_prefect.facade.auth.permissions import Membership, Role
+from jobauto_prefect.facade.kinds.registry import RESOURCES
 from jobauto_prefect.facade.openapi.schemas import BODIES, load_examples
-from jobauto_prefect.facade.resources.registry import RESOURCES
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs import leases
 from jobauto_prefect.ledger.records import (

@@ -1,1 +1,0 @@
-"""How records look to clients, by subject."""
