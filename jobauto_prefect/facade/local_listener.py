@@ -19,7 +19,7 @@ from uvicorn import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from jobauto_prefect.facade.middleware.proxies import OPERATOR
+from jobauto_prefect.facade.auth.request_state import OPERATOR
 from jobauto_prefect.facade.server_options import plain_options
 from jobauto_prefect.ledger.audit.trail import Actor
 from jobauto_prefect.local_socket import listen, peer_user_id

@@ -7,8 +7,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 
 from jobauto_prefect.errors import InvalidInput, JobautoError, TooManyRequests
+from jobauto_prefect.facade.auth.request_state import request_id_of
 from jobauto_prefect.facade.http.errors import CHALLENGES, PHRASES
-from jobauto_prefect.facade.http.requests import request_id_of
 from jobauto_prefect.http_statuses import status_of
 
 UI_HEADER = "x-prefect-ui"

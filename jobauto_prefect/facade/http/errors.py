@@ -7,6 +7,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from jobauto_prefect.errors import (
     ClaimOver,
@@ -18,10 +19,10 @@ from jobauto_prefect.errors import (
     TooManyRequests,
     UnknownEncoding,
 )
+from jobauto_prefect.facade.auth.request_state import request_id_of
 from jobauto_prefect.facade.http.addresses import CONTRACT, requested_path
-from jobauto_prefect.facade.http.requests import pydantic_faults, request_id_of
+from jobauto_prefect.facade.http.requests import pydantic_faults
 from jobauto_prefect.facade.http.responses import respond_error
-from jobauto_prefect.facade.middleware.methods import allowed_methods
 from jobauto_prefect.http_statuses import status_of
 
 PHRASES: Mapping[int, str] = {
@@ -42,8 +43,10 @@ PHRASES: Mapping[int, str] = {
     503: "Service Unavailable",
 }
 
+
 MOST_TOLD = 1_000
 """Errors that are told of one request; the message counts all."""
+
 
 CHALLENGES = ('Bearer realm="jobauto"', 'Basic realm="jobauto", charset="UTF-8"')
 """A header each: of several in one, Chromium reads the first and asks nobody for a password."""
@@ -119,3 +122,20 @@ def add_error_handlers(app: FastAPI) -> None:
     def _unforeseen(request: Request, _error: Exception) -> Response:
         message = "an error in this service; its log has the request id"
         return _respond(request, 500, message)
+
+
+METHODS = ("DELETE", "GET", "POST", "PUT")
+"""Those that routes here are made for; HEAD comes with GET."""
+
+
+def allowed_methods(request: Request) -> list[str]:
+    """Return the methods that are possible where this request went (RFC 9110, 10.2.1)."""
+    methods = [
+        method
+        for method in METHODS
+        if any(
+            route.matches({**request.scope, "method": method})[0] is Match.FULL
+            for route in request.app.routes
+        )
+    ]
+    return [*methods, "HEAD"] if "GET" in methods else methods

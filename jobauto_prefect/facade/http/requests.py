@@ -2,14 +2,12 @@
 
 import asyncio
 import json
-import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Annotated, Any, ClassVar, TypeVar
 from urllib.parse import quote
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, ValidationError
-from starlette.requests import HTTPConnection
 
 from jobauto_prefect.definitions.storable import TOO_MANY, has_many_values, read_integer, unstorable
 from jobauto_prefect.errors import Fault, InvalidInput
@@ -26,14 +24,6 @@ MAX_WARNED = 50  # names in a Warning header
 SAFE = "$/:@[]-_. "
 SECRETS = ("password", "db_password")
 """Fields that are secret themselves; those of `env` and `values` can't be in a query at all."""
-
-
-def request_id_of(request: HTTPConnection) -> str:
-    """Return the id of this request, as audit entries and error answers name it."""
-    request_id: str | None = getattr(request.state, "request_id", None)
-    if request_id is None:
-        request_id = request.state.request_id = uuid.uuid4().hex
-    return request_id
 
 
 IGNORED_PARAMETERS = ("limit", "offset", "order", "token")

@@ -1,11 +1,6 @@
 """What HTTP says of methods, for every route alike."""
 
-from fastapi import Request
-from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-
-METHODS = ("DELETE", "GET", "POST", "PUT")
-"""Those that routes here are made for; HEAD comes with GET."""
 
 
 class HeadMiddleware:
@@ -34,16 +29,3 @@ def _without_body(send: Send) -> Send:
             await send({"type": "http.response.body"})
 
     return send_head
-
-
-def allowed_methods(request: Request) -> list[str]:
-    """Return the methods that are possible where this request went (RFC 9110, 10.2.1)."""
-    methods = [
-        method
-        for method in METHODS
-        if any(
-            route.matches({**request.scope, "method": method})[0] is Match.FULL
-            for route in request.app.routes
-        )
-    ]
-    return [*methods, "HEAD"] if "GET" in methods else methods

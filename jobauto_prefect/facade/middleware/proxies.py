@@ -9,15 +9,14 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
+from jobauto_prefect.facade.auth.request_state import OPERATOR
+
 Address = IPv4Address | IPv6Address
 Networks = Sequence[IPv4Network | IPv6Network]
 Origin = tuple[str, str | None, int | None]
 
 DEVELOPMENT_HOST = "jobauto.local"
 """The one name beside localhost that is answered over plain HTTP (specification, section 5)."""
-
-OPERATOR = "operator"
-"""Key in a request's state: the person at this machine's command line (`local_listener`)."""
 
 _LOCAL_HOST = re.compile(
     rf"(localhost|127\.0\.0\.1|\[::1\]|{re.escape(DEVELOPMENT_HOST)})(:[0-9]{{0,5}})?",
