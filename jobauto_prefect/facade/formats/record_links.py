@@ -1,5 +1,7 @@
 """Which kind of record a field refers to, and whether a value can be its id."""
 
+from functools import lru_cache
+
 from jobauto_prefect.definitions.kinds import KINDS, Kind
 
 _ALIASES = {
@@ -10,6 +12,7 @@ _ALIASES = {
 }
 
 
+@lru_cache(1000)  # definitions have fields of their own
 def find_referenced_kind(member: str) -> Kind | None:
     """Return the kind of the record whose id a field holds: `app_id`, `fulfilled_by_job_id`.
 

@@ -16,6 +16,7 @@ from jobauto_prefect.facade.formats import (
     parse_accept_language,
     render,
 )
+from jobauto_prefect.facade.formats.record_links import find_referenced_kind
 from jobauto_prefect.facade.http.addresses import address_of, requested_path
 from jobauto_prefect.facade.http.requests import requested_fields, warning_header
 from jobauto_prefect.ledger.queries.lookup import names_of
@@ -30,13 +31,6 @@ NAMED = {
     "user": User,
 }
 """Kinds whose names pages show in links, instead of their ids."""
-
-REFERENCES = {item: (f"{item}_id",) for item in NAMED} | {
-    "eventsource": ("event_source_id",),
-    "runtemplate": ("runtemplate_id", "runtemplate_source_id"),
-    "user": ("user_id", "launched_by"),
-}
-"""The fields of records that have their ids."""
 
 VIEW_SINK = "view_sink"
 """In a request's state: a list that takes the view which a page is to be made of, unrendered."""
@@ -172,14 +166,12 @@ def load_names(
 
     An application that a record referred to once may be another company's by now: it has none.
     """
-    records = list(shown)
+    wanted: dict[str, set[int]] = {}
+    for record in shown:
+        for name, value in record.items():
+            referred = find_referenced_kind(name)
+            # The fields of a definition may be called so, too, and hold anything.
+            if referred is not None and referred.item in NAMED and isinstance(value, int):
+                wanted.setdefault(referred.item, set()).add(value)
     companies = who.rights.companies_with("applications.read")
-    return {
-        item: names_of(session, kind, wanted, companies)
-        for item, kind in NAMED.items()
-        if (
-            wanted := {
-                record[name] for record in records for name in REFERENCES[item] if record.get(name)
-            }
-        )
-    }
+    return {item: names_of(session, NAMED[item], ids, companies) for item, ids in wanted.items()}
