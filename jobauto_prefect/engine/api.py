@@ -31,6 +31,9 @@ from jobauto_prefect.errors import (
 
 if TYPE_CHECKING:  # a worker holds nothing of the ledger in its memory
     from jobauto_prefect.ledger.secrets import SecretBox
+from collections.abc import Iterator
+
+from jobauto_prefect.errors import NotReady
 
 SERVICE = "jobauto service"
 """Who our own processes are to the gateway, and what their secret is derived for."""
@@ -44,6 +47,7 @@ PAGE_SIZE = 200
 """The most objects Prefect tells of in one answer; it refuses to be asked for more."""
 
 LONGEST_RETRY_WAIT = 0.05  # seconds
+
 ANSWER_SECONDS = 30.0
 """How long Prefect may take for one answer."""
 
@@ -256,6 +260,46 @@ class PrefectApi:
         if answer.is_success:
             self._client.headers["Prefect-Csrf-Token"] = answer.json()["token"]
             self._client.headers["Prefect-Csrf-Client"] = self._csrf_client
+
+
+def connect() -> PrefectApi:
+    """Return a client of the server that Prefect's settings name (environment or profile).
+
+    Raises:
+        NotReady: they name none.
+    """
+    from prefect.settings import get_current_settings
+
+    settings = get_current_settings().api
+    if not settings.url:
+        raise NotReady("PREFECT_API_URL is not set; it names the Prefect server's API")
+    login = settings.auth_string.get_secret_value() if settings.auth_string else None
+    key = settings.key.get_secret_value() if settings.key else None
+    verify: ssl.SSLContext | bool = not settings.tls_insecure_skip_verify
+    if verify and settings.ssl_cert_file:
+        verify = ssl.create_default_context(cafile=settings.ssl_cert_file)
+    return PrefectApi(
+        settings.url,
+        authorization=authorization(login, key),
+        timeout_seconds=settings.request_timeout,
+        verify=verify,
+    )
+
+
+@contextlib.contextmanager
+def sign_in_as(worker_token: str) -> Iterator[None]:
+    """Sign all of Prefect's clients in the block in as this worker, unless told who they are.
+
+    Not by the environment: jobs inherit that.
+    """
+    from prefect.settings import PREFECT_API_AUTH_STRING, get_current_settings, temporary_settings
+
+    settings = get_current_settings().api
+    if settings.auth_string or settings.key:
+        yield
+        return
+    with temporary_settings({PREFECT_API_AUTH_STRING: f"worker:{worker_token}"}):
+        yield
 
 
 def _content(response: httpx.Response, url: str) -> Any:

@@ -1,24 +1,61 @@
 """The flows of all applications: `app_<id>` is made when it is asked for.
 
 Deployments name their flow by this module's path, so that any Prefect worker with this package
-installed can load it.
+installed can load it, in a process of its own. The flow claims its run as its first act, runs the
+job through the same runtime as the jobauto worker, and ends in the state the ledger says.
 """
 
 import asyncio
+import contextlib
+import inspect
 import os
 import re
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from prefect import Flow
+from prefect import Flow, State
+from prefect.client.schemas.objects import FlowRun, StateType
+from prefect.context import FlowRunContext
+from prefect.exceptions import Abort
+from prefect.utilities.callables import ParameterSchema as PrefectSchema
 
-from jobauto_prefect.engine.connection import connect
-from jobauto_prefect.engine.flow_runs.operations import set_state
-from jobauto_prefect.engine.flows import load
-from jobauto_prefect.errors import JobautoError
-from jobauto_prefect.runtime.protocol import PrefectState, RunStatus
-from jobauto_prefect.settings import load_settings
+from jobauto_prefect.compiler.deployments import flow_plan
+from jobauto_prefect.compiler.parameters import REFERENCES, ParameterSchema, parameters
+from jobauto_prefect.compiler.plan import template_in
+from jobauto_prefect.definitions import parse
+from jobauto_prefect.engine.api import PrefectApi, connect
+from jobauto_prefect.engine.flow_runs import (
+    CANCELLED_IN_PREFECT,
+    ENDING,
+    read_states,
+    set_state,
+)
+from jobauto_prefect.engine.worker.log_shipper import LogShipper
+from jobauto_prefect.engine.worker.state_reporter import (
+    RunMetadata,
+    StateReporter,
+    appearance_at_start,
+)
+from jobauto_prefect.errors import Conflict, JobautoError, NotReady
+from jobauto_prefect.jobs.appearance import RunAppearance
+from jobauto_prefect.monitoring.tracing import begin_tracing
+from jobauto_prefect.retries import retry_until_available
+from jobauto_prefect.runtime.facade_client import FacadeClient
+from jobauto_prefect.runtime.launch.claim import LaunchClaim
+from jobauto_prefect.runtime.protocol import (
+    ApplicationDocument,
+    Claim,
+    ClaimAnswer,
+    Launch,
+    PrefectState,
+    RunStatus,
+)
+from jobauto_prefect.runtime.worker_config import load_worker_config, require_worker_token
+from jobauto_prefect.runtime.worker_context import WorkerContext, open_worker
+from jobauto_prefect.settings import Settings, host_name, load_settings
 
 PATIENCE_SECONDS = 60.0
 """How long to wait for a facade that is away."""
@@ -49,3 +86,205 @@ async def _show(message: str) -> None:
             await set_state(
                 api, UUID(flow_run_id), RunStatus(state=PrefectState.FAILED, message=message)
             )
+
+
+MOST_AT_ONCE = 1000  # flow runs of one pool on one machine
+
+
+async def load(app_id: int, settings: Settings, patience_seconds: float) -> Flow[Any, Any]:
+    """Return the flow of an application as the facade describes it.
+
+    Raises:
+        FacadeUnavailable: it did not answer within `patience_seconds`.
+        NotReady, Unauthorized, NotFound: it can't be loaded; the message says why.
+    """
+    async with FacadeClient(settings.url, require_worker_token(settings, settings.pool)) as client:
+        try:
+            async with asyncio.timeout(patience_seconds):
+                return compile_flow(
+                    await retry_until_available(client.application, app_id), settings
+                )
+        except TimeoutError:
+            return compile_flow(await client.application(app_id), settings)
+
+
+def compile_flow(application: ApplicationDocument, settings: Settings) -> Flow[Any, Any]:
+    """Return the flow of an application, with a parameter for each of its parameters."""
+    definition = parse(application.document)
+    plan = flow_plan(application.id, definition, settings.language)
+    compiled = parameters(definition, settings.language)
+    flow: Flow[Any, Any] = Flow(
+        fn=_body(compiled, settings),
+        name=plan.name,
+        version=plan.version,
+        description=plan.description,
+        # The claim judges the values, and says everything that is wrong with them at once.
+        validate_parameters=False,
+    )
+    flow.parameters = PrefectSchema.model_validate(compiled.schema)
+    return flow
+
+
+def _body(compiled: ParameterSchema, settings: Settings) -> Callable[..., Any]:
+    async def run(**values: Any) -> State[Any]:  # noqa: ARG001 - the claim takes the flow run's
+        return await run_application(settings)
+
+    run.__signature__ = inspect.Signature(list(_parameters(compiled)))  # type: ignore[attr-defined]
+    return run
+
+
+def _parameters(compiled: ParameterSchema) -> Iterator[inspect.Parameter]:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    for name in compiled.parameter_keys:
+        required = name in compiled.schema["required"]
+        missing = inspect.Parameter.empty if required else None
+        default = compiled.defaults.get(name, missing)
+        yield inspect.Parameter(name, kind, default=default)
+    yield inspect.Parameter(REFERENCES, kind, default=None)
+
+
+async def run_application(settings: Settings) -> State[Any]:
+    """Claim the run this is, and run its job: the body of every flow."""
+    context = FlowRunContext.get()
+    run = context.flow_run if context else None
+    if not isinstance(run, FlowRun) or run.deployment_id is None:
+        raise NotReady("this flow runs as a deployment; start a run of its run template")
+    async with contextlib.AsyncExitStack() as stack:
+        api = await stack.enter_async_context(connect())
+        try:
+            opened, worker = await _open(stack, settings, run.work_pool_name or settings.pool)
+            claim = LaunchClaim(opened.client, _claim(run, opened, worker))
+            answer = await _ask(opened, claim)
+        except Conflict as error:
+            raise Abort(f"another worker has this run: {error}") from None
+        except JobautoError as error:
+            return State(type=StateType.FAILED, message=str(error))
+        return await _carry_out(api, opened, run, claim, answer)
+
+
+async def _open(
+    stack: contextlib.AsyncExitStack, settings: Settings, pool: str
+) -> tuple[WorkerContext, str]:
+    """Open a worker of its own for each run that goes on at the same time on this machine."""
+    begin_tracing("flow")
+    for number in range(1, MOST_AT_ONCE):
+        worker = f"{host_name()} {pool} flow {number}"
+        plan = load_worker_config(settings, worker=worker, pool=pool)
+        with contextlib.suppress(Conflict):
+            return await stack.enter_async_context(open_worker(plan)), worker
+    raise NotReady(f"more than {MOST_AT_ONCE} flow runs on this machine at once")
+
+
+def _claim(run: FlowRun, opened: WorkerContext, worker: str) -> Claim:
+    if run.deployment_id is None:
+        raise NotReady("this flow run has no deployment")
+    return Claim(
+        claim_id=uuid4(),
+        flow_run_id=run.id,
+        run_number=max(1, run.run_count),
+        deployment_id=run.deployment_id,
+        template_id=template_in(run.labels),
+        parameters=run.parameters,
+        auto_scheduled=bool(run.auto_scheduled),
+        scheduled_for=run.expected_start_time,
+        idempotency_key=run.idempotency_key,
+        worker=worker,
+        instance=opened.held.instance,
+        work_directory=opened.work_directory,
+    )
+
+
+async def _ask(opened: WorkerContext, claim: LaunchClaim) -> ClaimAnswer:
+    with opened.held.claiming(claim.claim_id):
+        answer = await claim.ask()
+        if answer.launch is not None:
+            opened.held.hold(answer.launch)
+        return answer
+
+
+async def _carry_out(
+    api: PrefectApi, opened: WorkerContext, run: FlowRun, claim: LaunchClaim, answer: ClaimAnswer
+) -> State[Any]:
+    reporter, metadata = StateReporter(api), RunMetadata(run.labels)
+    if answer.refusal is not None:
+        story: RunStatus | None = answer.refusal.story
+    elif answer.launch is not None:
+        looks = RunAppearance(run.name, tuple(run.tags))
+        begun = appearance_at_start(looks, run.labels, answer.launch)
+        reporter.show_start(run.id, looks, begun)
+        metadata = RunMetadata(run.labels, begun)
+        story = await _fly(api, opened, run, claim, answer.launch)
+    else:
+        raise Abort("the facade's answer says nothing")
+    if story is None:
+        raise Abort("the ledger did not take the outcome")
+    try:
+        return await _tell_end(api, run, story)
+    finally:
+        reporter.attach_metadata(run.id, story, metadata)
+        await reporter.wait_until_idle()
+
+
+async def _fly(
+    api: PrefectApi, opened: WorkerContext, run: FlowRun, claim: LaunchClaim, launch: Launch
+) -> RunStatus | None:
+    logs = LogShipper(api)
+    async with _shipping(logs), _ending_on_sigterm(api, opened, run.id, launch.job_id):
+        run_log = logs.run_log(run.id, launch.job_id)
+        outcome = await opened.runner.run(launch, run_log, claim.confirm)
+    return outcome.answer.story if outcome.answer else None
+
+
+@contextlib.asynccontextmanager
+async def _shipping(logs: LogShipper) -> AsyncIterator[None]:
+    shipping = asyncio.create_task(logs.run())
+    try:
+        yield
+    finally:
+        shipping.cancel()
+        with contextlib.suppress(JobautoError):
+            await logs.flush()
+
+
+@contextlib.asynccontextmanager
+async def _ending_on_sigterm(
+    api: PrefectApi, opened: WorkerContext, flow_run_id: UUID, job_id: int
+) -> AsyncIterator[None]:
+    """End the job on SIGTERM, by which Prefect's worker, or whoever else, ends a cancelled run."""
+    loop = asyncio.get_running_loop()
+    ending: list[asyncio.Task[None]] = []
+
+    async def end() -> None:
+        states: Mapping[UUID, str] = {}
+        with contextlib.suppress(JobautoError):
+            states = await read_states(api, [flow_run_id])
+        if states.get(flow_run_id) in ENDING:
+            opened.runner.stop(job_id, CANCELLED_IN_PREFECT)
+        else:
+            await opened.runner.drain(0)
+
+    former = signal.getsignal(signal.SIGTERM)
+    try:
+        loop.add_signal_handler(signal.SIGTERM, lambda: ending.append(asyncio.create_task(end())))
+    except (NotImplementedError, RuntimeError, ValueError):  # not the main thread's loop
+        yield
+        return
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, former)
+
+
+async def _tell_end(api: PrefectApi, run: FlowRun, story: RunStatus) -> State[Any]:
+    try:
+        # Prefect's engine would tell an end under an id of its own: told by the services, too, it
+        # would count twice.
+        await set_state(api, run.id, story)
+    except JobautoError:
+        if story.state is PrefectState.SCHEDULED:
+            raise
+        return State(type=StateType(story.state), message=story.message)  # the engine insists
+    # The engine logs the state it knows, as an error where that is not Completed.
+    run.state = State(type=StateType(story.state), message=story.message)
+    raise Abort(story.message)

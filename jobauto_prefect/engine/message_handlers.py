@@ -7,10 +7,8 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from jobauto_prefect.engine import flow_runs
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs import operations
-from jobauto_prefect.engine.flow_runs.run_parameters import run_parameters
-from jobauto_prefect.engine.sync import pauses
 from jobauto_prefect.engine.sync.application_flows import apply_app, retire_app
 from jobauto_prefect.engine.sync.credentials import (
     apply_credential,
@@ -18,6 +16,8 @@ from jobauto_prefect.engine.sync.credentials import (
     retire_credential,
     retire_type,
 )
+from jobauto_prefect.engine.sync.deployment_drift import adopt_pauses
+from jobauto_prefect.engine.sync.deployment_plans import run_parameters
 from jobauto_prefect.engine.sync.deployments import retire
 from jobauto_prefect.engine.sync.event_rules import apply_rule, retire_rule
 from jobauto_prefect.engine.sync.template_deployments import apply_template, apply_templates
@@ -108,7 +108,7 @@ async def _create_run_of(
     *,
     is_stale: bool,
 ) -> bool:
-    if job.task_id is not None and await pauses.adopt_pauses(context, [job.runtemplate_id]):
+    if job.task_id is not None and await adopt_pauses(context, [job.runtemplate_id]):
         return False  # somebody paused the deployment in Prefect: its windows have ended
     try:
         run = await _run_of(context, job, parameters, is_stale=is_stale)
@@ -167,7 +167,7 @@ async def _run_of(
 async def _new_run(
     context: EngineContext, job: Job, deployment_id: UUID, parameters: Mapping[str, Any]
 ) -> UUID:
-    return await operations.create_run(
+    return await flow_runs.create_run(
         context.prefect,
         deployment_id,
         parameters=parameters,
@@ -219,9 +219,9 @@ async def _cancel_run(context: EngineContext, message: OutboxMessage) -> None:
             message=job.message or why,
             transition_id=end_transition(job),
         )
-        is_present = await operations.set_state(context.prefect, job.flow_run_id, story)
+        is_present = await flow_runs.set_state(context.prefect, job.flow_run_id, story)
     else:
-        is_present = await operations.cancel_run(context.prefect, job.flow_run_id, why)
+        is_present = await flow_runs.cancel_run(context.prefect, job.flow_run_id, why)
     if not is_present:
         await asyncio.to_thread(add_line, context, job.id, GONE)
 
@@ -243,7 +243,7 @@ async def show_end(
     False: it is gone. `force`: whatever Prefect's rules say of what may follow which state.
     """
     story = await asyncio.to_thread(_story, context, job_id)
-    return await operations.show_status(context.prefect, flow_run_id, story, force=force)
+    return await flow_runs.show_status(context.prefect, flow_run_id, story, force=force)
 
 
 def add_line(context: EngineContext, job_id: int, text: str) -> None:
@@ -263,7 +263,7 @@ async def _reschedule_run(context: EngineContext, message: OutboxMessage) -> Non
     job = await asyncio.to_thread(_read_job, context, message.subject_id)
     if job is not None and job.flow_run_id is not None and job.state == JobState.SCHEDULED:
         later = RunStatus(state=PrefectState.SCHEDULED, message="rescheduled", at=job.schedule)
-        await operations.set_state(context.prefect, job.flow_run_id, later)
+        await flow_runs.set_state(context.prefect, job.flow_run_id, later)
 
 
 async def _retire_deployment(context: EngineContext, message: OutboxMessage) -> None:

@@ -6,9 +6,9 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
+from jobauto_prefect.engine import flow_runs
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs import operations
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.jobs.outcome.results import run_status_of
 from jobauto_prefect.ledger.audit.trail import SERVICE
@@ -48,7 +48,7 @@ class Bench:
         run = await asyncio.to_thread(self.change, job_id, state="running", claim_id=uuid4(),
                                       run_number=1)  # fmt: skip
         assert run is not None
-        assert (await operations.propose(self.prefect, run, "RUNNING")).accepted
+        assert (await flow_runs.propose(self.prefect, run, "RUNNING")).accepted
         return job_id, run
 
     def _scheduled(self) -> int:

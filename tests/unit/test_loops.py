@@ -14,7 +14,7 @@ INTEGRATION = ROOT / "tests" / "integration"
 PLACES = (
     "engine/services",
     "engine/outbox_worker.py",
-    "engine/flow_runs",
+    "engine/flow_runs.py",
     "engine/sync",
     "engine/worker",
     "jobs/actions.py",
@@ -33,11 +33,11 @@ PAGES = "pages of one question to Prefect, not items"
 TURNS = "turns of one thing, not items"
 
 WHOLE: dict[str, str] = {
-    "engine/flow_runs/operations.py read_runs": PAGES,
-    "engine/flow_runs/run_migration.py move_waiting_runs": BY_MESSAGE,
-    "engine/flow_runs/upcoming_runs.py UpcomingRuns.look": PAGES,
-    "engine/flow_runs/upcoming_runs.py UpcomingRuns._name": "names of runs, by which nothing waits",
-    "engine/flow_runs/upcoming_runs.py sync_upcoming_runs": BY_TEMPLATE,
+    "engine/flow_runs.py read_runs": PAGES,
+    "engine/sync/deployments.py move_waiting_runs": BY_MESSAGE,
+    "engine/sync/upcoming_runs.py UpcomingRuns.look": PAGES,
+    "engine/sync/upcoming_runs.py UpcomingRuns._name": "names of runs, by which nothing waits",
+    "engine/sync/upcoming_runs.py sync_upcoming_runs": BY_TEMPLATE,
     "engine/outbox_worker.py OutboxWorker._claim": "given back at the end of the process",
     "engine/outbox_worker.py OutboxWorker._handle": "what fails is left to be taken again",
     "engine/outbox_worker.py OutboxWorker._hands": "given back at the end of the process",
@@ -78,7 +78,7 @@ WHOLE: dict[str, str] = {
 BY_SHAPE = "that it is apart is looked at, and no item is poisoned"
 
 POISONED: dict[str, str] = {
-    "engine/flow_runs/unclaimed_runs.py UnclaimedRuns.look": BY_SHAPE,
+    "engine/services/reconciler.py UnclaimedRuns.look": BY_SHAPE,
     "engine/services/background.py Reaper._reap_before": BY_SHAPE,
     "engine/services/event_dispatch.py dispatch_batch": (
         "jobs/test_isolation.py test_rules_start_beside_a_delivery_of_an_unknown_kind"
@@ -106,7 +106,7 @@ POISONED: dict[str, str] = {
     "engine/sync/application_flows.py delete_unused_flows": BY_SHAPE,
     "engine/sync/drift.py Comparison.correct": BY_SHAPE,
     "engine/sync/template_deployments.py look_ahead": BY_SHAPE,
-    "engine/worker/waiting_runs.py waiting_runs": (
+    "engine/worker/dispatcher.py waiting_runs": (
         "engine/test_engine_api.py test_a_run_that_can_not_be_read_keeps_no_other_waiting"
     ),
     "jobs/actions.py run_due_actions": (

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from jobauto_prefect.engine.prefect_server.worker_type import add_worker_type
+from jobauto_prefect.engine.work_pools import add_worker_type
 from jobauto_prefect.errors import NotReady
 from jobauto_prefect.ledger.database.bounded_columns import bound_json, bound_text
 

@@ -13,17 +13,16 @@ import httpx
 from jobauto_prefect import certificates
 from jobauto_prefect.engine.api import PrefectApi, own_authorization
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs.unclaimed_runs import UnclaimedRuns
-from jobauto_prefect.engine.flow_runs.upcoming_runs import UpcomingRuns
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.engine.services.event_dispatch import dispatch_all
 from jobauto_prefect.engine.services.event_emitter import EventEmitter
-from jobauto_prefect.engine.services.reconciler import Reconciler
+from jobauto_prefect.engine.services.reconciler import Reconciler, UnclaimedRuns
 from jobauto_prefect.engine.services.retention import Pruner
 from jobauto_prefect.engine.services.window_scheduler import MissingRunMonitor, WindowScheduler
 from jobauto_prefect.engine.sync.application_flows import delete_unused_flows
 from jobauto_prefect.engine.sync.drift_monitor import DriftMonitor
 from jobauto_prefect.engine.sync.template_deployments import look_ahead
+from jobauto_prefect.engine.sync.upcoming_runs import UpcomingRuns
 from jobauto_prefect.errors import Conflict, JobautoError
 from jobauto_prefect.jobs.actions import run_due_actions
 from jobauto_prefect.jobs.isolation import apart

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.sync.pauses import adopt_pauses
+from jobauto_prefect.engine.sync.deployment_drift import adopt_pauses
 from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.jobs.outcome.loss import close_lost
 from jobauto_prefect.jobs.windows import tasks

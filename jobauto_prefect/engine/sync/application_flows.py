@@ -1,25 +1,36 @@
-"""The flow of an application: there from its import on, gone with it or with its last run."""
+"""The flow of an application: there from its import on, gone with it or with its last run.
+
+Its name is the application's, with a part of its UUID where another has that. An application keeps
+the name its flow got, for another name would be another flow. Names are reserved in the ledger
+before Prefect hears of them: two applications that are applied at the same time must not end up in
+one flow.
+"""
 
 import asyncio
 from collections.abc import Collection
 from typing import Any
 from uuid import UUID
 
-from jobauto_prefect.compiler.deployments import flow_plan
+from jobauto_prefect.compiler.deployments import flow_name, flow_plan
 from jobauto_prefect.compiler.plan import FlowPlan
 from jobauto_prefect.engine.api import PAGE_SIZE
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.sync.deployments import ensure_flow, retire_flow
 from jobauto_prefect.engine.sync.drift import Comparison, Drift, last_of, read_objects
-from jobauto_prefect.engine.sync.flow_names import name_is_shared, reserve_name
-from jobauto_prefect.engine.template_lock import hold_record
+from jobauto_prefect.engine.sync.record_locks import hold_record
+from jobauto_prefect.errors import Locked
 from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.jobs.windows import is_flow_in_use, retired_flows
 from jobauto_prefect.ledger.outbox import OutboxKind
-from jobauto_prefect.ledger.queries.applications import applied_apps
+from jobauto_prefect.ledger.queries.applications import (
+    applied_apps,
+    flow_names_of_others,
+    is_flow_leaving,
+    lock_applications,
+)
 from jobauto_prefect.ledger.records import App, OutboxMessage
-from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.ledger.store import Ledger, ReadingSession
 from jobauto_prefect.settings import Settings
 
 
@@ -152,3 +163,41 @@ class FlowComparison(Comparison[App, FlowPlan]):
     def company_of(self, record: App) -> int | None:
         """Return the id of the application's company; None: it is shared."""
         return record.company_id
+
+
+def name_is_shared(session: ReadingSession, app: App, language: str) -> bool:
+    """Whether the flow needs more than the application's name."""
+    own, longer = _names(app, language)
+    if app.flow_name in (own, longer):
+        return app.flow_name == longer
+    return own in flow_names_of_others(session, app)
+
+
+def has_name(app: App, language: str) -> bool:
+    """Whether the flow of an application has its name."""
+    return app.flow_name in _names(app, language)
+
+
+def reserve_name(ledger: Ledger, app_id: int, language: str) -> None:
+    """Give the flow of an application its name, unless it has one already.
+
+    Raises:
+        Locked: the flow of that name is being deleted with its former application; found by its
+            name now, it would be gone a moment later.
+    """
+    with ledger.reading() as session:
+        if has_name(session.get_one(App, app_id), language):
+            return
+    with ledger.writing(SERVICE) as session:
+        lock_applications(session)
+        app = session.get_one(App, app_id)
+        own, longer = _names(app, language)
+        if is_flow_leaving(session, own):
+            raise Locked(f"flow {own} is being deleted with its former application")
+        app.flow_name = longer if name_is_shared(session, app, language) else own
+
+
+def _names(app: App, language: str) -> tuple[str, str]:
+    definition = app.definition
+    own, longer = (flow_name(app.id, definition, language, shared) for shared in (False, True))
+    return own, longer

@@ -24,7 +24,7 @@ from jobauto_prefect.engine.sync.blocks import (
     retire_block_type,
 )
 from jobauto_prefect.engine.sync.drift import Comparison, Drift, last_of, read_objects
-from jobauto_prefect.engine.template_lock import hold_record
+from jobauto_prefect.engine.sync.record_locks import hold_record
 from jobauto_prefect.errors import Conflict, NotFound
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue

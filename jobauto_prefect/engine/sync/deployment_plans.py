@@ -1,9 +1,11 @@
-"""What Prefect should hold of a run template, from its records."""
+"""What Prefect should hold of a run template, and of the run of a job, from the records."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from jobauto_prefect.compiler.deployments import TemplateFacts, deployment_plan
 from jobauto_prefect.compiler.events.event_inputs import declared_inputs
+from jobauto_prefect.compiler.parameters import REFERENCES, override_parameters
 from jobauto_prefect.compiler.plan import (
     DEFAULT_QUEUE,
     DeploymentPlan,
@@ -13,12 +15,15 @@ from jobauto_prefect.compiler.plan import (
 from jobauto_prefect.compiler.scheduling.schedule import Schedule, schedule_of
 from jobauto_prefect.console_addresses import page_address
 from jobauto_prefect.definitions.records.credentials import provided_variables
-from jobauto_prefect.engine.sync.flow_names import name_is_shared
+from jobauto_prefect.engine.sync.application_flows import name_is_shared
+from jobauto_prefect.errors import KeyMissing
 from jobauto_prefect.ledger.queries.events import GivenByRules, given_by_rules
 from jobauto_prefect.ledger.queries.run_templates import templates_of_app
 from jobauto_prefect.ledger.queries.topics import topics_of
-from jobauto_prefect.ledger.records import RunTemplate
+from jobauto_prefect.ledger.records import Job, RunTemplate
+from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.ledger.store import ReadingSession
+from jobauto_prefect.runtime.output.masking import Masker
 from jobauto_prefect.settings import Settings
 
 
@@ -119,3 +124,33 @@ def template_schedule(template: RunTemplate, service_zone: str) -> Schedule | No
     """
     zone = template.zone_name(service_zone)
     return schedule_of(template.interv, template.cron, zone, template.delay)
+
+
+def run_parameters(job: Job, box: SecretBox) -> dict[str, Any]:
+    """Return the job's number, and its own values that are no secrets; its session is open.
+
+    Prefect adds those of the deployment. The claim takes the values from the job; here they are
+    for people.
+    """
+    return {**_overrides(job, box), REFERENCES: {"job": job.id}}
+
+
+def _overrides(job: Job, box: SecretBox) -> dict[str, Any]:
+    if not job.overrides:
+        return {}
+    hidden = withheld_keys(job.runtemplate) | job.override_secrets.keys()
+    plain = {key: text for key, text in job.overrides.items() if key not in hidden}
+    try:
+        masker = Masker(_secrets(job, box))
+    except KeyMissing:
+        return {}  # what can't be compared is not shown; the claim says what is wrong
+    clear = {key: text for key, text in plain.items() if masker.mask(text) == text}
+    return override_parameters(job.runtemplate.app.definition, clear)
+
+
+def _secrets(job: Job, box: SecretBox) -> list[str]:
+    """Return the secret values that this job is given: somebody may have repeated one elsewhere."""
+    template = job.runtemplate
+    sealed = [job.override_secrets, template.secrets, template.company.secrets]
+    sealed += [assignment.credential.secrets for assignment in template.assignments]
+    return [value for values in sealed for value in box.open(values).values()]

@@ -8,12 +8,13 @@ and POST gives the schedule a new id, which Prefect's own guard against double r
 import contextlib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import quote
 from uuid import UUID
 
 from jobauto_prefect.compiler.plan import DeploymentPlan, FlowPlan
-from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.flow_runs.run_migration import move_waiting_runs
+from jobauto_prefect.compiler.tags import is_given
+from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.engine.sync.deployment_comparison import (
     PrefectObject,
     comparable_fields,
@@ -23,8 +24,10 @@ from jobauto_prefect.engine.sync.deployment_comparison import (
     own_schedule,
     schedule_body,
 )
+from jobauto_prefect.engine.sync.upcoming_runs import is_upcoming
 from jobauto_prefect.engine.work_pools import ensure_pool, ensure_queue
 from jobauto_prefect.errors import NotFound
+from jobauto_prefect.ledger.jobs.flow_runs import moved_key
 
 CheckFound = Callable[[UUID], Awaitable[None]]
 """Raises where a deployment that was found is not to be taken over."""
@@ -220,3 +223,63 @@ async def _get_shared_or_none(api: PrefectApi, path: str) -> PrefectObject | Non
         flow: PrefectObject = await api.get_shared(path)
         return flow
     return None
+
+
+async def move_waiting_runs(
+    api: PrefectApi, source: UUID, target: UUID, pool: str, queue: str
+) -> dict[UUID, UUID]:
+    """Give each run that waits at `source` a successor at `target`, in `pool`: old -> new id.
+
+    In the work queue `queue`, which is the target's. Prefect can change neither of a flow run: the
+    successor has the same time, parameters and name, and the old one is deleted.
+
+    Runs that are already there stay, and so do those of Prefect's scheduler: the target has its
+    own schedule. A repeated call after an interruption makes no second successor.
+    """
+    moved = {}
+    for run in await _waiting(api, source):
+        if (
+            run["auto_scheduled"]
+            or is_upcoming(run)
+            or (source == target and _is_there(run, pool, queue))
+        ):
+            continue
+        body = _successor(run)
+        successor = await api.post(f"/deployments/{target}/create_flow_run", body)
+        moved[UUID(run["id"])] = UUID(successor["id"])
+    for old in moved:
+        await api.delete(f"/flow_runs/{old}")
+    return moved
+
+
+def _is_there(run: Mapping[str, Any], pool: str, queue: str) -> bool:
+    return bool(run["work_pool_name"] == pool and run["work_queue_name"] == queue)
+
+
+def _successor(run: Mapping[str, Any]) -> dict[str, Any]:
+    ours = {key: value for key, value in run["labels"].items() if not key.startswith("prefect.")}
+    details = {"scheduled_time": run["next_scheduled_start_time"]}
+    return {
+        "name": run["name"],
+        "parameters": run["parameters"],
+        "enforce_parameter_schema": False,
+        "tags": [tag for tag in run["tags"] if not is_given(tag)],
+        "labels": ours,
+        "idempotency_key": moved_key(run["id"]),
+        "state": {"type": "SCHEDULED", "state_details": details},
+    }
+
+
+async def _waiting(api: PrefectApi, deployment_id: UUID) -> list[dict[str, Any]]:
+    runs: list[dict[str, Any]] = []
+    while True:
+        query = {
+            "deployments": {"id": {"any_": [str(deployment_id)]}},
+            "flow_runs": {"state": {"type": {"any_": ["SCHEDULED"]}}},
+            "limit": PAGE_SIZE,
+            "offset": len(runs),
+        }
+        page = await api.post("/flow_runs/filter", query)
+        runs += page
+        if len(page) < PAGE_SIZE:
+            return runs

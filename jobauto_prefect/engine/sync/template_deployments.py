@@ -8,12 +8,11 @@ from uuid import UUID
 
 from jobauto_prefect.compiler.plan import DeploymentPlan
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs import upcoming_runs
-from jobauto_prefect.engine.sync.application_flows import is_in_use
+from jobauto_prefect.engine.sync import upcoming_runs
+from jobauto_prefect.engine.sync.application_flows import has_name, is_in_use, reserve_name
 from jobauto_prefect.engine.sync.deployment_plans import desired_deployment
 from jobauto_prefect.engine.sync.deployments import Applied, AppliedIds, apply
-from jobauto_prefect.engine.sync.flow_names import has_name, reserve_name
-from jobauto_prefect.engine.template_lock import LOCK, TemplateLock
+from jobauto_prefect.engine.sync.record_locks import LOCK, TemplateLock
 from jobauto_prefect.errors import InvalidInput, JobautoError, Locked, PrefectUnavailable
 from jobauto_prefect.jobs.isolation import apart
 from jobauto_prefect.ledger import outbox

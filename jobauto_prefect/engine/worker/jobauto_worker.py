@@ -25,10 +25,10 @@ from prefect.workers.base import (
     BaseWorkerResult,
 )
 
-from jobauto_prefect.engine.prefect_server.worker_type import LOGO_URL
 from jobauto_prefect.engine.work_pools import (
     BASE_JOB_TEMPLATE,
     DESCRIPTION,
+    LOGO_URL,
     POOL_TYPE,
     announce_silence,
     ensure_pool,
@@ -212,7 +212,7 @@ class JobautoWorker(BaseWorker[BaseJobConfiguration, BaseVariables, JobautoResul
         self, run_once: bool, with_healthcheck: bool, printer: Callable[..., None]
     ) -> None:
         # What only a working worker needs: every process of Prefect imports this module.
-        from jobauto_prefect.engine.connection import connect, sign_in_as
+        from jobauto_prefect.engine.api import connect, sign_in_as
         from jobauto_prefect.engine.worker.session import SessionOptions, WorkerSession
         from jobauto_prefect.engine.worker.worker_monitor import (
             watch_jobs,

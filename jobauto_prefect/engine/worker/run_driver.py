@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 
 from jobauto_prefect.compiler.plan import template_in
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.flow_runs.operations import (
+from jobauto_prefect.engine.flow_runs import (
     CANCELLED_IN_PREFECT,
     ENDING,
     Proposal,
@@ -17,7 +17,7 @@ from jobauto_prefect.engine.flow_runs.operations import (
     set_state,
     was_cancelled,
 )
-from jobauto_prefect.engine.worker.dispatcher import UNKNOWN
+from jobauto_prefect.engine.worker.dispatcher import UNKNOWN, WaitingRun
 from jobauto_prefect.engine.worker.log_shipper import LogShipper
 from jobauto_prefect.engine.worker.state_reporter import (
     RunMetadata,
@@ -25,7 +25,6 @@ from jobauto_prefect.engine.worker.state_reporter import (
     appearance_at_start,
     propose_running,
 )
-from jobauto_prefect.engine.worker.waiting_runs import WaitingRun
 from jobauto_prefect.errors import (
     Conflict,
     Forbidden,

@@ -1,27 +1,25 @@
-"""A worker's session: listening and dispatching, then the drain at its end."""
+"""A worker's session: listening and dispatching by what its pool allows, then the drain."""
 
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 from uuid import UUID
 
-from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.worker.dispatcher import Dispatcher, PollTarget
+from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
+from jobauto_prefect.engine.worker.dispatcher import Dispatcher, PollTarget, WaitingRun
 from jobauto_prefect.engine.worker.listener import Announcement, listen
 from jobauto_prefect.engine.worker.log_shipper import LogShipper
-from jobauto_prefect.engine.worker.pool_limits import PoolLimits
 from jobauto_prefect.engine.worker.run_driver import RunDriver
-from jobauto_prefect.engine.worker.waiting_runs import WaitingRun
 from jobauto_prefect.errors import JobautoError
 from jobauto_prefect.runtime.worker_context import WorkerContext
 
 logger = logging.getLogger(__name__)
-
 HURRIED_GRACE_SECONDS = 5.0
 LAST_CLAIMS_SECONDS = 2.0  # for answers to claims that are under way
 LAST_REPORT_SECONDS = 5.0  # for telling Prefect how the last jobs ended
@@ -201,3 +199,66 @@ def _announced_run(announcement: Announcement, now: datetime) -> WaitingRun:
         labels={},
         announced=True,
     )
+
+
+class PoolLimits:
+    """The queues that are neither paused nor limited, in a pool that is neither.
+
+    A paused pool or queue starts nothing, and of a limited one Prefect alone knows how much is
+    free: of those it is asked for each run. Nothing is known before `read`, nor after `forget`.
+    """
+
+    def __init__(self, api: PrefectApi, pool: str, queues: Collection[str] = ()) -> None:
+        """Watch the limits of a pool.
+
+        `queues`: the names of those that count; none: all of the pool.
+        """
+        self._api = api
+        self._pool = quote(pool, safe="")
+        self._queues = queues
+        self._open: frozenset[UUID] | None = None
+        self.is_open = False
+        """Whether all queues of the pool are known to be open."""
+
+        self._changes = 0
+
+    @property
+    def is_known(self) -> bool:
+        """Whether it was read since the last change."""
+        return self._open is not None
+
+    def allow(self, queue_id: UUID | None) -> bool:
+        """Whether runs of this queue may start as they are announced."""
+        return self._open is not None and queue_id in self._open
+
+    def forget(self) -> None:
+        """Drop what is known: it may have changed."""
+        self._changes += 1
+        self._open, self.is_open = None, False
+
+    async def read(self) -> None:
+        """Ask Prefect; what changes meanwhile leaves it unknown."""
+        changes = self._changes
+        try:
+            unrestricted, all_of_them = await self._ask()
+        except JobautoError as error:
+            logger.debug("what the work pool allows is unknown: %s", error)
+            return
+        if changes == self._changes:
+            self._open, self.is_open = unrestricted, all_of_them
+
+    async def _ask(self) -> tuple[frozenset[UUID], bool]:
+        """Return the open queues that count, and whether none is closed."""
+        pool = await self._api.get(f"/work_pools/{self._pool}")
+        if _is_restricted(pool):
+            return frozenset(), False
+        path = f"/work_pools/{self._pool}/queues/filter"
+        queues = await self._api.post(path, {"limit": PAGE_SIZE})
+        counted = [queue for queue in queues if not self._queues or queue["name"] in self._queues]
+        unrestricted = [queue for queue in counted if not _is_restricted(queue)]
+        are_all = len(unrestricted) == len(counted) and len(queues) < PAGE_SIZE
+        return frozenset(UUID(queue["id"]) for queue in unrestricted), are_all
+
+
+def _is_restricted(restrictable: dict[str, object]) -> bool:
+    return bool(restrictable["is_paused"]) or restrictable["concurrency_limit"] is not None

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.flow_runs.operations import (
+from jobauto_prefect.engine.flow_runs import (
     Proposal,
     Verdict,
     add_labels,

@@ -11,9 +11,12 @@ import pytest
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
-from jobauto_prefect.engine.sync.deployment_drift import PREFECT_USER, DeploymentComparison
+from jobauto_prefect.engine.sync.deployment_drift import (
+    PREFECT_USER,
+    DeploymentComparison,
+    adopt_pauses,
+)
 from jobauto_prefect.engine.sync.drift import Correction
-from jobauto_prefect.engine.sync.pauses import adopt_pauses
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import AuditEntry, EventRule, RunTemplate

@@ -18,9 +18,9 @@ from jobauto_prefect.compiler.plan import (
 )
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.engine.api import PrefectApi
-from jobauto_prefect.engine.flow_runs.operations import create_run
+from jobauto_prefect.engine.flow_runs import create_run
 from jobauto_prefect.engine.sync.deployments import Applied, AppliedIds, apply
-from jobauto_prefect.engine.worker.waiting_runs import waiting_runs
+from jobauto_prefect.engine.worker.dispatcher import waiting_runs
 from jobauto_prefect.errors import Conflict, PrefectUnavailable
 from tests.support.corpus import needs_corpus, valid_documents
 from tests.support.counting_proxy import CountingTransport

@@ -10,10 +10,14 @@ import pytest
 
 from jobauto_prefect.clock import utc_now
 from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
-from jobauto_prefect.engine.flow_runs.operations import create_run
+from jobauto_prefect.engine.flow_runs import create_run
 from jobauto_prefect.engine.worker import dispatcher
-from jobauto_prefect.engine.worker.dispatcher import CLAIM_AHEAD_SECONDS, Dispatcher, PollTarget
-from jobauto_prefect.engine.worker.waiting_runs import WaitingRun
+from jobauto_prefect.engine.worker.dispatcher import (
+    CLAIM_AHEAD_SECONDS,
+    Dispatcher,
+    PollTarget,
+    WaitingRun,
+)
 from tests.support.waits import until
 
 AHEAD = timedelta(seconds=CLAIM_AHEAD_SECONDS)

@@ -12,8 +12,8 @@ import pytest
 
 from jobauto_prefect.clock import utc_now
 from jobauto_prefect.engine.api import PrefectApi, authorization, environment_authorization
+from jobauto_prefect.engine.worker.dispatcher import waiting_runs
 from jobauto_prefect.engine.worker.log_shipper import LogShipper
-from jobauto_prefect.engine.worker.waiting_runs import waiting_runs
 from jobauto_prefect.errors import (
     Conflict,
     Forbidden,

@@ -11,10 +11,9 @@ from sqlalchemy import select
 
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs.unclaimed_runs import UnclaimedRuns
 from jobauto_prefect.engine.message_handlers import handle
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
-from jobauto_prefect.engine.services.reconciler import Reconciler
+from jobauto_prefect.engine.services.reconciler import Reconciler, UnclaimedRuns
 from jobauto_prefect.ledger.audit.trail import SERVICE
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import Job, OutboxMessage, RunTemplate
@@ -237,7 +236,7 @@ def test_a_running_run_that_nobody_claims_becomes_crashed_after_a_minute(
             await unclaimed.look()
             assert state_of(jobless) == "RUNNING"
             monkeypatch.setattr(
-                "jobauto_prefect.engine.flow_runs.unclaimed_runs.CLAIM_WITHIN", timedelta(0)
+                "jobauto_prefect.engine.services.reconciler.CLAIM_WITHIN", timedelta(0)
             )
             answering = False
             await unclaimed.look()

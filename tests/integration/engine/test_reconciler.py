@@ -5,9 +5,9 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from jobauto_prefect.engine import flow_runs
 from jobauto_prefect.engine.api import PrefectApi
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs import operations
 from jobauto_prefect.engine.message_handlers import REFUSED_FOR
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.engine.services.reconciler import DOUBTED, Reconciler
@@ -26,7 +26,7 @@ async def test_an_end_that_prefect_shows_otherwise_is_told_also_where_the_run_is
     found = []
     for state, shown in ends:
         job_id, run = await bench.claimed()
-        await operations.propose(bench.prefect, run, shown)
+        await flow_runs.propose(bench.prefect, run, shown)
         bench.end(job_id, state)
         found.append((job_id, run))
     unfinished, still_running = await bench.claimed()
@@ -43,7 +43,7 @@ async def test_each_end_is_looked_at_once_and_after_an_outage_once_more(bench: B
     await reconciler.reconcile()
     job_id, run = await bench.claimed()
     bench.end(job_id)
-    await operations.set_state(bench.prefect, run, bench.story(job_id))
+    await flow_runs.set_state(bench.prefect, run, bench.story(job_id))
     bench.later()
 
     async def looks() -> int:
@@ -78,7 +78,7 @@ async def test_a_run_whose_worker_dies_is_marked_by_the_services_with_one_call(
     name, tags = await bench.looks(run)
     bench.end(job_id, "warning")
     if dies == "before it marks the run":
-        await operations.set_state(bench.prefect, run, bench.story(job_id))
+        await flow_runs.set_state(bench.prefect, run, bench.story(job_id))
     reconciler = Reconciler(bench.context)
     bench.transport.calls.clear()
     for _ in range(3):
@@ -95,7 +95,7 @@ async def test_a_mark_that_an_earlier_job_of_the_run_left_is_taken_away(bench: B
     body = {"name": f"{name} (warning)", "tags": [*tags, "severity:warning"]}
     await bench.prefect.patch(f"/flow_runs/{run}", body)
     bench.end(job_id)
-    await operations.set_state(bench.prefect, run, bench.story(job_id))
+    await flow_runs.set_state(bench.prefect, run, bench.story(job_id))
     bench.later()
     await Reconciler(bench.context).reconcile()
     assert await bench.looks(run) == (name, tags)
@@ -105,8 +105,8 @@ async def test_the_same_end_told_by_worker_and_services_counts_once(bench: Bench
     job_id, run = await bench.claimed()
     bench.end(job_id, "lost")
     bench.end(job_id)  # its report came after all, and a message says so
-    await operations.set_state(bench.prefect, run, bench.story(job_id))
-    await operations.set_state(bench.prefect, run, bench.story(job_id))
+    await flow_runs.set_state(bench.prefect, run, bench.story(job_id))
+    await flow_runs.set_state(bench.prefect, run, bench.story(job_id))
     assert bench.waiting() == ["show_job"]
     await OutboxWorker(bench.context).handle_all()
     assert bench.waiting() == []
@@ -116,8 +116,8 @@ async def test_the_same_end_told_by_worker_and_services_counts_once(bench: Bench
 async def test_a_run_that_somebody_starts_again_is_not_ended(bench: Bench) -> None:
     job_id, run = await bench.claimed()
     bench.end(job_id)
-    await operations.set_state(bench.prefect, run, bench.story(job_id))
-    await operations.propose(bench.prefect, run, "SCHEDULED")
+    await flow_runs.set_state(bench.prefect, run, bench.story(job_id))
+    await flow_runs.propose(bench.prefect, run, "SCHEDULED")
     bench.later()
     await Reconciler(bench.context).reconcile()
     assert await bench.state(run) == "SCHEDULED"
@@ -201,7 +201,7 @@ async def test_a_job_that_nothing_can_be_done_with_is_named_and_the_others_are_s
     for _ in range(2):
         job_id, run = await bench.claimed()
         bench.change(job_id, state="scheduled")
-        await operations.propose(bench.prefect, run, "CRASHED")
+        await flow_runs.propose(bench.prefect, run, "CRASHED")
         waiting.append(job_id)
     with bench.ledger.engine.begin() as connection:
         connection.exec_driver_sql(f"UPDATE job SET state = 'odd' WHERE id = {ended[0][0]}")

@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from jobauto_prefect.engine.prefect_server.worker_type import LOGO_URL
+from jobauto_prefect.engine.work_pools import LOGO_URL
 from jobauto_prefect.engine.worker.jobauto_worker import JobautoWorker
 
 

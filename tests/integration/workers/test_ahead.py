@@ -5,8 +5,8 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs.upcoming_runs import UpcomingRuns
 from jobauto_prefect.engine.sync.template_deployments import look_ahead
+from jobauto_prefect.engine.sync.upcoming_runs import UpcomingRuns
 from tests.support.plant_services import Watch
 from tests.support.waits import eventually
 from tests.support.workers import Plant

@@ -11,8 +11,8 @@ from prefect.flows import Flow, load_flow_from_entrypoint
 from pydantic import SecretStr
 
 from jobauto_prefect.engine.api import PrefectApi
+from jobauto_prefect.engine.applications import load
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flows import load
 from jobauto_prefect.engine.outbox_worker import OutboxWorker
 from jobauto_prefect.errors import FacadeUnavailable
 from jobauto_prefect.ledger.audit.trail import SERVICE

@@ -11,7 +11,7 @@ from prefect.utilities.callables import parameters_to_args_kwargs
 from jobauto_prefect.compiler import parameters
 from jobauto_prefect.definitions import parse
 from jobauto_prefect.engine import applications
-from jobauto_prefect.engine.flows import compile_flow, run_application
+from jobauto_prefect.engine.applications import compile_flow, run_application
 from jobauto_prefect.errors import NotReady
 from jobauto_prefect.runtime.protocol import ApplicationDocument
 from jobauto_prefect.settings import Settings

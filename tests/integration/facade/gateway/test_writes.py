@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import select
 
 from jobauto_prefect.engine.api import PrefectApi, service_authorization
-from jobauto_prefect.engine.flow_runs.operations import propose
+from jobauto_prefect.engine.flow_runs import propose
 from jobauto_prefect.ledger.records import AuditEntry
 from tests.support.gateway import OURS, PASSWORD, THEIRS, Gateway
 from tests.support.secrets import secret

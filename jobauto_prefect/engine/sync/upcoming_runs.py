@@ -6,7 +6,7 @@ our name. Where it does not, its next runs are made here, and withdrawn when the
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import islice, takewhile
@@ -18,8 +18,7 @@ from jobauto_prefect.compiler.scheduling.prefect_schedule import schedule_for_pr
 from jobauto_prefect.compiler.scheduling.windows import windows_after
 from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.engine.context import EngineContext
-from jobauto_prefect.engine.flow_runs.operations import create_run, name_run
-from jobauto_prefect.engine.flow_runs.run_migration import is_upcoming
+from jobauto_prefect.engine.flow_runs import create_run, name_run
 from jobauto_prefect.errors import NotFound
 from jobauto_prefect.jobs.claims.launch import window_name
 from jobauto_prefect.jobs.windows.closed_time import closed_times
@@ -232,3 +231,9 @@ class UpcomingRuns:
         }
         runs: list[dict[str, Any]] = await self._context.prefect.post("/flow_runs/filter", query)
         return runs
+
+
+def is_upcoming(run: Mapping[str, Any]) -> bool:
+    """Whether it was made for a window to come: the target gets its own."""
+    named = run["parameters"].get("jobauto")
+    return isinstance(named, dict) and "window" in named

@@ -16,7 +16,6 @@ LOCK = timedelta(seconds=10)
 """How long a process that applies templates has them alone; others wait no longer for a dead one.
 """
 
-
 RECORD_LOCK = timedelta(seconds=30)
 """The same for a record that is applied by itself, with all that Prefect may keep it waiting."""
 

@@ -1,1 +1,0 @@
-"""Flow runs in Prefect: made, shown ahead of time, moved, found where they are missing."""
