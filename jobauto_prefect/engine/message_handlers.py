@@ -22,7 +22,7 @@ from jobauto_prefect.engine.sync.deployments import retire
 from jobauto_prefect.engine.sync.event_rules import apply_rule, retire_rule
 from jobauto_prefect.engine.sync.template_deployments import apply_template, apply_templates
 from jobauto_prefect.errors import JobautoError, NotFound, PrefectRefuses
-from jobauto_prefect.jobs.claims.launch import run_name
+from jobauto_prefect.jobs.appearance import run_name
 from jobauto_prefect.jobs.outcome.cancellation import block
 from jobauto_prefect.jobs.outcome.results import (
     PREFECT_STATES,

@@ -22,10 +22,10 @@ from jobauto_prefect.jobs import workers
 from jobauto_prefect.jobs.claims import decision
 from jobauto_prefect.jobs.claims.context import ClaimContext, NotDue, Preflight
 from jobauto_prefect.jobs.claims.credentials import PreflightChecks, layer_of, run_preflight
-from jobauto_prefect.jobs.claims.event_values import NotLight
 from jobauto_prefect.jobs.claims.launch import input_content
 from jobauto_prefect.jobs.claims.target import time_until_due
 from jobauto_prefect.jobs.outcome import reports
+from jobauto_prefect.jobs.outcome.event_values import NotLight
 from jobauto_prefect.jobs.outcome.loss import mark_certainly_lost
 from jobauto_prefect.ledger.access.access_scope import AccessScope, runs_application
 from jobauto_prefect.ledger.audit.trail import write_entry

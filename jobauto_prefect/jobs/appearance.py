@@ -2,6 +2,11 @@
 
 import re
 from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jobauto_prefect.ledger.records import Job, RunTemplate
 
 WARNING_TAG = "severity:warning"
 WARNING_SUFFIX = " (warning)"
@@ -21,6 +26,19 @@ class RunAppearance:
         if not with_warning:
             return RunAppearance(name, others)
         return RunAppearance(f"{name}{WARNING_SUFFIX}", (*others, WARNING_TAG))
+
+
+def window_name(template: "RunTemplate", due: datetime) -> str:
+    """Name the flow run of a window to come as Prefect shows it; `due` is on its zone's clock."""
+    return f"{template.company.name} / {template.name} {due:%Y-%m-%d %H:%M}"
+
+
+def run_name(job: "Job") -> str:
+    """Return the name of a job's flow run in Prefect."""
+    name = f"{job.runtemplate.company.name} / {job.runtemplate.name} #{job.id}"
+    if job.task_id is None:
+        return name
+    return f"{name} (task {job.task_id}, attempt {job.attempt})"
 
 
 _WINDOW = re.compile("[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}")

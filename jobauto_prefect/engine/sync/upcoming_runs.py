@@ -20,7 +20,7 @@ from jobauto_prefect.engine.api import PAGE_SIZE, PrefectApi
 from jobauto_prefect.engine.context import EngineContext
 from jobauto_prefect.engine.flow_runs import create_run, name_run
 from jobauto_prefect.errors import NotFound
-from jobauto_prefect.jobs.claims.launch import window_name
+from jobauto_prefect.jobs.appearance import window_name
 from jobauto_prefect.jobs.windows.closed_time import closed_times
 from jobauto_prefect.jobs.windows.due_windows import schedule_kept
 from jobauto_prefect.ledger.jobs import windows

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from jobauto_prefect.jobs.claims.event_values import EventValues
+from jobauto_prefect.jobs.outcome.event_values import EventValues
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.secrets import SecretBox
 from jobauto_prefect.runtime.protocol import Claim, PrefectState, Refusal, RunStatus

@@ -34,7 +34,7 @@ from jobauto_prefect.jobs.claims.target import (
 from jobauto_prefect.jobs.outcome.cancellation import block, skip
 from jobauto_prefect.jobs.outcome.results import PREFECT_STATES, end_transition, transition_of
 from jobauto_prefect.jobs.outcome.retry import LIMITS, RetryPolicy
-from jobauto_prefect.jobs.windows.freezes import refuse_start
+from jobauto_prefect.jobs.windows.closed_time import freeze_message
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.events import deliveries
 from jobauto_prefect.ledger.jobs import attempts
@@ -53,6 +53,9 @@ from jobauto_prefect.runtime.protocol import ClaimAnswer, Launch, PrefectState
 
 UNHEARD = timedelta(seconds=60)
 """How long after its timeout a job of which nothing is heard has ended for certain."""
+
+FREEZE_LOOK = timedelta(minutes=10)
+"""How often a job looks whether a freeze has ended: nobody tells it of `until`."""
 
 MOST_AHEAD = timedelta(seconds=0.5)
 """So long before its run is due a claim is granted, to a worker that waits: so long before Prefect
@@ -113,7 +116,7 @@ def _grant(context: ClaimContext, job: Job, worker: WorkerRecord, freeze: Freeze
         context.session.flush()
     try:
         if freeze is not None:
-            raise refuse_start(freeze, context.session.clock())
+            _refuse_in_freeze(freeze, context.session.clock())
         require_startable(context, template, job)
         require_available(context, template)
         require_room(context, template, job)
@@ -136,6 +139,11 @@ def _grant(context: ClaimContext, job: Job, worker: WorkerRecord, freeze: Freeze
             deliveries.mark_refused(context.session, job, str(refused))
         refused.refusal.story.transition_id = end_transition(job)
         raise
+
+
+def _refuse_in_freeze(freeze: Freeze, now: datetime) -> None:
+    at = min(now + FREEZE_LOOK, freeze.until or now + FREEZE_LOOK)
+    raise Refused("maintenance", freeze_message(freeze), PrefectState.SCHEDULED, at=at)
 
 
 def _launch_granted(

@@ -12,7 +12,7 @@ from jobauto_prefect.definitions import Definition, to_text
 from jobauto_prefect.definitions.records.value_rules import LARGEST_VALUE
 from jobauto_prefect.definitions.storable import is_storable
 from jobauto_prefect.jobs.claims.context import ClaimContext, Refused
-from jobauto_prefect.jobs.claims.event_values import (
+from jobauto_prefect.jobs.outcome.event_values import (
     EventValues,
     NotLight,
     ValueQuery,

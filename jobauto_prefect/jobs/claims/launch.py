@@ -20,6 +20,7 @@ from jobauto_prefect.definitions import (
     to_text,
 )
 from jobauto_prefect.errors import Fault, InvalidInput, NotFound
+from jobauto_prefect.jobs.appearance import run_name
 from jobauto_prefect.jobs.claims.approval import unapproved
 from jobauto_prefect.jobs.claims.context import ClaimContext, Refused
 from jobauto_prefect.jobs.claims.credentials import provided_layer
@@ -294,16 +295,3 @@ def preparing_seconds(document: Mapping[str, Any], executor: str) -> float:
     if terms is None or terms.helm is None:
         return 0.0
     return HELM_AT_MOST * terms.helm.timeout_seconds + HELM_MARGIN_SECONDS
-
-
-def window_name(template: RunTemplate, due: datetime) -> str:
-    """Name the flow run of a window to come as Prefect shows it; `due` is on its zone's clock."""
-    return f"{template.company.name} / {template.name} {due:%Y-%m-%d %H:%M}"
-
-
-def run_name(job: Job) -> str:
-    """Return the name of a job's flow run in Prefect."""
-    name = f"{job.runtemplate.company.name} / {job.runtemplate.name} #{job.id}"
-    if job.task_id is None:
-        return name
-    return f"{name} (task {job.task_id}, attempt {job.attempt})"

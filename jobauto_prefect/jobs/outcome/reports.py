@@ -7,7 +7,7 @@ from uuid import UUID
 
 from jobauto_prefect.bounded_process import TooExpensive
 from jobauto_prefect.errors import Conflict, Fault, Forbidden
-from jobauto_prefect.jobs.claims.event_values import findings_of
+from jobauto_prefect.jobs.outcome.event_values import findings_of
 from jobauto_prefect.jobs.outcome.results import record_result, run_status_of
 from jobauto_prefect.ledger.audit.trail import WritingSession, write_entry
 from jobauto_prefect.ledger.jobs import leases

@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 from jobauto_prefect.compiler.tags import template_tags
 from jobauto_prefect.definitions import ExitCode, Severity, parse_exit_codes
 from jobauto_prefect.errors import Conflict
-from jobauto_prefect.jobs.claims.launch import run_name
+from jobauto_prefect.jobs.appearance import run_name
 from jobauto_prefect.jobs.outcome.artifact_markdown import artifact_key, page
 from jobauto_prefect.jobs.outcome.cancellation import skip
 from jobauto_prefect.jobs.outcome.retry import RetryPolicy, finish_attempt, release_room

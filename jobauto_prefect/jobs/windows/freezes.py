@@ -1,19 +1,13 @@
 """The freeze for maintenance: nothing starts while it lasts."""
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from jobauto_prefect.jobs.claims.context import Refused
-from jobauto_prefect.jobs.windows.closed_time import freeze_message
 from jobauto_prefect.jobs.windows.due_windows import recheck_closed_time
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.jobs import freezes, windows
 from jobauto_prefect.ledger.jobs.waits import jobs_told_to_wait
 from jobauto_prefect.ledger.outbox import OutboxKind, enqueue
 from jobauto_prefect.ledger.records import Freeze
-from jobauto_prefect.runtime.protocol import PrefectState
-
-LOOK = timedelta(minutes=10)
-"""So often a job that waits for the end of a freeze looks; nobody tells it of `until`."""
 
 
 def begin_freeze(session: WritingSession, reason: str | None, until: datetime | None) -> Freeze:
@@ -56,9 +50,3 @@ def _present(session: WritingSession) -> Freeze | None:
     freeze.ended_at = freeze.until
     session.flush()
     return None
-
-
-def refuse_start(freeze: Freeze, now: datetime) -> Refused:
-    """Return the refusal of a start during a freeze: the job is to ask again."""
-    at = now + LOOK if freeze.until is None else min(now + LOOK, freeze.until)
-    return Refused("maintenance", freeze_message(freeze), PrefectState.SCHEDULED, at=at)

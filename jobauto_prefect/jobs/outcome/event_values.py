@@ -38,7 +38,11 @@ LARGEST_JUDGED = 1024 * 1024
 
 
 LIGHT_BYTES = 256 * 1024
+
+
 LIGHT_STEPS = 20_000
+
+
 LIGHT_SECONDS = 0.1  # of patterns of files
 """What is read and followed in no time, so that it is done within the transaction."""
 
