@@ -8,7 +8,6 @@ from jobauto_prefect.definitions.kubernetes_section import (
     parse_kubernetes,
 )
 from jobauto_prefect.definitions.legacy.upgrade import SAID_TWICE, Change, Upgrade, upgrade
-from jobauto_prefect.definitions.legacy.versions import version_numbers
 from jobauto_prefect.definitions.localized import pick_text
 from jobauto_prefect.definitions.model import (
     ArtifactDeclaration,
@@ -31,7 +30,7 @@ from jobauto_prefect.definitions.placeholders import (
 from jobauto_prefect.definitions.records.policies import ContactLost, Misfire, OnClosed, Overlap
 from jobauto_prefect.definitions.records.retry import Backoff, attempts_of, retry_at, retry_wait
 from jobauto_prefect.definitions.validation.report import Report, check, validate
-from jobauto_prefect.definitions.validation.schema import SCHEMA_VERSION, schema
+from jobauto_prefect.definitions.validation.schema import SCHEMA_VERSION, schema, version_numbers
 from jobauto_prefect.definitions.values import coerce, default_value, fits, to_text
 
 __all__ = [

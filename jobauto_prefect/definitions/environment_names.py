@@ -10,11 +10,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
 
+from jobauto_prefect.definitions.findings import child, did_you_mean, quote
 from jobauto_prefect.definitions.model import Definition
 from jobauto_prefect.definitions.storable import is_storable
-from jobauto_prefect.definitions.validation.findings import quote
-from jobauto_prefect.definitions.validation.messages import did_you_mean
-from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.errors import Fault
 
 RESERVED = re.compile(r"(JOBAUTO|MULTIFLEXI)_.*", re.DOTALL)

@@ -11,8 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jobauto_prefect.definitions.validation.findings import Finding, quote
-from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.definitions.findings import Finding, child, quote
 
 MAX_DEPTH = 64  # containers inside each other
 MAX_VALUES = 100_000  # of a document, containers included

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from jobauto_prefect.definitions.formats import is_uri
 from jobauto_prefect.definitions.model import Variable, VariableType
 from jobauto_prefect.definitions.storable import Numeral, write_exact
-from jobauto_prefect.definitions.validation.formats import is_uri
 
 TRUE = frozenset({"true", "yes", "on", "1", "y", "t"})
 FALSE = frozenset({"false", "no", "off", "0", "n", "f"})

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from jobauto_prefect.cli.output.terminal import print_line
-from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.wording import escape_controls
 
 ONE_LINE = 70  # characters of both values; longer ones have a line each

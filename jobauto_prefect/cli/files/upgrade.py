@@ -12,7 +12,7 @@ from jobauto_prefect.cli.files.reader import read_content, unreadable_fault
 from jobauto_prefect.cli.files.validation_report import print_faults, split_lines
 from jobauto_prefect.cli.output.terminal import console, error_console, print_json
 from jobauto_prefect.definitions import SAID_TWICE, Change, upgrade, validate
-from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.validation.positions import locate
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.apply.documents import check_document, is_yaml, read_documents

@@ -104,7 +104,7 @@ async def _find_by_title(client: "Client", kind: str, word: str) -> int:
 
 
 def _not_found_message(noun: str, word: str, names: Sequence[str], group: str) -> str:
-    from jobauto_prefect.definitions.validation.messages import did_you_mean
+    from jobauto_prefect.definitions.findings import did_you_mean
 
     return (
         f"there is no {noun} {word!r}{did_you_mean(word, names) or ';'} see: jobauto {group} list"

@@ -17,9 +17,9 @@ from jobauto_prefect.compiler.events.selectors import (
     search_json_path,
 )
 from jobauto_prefect.definitions import PatternMatcher, pattern_of, pick_text
+from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.storable import is_storable, read_exact
 from jobauto_prefect.definitions.validation.json_paths import read_json_path
-from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.errors import Fault
 
 RESULT = "RESULT_FILE"

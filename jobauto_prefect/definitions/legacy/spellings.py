@@ -7,14 +7,6 @@ from typing import Any
 from jobauto_prefect.definitions.validation.schema import schema
 from jobauto_prefect.definitions.values import FALSE, TRUE, to_text
 
-LEGACY_NAMES: Mapping[str, str] = {
-    "exitcodes": "exitCodes",
-    "returnCodes": "exitCodes",
-    "cmdparams": "cmdparamsTemplate",
-    "topics": "tags",
-}
-"""Keys of older definitions, and what they are called now."""
-
 TYPE_NAMES: Mapping[str, str] = {
     "int": "integer",
     "double": "float",

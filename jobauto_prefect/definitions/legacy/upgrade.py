@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from jobauto_prefect.definitions.legacy.spellings import LEGACY_NAMES, modernize
-from jobauto_prefect.definitions.legacy.versions import version_numbers
+from jobauto_prefect.definitions.findings import child
+from jobauto_prefect.definitions.legacy.spellings import modernize
 from jobauto_prefect.definitions.placeholders import LEGACY_PLACEHOLDER, has_value
 from jobauto_prefect.definitions.storable import unstorable
-from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.definitions.validation.messages import LEGACY_NAMES
 from jobauto_prefect.definitions.validation.report import check
-from jobauto_prefect.definitions.validation.schema import SCHEMA_VERSION, schema
+from jobauto_prefect.definitions.validation.schema import SCHEMA_VERSION, schema, version_numbers
 from jobauto_prefect.definitions.values import to_text
 from jobauto_prefect.errors import Fault
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from jobauto_prefect.definitions.environment_names import EnvironmentNames, unsafe_faults
+from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.model import Definition, Variable, VariableType
 from jobauto_prefect.definitions.placeholders import MACRO
 from jobauto_prefect.definitions.storable import UNFIT, is_storable
-from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.definitions.values import coerce, to_text
 from jobauto_prefect.errors import Fault
 

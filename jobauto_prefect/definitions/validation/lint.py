@@ -7,16 +7,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from jobauto_prefect.definitions.legacy.spellings import LEGACY_NAMES
-from jobauto_prefect.definitions.legacy.versions import version_numbers
+from jobauto_prefect.definitions.findings import Finding, child, did_you_mean, quote
 from jobauto_prefect.definitions.model import Variable, VariableType
 from jobauto_prefect.definitions.parse import options
 from jobauto_prefect.definitions.placeholders import LEGACY_PLACEHOLDER, has_value, placeholders
-from jobauto_prefect.definitions.validation.findings import Finding, quote
 from jobauto_prefect.definitions.validation.json_paths import read_json_path
-from jobauto_prefect.definitions.validation.messages import did_you_mean
-from jobauto_prefect.definitions.validation.pointers import child
-from jobauto_prefect.definitions.validation.schema import SCHEMA_VERSION, schema
+from jobauto_prefect.definitions.validation.messages import LEGACY_NAMES
+from jobauto_prefect.definitions.validation.schema import SCHEMA_VERSION, schema, version_numbers
 from jobauto_prefect.definitions.values import coerce, fits, to_text
 
 LARGEST_EXIT_CODE = 255

@@ -3,13 +3,11 @@
 The messages are our own: those of jsonschema repeat the value, which may be long or a secret.
 """
 
-import difflib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from jobauto_prefect.definitions.validation.findings import LONGEST_SHOWN, Finding, quote
-from jobauto_prefect.definitions.validation.pointers import join
+from jobauto_prefect.definitions.findings import Finding, did_you_mean, join, quote
 from jobauto_prefect.wording import pluralize
 
 if TYPE_CHECKING:
@@ -24,6 +22,7 @@ TYPES = {
     "boolean": "true or false",
     "null": "null",
 }
+
 KINDS: Mapping[type, str] = {
     type(None): "null",
     bool: "true or false",
@@ -66,15 +65,16 @@ def explain_error(error: "ValidationError") -> Iterator[Finding]:
         yield Finding(pointer, broken.rule, SENTENCES[broken.rule](broken))
 
 
+LEGACY_NAMES: Mapping[str, str] = {
+    "exitcodes": "exitCodes",
+    "returnCodes": "exitCodes",
+    "cmdparams": "cmdparamsTemplate",
+    "topics": "tags",
+}
+"""Keys of older definitions, and what they are called now."""
+
 FORMER_NAMES: Mapping[str, str] = {"listens": "consumes"}
 """Keys of older formats whose content may need a person's hand -> what they are called now."""
-
-
-def did_you_mean(name: str, names: Sequence[str]) -> str:
-    """Return `; did you mean …?` where a known name is close, else nothing."""
-    by_lower = {item.lower(): item for item in names}
-    close = difflib.get_close_matches(name.lower()[:LONGEST_SHOWN], by_lower, n=1, cutoff=0.75)
-    return f"; did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
 def _unknown_member(name: str, schema: Mapping[str, Any]) -> str:

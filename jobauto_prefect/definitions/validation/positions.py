@@ -4,8 +4,7 @@ import json
 import re
 from dataclasses import dataclass, field
 
-from jobauto_prefect.definitions.validation.findings import Finding, quote
-from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.definitions.findings import Finding, child, quote
 
 # A string may lack its closing quote: so every text is read in one pass, however broken.
 _PIECE = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)

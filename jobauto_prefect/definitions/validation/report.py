@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
+from jobauto_prefect.definitions.findings import Finding
 from jobauto_prefect.definitions.model import Definition
 from jobauto_prefect.definitions.parse import parse
 from jobauto_prefect.definitions.storable import (
@@ -15,7 +16,6 @@ from jobauto_prefect.definitions.storable import (
     unstorable,
     walk,
 )
-from jobauto_prefect.definitions.validation.findings import Finding
 from jobauto_prefect.definitions.validation.lint import json_path_faults, lint_warnings
 from jobauto_prefect.definitions.validation.messages import explain_error
 from jobauto_prefect.definitions.validation.positions import Positions, locate

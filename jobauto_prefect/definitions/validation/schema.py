@@ -1,11 +1,12 @@
 """The JSON Schema of application definitions, and the validator made of it."""
 
 import json
+import re
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from jobauto_prefect.definitions.validation.formats import is_uri, is_uuid
+from jobauto_prefect.definitions.formats import is_uri, is_uuid
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -34,3 +35,13 @@ def validator() -> "Validator":
     formats.checks("uri")(lambda value: not isinstance(value, str) or is_uri(value))
     formats.checks("uuid")(lambda value: not isinstance(value, str) or is_uuid(value))
     return Draft7Validator(schema(), format_checker=formats)
+
+
+def version_numbers(version: str) -> tuple[int, ...] | None:
+    """Return `3.4.0` as numbers that compare, without trailing zeros; None for other texts."""
+    if not re.fullmatch(r"[0-9]{1,9}(?:\.[0-9]{1,9}){0,9}", version):
+        return None
+    numbers = [int(part) for part in version.split(".")]
+    while numbers and numbers[-1] == 0:
+        numbers.pop()
+    return tuple(numbers)

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import yaml
 
-from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.definitions.findings import child
 
 LINE_LENGTH = 100
 MOST_VALUES = 1_000_000  # of one document

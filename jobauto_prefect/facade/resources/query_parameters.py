@@ -10,7 +10,7 @@ from fastapi import Request
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from jobauto_prefect.definitions.validation.messages import did_you_mean
+from jobauto_prefect.definitions.findings import did_you_mean
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.facade.http.addresses import CONTRACT, address_of
 from jobauto_prefect.facade.http.dialect import OWN

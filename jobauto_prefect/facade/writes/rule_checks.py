@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from jobauto_prefect.compiler.events.job_outputs import selector_scope
 from jobauto_prefect.compiler.events.selectors import FIELDS, SelectorScope, selector_fault
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
-from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.errors import Fault, InvalidInput
 from jobauto_prefect.ledger.audit.trail import WritingSession
 from jobauto_prefect.ledger.events import trigger_graph

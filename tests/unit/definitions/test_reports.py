@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jobauto_prefect.definitions import check, validate
+from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.storable import MAX_DEPTH, MAX_VALUES
-from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.definitions.validation.positions import locate
 from jobauto_prefect.definitions.validation.report import MAX_BYTES
 from jobauto_prefect.errors import Fault, InvalidDefinition

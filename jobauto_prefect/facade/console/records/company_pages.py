@@ -6,8 +6,8 @@ from typing import Any
 from fastapi import Request, Response
 
 from jobauto_prefect.console_addresses import CONSOLE
+from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.mask import MASK
-from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.facade.auth.identity import Identity
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
 from jobauto_prefect.facade.console.records.choices import Choices, read_names

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.facade.console.contract import ContractError, InputError
 from jobauto_prefect.facade.console.forms import Form
 from jobauto_prefect.facade.console.records.form_fields import (

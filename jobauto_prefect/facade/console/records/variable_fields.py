@@ -6,8 +6,8 @@ from typing import Any
 
 from jobauto_prefect.compiler.parameters import split_description
 from jobauto_prefect.definitions import Option, Variable, VariableType, pick_text, to_text
+from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.records.credentials import is_secret
-from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.facade.console.records.form_fields import FormField, Kind
 from jobauto_prefect.facade.formats.html.page_language import Translator
 

@@ -7,7 +7,7 @@ from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from jobauto_prefect.console_addresses import CONSOLE
-from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.facade.console.contract import Contract, CurrentContract
 from jobauto_prefect.facade.console.forms import SentForm
 from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField

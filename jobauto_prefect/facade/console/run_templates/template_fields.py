@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from jobauto_prefect.definitions.validation.pointers import child
+from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.facade.console.records.choices import Choices
 from jobauto_prefect.facade.console.records.common_fields import choice_fields
 from jobauto_prefect.facade.console.records.form_fields import FieldGroup, FormField

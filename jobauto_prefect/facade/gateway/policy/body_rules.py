@@ -9,8 +9,8 @@ from uuid import UUID
 from jobauto_prefect.compiler.parameters import REFERENCES, parameter_name, parameters
 from jobauto_prefect.definitions import Definition
 from jobauto_prefect.definitions.environment_names import EnvironmentNames
+from jobauto_prefect.definitions.findings import child
 from jobauto_prefect.definitions.storable import walk
-from jobauto_prefect.definitions.validation.pointers import child
 from jobauto_prefect.errors import Fault, Forbidden, InvalidInput
 from jobauto_prefect.facade.gateway.policy.body_filters import Body, require_object
 
